@@ -1,0 +1,51 @@
+# Every target sets up what it needs: a virtual environment in .venv with the tested versions, made once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+OLDEST := .venv-oldest
+OLDEST_TORCH := 2.11.0
+
+.PHONY: help demo test check format docs bench test-oldest clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: $(READY)  ## train on molecules made on the spot, and say what to type for a table of your own
+	$(BIN)/edgewise demo
+
+test: $(READY)  ## the whole test suite
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## put the code into the common form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY)  ## draw the pictures and run every block of code in the documentation
+	$(BIN)/python docs/picture.py
+	$(BIN)/python -m pytest tests/test_docs.py
+
+bench: $(READY)  ## tests first, then the benchmarks
+	$(BIN)/python -m pytest -n 2
+	$(BIN)/python benchmarks/shared_molecules.py
+
+# One step: an interrupted installation leaves no stamp and is taken up again.
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+test-oldest:  ## the tests on the oldest torch that pyproject.toml accepts (several GB to download)
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	grep -v '^torch==' constraints.txt > $(OLDEST)/constraints.txt
+	echo 'torch==$(OLDEST_TORCH)' >> $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[dev]'
+	$(OLDEST)/bin/python -m pytest -n 2
+
+clean:  ## remove the environments and the demo's run
+	rm -rf $(VENV) $(OLDEST) runs/demo

@@ -1,0 +1,80 @@
+"""Attention over words and edges: one operator for sequences and graphs.
+
+    from edgewise import attend, Edges, Causal
+
+Names are imported on first use, so that the command line answers before torch is loaded.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgewise.attend import aggregate, attend, attention_weights, why
+    from edgewise.errors import (
+        DataError,
+        EdgewiseError,
+        MissingExtraError,
+        RunFolderError,
+        SettingError,
+        ShapeError,
+        UnsupportedError,
+    )
+    from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
+    from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
+    from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
+    from edgewise.trace import Trace, Weights
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "edgewise.attend": ["aggregate", "attend", "attention_weights", "why"],
+    "edgewise.errors": [
+        "DataError",
+        "EdgewiseError",
+        "MissingExtraError",
+        "RunFolderError",
+        "SettingError",
+        "ShapeError",
+        "UnsupportedError",
+    ],
+    "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],
+    "edgewise.normalize": ["Entmax15", "Hardmax", "Identity", "Mean", "Sigmoid", "Softmax", "Sparsemax"],
+    "edgewise.score": [
+        "GAT",
+        "Additive",
+        "Bilinear",
+        "Constant",
+        "Cosine",
+        "Distance",
+        "Dot",
+        "GATv2",
+        "ScaledDot",
+    ],
+    "edgewise.trace": ["Trace", "Weights"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = [*sorted(_HOME_OF), "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'edgewise' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    setattr(sys.modules[__name__], name, value)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Package(ModuleType):
+    """`edgewise.attend` is a function and the file it lives in; the name means the function, in whatever order."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value.attend if name == "attend" and isinstance(value, ModuleType) else value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,193 @@
+"""A query attends over its neighborhood: score each pair, normalize over the neighborhood, sum the values.
+
+    o_i = Σ_{j∈N(i)} α_ij (v_j + v^e_ij)      α_i· = normalize_{j∈N(i)} ( s(q_i, k_j + k^e_ij) + b_ij )
+
+A causal sentence is N(i) = {j ≤ i}; a molecule is N(i) = bonded atoms; a batch is the disjoint union of its members.
+"""
+
+from typing import Literal
+
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from edgewise.backends import choose, gather
+from edgewise.backends.call import checked_call
+from edgewise.backends.weigh import weigh
+from edgewise.errors import SettingError
+from edgewise.neighborhood import Full, Neighborhood
+from edgewise.normalize import Identity, Mean, Normalize, Softmax
+from edgewise.score import Constant, ScaledDot, Score
+from edgewise.trace import Weights
+
+How = Literal["sum", "mean", "max", "min"]
+
+
+def attend(
+    query: Float[Tensor, " *query_batch query query_dim"] | Float[Tensor, " query_dim"],
+    key: Float[Tensor, " *key_batch key key_dim"],
+    value: Float[Tensor, " *value_batch key value_dim"],
+    neighborhood: Neighborhood = Full(),
+    *,
+    score: Score = ScaledDot(),
+    normalize: Normalize = Softmax(),
+    bias: Float[Tensor, " ..."] | None = None,
+    edge_key: Float[Tensor, " ... edge key_dim"] | None = None,
+    edge_value: Float[Tensor, " ... edge value_dim"] | None = None,
+    dropout: float = 0.0,
+    backend: str = "auto",
+) -> Float[Tensor, " *batch query value_dim"] | Float[Tensor, " *batch value_dim"]:
+    """The weighted mean of the values in each query's neighborhood.
+
+        o_i = Σ_{j∈N(i)} α_ij (v_j + v^e_ij)      α_i· = normalize_{j∈N(i)} ( s(q_i, k_j + k^e_ij) + b_ij )
+
+    The last two axes are (node, feature); all before them are batch and broadcast, heads among them, so that
+    `attend(query, key, value)` takes the place of `F.scaled_dot_product_attention` on the same tensors.
+
+    Args:
+        query: `(*batch, query, key_dim)`, or `(key_dim)` for one query.
+        key: `(*batch, key, key_dim)`.
+        value: `(*batch, key, value_dim)`.
+        neighborhood: which keys each query may attend to.
+        score: s(q, k), how well a pair matches.
+        normalize: from the scores of a row to its weights.
+        bias: b, added to the score; `(*batch, edge)` for `Edges`, in their order, else `(*batch, query, key)`.
+        edge_key: k^e, `(*batch, edge, key_dim)`; `Edges` only.
+        edge_value: v^e, `(*batch, edge, value_dim)`; `Edges` only.
+        dropout: the probability that a weight is set to zero, the others growing by 1/(1 − dropout). It is applied
+            whenever it is not 0: pass 0 for inference.
+        backend: "auto", or the name of one that must run; `why()` says which would and why.
+
+    Returns:
+        `(*batch, query, value_dim)`, or `(*batch, value_dim)` for one query.
+
+    Raises:
+        ShapeError: an axis, dtype or device does not fit.
+        UnsupportedError: the backend that was named refuses the call.
+
+    Empty: a query with no neighbor gets zero, with finite gradients.
+    Cost: O(pairs · key_dim) time; memory depends on the backend, O(query + key) for the fused ones.
+    Source: Vaswani et al. 2017, eq. 1, is `ScaledDot` with `Softmax` over `Full`; Veličković et al. 2018 is `GAT` over
+    `Edges`.
+
+    >>> import torch
+    >>> query = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    >>> keys = torch.tensor([[1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 9.0, 1.0], [6.0, 2.0, 1.0, 4.0]])
+    >>> [round(x, 4) for x in attend(query, keys, keys).tolist()]
+    [3.999, 4.9973, 8.994, 1.0027]
+    """
+    call = checked_call(
+        "attend", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout
+    )
+    out = choose(call, backend).backend.run(call)
+    return out.squeeze(-2) if query.dim() == 1 else out
+
+
+def attention_weights(
+    query: Float[Tensor, " *query_batch query query_dim"] | Float[Tensor, " query_dim"],
+    key: Float[Tensor, " *key_batch key key_dim"],
+    neighborhood: Neighborhood = Full(),
+    *,
+    score: Score = ScaledDot(),
+    normalize: Normalize = Softmax(),
+    bias: Float[Tensor, " ..."] | None = None,
+    edge_key: Float[Tensor, " ... edge key_dim"] | None = None,
+    top: int | None = None,
+    queries: Int64[Tensor, " chosen"] | list[int] | None = None,
+) -> Weights:
+    """The weights α that `attend` sums with, as a list of weighted edges, computed block by block.
+
+    Args:
+        query, key, neighborhood, score, normalize, bias, edge_key: as in `attend`.
+        top: keep only this many of the strongest neighbors of every query; memory O(queries · top).
+        queries: positions of the queries wanted; all of them where None.
+
+    Returns:
+        `Weights` with `senders`, `receivers` and `values (*batch, edge)`: for `Edges` in the caller's order, else by
+        receiver, then sender; with `top`, strongest first within each receiver.
+
+    Raises:
+        ShapeError: an axis does not fit, or a chosen query does not exist.
+
+    >>> import torch
+    >>> weights = attention_weights(torch.eye(3), torch.eye(3), top=1)
+    >>> weights.senders.tolist()
+    [0, 1, 2]
+    """
+    call = checked_call(
+        "attention_weights", query, key, None, neighborhood, score, normalize, bias, edge_key, None, 0.0
+    )
+    return weigh(call, top, queries)
+
+
+def aggregate(
+    value: Float[Tensor, " *batch key value_dim"],
+    neighborhood: Neighborhood = Full(),
+    how: How = "sum",
+    *,
+    edge_value: Float[Tensor, " ... edge value_dim"] | None = None,
+    num_queries: int | None = None,
+    backend: str = "auto",
+) -> Float[Tensor, " *out_batch query value_dim"]:
+    """The reduction without weights: o_i = ⊕_{j∈N(i)} (v_j + v^e_ij), ⊕ the sum, mean, max or min.
+
+    Args:
+        value: `(*batch, key, value_dim)`.
+        neighborhood: which values each output takes in.
+        how: "sum", "mean", "max" or "min".
+        edge_value: `(*batch, edge, value_dim)`; `Edges` only.
+        num_queries: how many outputs, where the neighborhood does not know; as many as there are values by default.
+        backend: as in `attend`.
+
+    Raises:
+        SettingError: `how` is none of the four.
+        ShapeError: an axis does not fit.
+
+    Empty: zero.
+
+    >>> import torch
+    >>> from edgewise import Edges
+    >>> aggregate(torch.tensor([[1.0], [2.0], [4.0]]), Edges([0, 1, 2], [0, 0, 1], 3, 2), "max").tolist()
+    [[2.0], [4.0]]
+    """
+    if how not in ("sum", "mean", "max", "min"):
+        raise SettingError(f"aggregate: how must be 'sum', 'mean', 'max' or 'min', not {how!r}.")
+    if num_queries is None:
+        num_queries = value.shape[-2] if neighborhood.sizes[0] is None else neighborhood.sizes[0]
+    query, key = value.new_zeros(num_queries, 1), value.new_zeros(value.shape[-2], 1)
+    normalize = Mean() if how == "mean" else Identity()
+    call = checked_call(
+        "aggregate", query, key, value, neighborhood, Constant(), normalize, None, None, edge_value, 0.0
+    )
+    choice = choose(call, backend)
+    if how in ("sum", "mean"):
+        return choice.backend.run(call)
+    return gather.largest(call) if how == "max" else -gather.largest(call.negated())
+
+
+def why(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    neighborhood: Neighborhood = Full(),
+    *,
+    score: Score = ScaledDot(),
+    normalize: Normalize = Softmax(),
+    bias: Tensor | None = None,
+    edge_key: Tensor | None = None,
+    edge_value: Tensor | None = None,
+    dropout: float = 0.0,
+    backend: str = "auto",
+) -> str:
+    """Which backend would run this call of `attend`, and why none of the faster ones does, as a text to print.
+
+    >>> import torch
+    >>> from edgewise import Edges
+    >>> x = torch.randn(5, 8)
+    >>> print(why(x, x, x, Edges([0, 1], [1, 0], 5, 5)))
+    gather runs.
+      sdpa refuses: the neighborhood is a list of edges.
+    """
+    call = checked_call("why", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
+    choice = choose(call, backend)
+    refused = [f"  {name} refuses: {'; '.join(reasons)}." for name, reasons in choice.refused.items()]
+    return "\n".join([f"{choice.backend.NAME} runs.", *refused])

@@ -1,0 +1,237 @@
+"""One call of the operator, checked, as the backends receive it."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgewise.errors import SettingError, ShapeError
+from edgewise.neighborhood import Edges, Neighborhood
+from edgewise.normalize import Normalize, Softmax
+from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
+
+SAME_KEY_DIM = (Dot, ScaledDot, Cosine, Additive, GATv2, Distance)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """The arguments of `attend`, with query, key and value of rank two or more and the shapes known to fit."""
+
+    query: Tensor
+    """`(*batch, query, key_dim)`."""
+    key: Tensor
+    """`(*batch, key, key_dim)`."""
+    value: Tensor | None
+    """`(*batch, key, value_dim)`; None where only the weights are asked for."""
+    neighborhood: Neighborhood
+    """Who attends to whom."""
+    score: Score
+    """How well a pair matches; never a `Constant` with a tensor, which is a bias."""
+    normalize: Normalize
+    """From scores to weights."""
+    bias: Tensor | None
+    """`(*batch, edge)` for `Edges`, else `(*batch, query, key)`."""
+    edge_key: Tensor | None
+    """`(*batch, edge, key_dim)`."""
+    edge_value: Tensor | None
+    """`(*batch, edge, value_dim)`."""
+    dropout: float
+    """The probability that a weight is set to zero."""
+
+    @property
+    def num_queries(self) -> int:
+        """How many queries there are."""
+        return self.query.shape[-2]
+
+    @property
+    def num_keys(self) -> int:
+        """How many keys there are."""
+        return self.key.shape[-2]
+
+    @property
+    def tensors(self) -> dict[str, Any]:
+        """The tensors that are there, by name."""
+        names = ("query", "key", "value", "bias", "edge_key", "edge_value")
+        found = {name: getattr(self, name) for name in names}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+    @property
+    def batch_shapes(self) -> dict[str, torch.Size]:
+        """The batch axes of everything that has some, by name: tensors, neighborhood, score, normalizer."""
+        shapes = {name: x.shape[: max(x.dim() - _node_axes(name, self), 0)] for name, x in self.tensors.items()}
+        shapes[type(self.neighborhood).__name__] = self.neighborhood.batch_shape
+        if (weight := _edge_weight(self.score)) is not None:
+            shapes["Constant.edge_weight"] = weight.shape[: max(weight.dim() - _node_axes("bias", self), 0)]
+        for part in (self.score, self.normalize):
+            for name, (field, axes) in _fields(part).items():
+                shapes[f"{type(part).__name__}.{name}"] = field.shape[: field.dim() - axes]
+        return shapes
+
+    @property
+    def batch_size(self) -> int:
+        """How many members all batch axes make together."""
+        return torch.broadcast_shapes(*self.batch_shapes.values()).numel()
+
+    def in_float32(self) -> "Call":
+        """The same call with half-precision tensors as float32, for the arithmetic."""
+        half = (torch.bfloat16, torch.float16)
+        floats: dict[str, Any] = {name: x.float() for name, x in self.tensors.items() if x.dtype in half}
+        return replace(self, **floats)
+
+    def negated(self) -> "Call":
+        """The same call with the opposite values."""
+        return replace(self, **{name: -x for name, x in self.tensors.items() if name in ("value", "edge_value")})
+
+
+def checked_call(
+    verb: str,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    neighborhood: Neighborhood,
+    score: Score,
+    normalize: Normalize,
+    bias: Tensor | None,
+    edge_key: Tensor | None,
+    edge_value: Tensor | None,
+    dropout: float,
+) -> Call:
+    """Check every shape once, where the values enter, and put a single query and a constant score into the common form.
+
+    Raises:
+        ShapeError: an axis, dtype or device does not fit; the message names it, the arguments and both sizes.
+        SettingError: dropout is no probability, or an argument is of the wrong kind.
+    """
+    if not isinstance(neighborhood, Neighborhood):
+        raise SettingError(
+            f"{verb}: neighborhood must be a Neighborhood, say Mask(mask), not {type(neighborhood).__name__}."
+        )
+    if not 0 <= dropout < 1:
+        raise SettingError(f"{verb}: dropout must be at least 0 and less than 1, not {dropout}.")
+    if query.dim() == 1:
+        query = query.unsqueeze(0)
+    call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
+    _check_kinds(verb, call)
+    _check_nodes(verb, call)
+    _check_pairs(verb, call)
+    _check_batch(verb, call)
+    if (weight := _edge_weight(score)) is not None:
+        weight = weight.to(query)
+        call = replace(call, score=Constant(0.0), bias=weight if bias is None else weight + bias)
+    return _with_equal_rank(call)
+
+
+def _check_kinds(verb: str, call: Call) -> None:
+    for name, tensor in call.tensors.items():
+        if tensor.dim() < (1 if name == "bias" else 2):
+            axes = "node, feature" if name != "bias" else "edge" if _node_axes(name, call) == 1 else "query, key"
+            raise ShapeError(f"{verb}: {name} must have the axes (…, {axes}), not shape {tuple(tensor.shape)}.")
+        if not tensor.dtype.is_floating_point:
+            remedy = " Pass a boolean mask as neighborhood=Mask(mask)." if tensor.dtype == torch.bool else ""
+            raise ShapeError(f"{verb}: {name} must be floating point, not {tensor.dtype}.{remedy}")
+        if tensor.dtype != call.query.dtype and name != "bias":
+            raise ShapeError(f"{verb}: dtype is {call.query.dtype} in query but {tensor.dtype} in {name}.")
+        if tensor.device != call.query.device:
+            raise ShapeError(f"{verb}: query is on {call.query.device} but {name} is on {tensor.device}.")
+
+
+def _check_nodes(verb: str, call: Call) -> None:
+    if call.value is not None:
+        _same(verb, "key", ("key", call.num_keys), ("value", call.value.shape[-2]))
+    if isinstance(call.score, SAME_KEY_DIM):
+        _same(verb, "key_dim", ("query", call.query.shape[-1]), ("key", call.key.shape[-1]))
+    for name, (field, _) in _fields(call.score).items():
+        _check_field(verb, call, name, field)
+    own_queries, own_keys = call.neighborhood.sizes
+    kind = type(call.neighborhood).__name__
+    if own_queries is not None:
+        _same(verb, "query", ("query", call.num_queries), (kind, own_queries))
+    if own_keys is not None:
+        _same(verb, "key", ("key", call.num_keys), (kind, own_keys))
+
+
+def _check_field(verb: str, call: Call, name: str, field: Tensor) -> None:
+    """The features of a field of the score are those of the query, the key, or (a matrix) of both."""
+    place = f"{type(call.score).__name__}.{name}"
+    if name in ("query_vector", "weight"):
+        _same(verb, "query_dim", ("query", call.query.shape[-1]), (place, field.shape[-2 if name == "weight" else -1]))
+    if name in ("vector", "key_vector", "weight"):
+        _same(verb, "key_dim", ("key", call.key.shape[-1]), (place, field.shape[-1]))
+
+
+def _check_pairs(verb: str, call: Call) -> None:
+    for name, tensor, node in (("edge_key", call.edge_key, "key"), ("edge_value", call.edge_value, "value")):
+        if tensor is None:
+            continue
+        if not isinstance(call.neighborhood, Edges):
+            raise ShapeError(
+                f"{verb}: {name} needs Edges, not {type(call.neighborhood).__name__}; to_edges() makes them."
+            )
+        _same(verb, "edge", ("the neighborhood", call.neighborhood.num_edges), (name, tensor.shape[-2]))
+        carrier = call.tensors.get(node)
+        if carrier is not None:
+            _same(verb, f"{node}_dim", (node, carrier.shape[-1]), (name, tensor.shape[-1]))
+    for name, tensor in (("bias", call.bias), ("Constant.edge_weight", _edge_weight(call.score))):
+        if tensor is not None:
+            _check_bias(verb, call, name, tensor)
+
+
+def _check_bias(verb: str, call: Call, name: str, bias: Tensor) -> None:
+    """One number an edge, or one a cell of the table, where an axis of size 1 serves all."""
+    if isinstance(call.neighborhood, Edges):
+        edges = bias.shape[-1] if bias.dim() > 0 else 0
+        return _same(verb, "edge", ("the neighborhood", call.neighborhood.num_edges), (name, edges))
+    for axis, number, place in (("key", call.num_keys, -1), ("query", call.num_queries, -2)):
+        if bias.dim() >= -place and bias.shape[place] != 1:
+            _same(verb, axis, (axis, number), (name, bias.shape[place]))
+
+
+def _check_batch(verb: str, call: Call) -> None:
+    sizes: dict[int, tuple[str, Any]] = {}
+    for name, shape in call.batch_shapes.items():
+        for axis in range(-1, -len(shape) - 1, -1):
+            if shape[axis] == 1:
+                continue
+            first, size = sizes.setdefault(axis, (name, shape[axis]))
+            _same(verb, f"batch {axis}", (first, size), (name, shape[axis]))
+
+
+def _with_equal_rank(call: Call) -> Call:
+    """Every tensor with as many batch axes as the one that has most, so that the pairs may stand before them."""
+    rank = max(len(shape) for shape in call.batch_shapes.values())
+    lifted: dict[str, Any] = {
+        name: x[(None,) * (rank + _node_axes(name, call) - x.dim())] for name, x in call.tensors.items()
+    }
+    return replace(call, **lifted)
+
+
+def _node_axes(name: str, call: Call) -> int:
+    """How many axes a tensor of the call has after its batch axes."""
+    return 1 if name == "bias" and isinstance(call.neighborhood, Edges) else 2
+
+
+def _edge_weight(score: Score) -> Tensor | None:
+    """What a `Constant` holds for each pair, which is a bias by another name."""
+    return score.edge_weight if isinstance(score, Constant) and isinstance(score.edge_weight, Tensor) else None
+
+
+def _fields(part: Score | Normalize) -> dict[str, tuple[Tensor, int]]:
+    """The tensors of a score or normalizer, and how many axes each has after its batch axes."""
+    match part:
+        case Additive(vector=vector) | GATv2(vector=vector):
+            return {"vector": (vector, 1)}
+        case GAT(query_vector=query_vector, key_vector=key_vector):
+            return {"query_vector": (query_vector, 1), "key_vector": (key_vector, 1)}
+        case Bilinear(weight=weight):
+            return {"weight": (weight, 2)}
+        case Distance(length=Tensor() as length):
+            return {"length": (length, 0)}
+        case Softmax(temperature=Tensor() as temperature):
+            return {"temperature": (temperature, 0)}
+    return {}
+
+
+def _same(verb: str, axis: str, first: tuple[str, Any], second: tuple[str, Any]) -> None:
+    if first[1] != second[1]:
+        raise ShapeError(f"{verb}: axis '{axis}' is {first[1]} in {first[0]} but {second[1]} in {second[0]}.")

@@ -1,0 +1,84 @@
+"""The two shapes that the scores of a call come in: a table with a mask, or a list of edges."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from edgewise.normalize import Rows
+
+
+class TableRows(Rows):
+    """Scores `(*batch, query, key)`; a row is the last axis."""
+
+    def __init__(self, mask: Tensor):
+        self.mask = mask
+
+    def keep(self, x: Tensor) -> Tensor:
+        return torch.where(self.mask, x, 0.0)
+
+    def total(self, x: Tensor) -> Tensor:
+        return self.keep(x).sum(-1, keepdim=True)
+
+    def largest(self, x: Tensor) -> Tensor:
+        if x.shape[-1] == 0:
+            return x
+        largest = torch.where(self.mask, x.detach(), -math.inf).amax(-1, keepdim=True)
+        return torch.where(largest == -math.inf, 0.0, largest)
+
+    def descending(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        ordered, order = torch.where(self.mask, x.double(), -math.inf).sort(-1, descending=True)
+        ordered = torch.where(ordered == -math.inf, 0.0, ordered)
+        back = order.argsort(-1)
+        rank = (back + 1).double()
+        sums, squares = ordered.cumsum(-1), ordered.square().cumsum(-1)
+        return rank, sums.gather(-1, back), squares.gather(-1, back)
+
+    def spread(self, x: Tensor) -> Tensor:
+        return x[..., None, None]
+
+
+class EdgeRows(Rows):
+    """Scores `(edge, *batch)`; a row is the edges of one receiver."""
+
+    def __init__(self, receivers: Tensor, num_receivers: int):
+        self.receivers = receivers
+        self.num_receivers = num_receivers
+
+    def keep(self, x: Tensor) -> Tensor:
+        return x
+
+    def total(self, x: Tensor) -> Tensor:
+        return self.collect(x).index_select(0, self.receivers)
+
+    def collect(self, x: Tensor) -> Tensor:
+        """The sum of x over each row, `(receiver, *batch)`."""
+        return x.new_zeros(self.num_receivers, *x.shape[1:]).index_add(0, self.receivers, x)
+
+    def largest(self, x: Tensor) -> Tensor:
+        index = self.receivers.view(-1, *[1] * (x.dim() - 1)).expand_as(x)
+        floor = x.new_full((self.num_receivers, *x.shape[1:]), -math.inf)
+        largest = floor.scatter_reduce(0, index, x.detach(), "amax").index_select(0, self.receivers)
+        return torch.where(largest == -math.inf, 0.0, largest)
+
+    def descending(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x = torch.where(x.isfinite(), x, 0.0)  # the running sums pass from row to row: what is broken must not
+        by_value = x.double().argsort(dim=0, descending=True, stable=True)
+        by_row = self.receivers[by_value].argsort(dim=0, stable=True)
+        order = by_value.gather(0, by_row)
+        ordered = x.double().gather(0, order)
+        counts = torch.zeros(self.num_receivers + 1, dtype=torch.int64, device=x.device)
+        first = counts.index_add(0, self.receivers + 1, torch.ones_like(self.receivers)).cumsum(0)
+        first = first.index_select(0, self.receivers).view(-1, *[1] * (x.dim() - 1)).expand_as(x)
+        back = order.argsort(dim=0)
+        rank = (back - first + 1).double()
+        return rank, _running(ordered, first, back), _running(ordered.square(), first, back)
+
+    def spread(self, x: Tensor) -> Tensor:
+        return x
+
+
+def _running(ordered: Tensor, first: Tensor, back: Tensor) -> Tensor:
+    """Sums from the first edge of the row to each edge, at the edge's own place."""
+    before = torch.cat([ordered.new_zeros(1, *ordered.shape[1:]), ordered.cumsum(0)])
+    return before.gather(0, back + 1) - before.gather(0, first)

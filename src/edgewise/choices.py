@@ -1,0 +1,12 @@
+"""The names of the choices that layers, models and the command line offer; free of torch, so that help is quick."""
+
+from typing import Literal, get_args
+
+ScoreName = Literal["scaled_dot", "dot", "cosine", "bilinear", "additive", "gat", "gatv2", "distance", "constant"]
+SCORES: tuple[str, ...] = get_args(ScoreName)
+
+NormalizerName = Literal["softmax", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean", "identity"]
+NORMALIZERS: tuple[str, ...] = get_args(NormalizerName)
+
+Combine = Literal["concatenate", "weights", "tensor", "mean", "max"]
+COMBINES: tuple[str, ...] = get_args(Combine)

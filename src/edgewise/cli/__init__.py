@@ -1,0 +1,1 @@
+"""The command line: one file a verb. Nothing here imports torch, Lightning, RDKit or pandas before a verb runs."""

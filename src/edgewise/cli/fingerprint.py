@@ -1,0 +1,40 @@
+"""`edgewise fingerprint`: the learned vectors of the rows of a table."""
+
+import argparse
+import io
+from pathlib import Path
+
+from edgewise.cli import predict
+
+SUMMARY = "write the learned vector of each row"
+DESCRIPTION = (
+    "Write the learned vector of each row to a NumPy archive: vectors (row, dim) with NaN where a row cannot be read, "
+    "row (its number from 0), and status (ok, or the reason)."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of the verb."""
+    predict.add_input_arguments(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a name that ends in .npz")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Computes and writes the vectors."""
+    predict.check_output(arguments, (".npz",))
+    trained, table = predict.read(arguments)
+
+    import numpy as np
+
+    from edgewise.train.device import pick_device
+    from edgewise.train.folder import write_bytes
+
+    vectors = trained.fingerprint(table, pick_device(arguments.device))
+    buffer = io.BytesIO()
+    np.savez(buffer, vectors=vectors, row=np.arange(table.num_rows), status=np.array(table.status))
+    write_bytes(Path(arguments.output), buffer.getvalue())
+    print(
+        f"{int(table.usable.sum()):,} of {table.num_rows:,} rows have a vector of {vectors.shape[1]}: "
+        f"{arguments.output}"
+    )
+    return 0

@@ -1,0 +1,91 @@
+"""`edgewise VERB ...`: finds the verb, runs it, and turns every error on purpose into one line."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from rich_argparse import RichHelpFormatter
+
+from edgewise.cli import demo, fingerprint, predict, train
+from edgewise.errors import EdgewiseError
+
+VERBS = {"train": train, "predict": predict, "fingerprint": fingerprint, "demo": demo}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the line and exits with 2."""
+        print(f"edgewise: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all verbs."""
+    parser = Parser(
+        prog="edgewise",
+        description="Attention over words and edges: from a table of molecules to a trained model in one command.",
+        epilog="Example: edgewise train data.csv --smiles-columns smiles --target-columns y -o runs/first",
+        formatter_class=RichHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=Parser)
+    for name, verb in VERBS.items():
+        added = verbs.add_parser(
+            name,
+            help=verb.SUMMARY,
+            description=verb.DESCRIPTION,
+            formatter_class=RichHelpFormatter,
+            allow_abbrev=False,
+        )
+        verb.add_arguments(added)
+        added.set_defaults(run=verb.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+        argv: The words after `edgewise`; those of the process where it is None.
+
+    Returns:
+        The exit code: 0 done, 2 an error that the message explains, 130 stopped by Ctrl-C.
+    """
+    parser = build_parser()
+    arguments = parser.parse_args(argv)
+    if arguments.version:
+        from importlib.metadata import version
+
+        print(f"edgewise {version('edgewise')}")
+        return 0
+    if not hasattr(arguments, "run"):
+        parser.print_help()
+        return 2
+    try:
+        return arguments.run(arguments)
+    except EdgewiseError as error:
+        return fail(str(error))
+    except BrokenPipeError:
+        # Whoever read the output went away, as `head` does; Python must not complain about it while it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return fail(f"{error.filename or 'a file'}: {error.strerror or error}.")
+    except KeyboardInterrupt:
+        print("edgewise: interrupted.", file=sys.stderr)
+        return 130
+
+
+def fail(message: str) -> int:
+    """Says in one line what is wrong; the exit code of an error."""
+    print(f"edgewise: error: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,192 @@
+"""The flags of `edgewise train`, in chemprop's words where chemprop has one."""
+
+import argparse
+from typing import Any
+
+from edgewise.choices import COMBINES, NORMALIZERS, SCORES
+from edgewise.models.settings import MODELS, PropertySettings
+from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, PRECISIONS, TrainSettings
+
+DROPOUTS = {
+    "encoder_dropout": "in the layers over the bonds",
+    "molecule_dropout": "on the molecule's vector",
+    "descriptor_dropout": "on the molecule's descriptors",
+    "head_dropout": "on the row's vector",
+}
+
+
+def add_train_options(parser: argparse.ArgumentParser) -> None:
+    """Adds all flags; one that is not typed leaves no trace, so that a configuration file can say it."""
+    parser.add_argument(
+        "data",
+        nargs="*",
+        metavar="DATA",
+        default=argparse.SUPPRESS,
+        help="the table; or two tables (training, test), or three (training, validation, test)",
+    )
+    add_folder_options(parser)
+    add_column_options(parser)
+    add_split_options(parser)
+    add_model_options(parser)
+    add_recipe_options(parser)
+
+
+def add_flag(group: Any, *names: str, **details: Any) -> None:
+    """One flag without a default."""
+    if details.get("action") not in (None, "store_true"):
+        raise ValueError(details["action"])
+    group.add_argument(*names, default=argparse.SUPPRESS, **details)
+
+
+def add_folder_options(parser: argparse.ArgumentParser) -> None:
+    """Where the run goes."""
+    group = parser.add_argument_group("run folder")
+    add_flag(
+        group,
+        "-o",
+        "--output-dir",
+        "--save-dir",
+        metavar="FOLDER",
+        help="the run folder (default: runs/ and the name of the data file)",
+    )
+    add_flag(
+        group,
+        "--config-path",
+        metavar="FILE",
+        help="a TOML file of flags without their dashes, such as config.toml of an earlier run; typed flags win",
+    )
+    add_flag(group, "--overwrite", action="store_true", help="replace an earlier run in the folder")
+    add_flag(group, "--resume", action="store_true", help="continue an interrupted run in the folder")
+
+
+def add_column_options(parser: argparse.ArgumentParser) -> None:
+    """What each column is."""
+    group = parser.add_argument_group("columns")
+    many = {"nargs": "+", "metavar": "COLUMN"}
+    one = {"metavar": "COLUMN"}
+    add_flag(group, "--smiles-columns", **many, help="SMILES; several for a cation and an anion in one row")
+    add_flag(group, "--target-columns", **many, help="what to predict (default: every column without another role)")
+    add_flag(group, "--descriptors-columns", **many, help="numbers of the row: temperature, pressure")
+    add_flag(group, "--ignore-columns", **many, help="columns without a role")
+    add_flag(group, "--weight-column", **one, help="how much each row counts in training")
+    add_flag(group, "--splits-column", **one, help="train, val (or valid) or test, for each row")
+    add_flag(group, "--group-column", **one, help="rows of one group stay together")
+    add_flag(
+        group,
+        "--task-type",
+        choices=("regression", "classification", "multiclass"),
+        help="numbers, two classes or several (default: regression)",
+    )
+    add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
+
+
+def add_split_options(parser: argparse.ArgumentParser) -> None:
+    """Which rows train."""
+    group = parser.add_argument_group("training, validation and test rows")
+    add_flag(
+        group,
+        "--split",
+        choices=("random", "scaffold", "group"),
+        help="how to part the rows (default: random, or group where there is a group column)",
+    )
+    add_flag(
+        group,
+        "--split-sizes",
+        nargs="+",
+        type=float,
+        metavar="PART",
+        help="parts of training, validation and test rows; zero is legal (default: 0.8 0.1 0.1)",
+    )
+    add_flag(group, "--data-seed", type=int, metavar="N", help="seed of the split (default: 0)")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """The model."""
+    group = parser.add_argument_group("model")
+    known = PropertySettings()
+    add_flag(group, "--model", choices=MODELS, help=f"the layer (default: {known.model})")
+    add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
+    add_flag(group, "--num-heads", type=int, metavar="N", help=f"attentions side by side (default: {known.num_heads})")
+    add_flag(group, "--model-dim", type=int, metavar="N", help=f"size of an atom's vector (default: {known.model_dim})")
+    add_flag(group, "--score", choices=SCORES, help="how well two atoms match (default: what --model says)")
+    add_flag(group, "--normalize", choices=NORMALIZERS, help=f"scores to weights (default: {known.normalize})")
+    add_flag(
+        group, "--temperature", type=float, metavar="T", help="of softmax: 0 hard, 1 soft, inf uniform (default: 1)"
+    )
+    add_flag(group, "--combine", choices=COMBINES, help=f"how heads are joined (default: {known.combine})")
+    add_flag(group, "--head-dim", type=int, metavar="N", help=f"size of a row's vector (default: {known.head_dim})")
+    add_flag(
+        group,
+        "--num-head-layers",
+        type=int,
+        metavar="N",
+        help=f"blocks it goes through (default: {known.num_head_layers})",
+    )
+    add_flag(
+        group,
+        "--num-variants",
+        type=int,
+        metavar="N",
+        help="variants of the head, averaged (default: by the batch size)",
+    )
+    for name, what in DROPOUTS.items():
+        default = getattr(known, name)
+        add_flag(group, "--" + name.replace("_", "-"), type=float, metavar="P", help=f"{what} (default: {default:g})")
+    group.add_argument(
+        "--no-molecule-descriptors",
+        dest="molecule_descriptors",
+        action="store_false",
+        default=argparse.SUPPRESS,
+        help="learn from atoms and bonds alone, without RDKit's descriptors of the whole molecule",
+    )
+
+
+def add_recipe_options(parser: argparse.ArgumentParser) -> None:
+    """How to train."""
+    group = parser.add_argument_group("training")
+    known = TrainSettings()
+    add_flag(group, "--ensemble-size", type=int, metavar="N", help="models, averaged (default: 1)")
+    add_flag(group, "--epochs", type=int, metavar="N", help="passes over the training rows (default: by their number)")
+    add_flag(group, "--batch-size", type=int, metavar="N", help="rows a step (default: by their number)")
+    add_flag(group, "--learning-rate", type=float, metavar="X", help=f"the largest (default: {known.learning_rate:g})")
+    add_flag(group, "--final-learning-rate", type=float, metavar="X", help=f"(default: {known.final_learning_rate:g})")
+    add_flag(group, "--warmup", type=float, metavar="PART", help=f"of all steps (default: {known.warmup:g})")
+    add_flag(group, "--weight-decay", type=float, metavar="X", help=f"(default: {known.weight_decay:g})")
+    add_flag(
+        group,
+        "--second-moment-decay",
+        type=float,
+        metavar="X",
+        help=f"AdamW's second beta (default: {known.second_moment_decay:g})",
+    )
+    add_flag(group, "--clip-norm", type=float, metavar="X", help=f"of the gradient (default: {known.clip_norm:g})")
+    add_flag(group, "--ema-decay", type=float, metavar="X", help=f"of averaged weights (default: {known.ema_decay:g})")
+    add_flag(
+        group,
+        "--patience",
+        type=int,
+        metavar="N",
+        help="stop after N epochs without a better validation loss (default: never)",
+    )
+    add_flag(group, "--loss-function", choices=LOSSES, help=f"of numbers (default: {known.loss_function})")
+    add_flag(
+        group,
+        "--huber-width",
+        type=float,
+        metavar="X",
+        help=f"errors below it count squared, in standard deviations (default: {known.huber_width:g})",
+    )
+    add_flag(group, "--keep", choices=KEEPS, help="weights of which epoch (default: last; best with --patience)")
+    add_flag(group, "--seed", type=int, metavar="N", help="seed of weights, row order and dropout (default: 0)")
+    add_flag(group, "--coverage", type=float, metavar="P", help="promised by the intervals (default: 0.9)")
+    group.add_argument(
+        "--no-baselines",
+        dest="baselines",
+        action="store_false",
+        default=argparse.SUPPRESS,
+        help="do not score the training mean and a random forest",
+    )
+    add_flag(group, "--device", choices=DEVICES, help=f"(default: {known.device})")
+    add_flag(group, "--threads", type=int, metavar="N", help=f"on the CPU (default: {known.threads})")
+    add_flag(group, "--precision", choices=PRECISIONS, help=f"bits of a number (default: {known.precision})")
+    add_flag(group, "--logger", choices=LOGGERS, help="for each epoch, besides logs/metrics.csv (default: csv)")

@@ -1,0 +1,74 @@
+"""`edgewise train`: from a table to a run folder."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from edgewise.cli.options import add_train_options
+
+SUMMARY = "train a model on a table of molecules"
+DESCRIPTION = (
+    "Train a model on a table of molecules (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside the training "
+    "mean and a random forest, on rows it has not seen."
+)
+# Words of the command that are no settings of the run.
+NOT_SETTINGS = ("run", "version", "config_path", "output_dir", "overwrite", "resume")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of the verb; only those that were typed appear in the result."""
+    add_train_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Trains, prints the scores and the next command."""
+    from edgewise.train.folder import RunFolder, read_toml
+
+    typed = {name: value for name, value in vars(arguments).items() if name not in NOT_SETTINGS}
+    if typed.get("data") == []:
+        del typed["data"]
+    resume, overwrite = getattr(arguments, "resume", False), getattr(arguments, "overwrite", False)
+    config_path = getattr(arguments, "config_path", None)
+    config = read_toml(config_path) if config_path else {}
+    output = getattr(arguments, "output_dir", None)
+    folder = RunFolder(Path(output or default_folder({**hyphens(config), **typed})))
+    if resume and not config_path and folder.is_begun:
+        config, config_path = folder.read_config(), str(folder.path / "config.toml")
+    settings = {**hyphens(config), **typed}
+    return train(settings, folder, overwrite=overwrite, resume=resume, source=config_path or "the command line")
+
+
+def hyphens(config: dict[str, Any]) -> dict[str, Any]:
+    """The names of a configuration file as Python writes them."""
+    return {name.replace("-", "_"): value for name, value in config.items()}
+
+
+def default_folder(settings: dict[str, Any]) -> str:
+    """runs/ and the name of the data file."""
+    data = settings.get("data") or ["run"]
+    name = Path(data if isinstance(data, str) else str(data[0])).name
+    return f"runs/{name.split('.')[0] or 'run'}"
+
+
+def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
+    """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
+    from edgewise.cli import report
+
+    if resume and folder.is_finished:
+        print(f"{folder.path} is finished; there is nothing to resume.")
+        report.print_scores(folder)
+        return 0
+    from edgewise.estimators.property import finish_run, prepare_run
+    from edgewise.estimators.settings import job_from_config
+
+    prepared = prepare_run(job_from_config(settings, source), folder, overwrite=overwrite, resume=resume)
+    report.print_data(prepared)
+    try:
+        with report.progress(prepared.job.ensemble_size) as show_progress:
+            finish_run(prepared, show_progress)
+    except KeyboardInterrupt:
+        print(f"edgewise: interrupted; continue with: edgewise train --resume -o {folder.path}", file=sys.stderr)
+        return 130
+    report.print_scores(folder)
+    return 0

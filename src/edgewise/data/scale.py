@@ -1,0 +1,204 @@
+"""Scales learned on training rows only: targets, descriptors of molecules, conditions of rows."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Integer
+from numpy.typing import NDArray
+
+from edgewise.errors import DataError
+
+NUM_UNUSUAL = 3
+"""Fewer rows than this off the most common value say nothing about a descriptor; in tiny tables, fewer than half."""
+CONDITION_LIMIT = 5.0
+"""Conditions are clipped to so many standard deviations."""
+
+Rows: TypeAlias = Integer[np.ndarray, " _"] | Sequence[int]
+
+
+@dataclass(frozen=True)
+class TargetScaler:
+    """Targets in units of their spread on the training rows: y' = (y − mean) / std."""
+
+    mean: tuple[float, ...]
+    """Mean of each target over the training rows that have it."""
+    std: tuple[float, ...]
+    """Standard deviation of each target; 1 where it does not vary."""
+
+    @classmethod
+    def fit(cls, values: Float[np.ndarray, " row target"], rows: Rows) -> "TargetScaler":
+        """Learn from the given rows; NaN is a missing target.
+
+        Raises:
+            DataError: a target has no value in these rows.
+        """
+        used = _rows_of(values, rows)
+        empty = np.flatnonzero(np.isnan(used).all(axis=0))
+        if empty.size:
+            raise DataError(f"Target {empty[0] + 1} has no value in the training rows.")
+        mean, std = np.nanmean(used, axis=0), np.nanstd(used, axis=0)
+        return cls(_floats(mean), _floats(np.where(_varies(used) & (std > 0), std, 1.0)))
+
+    def transform(self, values: Float[np.ndarray, " row target"]) -> Float[np.ndarray, " row target"]:
+        """From the unit of the table to the unit of the model; NaN stays NaN."""
+        return (values - np.array(self.mean)) / np.array(self.std)
+
+    def inverse(self, values: Float[np.ndarray, " row target"]) -> Float[np.ndarray, " row target"]:
+        """From the unit of the model to the unit of the table."""
+        return values * np.array(self.std) + np.array(self.mean)
+
+    def inverse_spread(self, values: Float[np.ndarray, " row target"]) -> Float[np.ndarray, " row target"]:
+        """The same for a width, such as a standard deviation, that has no zero point to shift."""
+        return values * np.array(self.std)
+
+    def to_json(self) -> str:
+        """One line that `from_json` turns back into exactly the same numbers."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "TargetScaler":
+        """The scaler that `to_json` wrote."""
+        return cls(**_tuples(text))
+
+
+@dataclass(frozen=True)
+class FeatureScaler:
+    """Descriptors of molecules, centered, in units of their spread, and clipped.
+
+    x' = clip((x − center) / spread, −limit, limit)
+
+    A column in which fewer than three training rows differ from the most common value, or more than half are NaN, gives
+    0 always, and so does a single NaN: what was hardly ever seen to matter cannot blow up a prediction.
+    """
+
+    center: tuple[float, ...]
+    """Mean of each column over the training rows after the outermost two hundredths are pulled in."""
+    spread: tuple[float, ...]
+    """Standard deviation likewise; 0 marks a column that is always 0."""
+    limit: float
+    """Largest absolute value that comes out."""
+
+    @classmethod
+    def fit(cls, values: Float[np.ndarray, " row feature"], rows: Rows, *, limit: float = 4.0) -> "FeatureScaler":
+        """Learn from the given rows."""
+        used = _rows_of(values, rows)
+        if not used.shape[1]:
+            return cls((), (), float(limit))
+        keep = (np.isnan(used).mean(axis=0) <= 0.5) & (_num_unusual(used) >= min(NUM_UNUSUAL, (len(used) + 1) // 2))
+        filled = np.where(keep, used, 0.0)
+        # Columns whose spread overflows are dropped below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            inner = np.clip(filled, *np.nanquantile(filled, [0.005, 0.995], axis=0))
+            center, pulled = np.nanmean(inner, axis=0), np.nanstd(inner, axis=0)
+            # A count that is zero in 199 molecules of 200 has no spread left when its tail is pulled in: take it all.
+            spread = np.where(pulled > 0, pulled, np.nanstd(filled, axis=0))
+        usable = keep & np.isfinite(center) & np.isfinite(spread) & (spread > 0)
+        return cls(_floats(np.where(usable, center, 0.0)), _floats(np.where(usable, spread, 0.0)), float(limit))
+
+    def transform(self, values: Float[np.ndarray, " row feature"]) -> Float[np.ndarray, " row feature"]:
+        """Bounded and finite numbers, whatever comes in."""
+        spread = np.array(self.spread)
+        used = spread > 0
+        with np.errstate(over="ignore"):
+            scaled = (values - np.array(self.center)) / np.where(used, spread, 1.0)
+        return np.where(used & ~np.isnan(scaled), np.clip(scaled, -self.limit, self.limit), 0.0)
+
+    def to_json(self) -> str:
+        """One line that `from_json` turns back into exactly the same numbers."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "FeatureScaler":
+        """The scaler that `to_json` wrote."""
+        return cls(**_tuples(text))
+
+
+@dataclass(frozen=True)
+class ConditionScaler:
+    """Conditions of rows: the z-score of each column, and that of its logarithm where it spans decades.
+
+    x' = (x − mean) / std. A column gets a logarithm when all its training values are positive and the largest is at
+    least ten times the smallest: pressure, concentration, time; not temperature in kelvin.
+    """
+
+    mean: tuple[float, ...]
+    """Mean of each column over the training rows."""
+    std: tuple[float, ...]
+    """Standard deviation of each column; 0 marks one that does not vary and always gives 0."""
+    log_columns: tuple[int, ...]
+    """Columns, counted from 0, that have a logarithm as well."""
+    log_smallest: tuple[float, ...]
+    """Smallest training value of each of those; below it the logarithm goes no further down."""
+    log_mean: tuple[float, ...]
+    """Mean of the logarithm of each of those."""
+    log_std: tuple[float, ...]
+    """Standard deviation of the logarithm of each of those."""
+
+    @classmethod
+    def fit(cls, values: Float[np.ndarray, " row condition"], rows: Rows) -> "ConditionScaler":
+        """Learn from the given rows, whose values must all be finite."""
+        used = _rows_of(values, rows)
+        if not np.isfinite(used).all():
+            raise DataError("ConditionScaler: the training rows hold values that are not finite; fit on usable rows.")
+        smallest, largest = used.min(axis=0), used.max(axis=0)
+        spans = ((smallest > 0) & (largest / 10 >= smallest)).nonzero()[0]
+        logs = np.log(used[:, spans])
+        return cls(
+            mean=_floats(used.mean(axis=0)),
+            std=_floats(np.where(_varies(used), used.std(axis=0), 0.0)),
+            log_columns=tuple(int(column) for column in spans),
+            log_smallest=_floats(smallest[spans]),
+            log_mean=_floats(logs.mean(axis=0)),
+            log_std=_floats(logs.std(axis=0)),
+        )
+
+    @property
+    def num_features(self) -> int:
+        """How many columns come out: the raw ones, then the logarithms."""
+        return len(self.mean) + len(self.log_columns)
+
+    def transform(self, values: Float[np.ndarray, " row condition"]) -> Float[np.ndarray, " row feature"]:
+        """Raw columns, then logarithms, all scaled and bounded."""
+        std = np.array(self.std)
+        raw = np.where(std > 0, (values - np.array(self.mean)) / np.where(std > 0, std, 1.0), 0.0)
+        picked = np.maximum(values[:, list(self.log_columns)], np.array(self.log_smallest))
+        logs = (np.log(picked) - np.array(self.log_mean)) / np.array(self.log_std)
+        return np.clip(np.concatenate([raw, logs], axis=1), -CONDITION_LIMIT, CONDITION_LIMIT)
+
+    def to_json(self) -> str:
+        """One line that `from_json` turns back into exactly the same numbers."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "ConditionScaler":
+        """The scaler that `to_json` wrote."""
+        return cls(**_tuples(text))
+
+
+def _rows_of(values: NDArray[np.floating], rows: Rows) -> NDArray[np.float64]:
+    chosen = np.asarray(values, dtype=np.float64)[np.asarray(rows, dtype=np.int64)]
+    if len(chosen) == 0:
+        raise DataError("There is no training row to learn a scale from.")
+    return chosen
+
+
+def _num_unusual(used: NDArray[np.float64]) -> NDArray[np.int64]:
+    """How many rows of each column differ from its most common value."""
+    return np.array([len(column) - np.unique(column, return_counts=True)[1].max() for column in used.T])
+
+
+def _varies(used: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether a column has two different values; its computed deviation may miss zero by rounding."""
+    return np.fmax.reduce(used, axis=0) > np.fmin.reduce(used, axis=0)
+
+
+def _floats(values: NDArray[np.floating]) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _tuples(text: str) -> dict[str, Any]:
+    fields = json.loads(text)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

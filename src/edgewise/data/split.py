@@ -1,0 +1,214 @@
+"""Which rows train, which choose the model, and which judge it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Int64
+
+from edgewise.data.molecule import murcko_scaffold
+from edgewise.data.table import MoleculeTable
+from edgewise.errors import DataError, SettingError
+
+KINDS = ("random", "scaffold", "group", "column", "file")
+PARTS = ("train", "val", "test")
+CARVED_SHARE = 0.1
+"""Share of the training rows that choose the model where the table gives no rows for that."""
+# Any number of rows of the table, by their places in it.
+RowNumbers: TypeAlias = Int64[np.ndarray, " _"]
+
+_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Row numbers of the three parts, ascending; rows that cannot be used are in none."""
+
+    train: Int64[np.ndarray, " train_row"]
+    """Rows the weights are fitted to, and every scale."""
+    val: Int64[np.ndarray, " val_row"]
+    """Rows that choose the epoch and calibrate the intervals."""
+    test: Int64[np.ndarray, " test_row"]
+    """Rows that nothing but the final score sees."""
+    leakage: int = 0
+    """How many molecules (or combinations of them, for several SMILES columns) are both in train and in test."""
+
+
+def split_rows(
+    table: MoleculeTable, *, kind: str = "random", sizes: Sequence[float | int] = (0.8, 0.1, 0.1), seed: int = 0
+) -> Splits:
+    """Divide the usable rows of a table.
+
+    Args:
+        table: the rows.
+        kind: `random` rows; `scaffold`: whole Murcko scaffolds (of all components together), large ones to train;
+            `group`: whole groups of the group column; `column`: as the splits column says; `file`: first file
+            trains, last one tests, one between them validates.
+        sizes: shares of train, val and test, that sum to 1 and may be zero; or of train and test alone, val then
+            being carved from train. Unused by `column` and `file`.
+        seed: the same seed gives the same parts on every machine.
+
+    Returns:
+        Three disjoint sets of rows. Where `column`, `file` or two sizes leave val open, a tenth of the training
+        rows becomes val: whole groups where a group column is named, whole scaffolds for `scaffold`, else at random.
+
+    Raises:
+        SettingError: an unknown kind, or sizes that are no shares.
+        DataError: the table lacks what the kind needs, or has too few rows or groups to fill every part.
+    """
+    if kind not in KINDS:
+        raise SettingError(f"split is {kind!r}, expected one of {', '.join(KINDS)}.")
+    rng = np.random.default_rng(seed)
+    rows = table.usable.nonzero()[0].astype(np.int64)
+    if kind in ("column", "file"):
+        parts = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
+        if parts[1] is None:
+            parts[0], parts[1] = _carve(table, parts[0], "group" if table.columns.group_column else "random", rng)
+    else:
+        shares = _checked_sizes(sizes)
+        if len(shares) == 3:
+            parts = _divide(table, rows, kind, shares, rng)
+        else:
+            train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng)[::2]
+            parts = [*_carve(table, train, kind, rng), test]
+    train, val, test = (np.sort(part) for part in parts)
+    return Splits(train, val, test, leakage=_shared_molecules(table, train, test))
+
+
+def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
+    shares = tuple(float(size) for size in sizes)
+    if len(shares) not in (2, 3) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+        raise SettingError(
+            f"split_sizes is {' '.join(f'{share:g}' for share in shares)}, expected three numbers from 0 to 1 "
+            "(train val test) or two (train test) that sum to 1."
+        )
+    return shares
+
+
+def _by_column(table: MoleculeTable, rows: RowNumbers) -> list:
+    column = table.columns.splits_column
+    if column is None:
+        raise SettingError("split is 'column', but splits_column is not given: name the column.")
+    words = [word.strip().lower() for word in table.frame[column]]
+    for row, word in enumerate(words):
+        if word and word not in _WORDS:
+            raise DataError(
+                f"{_place(table, row)}, column {column!r}: {table.frame[column].iloc[row]!r} is no "
+                "part, expected train, val (also valid, validation) or test, or an empty cell for none."
+            )
+    part_of_row = np.array([_WORDS.get(word, -1) for word in words])
+    parts = [rows[part_of_row[rows] == part] for part in range(3)]
+    if not len(parts[0]):
+        raise DataError(f"{table.source}, column {column!r}: no usable row says train.")
+    return [parts[0], parts[1] if len(parts[1]) else None, parts[2]]
+
+
+def _by_file(table: MoleculeTable, rows: RowNumbers) -> list:
+    num_files = len(table.files)
+    if num_files not in (2, 3):
+        raise DataError(
+            f"split is 'file', but there are {num_files} files, expected two (train, test) or three (train, val, test)."
+        )
+    parts = [rows[table.file_of_row[rows] == place] for place in range(num_files)]
+    for name, part in zip(table.files, parts, strict=True):
+        if not len(part):
+            raise DataError(f"{name}: no row can be used.")
+    return parts if num_files == 3 else [parts[0], None, parts[1]]
+
+
+def _carve(table: MoleculeTable, train: RowNumbers, kind: str, rng: np.random.Generator) -> list[RowNumbers]:
+    return _divide(table, train, kind, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2]
+
+
+def _divide(
+    table: MoleculeTable,
+    rows: RowNumbers,
+    kind: str,
+    shares: tuple[float, ...],
+    rng: np.random.Generator,
+) -> list[RowNumbers]:
+    if kind == "random":
+        return _divide_rows(rows, shares, rng)
+    keys = _scaffold_keys(table, rows) if kind == "scaffold" else _group_keys(table, rows)
+    return _divide_groups(rows, keys, shares, rng, large_first=kind == "scaffold")
+
+
+def _divide_rows(rows: RowNumbers, shares: tuple[float, ...], rng: np.random.Generator) -> list[RowNumbers]:
+    filled = [part for part in range(3) if shares[part] > 0]
+    if len(rows) < len(filled):
+        raise DataError(f"{len(rows)} usable rows cannot fill {_named(filled)}: add rows or set a part's size to 0.")
+    counts = [max(1, round(share * len(rows))) if share > 0 else 0 for share in shares]
+    # Rounding gives or takes a row: the largest part bears it.
+    counts[int(np.argmax(counts))] += len(rows) - sum(counts)
+    shuffled = rng.permutation(rows)
+    return np.split(shuffled, np.cumsum(counts)[:2])
+
+
+def _divide_groups(
+    rows: RowNumbers,
+    keys: list[str],
+    shares: tuple[float, ...],
+    rng: np.random.Generator,
+    *,
+    large_first: bool,
+) -> list[RowNumbers]:
+    """Whole groups to parts: each to the first part it fits into, else to the one that lacks most."""
+    members: dict[str, list[int]] = {}
+    for row, key in zip(rows.tolist(), keys, strict=True):
+        members.setdefault(key, []).append(row)
+    filled = [part for part in range(3) if shares[part] > 0]
+    if len(members) < len(filled):
+        raise DataError(
+            f"{len(members)} groups cannot fill {_named(filled)}: add groups, set a part's size to 0, "
+            "or split at random."
+        )
+    names = sorted(members)
+    order = [names[place] for place in rng.permutation(len(names))]
+    if large_first:
+        # A scaffold that takes half of a small part says more about itself than about unseen scaffolds.
+        half = min(shares[part] for part in filled) * len(rows) / 2
+        order.sort(key=lambda name: -len(members[name]) if len(members[name]) > half else 0)
+    room = [share * len(rows) for share in shares]
+    chosen: list[list[str]] = [[], [], []]
+    for name in order:
+        size = len(members[name])
+        part = next((part for part in filled if size <= room[part] + 0.5), max(filled, key=lambda part: room[part]))
+        chosen[part].append(name)
+        room[part] -= size
+    for part in filled:
+        if not chosen[part]:
+            donor = max((other for other in filled if len(chosen[other]) > 1), key=lambda other: -room[other])
+            smallest = min(chosen[donor], key=lambda name: (len(members[name]), order.index(name)))
+            chosen[donor].remove(smallest)
+            chosen[part].append(smallest)
+    return [np.array([row for name in part for row in members[name]], dtype=np.int64) for part in chosen]
+
+
+def _scaffold_keys(table: MoleculeTable, rows: RowNumbers) -> list[str]:
+    used = np.unique(table.graph_of_row[rows])
+    scaffold_of = {int(graph): murcko_scaffold(table.store.canonical[graph]) for graph in used}
+    return [" ".join(scaffold_of[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()]
+
+
+def _group_keys(table: MoleculeTable, rows: RowNumbers) -> list[str]:
+    column = table.columns.group_column
+    if column is None:
+        raise SettingError("split is 'group', but group_column is not given: name the column.")
+    groups = table.frame[column]
+    for row in rows.tolist():
+        if not groups.iloc[row].strip():
+            raise DataError(f"{_place(table, row)}, column {column!r}: the group is empty.")
+    return [groups.iloc[row] for row in rows.tolist()]
+
+
+def _shared_molecules(table: MoleculeTable, train: RowNumbers, test: RowNumbers) -> int:
+    return len(set(map(tuple, table.graph_of_row[train].tolist())) & set(map(tuple, table.graph_of_row[test].tolist())))
+
+
+def _named(parts: list[int]) -> str:
+    return ", ".join(PARTS[part] for part in parts)
+
+
+def _place(table: MoleculeTable, row: int) -> str:
+    return f"{table.files[table.file_of_row[row]]}, line {table.lines[row]}"

@@ -1,0 +1,217 @@
+"""Every distinct molecule once, and batches of rows cut out of it by index arithmetic."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int64
+from torch import Tensor
+
+from edgewise.data.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, Chem, MoleculeArrays, molecule_arrays
+from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, descriptors, example_from_smiles, read_molecule
+from edgewise.errors import DataError
+from edgewise.neighborhood import Edges
+from edgewise.records import Batch, Example
+
+Numbers = np.ndarray | Tensor | Sequence
+
+
+@dataclass(frozen=True, eq=False)
+class MoleculeStore:
+    """Every distinct molecule of a table once, as tensors that lie molecule after molecule.
+
+    Two SMILES strings are the same molecule when RDKit writes them the same canonical way.
+    """
+
+    smiles: tuple[str, ...]
+    """Each molecule as it was first written."""
+    canonical: tuple[str, ...]
+    """Each molecule as RDKit writes it."""
+    node_features: Float32[Tensor, " node node_feature"]
+    """Atoms; columns as in `molecule.NODE_FEATURE_NAMES`."""
+    senders: Int64[Tensor, " edge"]
+    """Atom each edge leaves, counted within its molecule."""
+    receivers: Int64[Tensor, " edge"]
+    """Atom each edge reaches, counted within its molecule."""
+    edge_features: Float32[Tensor, " edge edge_feature"]
+    """Bonds, twice each; columns as in `molecule.EDGE_FEATURE_NAMES`."""
+    node_offsets: Int64[Tensor, " boundary"]
+    """Atoms of molecule g are `node_offsets[g]:node_offsets[g + 1]`."""
+    edge_offsets: Int64[Tensor, " boundary"]
+    """Edges of molecule g are `edge_offsets[g]:edge_offsets[g + 1]`."""
+    global_features: Float[Tensor, " graph global_feature"]
+    """Raw RDKit descriptors in float64 (NaN where there is none), or what `with_global_features` put there."""
+
+    @classmethod
+    def from_smiles(cls, smiles: Iterable[str], *, with_descriptors: bool = True) -> "MoleculeStore":
+        """Read SMILES strings; molecules that occur again are kept once.
+
+        Args:
+            smiles: any writing of each molecule.
+            with_descriptors: compute RDKit's whole-molecule descriptors (milliseconds a molecule); without them
+                `global_features` has no column.
+
+        Raises:
+            DataError: a string is not a molecule; the message counts its place from 1.
+        """
+        texts = list(smiles)
+        store, _, reasons = cls.collect(texts, with_descriptors=with_descriptors)
+        for place, text in enumerate(texts, start=1):
+            if text in reasons:
+                raise DataError(f"smiles, entry {place}: {reasons[text]}")
+        return store
+
+    @classmethod
+    def collect(
+        cls, smiles: Iterable[str], *, with_descriptors: bool = True
+    ) -> tuple["MoleculeStore", Int64[np.ndarray, " molecule"], dict[str, str]]:
+        """Read SMILES strings and go on over those that cannot be read.
+
+        Returns:
+            The store; for each string its molecule in the store, -1 where it cannot be read; and the reason for
+            each string that cannot.
+
+        Cost: one call to RDKit for each distinct string.
+        """
+        texts = list(smiles)
+        graph_of_text: dict[str, int] = {}
+        graph_of_canonical: dict[str, int] = {}
+        reasons: dict[str, str] = {}
+        written: list[str] = []
+        arrays: list[MoleculeArrays] = []
+        global_features: list[np.ndarray] = []
+        for text in dict.fromkeys(texts):
+            try:
+                molecule = read_molecule(text)
+            except DataError as error:
+                reasons[text], graph_of_text[text] = str(error), -1
+                continue
+            canonical = Chem.MolToSmiles(molecule)
+            graph_of_text[text] = graph_of_canonical.setdefault(canonical, len(written))
+            if graph_of_text[text] == len(written):
+                written.append(text)
+                arrays.append(molecule_arrays(molecule))
+                global_features.append(descriptors(molecule) if with_descriptors else np.zeros(0))
+        store = cls._from_arrays(written, list(graph_of_canonical), arrays, global_features, with_descriptors)
+        return store, np.array([graph_of_text[text] for text in texts], dtype=np.int64), reasons
+
+    @classmethod
+    def _from_arrays(
+        cls,
+        written: list[str],
+        canonical: list[str],
+        arrays: list[MoleculeArrays],
+        global_features: list[np.ndarray],
+        with_descriptors: bool,
+    ) -> "MoleculeStore":
+        num_global = len(GLOBAL_FEATURE_NAMES) if with_descriptors else 0
+        no_edge = np.zeros(0, dtype=np.int64)
+        no_node = np.zeros((0, len(NODE_FEATURE_NAMES)), dtype=np.float32)
+        no_edge_row = np.zeros((0, len(EDGE_FEATURE_NAMES)), dtype=np.float32)
+        return cls(
+            smiles=tuple(written),
+            canonical=tuple(canonical),
+            node_features=torch.from_numpy(np.concatenate([no_node, *(a.node_features for a in arrays)])),
+            senders=torch.from_numpy(np.concatenate([no_edge, *(a.senders for a in arrays)])),
+            receivers=torch.from_numpy(np.concatenate([no_edge, *(a.receivers for a in arrays)])),
+            edge_features=torch.from_numpy(np.concatenate([no_edge_row, *(a.edge_features for a in arrays)])),
+            node_offsets=torch.from_numpy(_offsets([len(a.node_features) for a in arrays])),
+            edge_offsets=torch.from_numpy(_offsets([len(a.senders) for a in arrays])),
+            global_features=torch.from_numpy(np.array(global_features).reshape(len(arrays), num_global)),
+        )
+
+    def __len__(self) -> int:
+        """How many distinct molecules there are."""
+        return len(self.smiles)
+
+    def example(self, graph: int) -> Example:
+        """One molecule with the characters of each atom, in the way it was first written."""
+        return example_from_smiles(self.smiles[graph])
+
+    def with_global_features(self, values: Numbers) -> "MoleculeStore":
+        """The same molecules with other global features, such as scaled ones, in float32.
+
+        Args:
+            values: `(graph, feature)`, one row a molecule; `(graph, 0)` for none.
+
+        Raises:
+            DataError: the number of rows is not the number of molecules.
+        """
+        tensor = _float32(values)
+        if tensor.ndim != 2 or tensor.shape[0] != len(self):
+            raise DataError(
+                f"with_global_features: values has shape {tuple(tensor.shape)}, expected ({len(self)}, feature): "
+                "one row a molecule of the store."
+            )
+        return replace(self, global_features=tensor)
+
+    def batch(
+        self,
+        graph_of_row: Numbers,
+        conditions: Numbers,
+        targets: Numbers | None = None,
+        weights: Numbers | None = None,
+    ) -> Batch:
+        """The rows as one batch that holds each distinct molecule they use exactly once.
+
+        Args:
+            graph_of_row: int64 `(row, component)`, molecules by their place in this store.
+            conditions: `(row, condition)` in model units; `(row, 0)` for none.
+            targets: `(row, target)` in model units, NaN for missing.
+            weights: `(row,)`.
+
+        Returns:
+            A `Batch` whose `graph_of_row` counts within the batch, graphs in the order of the store.
+
+        Raises:
+            DataError: a molecule is -1 (its row cannot be read) or not in the store.
+
+        Cost: proportional to the atoms and bonds in the batch, without a loop over molecules.
+        """
+        wanted = np.asarray(graph_of_row, dtype=np.int64)
+        graphs, places = np.unique(wanted, return_inverse=True)
+        if graphs.size and (graphs[0] < 0 or graphs[-1] >= len(self)):
+            wrong = graphs[0] if graphs[0] < 0 else graphs[-1]
+            raise DataError(
+                f"batch: graph_of_row holds {wrong}, expected 0 to {len(self) - 1}: batch usable rows only."
+            )
+        nodes, offsets = _runs(self.node_offsets, graphs)
+        edges, edge_offsets = _runs(self.edge_offsets, graphs)
+        shift = torch.from_numpy(np.repeat(offsets[:-1], np.diff(edge_offsets)))
+        num_nodes = len(nodes)
+        senders, receivers = _take(self.senders, edges) + shift, _take(self.receivers, edges) + shift
+        return Batch(
+            node_features=_take(self.node_features, nodes),
+            edges=Edges(senders, receivers, num_nodes, num_nodes),
+            edge_features=_take(self.edge_features, edges),
+            global_features=_take(self.global_features, graphs),
+            offsets=torch.from_numpy(offsets),
+            graph_of_row=torch.from_numpy(places.reshape(wanted.shape)),
+            conditions=_float32(conditions),
+            targets=None if targets is None else _float32(targets),
+            weights=None if weights is None else _float32(weights),
+        )
+
+
+def _float32(values: Numbers) -> Tensor:
+    return torch.as_tensor(values, dtype=torch.float32)
+
+
+def _offsets(counts: Sequence[int] | np.ndarray) -> np.ndarray:
+    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def _runs(boundaries: Tensor, graphs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every index in the runs `boundaries[g]:boundaries[g + 1]` of the graphs, and the offsets of the runs."""
+    starts = boundaries.numpy()[graphs]
+    counts = boundaries.numpy()[graphs + 1] - starts
+    offsets = _offsets(counts)
+    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], counts), offsets
+
+
+def _take(values: Tensor, index: np.ndarray) -> Tensor:
+    """`values[index]` through numpy: torch would wake its threads for a copy that takes microseconds."""
+    return torch.from_numpy(values.numpy().take(index, axis=0))

@@ -1,0 +1,41 @@
+"""Every error Edgewise raises on purpose.
+
+EdgewiseError
+├── ShapeError(ValueError)               an axis has the wrong size, or a tensor the wrong rank or dtype
+├── UnsupportedError(NotImplementedError) a backend that was named refuses the call; the message lists why
+├── DataError(ValueError)                a file, row or column cannot be used; the message names the place
+├── SettingError(ValueError)             an option has a value it cannot have
+├── RunFolderError(RuntimeError)         a run folder is missing, incomplete, newer, or would be overwritten
+└── MissingExtraError(ImportError)       an optional package is not installed; the message says which extra
+"""
+
+
+class EdgewiseError(Exception):
+    """The root: `except EdgewiseError` catches whatever Edgewise raises on purpose."""
+
+
+class ShapeError(EdgewiseError, ValueError):
+    """An axis has the wrong size, or a tensor the wrong rank or dtype."""
+
+
+class UnsupportedError(EdgewiseError, NotImplementedError):
+    """A backend that was asked for by name refuses the call; the message lists its reasons."""
+
+
+class DataError(EdgewiseError, ValueError):
+    """A file, row or column cannot be used; the message names the place and the remedy."""
+
+
+class SettingError(EdgewiseError, ValueError):
+    """An option has a value it cannot have; the message lists the values it can."""
+
+
+class RunFolderError(EdgewiseError, RuntimeError):
+    """A run folder is missing, incomplete, of a newer format, or would be overwritten."""
+
+
+class MissingExtraError(EdgewiseError, ImportError):
+    """An optional package is not installed; the message says which extra brings it."""
+
+    def __init__(self, package: str, extra: str):
+        super().__init__(f"{package} is not installed: pip install 'edgewise[{extra}]'.")

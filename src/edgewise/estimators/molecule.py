@@ -1,0 +1,317 @@
+"""MoleculeRegressor and MoleculeClassifier: the same job from Python, in the habit of scikit-learn."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from edgewise.data.split import split_rows
+from edgewise.data.table import MoleculeTable, table_from_arrays
+from edgewise.errors import DataError, MissingExtraError, RunFolderError, SettingError
+from edgewise.estimators.property import fit_table
+from edgewise.estimators.trained import TargetPrediction, TrainedProperty
+from edgewise.models.settings import PropertySettings
+from edgewise.train.conformal import check_coverage
+from edgewise.train.device import pick_device
+from edgewise.train.folder import RunFolder
+from edgewise.train.settings import TrainSettings
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:
+    raise MissingExtraError("scikit-learn", "train") from error
+
+Molecules = Any
+"""SMILES (row), or (row, component), or a DataFrame whose text columns are SMILES and whose numbers are conditions."""
+
+
+class MoleculeEstimator(BaseEstimator):
+    """What both estimators share: their parameters, fitting, saving and loading.
+
+    Args:
+        model: The layer: attention, gat, gatv2, gcn or mean. None, here and below, is the library's default.
+        num_layers, num_heads, model_dim: The size of the model.
+        attention_score, normalize, temperature, combine: The choices of the attention operator.
+        epochs: Passes over the training rows; None is a number that fits the number of rows.
+        batch_size, learning_rate, weight_decay, patience, loss_function: The recipe of the training.
+        ensemble_size: How many models are trained from different seeds and averaged.
+        validation_size: The part of the rows that chooses the epoch and calibrates the intervals.
+        coverage: The promised probability that a value lies within its interval.
+        molecule_descriptors: Whether RDKit's descriptors of the whole molecule join the learned vectors.
+        random_state: Seed of everything.
+        device: auto, cpu, cuda or mps.
+        precision: 32, bf16, 16 or 64.
+        more: Any other field of PropertySettings or TrainSettings by its name.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        num_layers: int | None = None,
+        num_heads: int | None = None,
+        model_dim: int | None = None,
+        attention_score: str | None = None,
+        normalize: str | None = None,
+        temperature: float | None = None,
+        combine: str | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        patience: int | None = None,
+        loss_function: str | None = None,
+        ensemble_size: int = 1,
+        validation_size: float = 0.1,
+        coverage: float = 0.9,
+        molecule_descriptors: bool = True,
+        random_state: int = 0,
+        device: str = "auto",
+        precision: str = "32",
+        more: dict[str, Any] | None = None,
+    ):
+        self.model = model
+        self.num_layers = num_layers
+        self.num_heads = num_heads
+        self.model_dim = model_dim
+        self.attention_score = attention_score
+        self.normalize = normalize
+        self.temperature = temperature
+        self.combine = combine
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.loss_function = loss_function
+        self.ensemble_size = ensemble_size
+        self.validation_size = validation_size
+        self.coverage = coverage
+        self.molecule_descriptors = molecule_descriptors
+        self.random_state = random_state
+        self.device = device
+        self.precision = precision
+        self.more = more
+
+    def fit_targets(
+        self,
+        X: Molecules,
+        targets: np.ndarray,
+        *,
+        conditions: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        task_type: str = "regression",
+        classes: dict[str, list[Any]] | None = None,
+    ) -> Self:
+        """Trains on targets as the model takes them: numbers, or class numbers."""
+        model, train = self.settings()
+        check_coverage(self.coverage)
+        if not 0 <= self.validation_size < 1:
+            raise SettingError(f"validation_size is {self.validation_size}; expected at least 0 and below 1.")
+        if self.ensemble_size < 1:
+            raise SettingError(f"ensemble_size is {self.ensemble_size}; expected at least 1.")
+        smiles, conditions = parts_of(X, conditions)
+        if len(smiles) != len(targets):
+            raise DataError(f"fit: {len(smiles)} rows of molecules, but {len(targets)} targets.")
+        names = None if classes is None else {name: [str(n) for n in range(len(c))] for name, c in classes.items()}
+        table = table_from_arrays(
+            smiles,
+            targets if names is None else class_cells(targets),
+            conditions,
+            sample_weight,
+            groups,
+            task_type=task_type,
+            classes=names,
+            strict=True,
+            with_descriptors=self.molecule_descriptors,
+        )
+        sizes = (1 - self.validation_size, self.validation_size, 0)
+        splits = split_rows(table, kind="random" if groups is None else "group", sizes=sizes, seed=self.random_state)
+        self.trained_ = fit_table(
+            table, splits, model=model, train=train, ensemble_size=self.ensemble_size, coverage=self.coverage
+        )
+        if classes is not None:
+            self.trained_.classes = classes
+        return self
+
+    def settings(self) -> tuple[PropertySettings, TrainSettings]:
+        """The settings that the parameters ask for, defaults elsewhere."""
+        given = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
+        given |= {"score": self.attention_score} if self.attention_score is not None else {}
+        given |= {"seed": self.random_state, **(self.more or {})}
+        known = {field.name for kind in (PropertySettings, TrainSettings) for field in fields(kind)}
+        unknown = set(self.more or {}) - known
+        if unknown:
+            raise SettingError(
+                f"more has {sorted(unknown)[0]!r}, which is no field of PropertySettings or TrainSettings."
+            )
+        own: list[dict[str, Any]] = [
+            {field.name: given[field.name] for field in fields(kind) if field.name in given}
+            for kind in (PropertySettings, TrainSettings)
+        ]
+        return PropertySettings(**own[0]), TrainSettings(**own[1])
+
+    def table_of(self, X: Molecules, conditions: Any) -> MoleculeTable:
+        """Rows to predict; those that cannot be read keep their place."""
+        check_is_fitted(self, "trained_")
+        smiles, conditions = parts_of(X, conditions)
+        return table_from_arrays(smiles, None, conditions, with_descriptors=self.trained_.with_descriptors)
+
+    def predictions(self, X: Molecules, conditions: Any, coverage: float | None = None) -> list[TargetPrediction]:
+        """What the model says of each target; NaN for rows that cannot be read."""
+        table = self.table_of(X, conditions)
+        columns = self.trained_.columns
+        for what, found, known in (
+            ("SMILES", table.graph_of_row.shape[1], len(columns.smiles_columns)),
+            ("conditions", table.conditions.shape[1], len(columns.descriptors_columns)),
+        ):
+            if found != known:
+                raise DataError(f"predict: {found} columns of {what}, but the model was trained on {known}.")
+        return self.trained_.predict(table, coverage=coverage, device=pick_device(self.device))
+
+    def fingerprint(self, X: Molecules, conditions: Any = None) -> np.ndarray:
+        """(row, dim): the learned vector of each row; NaN where a row cannot be read."""
+        return self.trained_.fingerprint(self.table_of(X, conditions), pick_device(self.device))
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes the trained model to a folder that `load` and `edgewise predict` read."""
+        check_is_fitted(self, "trained_")
+        run = RunFolder(Path(folder))
+        run.check(overwrite=overwrite)
+        run.begin()
+        self.trained_.save(run)
+
+
+class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
+    """Predicts numbers of molecules.
+
+    Example:
+        regressor = MoleculeRegressor(ensemble_size=5).fit(smiles, solubility)
+        regressor.predict(["CCO", "c1ccccc1"])
+    """
+
+    def fit(self, X: Molecules, y: Any, conditions: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Trains the model.
+
+        Args:
+            X: SMILES (row) or (row, component), or a DataFrame whose text columns are SMILES and whose numbers are
+                conditions.
+            y: (row) or (row, target); NaN is missing.
+            conditions: (row, condition) numbers such as temperature and pressure.
+            sample_weight: (row).
+            groups: (row); rows of one group are all training or all validation rows.
+
+        Raises:
+            DataError: A row cannot be used; the message says which and why.
+        """
+        targets = np.asarray(y, dtype=np.float64)
+        self.one_target_ = targets.ndim == 1
+        return self.fit_targets(X, targets, conditions=conditions, sample_weight=sample_weight, groups=groups)
+
+    def predict(self, X: Molecules, conditions: Any = None) -> np.ndarray:
+        """(row), or (row, target) where y had that shape; NaN for a row that cannot be read."""
+        return self.joined([prediction.value for prediction in self.predictions(X, conditions)])
+
+    def predict_interval(
+        self, X: Molecules, conditions: Any = None, coverage: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and upper ends of the intervals, each as `predict`; NaN with too few validation rows."""
+        found = self.predictions(X, conditions, coverage)
+        return self.joined([each.low for each in found]), self.joined([each.high for each in found])
+
+    def joined(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """One array in the shape of y."""
+        return columns[0] if self.one_target_ else np.stack(columns, axis=1)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """The estimator of a run folder, written by `save` or by `edgewise train`."""
+        loaded = cls()
+        loaded.trained_ = load_trained(folder, ("regression",))
+        loaded.one_target_ = len(loaded.trained_.columns.target_columns) == 1
+        return loaded
+
+
+class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
+    """Predicts classes of molecules, and their probabilities; two classes or more."""
+
+    def fit(self, X: Molecules, y: Any, conditions: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Trains the model; as `MoleculeRegressor.fit`, with y: (row) class labels."""
+        labels = np.asarray(y)
+        if labels.ndim != 1:
+            raise DataError(f"fit: y has {labels.ndim} axes; expected (row) class labels.")
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(f"fit: y holds {len(self.classes_)} class; expected two or more.")
+        return self.fit_targets(
+            X,
+            numbers,
+            conditions=conditions,
+            sample_weight=sample_weight,
+            groups=groups,
+            task_type="classification" if len(self.classes_) == 2 else "multiclass",
+            classes={"target": self.classes_.tolist()},
+        )
+
+    def predict_proba(self, X: Molecules, conditions: Any = None) -> np.ndarray:
+        """(row, class): probabilities in the order of `classes_`; NaN for a row that cannot be read."""
+        probabilities = self.predictions(X, conditions)[0].probabilities
+        assert probabilities is not None
+        return probabilities
+
+    def predict(self, X: Molecules, conditions: Any = None) -> np.ndarray:
+        """(row): the most probable class.
+
+        Raises:
+            DataError: A row cannot be read: there is no class that would say so.
+        """
+        probabilities = self.predict_proba(X, conditions)
+        unknown = np.flatnonzero(np.isnan(probabilities).any(axis=1))
+        if len(unknown):
+            status = self.table_of(X, conditions).status[unknown[0]]
+            raise DataError(f"predict: row {unknown[0]} cannot be read: {status}")
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """The estimator of a run folder with one target, written by `save` or by `edgewise train`."""
+        loaded = cls()
+        loaded.trained_ = load_trained(folder, ("classification", "multiclass"))
+        (classes,) = loaded.trained_.classes.values()
+        loaded.classes_ = np.array(classes)
+        return loaded
+
+
+def load_trained(folder: str | os.PathLike[str], task_types: tuple[str, ...]) -> TrainedProperty:
+    """The model of a run folder; raises RunFolderError where it does another task."""
+    trained = TrainedProperty.load(RunFolder.finished(folder))
+    if trained.task_type not in task_types:
+        raise RunFolderError(f"{folder} holds a model for {trained.task_type}; expected {' or '.join(task_types)}.")
+    if task_types != ("regression",) and len(trained.columns.target_columns) != 1:
+        raise RunFolderError(f"{folder} has several targets; a classifier has one.")
+    return trained
+
+
+def class_cells(numbers: np.ndarray) -> list[str]:
+    """Class numbers as the cells of a table."""
+    return [str(number) for number in numbers.tolist()]
+
+
+def parts_of(X: Molecules, conditions: Any) -> tuple[Any, Any]:
+    """SMILES and conditions; a DataFrame holds both, its text columns and its numbers."""
+    if not hasattr(X, "select_dtypes"):
+        return (X.tolist() if hasattr(X, "tolist") else list(X)), conditions
+    numbers = X.select_dtypes("number")
+    texts = X[[name for name in X.columns if name not in numbers.columns]]
+    if not texts.shape[1]:
+        raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, X.columns))}.")
+    if numbers.shape[1] and conditions is not None:
+        raise DataError("conditions came twice: as number columns of X and as an argument; give them once.")
+    smiles = texts.to_numpy(dtype=object)
+    own = numbers.to_numpy(dtype=np.float64) if numbers.shape[1] else conditions
+    return (smiles[:, 0].tolist() if smiles.shape[1] == 1 else smiles.tolist()), own

@@ -1,0 +1,207 @@
+"""Multi-head attention, for sequences and graphs alike."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.attend import attend, attention_weights
+from edgewise.choices import COMBINES, Combine, ScoreName
+from edgewise.errors import SettingError, ShapeError
+from edgewise.layers.scorer import Given, LearnedScore
+from edgewise.neighborhood import Full, Neighborhood
+from edgewise.normalize import Normalize, Softmax
+from edgewise.score import Score
+from edgewise.trace import Trace
+
+
+class MultiHeadAttention(nn.Module):
+    """H attentions side by side, each with its own view of the nodes, joined into one output.
+
+        head_h = attend(x W^Q_h, y W^K_h, z W^V_h, neighborhood)       out = combine_h(head_h)
+
+    Over `Edges`, edge features f_e go into k^e = f W^{EK}, v^e = f W^{EV} and b = f W^{EB}, per head.
+
+    Args:
+        model_dim: size of the query nodes and, where `combine` is "concatenate", of the output.
+        num_heads: H.
+        key_dim: size of a head's queries and keys; model_dim / H by default.
+        value_dim: size of a head's values; model_dim / H by default, or model_dim where heads are not concatenated.
+            Without projections both are those of the input's parts and cannot be chosen.
+        source_dim: size of the nodes that keys come from; model_dim by default.
+        value_source_dim: size of the nodes that values come from; source_dim by default.
+        num_key_heads: heads of keys and values, each shared by H / num_key_heads query heads; 1 is multi-query.
+        edge_dim: size of the edge features, or None where there are none.
+        score: a name from `choices.SCORES`, with parameters made here, or a score of your own.
+        normalize: from scores to weights; tensors in it that are parameters are learned with the layer.
+        project: False splits the input into H parts instead of projecting it.
+        combine: "concatenate" and an output matrix; "weights", a learned weight per head; "tensor", a learned
+            (head, value, value) tensor; "mean"; "max".
+        dropout: the probability that a weight is set to zero in training.
+
+    Empty: a node with no neighbor gets the output's bias.
+    Source: Vaswani et al. 2017, section 3.2.2; Shazeer 2019 and Ainslie et al. 2023 for shared keys; combine "mean" is
+    Veličković et al. 2018, eq. 6.
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int = 8,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        source_dim: int | None = None,
+        value_source_dim: int | None = None,
+        num_key_heads: int | None = None,
+        edge_dim: int | None = None,
+        score: ScoreName | Score = "scaled_dot",
+        normalize: Normalize = Softmax(),
+        project: bool = True,
+        combine: Combine = "concatenate",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        source_dim = source_dim or model_dim
+        value_source_dim = value_source_dim or source_dim
+        num_key_heads = num_key_heads or num_heads
+        if combine not in COMBINES:
+            raise SettingError(f"combine must be one of {', '.join(COMBINES)}, not {combine!r}.")
+        _require_divisible("num_heads", num_heads, "num_key_heads", num_key_heads)
+        groups = num_heads // num_key_heads
+        self.num_heads, self.combine, self.dropout, self.edge_dim = num_heads, combine, dropout, edge_dim
+        self.head_shape = (num_heads,) if groups == 1 else (num_key_heads, groups)
+        self.key_head_shape = (num_heads,) if groups == 1 else (num_key_heads, 1)
+        self.query: nn.Module
+        self.key: nn.Module
+        self.value: nn.Module
+        if project:
+            key_dim = _per_head("model_dim", model_dim, num_heads, key_dim)
+            joined = combine == "concatenate"
+            value_dim = _per_head("model_dim", model_dim, num_heads if joined else 1, value_dim)
+            self.query = nn.Linear(model_dim, num_heads * key_dim)
+            self.key = nn.Linear(source_dim, num_key_heads * key_dim)
+            self.value = nn.Linear(value_source_dim, num_key_heads * value_dim)
+        else:
+            if key_dim is not None or value_dim is not None:
+                raise SettingError(
+                    "MultiHeadAttention: without projections key_dim and value_dim follow from the input; drop them."
+                )
+            key_dim = _per_head("model_dim", model_dim, num_heads, None)
+            value_dim = _per_head("value_source_dim", value_source_dim, num_key_heads, None)
+            _require_equal("key_dim", key_dim, _per_head("source_dim", source_dim, num_key_heads, None))
+            self.query, self.key, self.value = nn.Identity(), nn.Identity(), nn.Identity()
+        self.score = LearnedScore(score, self.head_shape, key_dim) if isinstance(score, str) else Given(score)
+        self.normalize = Given(normalize)
+        if edge_dim is not None:
+            # Key, value and bias of every head from one matrix product.
+            self.edge_sizes = (num_heads * key_dim, num_heads * value_dim, num_heads)
+            self.edge = nn.Linear(edge_dim, sum(self.edge_sizes), bias=False)
+        if combine == "concatenate":
+            self.output = nn.Linear(num_heads * value_dim, model_dim)
+        elif combine == "weights":
+            self.head_weights = nn.Parameter(torch.full((num_heads,), 1 / num_heads))
+        elif combine == "tensor":
+            start = torch.randn(num_heads, value_dim, value_dim) / (num_heads * value_dim) ** 0.5
+            self.head_tensor = nn.Parameter(start)
+        self.output_dim = model_dim if combine == "concatenate" else value_dim
+        """Size of the output nodes."""
+
+    def forward(
+        self,
+        query: Float[Tensor, " *batch query model_dim"],
+        key: Float[Tensor, " *key_batch key source_dim"] | None = None,
+        value: Float[Tensor, " *value_batch key value_source_dim"] | None = None,
+        neighborhood: Neighborhood = Full(),
+        *,
+        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *out_batch query output_dim"]:
+        """Attend from `query` to `key`, which defaults to the query, summing `value`, which defaults to the key.
+
+        Raises:
+            ShapeError: sizes do not fit, or edge features came (or not) against what the layer was made for.
+        """
+        key = query if key is None else key
+        value = key if value is None else value
+        if (edge is None) != (self.edge_dim is None):
+            expected = "none" if self.edge_dim is None else f"(*batch, edge, {self.edge_dim})"
+            raise ShapeError(f"MultiHeadAttention: expected edge features {expected}; see edge_dim.")
+        for _ in self.head_shape:
+            neighborhood = neighborhood.with_head_axis()
+        projected = self._projected(query, key, value)
+        head_shapes = (self.head_shape, self.key_head_shape, self.key_head_shape)
+        queries, keys, values = (_split(nodes, shape) for nodes, shape in zip(projected, head_shapes))
+        edge_key, edge_value, bias = self._edge_parts(edge)
+        score, normalize = self.score(), self.normalize()
+        if trace is not None:
+            trace.record(
+                attention_weights(
+                    queries, keys, neighborhood, score=score, normalize=normalize, bias=bias, edge_key=edge_key,
+                    top=trace.top, queries=trace.queries,
+                )
+            )  # fmt: skip
+        heads = attend(
+            queries, keys, values, neighborhood, score=score, normalize=normalize, bias=bias, edge_key=edge_key,
+            edge_value=edge_value, dropout=self.dropout if self.training else 0.0,
+        )  # fmt: skip
+        return self._combined(heads if len(self.head_shape) == 1 else heads.flatten(-4, -3))
+
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> Sequence[Tensor]:
+        """Queries, keys and values, heads side by side; from one matrix product where all come from one source."""
+        linears = [layer for layer in (self.query, self.key, self.value) if isinstance(layer, nn.Linear)]
+        if query is not key or key is not value or not linears:
+            return self.query(query), self.key(key), self.value(value)
+        weight = torch.cat([layer.weight for layer in linears])
+        bias = torch.cat([layer.bias for layer in linears])
+        return F.linear(query, weight, bias).split([layer.out_features for layer in linears], -1)
+
+    def _edge_parts(self, edge: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """k^e, v^e and b of every head."""
+        if edge is None:
+            return None, None, None
+        parts = self.edge(edge).split(self.edge_sizes, -1)
+        edge_key, edge_value, bias = (_split(part, self.head_shape) for part in parts)
+        return edge_key, edge_value, bias.squeeze(-1)
+
+    def _combined(
+        self, heads: Float[Tensor, " *batch head query value_dim"]
+    ) -> Float[Tensor, " *batch query output_dim"]:
+        match self.combine:
+            case "concatenate":
+                return self.output(heads.movedim(-3, -2).flatten(-2))
+            case "weights":
+                return torch.einsum("...hqv,h->...qv", heads, self.head_weights)
+            case "tensor":
+                return torch.einsum("...hqv,hvw->...qw", heads, self.head_tensor)
+            case "mean":
+                return heads.mean(-3)
+        return heads.amax(-3)
+
+
+def _split(nodes: Tensor, head_shape: tuple[int, ...]) -> Tensor:
+    """`(*batch, node, head · dim)` as `(*batch, *head, node, dim)`, a view: in memory a node's heads stay together."""
+    nodes = nodes.unflatten(-1, (*head_shape, -1))
+    return nodes.movedim(-2 - len(head_shape), -2)
+
+
+def _per_head(name: str, size: int, num_heads: int, given: int | None) -> int:
+    if given is not None:
+        return given
+    _require_divisible(name, size, "num_heads", num_heads)
+    return size // num_heads
+
+
+def _require_divisible(name: str, size: int, by_name: str, by: int) -> None:
+    if by < 1 or size % by != 0:
+        raise SettingError(f"MultiHeadAttention: {name} ({size}) must be a multiple of {by_name} ({by}).")
+
+
+def _require_equal(name: str, query_size: int, key_size: int) -> None:
+    if query_size != key_size:
+        raise SettingError(
+            f"MultiHeadAttention: without projections {name} is {query_size} in query but {key_size} in key; "
+            "their sizes per head must agree."
+        )

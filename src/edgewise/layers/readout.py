@@ -1,0 +1,67 @@
+"""From the nodes of each graph to one vector."""
+
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from edgewise.attend import aggregate, attend, attention_weights
+from edgewise.errors import SettingError
+from edgewise.neighborhood import Edges
+from edgewise.trace import Trace
+
+How = Literal["attention", "mean", "sum", "max"]
+HOWS: tuple[str, ...] = get_args(How)
+
+
+class Readout(nn.Module):
+    """One vector a graph, whatever the order of its nodes: ⊕_{i in graph} h_i, ⊕ by attention, mean, sum or max.
+
+    Attention lets a learned query per head look at all nodes of the graph: Σ_i softmax_i(q·k_i/√d) v_i.
+
+    Args:
+        model_dim: size of the nodes and of the vector.
+        how: "attention", "mean", "sum" or "max".
+        num_heads: heads of the attention.
+
+    Empty: a graph with no node gives zero.
+    Source: the attention readout is Lee et al. 2019 (pooling by multi-head attention, one seed).
+    """
+
+    def __init__(self, model_dim: int, how: How = "attention", num_heads: int = 1):
+        super().__init__()
+        if how not in HOWS:
+            raise SettingError(f"Readout: how must be one of {', '.join(HOWS)}, not {how!r}.")
+        self.how, self.num_heads = how, num_heads
+        if how == "attention":
+            if model_dim % num_heads != 0:
+                raise SettingError(f"Readout: model_dim ({model_dim}) must be a multiple of num_heads ({num_heads}).")
+            self.query = nn.Parameter(torch.randn(num_heads, 1, model_dim // num_heads))
+            self.key, self.value = nn.Linear(model_dim, model_dim), nn.Linear(model_dim, model_dim)
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *batch node model_dim"],
+        offsets: Int64[Tensor, " boundary"],
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch graph model_dim"]:
+        """The vector of each graph; nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+        members = membership(offsets, nodes.shape[-2])
+        if self.how != "attention":
+            return aggregate(nodes, members, self.how)
+        query = self.query.expand(-1, members.num_receivers, -1)
+        key, value = (self._split(linear(nodes)) for linear in (self.key, self.value))
+        if trace is not None:
+            trace.record(attention_weights(query, key, members, top=trace.top, queries=trace.queries))
+        return attend(query, key, value, members).movedim(-3, -2).flatten(-2)
+
+    def _split(self, nodes: Tensor) -> Tensor:
+        return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+
+
+def membership(offsets: Int64[Tensor, " boundary"], num_nodes: int) -> Edges:
+    """Every node as an edge from itself to its graph."""
+    nodes = torch.arange(num_nodes, device=offsets.device)
+    return Edges(nodes, torch.searchsorted(offsets[1:], nodes, right=True), num_nodes, offsets.shape[0] - 1)

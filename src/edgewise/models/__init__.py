@@ -1,0 +1,1 @@
+"""Models stacked from the layers."""

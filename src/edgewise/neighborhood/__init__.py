@@ -1,0 +1,35 @@
+"""Who attends to whom: index structures only, no features. Combine them with `&` and `|`.
+
+    Full  Causal  Window  Lengths  Segments     ranges: the neighbors of a query are one contiguous run of keys
+    Mask                                        any set of pairs, as a table
+    Edges                                       any set of pairs, as a list; the only one that keeps multi-edges
+
+Two forms are enough for the backends: ranges have `runs()`, edges are lists; everything has `block()`, a slice of
+the table.
+"""
+
+from edgewise.neighborhood.pairs import (
+    Edges,
+    Intersection,
+    Mask,
+    Neighborhood,
+    RangeIntersection,
+    Ranges,
+    Union,
+)
+from edgewise.neighborhood.ranges import Causal, Full, Lengths, Segments, Window
+
+__all__ = [
+    "Causal",
+    "Edges",
+    "Full",
+    "Intersection",
+    "Lengths",
+    "Mask",
+    "Neighborhood",
+    "RangeIntersection",
+    "Ranges",
+    "Segments",
+    "Union",
+    "Window",
+]

@@ -1,0 +1,36 @@
+"""Whole numbers that name nodes: made, checked, told apart."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgewise.errors import ShapeError
+
+
+def integers(owner: str, name: str, value: Any) -> Tensor:
+    """`value` as an int64 tensor; lists and arrays are welcome, fractions are not."""
+    index = torch.as_tensor(value)
+    if index.dtype != torch.int64:
+        if (index.dtype.is_floating_point and index.numel() > 0) or index.dtype.is_complex or index.dtype == torch.bool:
+            raise ShapeError(f"{owner}: {name} must be whole numbers (int64), not {index.dtype}.")
+        index = index.to(torch.int64)
+    return index
+
+
+def check_range(name: str, index: Tensor, size: int) -> None:
+    """Raise where a position of a node is negative or beyond the last."""
+    if index.numel() == 0:
+        return
+    low, high = int(index.min()), int(index.max())
+    if low < 0 or high >= size:
+        raise ShapeError(f"Edges: {name} must lie in 0 … {size - 1}; found {low if low < 0 else high}.")
+
+
+def first_of_each(codes: Tensor) -> Tensor:
+    """True where a value stands for the first time."""
+    order = codes.argsort(stable=True)
+    ordered = codes[order]
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return torch.zeros_like(first).index_put((order,), first)

@@ -1,0 +1,444 @@
+"""What a neighborhood is: a set of (query, key) pairs, as a table or as a list, and their `&` and `|`."""
+
+from abc import ABC, abstractmethod
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from edgewise.errors import ShapeError
+from edgewise.neighborhood.index import check_range, first_of_each, integers
+
+Same = TypeVar("Same", bound="Neighborhood")
+
+
+class Neighborhood(ABC):
+    """Which keys each query may attend to."""
+
+    def __and__(self, other: "Neighborhood") -> "Neighborhood":
+        """The pairs in both; `Causal` and `Window` align within the `Lengths` or `Segments` they are joined with."""
+        parts = _parts(self, RangeIntersection, Intersection) + _parts(other, RangeIntersection, Intersection)
+        ranges = tuple(part for part in parts if isinstance(part, Ranges))
+        others = tuple(part for part in parts if not isinstance(part, Ranges))
+        joined = (RangeIntersection(ranges),) if len(ranges) > 1 else ranges
+        return Intersection(joined + others) if others else joined[0]
+
+    def __or__(self, other: "Neighborhood") -> "Neighborhood":
+        """The pairs in either, each once."""
+        return Union(_parts(self, Union) + _parts(other, Union))
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """The batch axes over which the neighborhood itself varies; empty where one serves all."""
+        return torch.Size()
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        """The number of queries and keys, where the neighborhood knows them."""
+        return None, None
+
+    @abstractmethod
+    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
+        """The part of the mask at these query and key positions: `(*batch, len(query), len(key))`, bool."""
+
+    def key_span(self, query_start: int, query_stop: int, num_queries: int, num_keys: int) -> tuple[int, int]:
+        """A run of keys outside which queries `query_start:query_stop` have no neighbor."""
+        return 0, num_keys
+
+    def with_head_axis(self: Same) -> Same:
+        """The same neighborhood for tensors with one more batch axis, heads, just before the nodes."""
+        return self
+
+    def to(self: Same, device: torch.device | str) -> Same:
+        """The same neighborhood with its tensors on `device`."""
+        return self
+
+    def to_mask(
+        self, num_queries: int | None = None, num_keys: int | None = None, device: Any = None
+    ) -> Bool[Tensor, " *batch query key"]:
+        """The neighborhood as a table, True where the query may attend to the key.
+
+        Args:
+            num_queries, num_keys: needed where the neighborhood does not know them; keys default to queries.
+            device: where to build it, for neighborhoods that hold no tensor.
+
+        Raises:
+            ShapeError: a size is missing, or is not the one the neighborhood knows.
+        """
+        num_queries, num_keys = self._resolve("to_mask", num_queries, num_keys)
+        device = self._device(device)
+        rows, columns = torch.arange(num_queries, device=device), torch.arange(num_keys, device=device)
+        return self.block(rows, columns, num_queries, num_keys)
+
+    def to_edges(self, num_queries: int | None = None, num_keys: int | None = None) -> "Edges":
+        """The neighborhood as a list of edges, sorted by receiver, then sender (`Edges` keep their own order).
+
+        Raises:
+            ShapeError: a size is missing, or the neighborhood varies over batch axes.
+        """
+        if self.batch_shape:
+            raise ShapeError(
+                f"to_edges: the neighborhood varies over batch axes {tuple(self.batch_shape)}, a list of edges "
+                "cannot; use to_mask(), or Segments for packed members."
+            )
+        mask = self.to_mask(num_queries, num_keys)
+        receivers, senders = mask.nonzero(as_tuple=True)
+        return Edges(senders, receivers, mask.shape[1], mask.shape[0])
+
+    def draw(self, num_queries: int | None = None, num_keys: int | None = None) -> str:
+        """The table as text: one line a query, one column a key, ■ where it may attend. Members follow each other."""
+        mask = self.to_mask(num_queries, num_keys)
+        members = mask.reshape(-1, *mask.shape[-2:])
+        pages = ["\n".join(" ".join("■" if cell else "·" for cell in row) for row in member) for member in members]
+        return "\n\n".join(pages)
+
+    def _device(self, device: Any) -> Any:
+        return device
+
+    def _resolve(self, verb: str, num_queries: int | None, num_keys: int | None) -> tuple[int, int]:
+        own_queries, own_keys = self.sizes
+        for axis, given, own in (("query", num_queries, own_queries), ("key", num_keys, own_keys)):
+            if given is not None and own is not None and given != own:
+                raise ShapeError(f"{verb}: axis '{axis}' is {given} in the call but {own} in {type(self).__name__}.")
+        num_queries = num_queries if num_queries is not None else own_queries
+        num_keys = num_keys if num_keys is not None else own_keys
+        if num_queries is None:
+            raise ShapeError(
+                f"{verb}: {type(self).__name__} does not know how many queries there are; pass num_queries "
+                "(and num_keys, where it differs)."
+            )
+        return num_queries, num_queries if num_keys is None else num_keys
+
+
+class Frame(NamedTuple):
+    """The run of queries and of keys that belong together, for every query; each `(*batch, query)`."""
+
+    query_start: Tensor
+    query_stop: Tensor
+    key_start: Tensor
+    key_stop: Tensor
+
+    def intersect(self, other: "Frame") -> "Frame":
+        """The runs that lie in both."""
+        starts = (
+            torch.maximum(self.query_start, other.query_start),
+            torch.maximum(self.key_start, other.key_start),
+        )
+        stops = torch.minimum(self.query_stop, other.query_stop), torch.minimum(self.key_stop, other.key_stop)
+        return Frame(starts[0], stops[0], starts[1], stops[1])
+
+
+class Ranges(Neighborhood):
+    """A neighborhood in which the neighbors of each query are one contiguous run of keys."""
+
+    def frame(self, query: Tensor, num_queries: int, num_keys: int) -> Frame:
+        """The member (sequence or segment) that each query belongs to; here, all of them to one."""
+        zero = torch.zeros_like(query)
+        return Frame(zero, zero + num_queries, zero, zero + num_keys)
+
+    def run(self, query: Tensor, frame: Frame) -> tuple[Tensor, Tensor]:
+        """First and one past the last neighbor of each query, before it is cut to the frame."""
+        return frame.key_start, frame.key_stop
+
+    def runs(self, query: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
+        """First and one past the last neighbor of the queries at these positions, `(*batch, query)`.
+
+        An empty run has start == stop.
+        """
+        frame = self.frame(query, num_queries, num_keys)
+        start, stop = self.run(query, frame)
+        stop = torch.minimum(stop, frame.key_stop)
+        start = torch.maximum(start, frame.key_start)
+        return start, torch.maximum(start, stop)
+
+    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
+        start, stop = self.runs(query, num_queries, num_keys)
+        return (key >= start[..., None]) & (key < stop[..., None])
+
+
+@dataclass(frozen=True, eq=False)
+class Mask(Neighborhood):
+    """Any set of pairs as a table. **True means "may attend"**."""
+
+    mask: Bool[Tensor, " *batch query key"]
+    """True where the query may attend to the key."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mask", torch.as_tensor(self.mask))
+        if self.mask.dtype != torch.bool or self.mask.dim() < 2:
+            raise ShapeError(
+                f"Mask: expected bool of shape (*batch, query, key), True = may attend, not {self.mask.dtype} of shape "
+                f"{tuple(self.mask.shape)}; an additive mask goes to bias."
+            )
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return self.mask.shape[:-2]
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        return self.mask.shape[-2], self.mask.shape[-1]
+
+    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
+        if query.shape[0] == num_queries and key.shape[0] == num_keys:
+            return self.mask
+        return self.mask[..., query[:, None], key]
+
+    def with_head_axis(self) -> "Mask":
+        return replace(self, mask=self.mask.unsqueeze(-3)) if self.batch_shape else self
+
+    def to(self, device: torch.device | str) -> "Mask":
+        return replace(self, mask=self.mask.to(device))
+
+    def _device(self, device: Any) -> Any:
+        return self.mask.device
+
+
+@dataclass(frozen=True, eq=False)
+class Edges(Neighborhood):
+    """A list of edges, senders[e] → receivers[e]: the receiver is the query and attends to the sender, the key.
+
+    Keeps the caller's order and count: multi-edges stay, self loops are not added. Equality is by identity.
+    """
+
+    senders: Int64[Tensor, " edge"]
+    """Where each edge comes from, the key's position."""
+    receivers: Int64[Tensor, " edge"]
+    """Where each edge goes to, the query's position."""
+    num_senders: int
+    """How many keys there are."""
+    num_receivers: int
+    """How many queries there are."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "senders", integers("Edges", "senders", self.senders))
+        object.__setattr__(self, "receivers", integers("Edges", "receivers", self.receivers))
+        for name, index in (("senders", self.senders), ("receivers", self.receivers)):
+            if index.dim() != 1:
+                raise ShapeError(f"Edges: {name} must have the one axis 'edge', not shape {tuple(index.shape)}.")
+        if self.senders.shape[0] != self.receivers.shape[0]:
+            raise ShapeError(
+                f"Edges: axis 'edge' is {self.senders.shape[0]} in senders but {self.receivers.shape[0]} in receivers."
+            )
+        if not torch.compiler.is_compiling():  # a check that reads values cannot be traced
+            check_range("senders", self.senders, self.num_senders)
+            check_range("receivers", self.receivers, self.num_receivers)
+
+    @classmethod
+    def from_edge_index(cls, edge_index: Tensor, num_nodes: int | tuple[int, int]) -> "Edges":
+        """From PyTorch Geometric's `(2, edge)` table, source → target.
+
+        Args:
+            edge_index: first row senders, second row receivers.
+            num_nodes: one number, or (senders, receivers) of a bipartite graph.
+        """
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+            raise ShapeError(f"from_edge_index: edge_index must be (2, edge), not {tuple(edge_index.shape)}.")
+        senders, receivers = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+        return cls(edge_index[0], edge_index[1], senders, receivers)
+
+    @classmethod
+    def from_adjacency(cls, adjacency: Any) -> "Edges":
+        """From a matrix, dense or scipy sparse: i attends to j where `adjacency[i, j]` is not zero, as in D⁻¹AH.
+
+        Edges follow row by row; their values are not kept.
+        """
+        if not hasattr(adjacency, "tocoo"):
+            adjacency = torch.as_tensor(adjacency)
+        if len(adjacency.shape) != 2:
+            raise ShapeError(
+                f"from_adjacency: adjacency must have the axes (query, key), not shape {tuple(adjacency.shape)}."
+            )
+        if hasattr(adjacency, "tocoo"):
+            coordinates = adjacency.tocsr().sorted_indices().tocoo()
+            filled = coordinates.data != 0
+            receivers = torch.as_tensor(coordinates.row[filled], dtype=torch.int64)
+            senders = torch.as_tensor(coordinates.col[filled], dtype=torch.int64)
+        else:
+            receivers, senders = adjacency.nonzero(as_tuple=True)
+        num_receivers, num_senders = adjacency.shape
+        return cls(senders, receivers, num_senders, num_receivers)
+
+    @property
+    def num_edges(self) -> int:
+        """How many edges there are, multi-edges counted."""
+        return self.senders.shape[0]
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        return self.num_receivers, self.num_senders
+
+    def degrees(self) -> Int64[Tensor, " query"]:
+        """How many edges each receiver has."""
+        ones = torch.ones_like(self.receivers)
+        return ones.new_zeros(self.num_receivers).index_add(0, self.receivers, ones)
+
+    def undirected(self) -> "Edges":
+        """Every edge in both directions: the edges as they are, then the reverses that were missing, in their order."""
+        self._require_square("undirected")
+        size = self.num_senders
+        forward, backward = self.receivers * size + self.senders, self.senders * size + self.receivers
+        missing = first_of_each(backward) & ~torch.isin(backward, forward)
+        senders = torch.cat([self.senders, self.receivers[missing]])
+        return Edges(senders, torch.cat([self.receivers, self.senders[missing]]), size, size)
+
+    def with_self_loops(self) -> "Edges":
+        """The edges as they are, then a loop for each node that had none."""
+        self._require_square("with_self_loops")
+        nodes = torch.arange(self.num_senders, device=self.senders.device)
+        missing = nodes[~torch.isin(nodes, self.senders[self.senders == self.receivers])]
+        senders, receivers = torch.cat([self.senders, missing]), torch.cat([self.receivers, missing])
+        return Edges(senders, receivers, self.num_senders, self.num_receivers)
+
+    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
+        # An edge outside the block lands in a spare last row or column, so that no size depends on the values.
+        row_of = query.new_full((num_queries,), query.shape[0]).index_put(
+            (query,), torch.arange(query.shape[0]).to(query)
+        )
+        column_of = key.new_full((num_keys,), key.shape[0]).index_put((key,), torch.arange(key.shape[0]).to(key))
+        mask = torch.zeros(query.shape[0] + 1, key.shape[0] + 1, dtype=torch.bool, device=self.senders.device)
+        here = row_of[self.receivers], column_of[self.senders]
+        return mask.index_put(here, torch.ones_like(self.senders, dtype=torch.bool))[:-1, :-1]
+
+    def to_edges(self, num_queries: int | None = None, num_keys: int | None = None) -> "Edges":
+        self._resolve("to_edges", num_queries, num_keys)
+        return self
+
+    def to(self, device: torch.device | str) -> "Edges":
+        return unchecked(self, senders=self.senders.to(device), receivers=self.receivers.to(device))
+
+    def _device(self, device: Any) -> Any:
+        return self.senders.device
+
+    def _require_square(self, verb: str) -> None:
+        if self.num_senders != self.num_receivers:
+            raise ShapeError(
+                f"{verb}: senders and receivers are different nodes here ({self.num_senders} and "
+                f"{self.num_receivers}); it is defined for one set of nodes."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class RangeIntersection(Ranges):
+    """The pairs in every one of several ranges, which is a range again; made by `&`."""
+
+    parts: tuple[Ranges, ...]
+    """What is joined."""
+
+    def frame(self, query: Tensor, num_queries: int, num_keys: int) -> Frame:
+        whole = self.parts[0].frame(query, num_queries, num_keys)
+        for part in self.parts[1:]:
+            whole = whole.intersect(part.frame(query, num_queries, num_keys))
+        return whole
+
+    def run(self, query: Tensor, frame: Frame) -> tuple[Tensor, Tensor]:
+        start, stop = self.parts[0].run(query, frame)
+        for part in self.parts[1:]:
+            part_start, part_stop = part.run(query, frame)
+            start, stop = torch.maximum(start, part_start), torch.minimum(stop, part_stop)
+        return start, stop
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return _joint_batch(type(self).__name__, self.parts)
+
+    def with_head_axis(self) -> "RangeIntersection":
+        return replace(self, parts=tuple(part.with_head_axis() for part in self.parts))
+
+    def to(self, device: torch.device | str) -> "RangeIntersection":
+        return replace(self, parts=tuple(part.to(device) for part in self.parts))
+
+    def _device(self, device: Any) -> Any:
+        return _joint_device(self.parts, device)
+
+
+@dataclass(frozen=True, eq=False)
+class Combination(Neighborhood):
+    """Several neighborhoods taken together as sets of pairs; multi-edges count once."""
+
+    parts: tuple[Neighborhood, ...]
+    """What is joined."""
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return _joint_batch(type(self).__name__, self.parts)
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        return self._common("query", 0), self._common("key", 1)
+
+    def _common(self, axis: str, place: int) -> int | None:
+        found = None
+        for part in self.parts:
+            size = part.sizes[place]
+            if None not in (size, found) and size != found:
+                raise ShapeError(f"{type(self).__name__}: axis '{axis}' is {found} in one part but {size} in another.")
+            found = size if found is None else found
+        return found
+
+    def with_head_axis(self) -> "Combination":
+        return replace(self, parts=tuple(part.with_head_axis() for part in self.parts))
+
+    def to(self, device: torch.device | str) -> "Combination":
+        return replace(self, parts=tuple(part.to(device) for part in self.parts))
+
+    def _device(self, device: Any) -> Any:
+        return _joint_device(self.parts, device)
+
+
+@dataclass(frozen=True, eq=False)
+class Intersection(Combination):
+    """The pairs in every part; made by `&`, which puts ranges first."""
+
+    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
+        mask = self.parts[0].block(query, key, num_queries, num_keys)
+        for part in self.parts[1:]:
+            mask = mask & part.block(query, key, num_queries, num_keys)
+        return mask
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Combination):
+    """The pairs in any part, each once; made by `|`."""
+
+    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
+        mask = self.parts[0].block(query, key, num_queries, num_keys)
+        for part in self.parts[1:]:
+            mask = mask | part.block(query, key, num_queries, num_keys)
+        return mask
+
+
+def unchecked(neighborhood: Any, **changed: Any) -> Any:
+    """A copy with other tensors that is not checked again, which would wait for the device they are on."""
+    changed_copy = copy(neighborhood)
+    for name, value in changed.items():
+        object.__setattr__(changed_copy, name, value)
+    return changed_copy
+
+
+def _parts(neighborhood: Neighborhood, *kinds: "type[RangeIntersection | Combination]") -> tuple[Neighborhood, ...]:
+    if not isinstance(neighborhood, kinds):
+        return (neighborhood,)
+    return tuple(piece for part in neighborhood.parts for piece in _parts(part, *kinds))
+
+
+def _joint_batch(owner: str, parts: tuple[Neighborhood, ...]) -> torch.Size:
+    joint: list[int] = []
+    for shape in (part.batch_shape for part in parts):
+        joint = [1] * (len(shape) - len(joint)) + joint
+        for axis in range(-1, -len(shape) - 1, -1):
+            if 1 not in (joint[axis], shape[axis]) and joint[axis] != shape[axis]:
+                raise ShapeError(
+                    f"{owner}: axis 'batch {axis}' is {joint[axis]} in one part but {shape[axis]} in another."
+                )
+            joint[axis] = shape[axis] if joint[axis] == 1 else joint[axis]
+    return torch.Size(joint)
+
+
+def _joint_device(parts: tuple[Neighborhood, ...], device: Any) -> Any:
+    for part in parts:
+        device = part._device(device)
+    return device

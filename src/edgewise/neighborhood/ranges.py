@@ -1,0 +1,208 @@
+"""Neighborhoods in which the neighbors of each query are one contiguous run of keys."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from edgewise.errors import ShapeError
+from edgewise.neighborhood.index import integers
+from edgewise.neighborhood.pairs import Frame, Ranges, unchecked
+
+Align = Literal["end", "start"]
+
+
+@dataclass(frozen=True, eq=False)
+class Full(Ranges):
+    """Every query attends to every key."""
+
+
+@dataclass(frozen=True, eq=False)
+class Causal(Ranges):
+    """A query attends to the keys up to its own position.
+
+    Where there are more keys than queries they are aligned at the end, as decoding needs: the last query sees all.
+
+        Causal().draw(3, 5)           Causal(align="start").draw(3, 5)
+        ■ ■ ■ · ·                     ■ · · · ·
+        ■ ■ ■ ■ ·                     ■ ■ · · ·
+        ■ ■ ■ ■ ■                     ■ ■ ■ · ·
+    """
+
+    align: Align = "end"
+    """Which end of queries and keys is the same moment."""
+
+    def __post_init__(self) -> None:
+        _check_align("Causal", self.align)
+
+    def run(self, query: Tensor, frame: Frame) -> tuple[Tensor, Tensor]:
+        return frame.key_start, _position(query, frame, self.align) + 1
+
+    def key_span(self, query_start: int, query_stop: int, num_queries: int, num_keys: int) -> tuple[int, int]:
+        shift = num_keys - num_queries if self.align == "end" else 0
+        return 0, min(max(query_stop + shift, 0), num_keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Ranges):
+    """A query attends to `before` keys before its own position, its own, and `after` keys after it.
+
+    Window(1, 1).draw(3, 5)       Window(1, 1, align="start").draw(3, 5)
+    · ■ ■ ■ ·                     ■ ■ · · ·
+    · · ■ ■ ■                     ■ ■ ■ · ·
+    · · · ■ ■                     · ■ ■ ■ ·
+    """
+
+    before: int
+    """How many keys before the query's position; not negative."""
+    after: int
+    """How many keys after the query's position; not negative."""
+    align: Align = "end"
+    """Which end of queries and keys is the same moment."""
+
+    def __post_init__(self) -> None:
+        _check_align("Window", self.align)
+        if self.before < 0 or self.after < 0:
+            raise ShapeError(f"Window: before and after must not be negative, not {self.before} and {self.after}.")
+
+    def run(self, query: Tensor, frame: Frame) -> tuple[Tensor, Tensor]:
+        position = _position(query, frame, self.align)
+        return position - self.before, position + self.after + 1
+
+    def key_span(self, query_start: int, query_stop: int, num_queries: int, num_keys: int) -> tuple[int, int]:
+        shift = num_keys - num_queries if self.align == "end" else 0
+        start = min(max(query_start + shift - self.before, 0), num_keys)
+        return start, max(start, min(query_stop + shift + self.after, num_keys))
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths(Ranges):
+    """Padded batches: member b has `key_lengths[b]` true keys and `query_lengths[b]` true queries, then padding.
+
+    Without `query_lengths` every query attends to the true keys. Joined with `Causal` or `Window`, as many queries as
+    keys are then taken to be the same positions (self-attention, padded alike), and fewer queries to be all true, the
+    last of them at the last true key (decoding). With `query_lengths` a padding query has an empty neighborhood.
+
+        (Causal() & Lengths([2])).draw(3)      (Causal() & Lengths([4])).draw(2, 5)
+        ■ · ·                                  ■ ■ ■ · ·
+        ■ ■ ·                                  ■ ■ ■ ■ ·
+        ■ ■ ·
+    """
+
+    key_lengths: Int64[Tensor, " *batch"]
+    """True keys of each member; its shape broadcasts against the batch axes."""
+    query_lengths: Int64[Tensor, " *query_batch"] | None = None
+    """True queries of each member; all of them where absent."""
+
+    def __post_init__(self) -> None:
+        for name in ("key_lengths", "query_lengths"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, integers("Lengths", name, value))
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        if self.query_lengths is None:
+            return self.key_lengths.shape
+        return torch.broadcast_shapes(self.key_lengths.shape, self.query_lengths.shape)
+
+    def frame(self, query: Tensor, num_queries: int, num_keys: int) -> Frame:
+        zero = torch.zeros_like(query)
+        keys = zero + self.key_lengths[..., None].clamp(0, num_keys)
+        if self.query_lengths is not None:
+            queries = zero + self.query_lengths[..., None].clamp(0, num_queries)
+            return Frame(zero, queries, zero, torch.where(query < queries, keys, 0))
+        return Frame(zero, keys if num_queries == num_keys else zero + num_queries, zero, keys)
+
+    def with_head_axis(self) -> "Lengths":
+        return self._each(lambda lengths: lengths[..., None])
+
+    def to(self, device: torch.device | str) -> "Lengths":
+        return self._each(lambda lengths: lengths.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Lengths":
+        queries = self.query_lengths
+        queries = None if queries is None else change(queries)
+        return replace(self, key_lengths=change(self.key_lengths), query_lengths=queries)
+
+    def _device(self, device: Any) -> Any:
+        return self.key_lengths.device
+
+
+@dataclass(frozen=True, eq=False)
+class Segments(Ranges):
+    """Packed members: those of segment g are queries `query_offsets[g]:query_offsets[g + 1]`, keys likewise.
+
+    Queries outside every segment have an empty neighborhood.
+    """
+
+    query_offsets: Int64[Tensor, " *batch boundary"]
+    """Where each segment's queries begin, and where the last ends; not decreasing."""
+    key_offsets: Int64[Tensor, " *key_batch boundary"] | None = None
+    """The same for keys; those of the queries where absent."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "query_offsets", _offsets("query_offsets", self.query_offsets))
+        if self.key_offsets is not None:
+            object.__setattr__(self, "key_offsets", _offsets("key_offsets", self.key_offsets))
+            if self.key_offsets.shape[-1] != self.query_offsets.shape[-1]:
+                raise ShapeError(
+                    f"Segments: axis 'boundary' is {self.query_offsets.shape[-1]} in query_offsets but "
+                    f"{self.key_offsets.shape[-1]} in key_offsets."
+                )
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        keys = self.query_offsets if self.key_offsets is None else self.key_offsets
+        return torch.broadcast_shapes(self.query_offsets.shape[:-1], keys.shape[:-1])
+
+    def frame(self, query: Tensor, num_queries: int, num_keys: int) -> Frame:
+        queries = self.query_offsets
+        keys = queries if self.key_offsets is None else self.key_offsets
+        batch = self.batch_shape
+        queries, keys = queries.expand(*batch, -1).contiguous(), keys.expand(*batch, -1).contiguous()
+        query = query.expand(*batch, -1).contiguous()
+        segment = torch.searchsorted(queries, query, right=True) - 1
+        inside = (segment >= 0) & (segment < queries.shape[-1] - 1)
+        here = segment.clamp(0, max(queries.shape[-1] - 2, 0))
+        after = (here + 1).clamp(max=queries.shape[-1] - 1)
+        key_start = keys.gather(-1, here)
+        key_stop = torch.where(inside, keys.gather(-1, after), key_start)
+        return Frame(queries.gather(-1, here), queries.gather(-1, after), key_start, key_stop)
+
+    def with_head_axis(self) -> "Segments":
+        return self._each(lambda offsets: offsets.unsqueeze(-2)) if self.batch_shape else self
+
+    def to(self, device: torch.device | str) -> "Segments":
+        return self._each(lambda offsets: offsets.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Segments":
+        keys = None if self.key_offsets is None else change(self.key_offsets)
+        return unchecked(self, query_offsets=change(self.query_offsets), key_offsets=keys)
+
+    def _device(self, device: Any) -> Any:
+        return self.query_offsets.device
+
+
+def _position(query: Tensor, frame: Frame, align: Align) -> Tensor:
+    """The key position that stands for the query's own moment."""
+    if align == "end":
+        return query + frame.key_stop - frame.query_stop
+    return query + frame.key_start - frame.query_start
+
+
+def _check_align(name: str, align: str) -> None:
+    if align not in ("end", "start"):
+        raise ShapeError(f"{name}: align must be 'end' or 'start', not {align!r}.")
+
+
+def _offsets(name: str, value: Any) -> Tensor:
+    offsets = integers("Segments", name, value)
+    if offsets.dim() == 0 or offsets.shape[-1] == 0:
+        raise ShapeError(f"Segments: {name} must have an axis 'boundary' of at least 1, not {tuple(offsets.shape)}.")
+    if not torch.compiler.is_compiling() and bool((offsets.diff(dim=-1) < 0).any()):
+        raise ShapeError(f"Segments: {name} must not decrease; they are boundaries, as from cumsum of the sizes.")
+    return offsets

@@ -1,0 +1,156 @@
+"""From scores to weights, row by row: α_i· = normalize_{j∈N(i)}(s_ij).
+
+A normalizer is any callable `(scores, rows) -> weights`. `Rows` knows which scores belong to one query, in a table or a
+list of edges; a normalizer is written once over its few verbs and works on every neighborhood. A row without a neighbor
+has nothing to sum, so its output is zero. The arithmetic is float32 or better.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from edgewise.errors import SettingError
+
+
+class Rows(ABC):
+    """Which scores belong to the same query, and sums over them, given back at every pair."""
+
+    @abstractmethod
+    def keep(self, x: Tensor) -> Tensor:
+        """x at the pairs of the neighborhood, zero elsewhere, whatever stood there."""
+
+    @abstractmethod
+    def total(self, x: Tensor) -> Tensor:
+        """The sum of x over its row."""
+
+    @abstractmethod
+    def largest(self, x: Tensor) -> Tensor:
+        """The largest x of its row, without gradient; 0 where all are −∞."""
+
+    @abstractmethod
+    def descending(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """In each row's descending order: the rank of x (from 1), and Σx and Σx² down to and with it, in float64."""
+
+    @abstractmethod
+    def spread(self, x: Tensor) -> Tensor:
+        """A tensor of shape `(*batch)` in the shape of the scores."""
+
+
+Normalize = Callable[[Tensor, Rows], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """α_ij = exp((s_ij − m_i)/T) / Σ_k exp((s_ik − m_i)/T), m_i the largest score of the row.
+
+    T → 0 puts all weight on the largest (`Hardmax`), T → ∞ makes the weights equal (`Mean`); both ends are exact.
+    """
+
+    temperature: float | Float[Tensor, " *batch"] = 1.0
+    """T, not negative; a tensor may be learned and must be positive."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.temperature, (int, float)) and not self.temperature >= 0:
+            raise SettingError(f"Softmax: temperature must not be negative, not {self.temperature}.")
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        if not isinstance(self.temperature, Tensor):
+            if self.temperature == 0:
+                return Hardmax()(scores, rows)
+            if self.temperature == math.inf:
+                return Mean()(scores, rows)
+        gap = rows.keep(scores - rows.largest(scores))
+        if isinstance(self.temperature, Tensor):
+            shut = gap == -math.inf  # −∞ / T would give T the gradient 0 · ∞
+            grown = torch.exp(torch.where(shut, 0.0, gap) / rows.spread(self.temperature))
+            return _shares(torch.where(shut, 0.0, grown), rows)
+        return _shares(torch.exp(gap / self.temperature), rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Hardmax:
+    """All weight on the largest score; ties share it, so that permuting the nodes permutes the outputs."""
+
+    straight_through: bool = False
+    """Give the gradient that Softmax would have; without it the scores get none."""
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        largest = rows.largest(scores)
+        hard = _shares(torch.where(largest.isnan(), largest, (scores == largest).to(scores.dtype)), rows)
+        if not self.straight_through:
+            return hard
+        soft = Softmax()(scores, rows)
+        return hard + (soft - soft.detach())
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsemax:
+    """α = max(s − τ, 0), the point of the simplex nearest to s (Martins & Astudillo 2016); many exact zeros."""
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        x = _within_reach(scores, rows)
+        with torch.no_grad():
+            rank, sums, _ = rows.descending(x)
+            support = rows.keep(((1 + rank * x.double() > sums) & (scores > -math.inf)).to(x.dtype))
+        count = rows.total(support).clamp(min=1)
+        threshold = (rows.total(support * x) - 1) / count
+        return rows.keep(torch.relu(x - threshold) * support)
+
+
+@dataclass(frozen=True, eq=False)
+class Entmax15:
+    """α = max(s/2 − τ, 0)² with Σα = 1 (Peters, Niculae & Martins 2019, α = 1.5): between softmax and sparsemax."""
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        x = _within_reach(scores / 2, rows)
+        with torch.no_grad():
+            rank, sums, squares = rows.descending(x)
+            mean = sums / rank
+            rest = ((1 - (squares - rank * mean.square())) / rank).clamp(min=0)
+            support = rows.keep(((mean - rest.sqrt() <= x.double()) & (scores > -math.inf)).to(x.dtype))
+        count = rows.total(support).clamp(min=1)
+        mean = rows.total(support * x) / count
+        scatter = rows.total(support * (x - mean).square())
+        rest = ((1 - scatter) / count).clamp(min=torch.finfo(x.dtype).tiny)
+        return rows.keep(torch.relu(x - mean + rest.sqrt()).square() * support)
+
+
+@dataclass(frozen=True, eq=False)
+class Sigmoid:
+    """α_ij = 1 / (1 + exp(−s_ij)): each pair for itself, rows need not sum to one."""
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        return rows.keep(torch.sigmoid(scores))
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """α_ij = 1 / |N(i)|: blind to the scores."""
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        return _shares(torch.ones_like(scores), rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """α_ij = s_ij: the plain weighted sum."""
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        return rows.keep(scores)
+
+
+def _shares(x: Tensor, rows: Rows) -> Tensor:
+    """x / Σx over each row, and 0 where the sum is 0 (an empty row, or one whose scores are all −∞)."""
+    total = rows.total(x)
+    return rows.keep(x / torch.where(total == 0, 1.0, total))
+
+
+def _within_reach(scores: Tensor, rows: Rows) -> Tensor:
+    """Scores less the largest of their row. What lies 1 below it has weight 0; what lies 2 below is cut, to keep sums
+    exact (a cut at 1 would lie on the threshold itself, where rounding decides who gets a gradient)."""
+    return rows.keep(scores - rows.largest(scores)).clamp(min=-2)

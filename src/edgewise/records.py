@@ -1,0 +1,112 @@
+"""The records that travel along the straight line: file → Example → Batch → model → Prediction → Explanation.
+
+Plain dataclasses without behavior beyond moving between devices; every field says its shape and unit.
+"""
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from edgewise.neighborhood import Edges
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Where one node came from: `source[start:stop]`, in the words of the file."""
+
+    source: str
+    """The column or file that holds the text, such as `smiles`."""
+    start: int
+    """First character."""
+    stop: int
+    """One past the last character."""
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One graph, such as a molecule, and the place in the source that each of its nodes came from."""
+
+    name: str
+    """What the graph is called in its source: a SMILES string, a title."""
+    node_features: Float[Tensor, " node node_feature"]
+    """One row a node."""
+    edges: Edges
+    """Who attends to whom; a chemical bond is two edges."""
+    edge_features: Float[Tensor, " edge edge_feature"]
+    """One row an edge, in the order of `edges`."""
+    global_features: Float[Tensor, " graph_feature"]
+    """What is known of the graph as a whole; of size 0 where nothing is."""
+    spans: tuple[Span, ...]
+    """One span a node."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows of a table together: the disjoint union of their distinct graphs, and what each row says of them.
+
+    A graph that several rows share stands here once; `graph_of_row` tells which row uses which.
+    """
+
+    node_features: Float[Tensor, " node node_feature"]
+    """All nodes of all graphs, graph after graph."""
+    edges: Edges
+    """Edges of the disjoint union."""
+    edge_features: Float[Tensor, " edge edge_feature"]
+    """One row an edge, in the order of `edges`."""
+    global_features: Float[Tensor, " graph graph_feature"]
+    """What is known of each graph as a whole."""
+    offsets: Int64[Tensor, " boundary"]
+    """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+    graph_of_row: Int64[Tensor, " row component"]
+    """The graph in each component column (a cation, an anion) of each row."""
+    conditions: Float[Tensor, " row condition"]
+    """Numbers that belong to the row and to no graph: temperature, pressure. Of size 0 where there are none."""
+    targets: Float[Tensor, " row target"] | None = None
+    """What is to be predicted, in model units; NaN where the cell is empty."""
+    weights: Float[Tensor, " row"] | None = None
+    """How much each row counts in the loss; 1 where the table does not say."""
+
+    @property
+    def num_graphs(self) -> int:
+        """How many distinct graphs the batch holds."""
+        return self.offsets.shape[0] - 1
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows of the table the batch holds."""
+        return self.graph_of_row.shape[0]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch with every tensor, and the plan of its edges, on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a model says of each row, in the unit of the target column."""
+
+    value: Float[Tensor, " row target"]
+    """The predicted value, or the probability of class 1 for a yes/no target."""
+    std: Float[Tensor, " row target"]
+    """Spread of the prediction; across the ensemble, or the size of the calibrated error for one model."""
+    low: Float[Tensor, " row target"]
+    """Lower end of the interval."""
+    high: Float[Tensor, " row target"]
+    """Upper end of the interval."""
+    known: Bool[Tensor, " row"]
+    """False where the row could not be predicted."""
+
+
+def move(record: Any, device: torch.device | str) -> Any:
+    """A copy of a record with every tensor in it, also in the records it holds, on `device`."""
+    moved = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, Tensor) or hasattr(value, "to"):
+            moved[field.name] = value.to(device)
+        elif is_dataclass(value) and not isinstance(value, type):
+            moved[field.name] = move(value, device)
+    return replace(record, **moved)

@@ -1,0 +1,188 @@
+"""How well a query and a key match: s(q_i, k_j).
+
+A score is any callable on two tensors that broadcast, `(*pair, *batch, key_dim)` each, and gives `(*pair, *batch)`. The
+formula is written for one pair; the batch axes, and with them the heads, stand right before the features, so that a
+field of shape `(*batch, key_dim)` needs no reshaping. A score of your own is a function:
+
+    attend(query, key, value, score=lambda query, key: -(query - key).abs().sum(-1))
+
+Scores that are a dot product of something say so (`DotProduct.factors`), and then run as a matrix product.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from edgewise.errors import SettingError
+
+Score = Callable[[Tensor, Tensor], Tensor]
+Activation = Literal["tanh", "relu", "sigmoid", "silu", "gelu"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "silu": F.silu,
+    "gelu": F.gelu,
+}
+
+
+class DotProduct(ABC):
+    """A score that is the dot product of a function of the query and a function of the key."""
+
+    @abstractmethod
+    def factors(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """The two factors, for queries and keys `(*batch, node, key_dim)`, whose dot product is the score."""
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        left, right = self.factors(query.unsqueeze(-2), key.unsqueeze(-2))
+        return (left * right).sum(-1).squeeze(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Dot(DotProduct):
+    """s = q·k (Luong et al. 2015, "dot")."""
+
+    def factors(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        return query, key
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledDot(DotProduct):
+    """s = q·k / √key_dim (Vaswani et al. 2017, eq. 1): unit variance for unit features, not bounded by ±1."""
+
+    scale: float | None = None
+    """What the dot product is multiplied by; 1/√key_dim where None."""
+
+    def factors(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        scale = 1 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
+        return query * scale, key
+
+
+@dataclass(frozen=True, eq=False)
+class Cosine(DotProduct):
+    """s = q·k / (‖q‖ ‖k‖), between −1 and 1; 0 where either is the zero vector."""
+
+    def factors(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        return _unit(query), _unit(key)
+
+
+@dataclass(frozen=True, eq=False)
+class Bilinear(DotProduct):
+    """s = qᵀ W k (Luong et al. 2015, "general"); query and key may have different sizes."""
+
+    weight: Float[Tensor, " *batch query_dim key_dim"]
+    """W."""
+
+    def factors(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        return query @ self.weight.to(query.dtype), key
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """s = v · f(q + k), f = tanh (Bahdanau et al. 2015); Luong's "concat" is the same after projections."""
+
+    vector: Float[Tensor, " *batch key_dim"]
+    """v."""
+    activation: Activation = "tanh"
+    """f."""
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            raise SettingError(
+                f"Additive: activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}."
+            )
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        return (self.vector * ACTIVATIONS[self.activation](query + key)).sum(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class GATv2:
+    """s = a · LeakyReLU(q + k) (Brody et al. 2022, eq. 7)."""
+
+    vector: Float[Tensor, " *batch key_dim"]
+    """a."""
+    negative_slope: float = 0.2
+    """Slope of LeakyReLU below zero."""
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        return (self.vector * F.leaky_relu(query + key, self.negative_slope)).sum(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class GAT:
+    """s = LeakyReLU(a·q + b·k) (Veličković et al. 2018, eq. 3, with its one vector split in two)."""
+
+    query_vector: Float[Tensor, " *query_batch query_dim"]
+    """a, `(*batch, query_dim)`."""
+    key_vector: Float[Tensor, " *key_batch key_dim"]
+    """b, `(*batch, key_dim)`."""
+    negative_slope: float = 0.2
+    """Slope of LeakyReLU below zero."""
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        return F.leaky_relu((self.query_vector * query).sum(-1) + (self.key_vector * key).sum(-1), self.negative_slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """Nearer keys score higher; under softmax the weights are a normalized kernel of the distance.
+
+        gaussian   s = −‖q − k‖² / (2 length²)       weights ∝ exp(−‖q − k‖² / (2 length²))
+        laplacian  s = −‖q − k‖ / length             weights ∝ exp(−‖q − k‖ / length)
+
+    The score is the logarithm of the kernel, because `Softmax` exponentiates (Nadaraya–Watson regression).
+    """
+
+    kind: Literal["gaussian", "laplacian"] = "gaussian"
+    """Which kernel."""
+    length: float | Float[Tensor, " *batch"] = 1.0
+    """The distance over which the weight falls by e, or by √e for the Gaussian; positive."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("gaussian", "laplacian"):
+            raise SettingError(f"Distance: kind must be 'gaussian' or 'laplacian', not {self.kind!r}.")
+        if isinstance(self.length, (int, float)) and not self.length > 0:
+            raise SettingError(f"Distance: length must be positive, not {self.length}.")
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        squares = (query - key).square().sum(-1)
+        if self.kind == "gaussian":
+            return -squares / (2 * self.length**2)
+        return -_safe_sqrt(squares) / self.length
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """s = c, blind to the content: a convolution. One number for all pairs, one an edge, or one a (query, key) cell.
+
+    With `Identity()` the output is Σ c_ij v_j. A tensor follows the order and shape of `bias`.
+    """
+
+    edge_weight: float | Float[Tensor, " ..."] = 1.0
+    """c, of the shape that `bias` would have."""
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        blind = torch.broadcast_shapes(query.shape[:-1], key.shape[:-1])
+        weight = self.edge_weight if isinstance(self.edge_weight, Tensor) else query.new_tensor(self.edge_weight)
+        return weight.to(query).expand(torch.broadcast_shapes(blind, weight.shape))
+
+
+def _unit(vector: Tensor) -> Tensor:
+    """x / ‖x‖, and 0 with zero gradient for the zero vector."""
+    squares = vector.square().sum(-1, keepdim=True)
+    zero = squares == 0
+    return torch.where(zero, 0.0, vector * torch.where(zero, 1.0, squares).rsqrt())
+
+
+def _safe_sqrt(squares: Tensor) -> Tensor:
+    """√x with gradient 0, not infinite, at 0."""
+    zero = squares == 0
+    return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())

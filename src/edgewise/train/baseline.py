@@ -1,0 +1,104 @@
+"""Honest company: what the mean and a random forest reach on the same rows."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A fitted baseline: one predictor for each target."""
+
+    models: tuple[Any, ...]
+    """For each target a forest, or the mean (regression) or class frequencies (otherwise) of the training rows."""
+    num_classes: tuple[int, ...]
+    """For each target its number of classes; 0 for regression."""
+
+    def predict(self, features: np.ndarray) -> list[np.ndarray]:
+        """For each target (row) numbers or (row, class) probabilities."""
+        return [
+            predict_one(model, features, num_classes)
+            for model, num_classes in zip(self.models, self.num_classes, strict=True)
+        ]
+
+
+def predict_one(model: Any, features: np.ndarray, num_classes: int) -> np.ndarray:
+    """Predictions for one target."""
+    if not hasattr(model, "predict"):
+        return np.repeat(np.asarray(model)[None], len(features), axis=0)
+    if not num_classes:
+        return model.predict(features)
+    # Classes that no training row has are unknown to the forest, and get the probability 0.
+    probabilities = np.zeros((len(features), num_classes))
+    probabilities[:, model.classes_.astype(np.int64)] = model.predict_proba(features)
+    return probabilities
+
+
+def fit_mean(targets: np.ndarray, weights: np.ndarray, num_classes: tuple[int, ...]) -> Baseline:
+    """The weighted mean of each target, or the frequency of each class; (row, target), NaN where missing."""
+    models: list[Any] = []
+    for column, count in enumerate(num_classes):
+        known = ~np.isnan(targets[:, column])
+        values, scale = targets[known, column], weights[known] / weights[known].sum()
+        if count:
+            models.append(np.bincount(values.astype(np.int64), scale, minlength=count))
+        else:
+            models.append(np.float64((values * scale).sum()))
+    return Baseline(tuple(models), num_classes)
+
+
+def fit_forest(
+    features: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    num_classes: tuple[int, ...],
+    *,
+    seed: int = 0,
+) -> Baseline:
+    """A random forest for each target.
+
+    Args:
+        features: (row, feature), finite.
+        targets: (row, target); NaN where missing.
+        weights: (row).
+        num_classes: For each target its number of classes; 0 for regression.
+        seed: Seed of the trees.
+
+    Cost: the number of trees falls with the size of the table, so that it stays within seconds.
+    """
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    models: list[Any] = []
+    for column, count in enumerate(num_classes):
+        known = ~np.isnan(targets[:, column])
+        kind, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
+        forest = kind(num_trees(*features.shape), max_features=part, n_jobs=-1, random_state=seed)
+        models.append(forest.fit(features[known], targets[known, column], sample_weight=weights[known]))
+    return Baseline(tuple(models), num_classes)
+
+
+def num_trees(num_rows: int, num_features: int) -> int:
+    """500 trees on small tables, down to 100 on large ones: a tree costs about rows · features · log rows."""
+    cost = num_rows * num_features * math.log2(num_rows + 2)
+    return int(min(500, max(100, 1e9 / cost)))
+
+
+def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Features that a forest takes: no NaN, no infinities, no column that is constant on the training rows.
+
+    Args:
+        features: (row, feature); RDKit gives NaN or huge numbers for some descriptors of some molecules.
+        rows: The training rows.
+
+    Returns:
+        (row, kept feature), float32; what was missing holds the median of the training rows.
+    """
+    limit = np.finfo(np.float32).max / 1e6
+    known = np.where(np.isfinite(features), np.clip(features, -limit, limit), np.nan)
+    has_any = ~np.isnan(known[rows]).all(axis=0)
+    known = known[:, has_any]
+    filled = np.where(np.isnan(known), np.nanmedian(known[rows], axis=0), known).astype(np.float32)
+    varies = filled[rows].min(axis=0) < filled[rows].max(axis=0) if len(rows) else np.zeros(filled.shape[1], bool)
+    return filled[:, varies] if varies.any() else np.zeros((len(features), 1), np.float32)

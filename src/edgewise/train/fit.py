@@ -1,0 +1,164 @@
+"""fit(): train one model, keep every epoch, continue where a killed run stopped, and end with the same bits."""
+
+import contextlib
+import logging
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from edgewise.errors import RunFolderError, SettingError
+from edgewise.train.device import cpu_threads, pick_device
+from edgewise.train.keeper import EpochKeeper, Report, Reporter, save
+from edgewise.train.loader import RowLoader
+from edgewise.train.log import MetricsLog
+from edgewise.train.loss import TargetLoss
+from edgewise.train.settings import TrainSettings
+from edgewise.train.task import PropertyTask, pl
+
+PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed", "64": "32-true"}
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a training went through; the weights are in the model."""
+
+    history: list[dict[str, Any]]
+    """One record an epoch: epoch, step, learning_rate, train_loss, val_loss (None without validation), seconds."""
+    best_epoch: int
+    """The epoch of the smallest validation loss; -1 where nothing was validated."""
+
+
+def fit(
+    model: nn.Module,
+    train_loader: RowLoader,
+    val_loader: RowLoader | None,
+    loss: TargetLoss,
+    settings: TrainSettings,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    log: MetricsLog | None = None,
+    member: int = 0,
+    report: Report | None = None,
+) -> FitResult:
+    """Trains a model in place.
+
+    Every epoch draws its random numbers from (seed, epoch) alone and ends with a checkpoint, so that a run killed at
+    any moment and resumed ends with the same weights, bit for bit, as one that was left alone.
+
+    Args:
+        model: Maps a batch to (row, output); its weights are replaced by the trained ones.
+        train_loader: Batches to learn from.
+        val_loader: Batches to choose by; None or empty keeps the weights of the last epoch.
+        loss: What is minimized.
+        settings: The recipe, resolved for the table.
+        folder: Where checkpoints go: `last.ckpt`, `best.ckpt`, and `finished.ckpt` at the end. None keeps none.
+        resume: Continue from the checkpoints in `folder`, if there are any.
+        log: Where the numbers of each epoch go.
+        member: The number of the ensemble member, for the log.
+        report: Called a few times a second with the steps done and the steps in all.
+
+    Returns:
+        The history, and the epoch whose weights were best.
+
+    Raises:
+        SettingError: The device is not there, or cannot compute in the precision.
+        EdgewiseError: The loss became infinite or NaN.
+        KeyboardInterrupt: Ctrl-C; the checkpoints are whole.
+    """
+    device = pick_device(settings.device)
+    if settings.precision == "16" and device == "cpu":
+        raise SettingError("--precision 16 needs a GPU; use --precision bf16 or 32 with --device cpu.")
+    if resume and folder is not None and (folder / "finished.ckpt").is_file():
+        return reload(model, folder / "finished.ckpt", log, member)
+    if settings.epochs is None:
+        raise SettingError("epochs is None; hand over settings.resolved(num_rows, num_molecules).")
+    num_steps = settings.epochs * len(train_loader)
+    has_val = val_loader is not None and len(val_loader) > 0
+    task = PropertyTask(model, loss, settings, num_steps)
+    keeper = EpochKeeper(settings, folder, log, member)
+    callbacks: list[pl.Callback] = [keeper]
+    if report is not None:
+        callbacks.append(Reporter(report, num_steps, keeper))
+    last = folder / "last.ckpt" if resume and folder is not None and (folder / "last.ckpt").is_file() else None
+    if settings.precision == "64":
+        task.double()
+    devices = [torch.cuda.current_device()] if device == "cuda" else []
+    with quiet_lightning(), cpu_threads(settings.threads), torch.random.fork_rng(devices=devices):
+        trainer = pl.Trainer(
+            accelerator=device,
+            devices=1,
+            precision=PRECISIONS[settings.precision],
+            max_epochs=settings.epochs,
+            gradient_clip_val=settings.clip_norm or None,
+            callbacks=callbacks,
+            limit_val_batches=None if has_val else 0,
+            num_sanity_val_steps=0,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            # Plans of edges made in inference mode could not be used for training later.
+            inference_mode=False,
+        )
+        with interruptible(trainer):
+            trainer.fit(task, train_loader, val_loader if has_val else None, ckpt_path=last, weights_only=True)
+    tensors = keeper.best if settings.keeps_best and keeper.best is not None else task.result()
+    task.swap(False)
+    model.float().cpu()
+    model.load_state_dict(tensors)
+    if folder is not None:
+        save({"state_dict": model.state_dict(), **keeper.state_dict()}, folder / "finished.ckpt")
+    return FitResult(keeper.history, keeper.best_epoch)
+
+
+def reload(model: nn.Module, path: Path, log: MetricsLog | None, member: int) -> FitResult:
+    """The result of a training that had been finished before."""
+    content = torch.load(path, weights_only=True, map_location="cpu")
+    try:
+        model.load_state_dict(content["state_dict"])
+    except RuntimeError as error:
+        raise RunFolderError(f"{path} belongs to another model: {error}") from error
+    if log is not None:
+        log.write(member, content["history"], new=False)
+    return FitResult(content["history"], content["best_epoch"])
+
+
+@contextlib.contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Keeps Lightning's notes (which device was found, which tips there are) and its hints out of the output."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric", "lightning")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"lightning\..*")
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels):
+                logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def interruptible(trainer: pl.Trainer) -> Iterator[None]:
+    """Makes Ctrl-C a KeyboardInterrupt again: Lightning turns it into an exit and mutes the signal."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        if trainer.interrupted:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if in_main_thread and handler is not None:
+            signal.signal(signal.SIGINT, handler)

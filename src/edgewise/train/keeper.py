@@ -1,0 +1,127 @@
+"""What is kept at the end of each epoch: the history, the best weights, the checkpoint to continue from."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor
+
+from edgewise.errors import EdgewiseError
+from edgewise.train.log import MetricsLog
+from edgewise.train.settings import TrainSettings
+
+Report = Callable[[int, int, dict[str, Any]], None]
+"""Called with the steps done, the steps in all, and the last epoch's numbers (empty before there are any)."""
+
+
+class EpochKeeper(pl.Callback):
+    """Ends each epoch: notes its numbers, keeps the best weights, writes the checkpoint, and stops when patience ends.
+
+    Args:
+        settings: The recipe.
+        folder: Where `last.ckpt` and `best.ckpt` go; None keeps the best weights in memory only.
+        log: Where the history goes; None for nowhere.
+        member: The number of the ensemble member.
+    """
+
+    def __init__(self, settings: TrainSettings, folder: Path | None, log: MetricsLog | None, member: int):
+        self.settings = settings
+        self.folder = folder
+        self.metrics_log = log
+        self.member = member
+        self.history: list[dict[str, Any]] = []
+        self.best_loss = math.inf
+        self.best_epoch = -1
+        self.best: dict[str, Tensor] | None = None
+        self.began = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a continued run has to know."""
+        return {"history": self.history, "best_loss": self.best_loss, "best_epoch": self.best_epoch}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over where the interrupted run was."""
+        self.history = list(state_dict["history"])
+        self.best_loss = state_dict["best_loss"]
+        self.best_epoch = state_dict["best_epoch"]
+        if self.folder is not None and self.best_epoch >= 0:
+            self.best = torch.load(self.folder / "best.ckpt", weights_only=True, map_location="cpu")["state_dict"]
+
+    @property
+    def is_out_of_patience(self) -> bool:
+        """Whether the validation loss has not improved for too many epochs."""
+        patience = self.settings.patience
+        return patience is not None and self.best_epoch >= 0 and len(self.history) - 1 - self.best_epoch >= patience
+
+    def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
+        """A run that was killed between its last epoch and its end trains no further."""
+        trainer.should_stop = self.is_out_of_patience
+        if self.metrics_log is not None and self.history:
+            self.metrics_log.write(self.member, self.history, new=False)
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, task: Any) -> None:
+        """Starts the clock."""
+        self.began = time.perf_counter()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, task: Any) -> None:
+        """Notes, keeps, writes, and decides whether to go on."""
+        record = {
+            "epoch": trainer.current_epoch,
+            "step": trainer.global_step,
+            "learning_rate": float(trainer.optimizers[0].param_groups[0]["lr"]),
+            "train_loss": task.mean_loss("train"),
+            "val_loss": task.mean_loss("val") if trainer.num_val_batches else None,
+            "seconds": round(time.perf_counter() - self.began, 4),
+        }
+        losses = [loss for loss in (record["train_loss"], record["val_loss"]) if loss is not None]
+        if not all(math.isfinite(loss) for loss in losses):
+            raise EdgewiseError(
+                f"the training diverged: the loss of epoch {trainer.current_epoch} is not finite; "
+                "try a smaller --learning-rate."
+            )
+        self.history.append(record)
+        if record["val_loss"] is not None and record["val_loss"] < self.best_loss:
+            self.best_loss, self.best_epoch = record["val_loss"], record["epoch"]
+            self.best = task.result()
+            if self.folder is not None:
+                save({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / "best.ckpt")
+        if self.folder is not None:
+            # Through a second name, so that a kill in mid-writing leaves the last whole checkpoint.
+            part = self.folder / "last.ckpt.part"
+            trainer.save_checkpoint(part)
+            os.replace(part, self.folder / "last.ckpt")
+        if self.metrics_log is not None:
+            self.metrics_log.write(self.member, self.history)
+        trainer.should_stop = self.is_out_of_patience
+
+
+class Reporter(pl.Callback):
+    """Tells how far the training is, a few times a second at most."""
+
+    def __init__(self, report: Report, num_steps: int, keeper: EpochKeeper):
+        self.report = report
+        self.num_steps = num_steps
+        self.keeper = keeper
+        self.next_time = 0.0
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *others: Any) -> None:
+        """Reports if it is time."""
+        if time.monotonic() >= self.next_time:
+            self.next_time = time.monotonic() + 0.2
+            self.report(trainer.global_step, self.num_steps, self.keeper.history[-1] if self.keeper.history else {})
+
+    def on_train_end(self, trainer: pl.Trainer, task: Any) -> None:
+        """Reports the end."""
+        self.report(self.num_steps, self.num_steps, self.keeper.history[-1] if self.keeper.history else {})
+
+
+def save(content: dict[str, Any], path: Path) -> None:
+    """torch.save in one stroke."""
+    part = path.with_name(path.name + ".part")
+    torch.save(content, part)
+    os.replace(part, path)

@@ -1,0 +1,80 @@
+"""The numbers of each epoch: always as a CSV file, and in another logger where one is asked for."""
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import SettingError
+from edgewise.train.folder import csv_text, write_bytes
+
+COLUMNS = ("member", "epoch", "step", "learning_rate", "train_loss", "val_loss", "seconds")
+
+
+class MetricsLog:
+    """Writes the history of every ensemble member to `metrics.csv`, and new epochs to another logger as well.
+
+    Args:
+        folder: The folder of the logs.
+        logger: csv, tensorboard, wandb or mlflow.
+        name: What the run is called in the other logger.
+    """
+
+    def __init__(self, folder: Path, logger: str = "csv", name: str = "edgewise"):
+        self.folder = folder
+        self.histories: dict[int, list[dict[str, Any]]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.other = None if logger == "csv" else make_logger(logger, folder, name)
+
+    def write(self, member: int, history: list[dict[str, Any]], new: bool = True) -> None:
+        """Takes over the history of a member; its last record goes to the other logger where it is new.
+
+        The whole file is written anew, so that epochs a killed run had logged but not kept are not listed twice.
+        """
+        self.histories[member] = history
+        rows = [
+            [member, *(show(record[column]) for column in COLUMNS[1:])]
+            for member, records in sorted(self.histories.items())
+            for record in records
+        ]
+        write_bytes(self.folder / "metrics.csv", csv_text(COLUMNS, rows).encode())
+        if self.other is not None and new:
+            numbers = {f"member_{member}/{name}": history[-1][name] for name in COLUMNS[3:]}
+            self.other.log_metrics(
+                {key: value for key, value in numbers.items() if value is not None}, history[-1]["epoch"]
+            )
+
+    def close(self) -> None:
+        """Lets the other logger finish its files."""
+        if self.other is not None:
+            self.other.finalize("success")
+
+
+def show(value: Any) -> Any:
+    """A cell of the table; empty where there is no number."""
+    if isinstance(value, float):
+        return f"{value:.8g}"
+    return "" if value is None else value
+
+
+def check_logger(logger: str) -> None:
+    """Raise SettingError where the package of a logger is not installed."""
+    if logger == "csv":
+        return
+    packages = ("tensorboard", "tensorboardX") if logger == "tensorboard" else (logger,)
+    if not any(importlib.util.find_spec(package) for package in packages):
+        raise SettingError(
+            f"--logger {logger} needs the package {logger}, which is not installed: pip install {logger}."
+        )
+
+
+def make_logger(logger: str, folder: Path, name: str) -> Any:
+    """The Lightning logger of that name."""
+    check_logger(logger)
+    from lightning.pytorch import loggers
+
+    if logger == "tensorboard":
+        return loggers.TensorBoardLogger(folder, name="", version="tensorboard")
+    if logger == "wandb":
+        return loggers.WandbLogger(name=name, save_dir=folder, project="edgewise")
+    return loggers.MLFlowLogger("edgewise", run_name=name, save_dir=os.fspath(folder / "mlruns"))

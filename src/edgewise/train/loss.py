@@ -1,0 +1,70 @@
+"""What is minimized: one loss per kind of task, over the targets that are known."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+TASK_TYPES = ("regression", "classification", "multiclass")
+
+
+@dataclass(frozen=True)
+class TargetLoss:
+    """Loss of model outputs against targets; missing targets (NaN) count nothing, rows count by their weight.
+
+    Regression and yes/no targets have one output each; a target of C classes has C outputs, side by side.
+    """
+
+    task_type: str
+    """regression, classification or multiclass."""
+    loss_function: str
+    """mse, mae or huber; read for regression only."""
+    huber_width: float = 1.0
+    """Where the Huber loss goes from squared to linear, in model units."""
+    num_classes: tuple[int, ...] = ()
+    """The number of classes of each target; read for multiclass only."""
+
+    def __call__(self, output: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The weighted sum of the losses of all known targets, and the sum of their weights.
+
+        Args:
+            output: (row, output), in model units or logits; or (row, member, output) of a model whose members learn
+                side by side, each on its own.
+            targets: (row, target), in model units or class numbers; NaN where missing.
+            weights: (row), or None where all rows count the same.
+
+        Returns:
+            Two scalars; the loss is their ratio.
+        """
+        if output.ndim == 3:
+            members = output.shape[1]
+            targets = targets.repeat_interleave(members, 0)
+            weights = None if weights is None else weights.repeat_interleave(members, 0)
+            output = output.flatten(0, 1)
+        known = ~targets.isnan()
+        # NaN must not reach the loss: its gradient would be NaN even where the result is masked away.
+        losses = self.each(output, torch.where(known, targets, 0.0))
+        counts = known.to(losses.dtype)
+        if weights is not None:
+            counts = counts * weights.to(losses.dtype)[:, None]
+        return (losses * counts).sum(), counts.sum()
+
+    def each(self, output: Tensor, targets: Tensor) -> Tensor:
+        """The loss of every (row, target)."""
+        if output.dtype != torch.float64:
+            output = output.float()
+        targets = targets.to(output.dtype)
+        if self.task_type == "classification":
+            return F.binary_cross_entropy_with_logits(output, targets, reduction="none")
+        if self.task_type == "multiclass":
+            columns = [
+                F.cross_entropy(logits, targets[:, column].long(), reduction="none")
+                for column, logits in enumerate(output.split(list(self.num_classes), dim=1))
+            ]
+            return torch.stack(columns, dim=1)
+        if self.loss_function == "mae":
+            return (output - targets).abs()
+        if self.loss_function == "mse":
+            return (output - targets).square()
+        return F.huber_loss(output, targets, reduction="none", delta=self.huber_width) / self.huber_width

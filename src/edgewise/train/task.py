@@ -1,0 +1,144 @@
+"""The Lightning side of training: one step, one validation, the optimizer, and the averaged weights."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from edgewise.errors import MissingExtraError
+from edgewise.records import Batch
+from edgewise.train.loader import seed_of
+from edgewise.train.loss import TargetLoss
+from edgewise.train.settings import TrainSettings
+
+try:
+    import lightning.pytorch as pl
+except ModuleNotFoundError as error:
+    raise MissingExtraError("lightning", "train") from error
+
+
+class PropertyTask(pl.LightningModule):
+    """A model, its loss and its optimizer, in the words of Lightning.
+
+    Nothing is logged per step: training consists of thousands of small steps, and each hook costs time.
+    """
+
+    def __init__(self, model: nn.Module, loss: TargetLoss, settings: TrainSettings, num_steps: int):
+        super().__init__()
+        self.model = model
+        self.loss = loss
+        self.settings = settings
+        self.num_steps = num_steps
+        self.averaged: list[Tensor] = []
+        self.swapped = False
+        self.sums: dict[str, Any] = {}
+        self.train_loss = self.val_loss = float("nan")
+
+    def training_step(self, batch: Batch, index: int) -> Tensor:
+        """The loss of one batch."""
+        total, weight = self.loss_of(batch)
+        self.add("train", total, weight)
+        return total / weight.where(weight > 0, 1.0)
+
+    def validation_step(self, batch: Batch, index: int) -> None:
+        """Adds one batch to the validation loss."""
+        self.add("val", *self.loss_of(batch))
+
+    def loss_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The summed loss and the summed weight of a batch with targets."""
+        assert batch.targets is not None
+        return self.loss(self.model(batch), batch.targets, batch.weights)
+
+    def add(self, part: str, total: Tensor, weight: Tensor) -> None:
+        """Adds to the running sums of a part without waiting for the device."""
+        past_total, past_weight = self.sums.get(part, (0.0, 0.0))
+        self.sums[part] = (past_total + total.detach(), past_weight + weight.detach())
+
+    def mean_loss(self, part: str) -> float:
+        """The mean loss since the sums of the part were last read."""
+        total, weight = self.sums.pop(part, (torch.tensor(float("nan")), torch.tensor(1.0)))
+        return float(total / weight)
+
+    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """Double precision: Lightning's own converter does not take frozen dataclasses."""
+        if self.settings.precision != "64":
+            return batch
+        moved: dict[str, Any] = {
+            field.name: value.double()
+            for field in fields(batch)
+            if isinstance(value := getattr(batch, field.name), Tensor) and value.is_floating_point()
+        }
+        return replace(batch, **moved)
+
+    def on_train_epoch_start(self) -> None:
+        """Seeds the epoch by its own number, so that a run continued here draws the same numbers."""
+        loader: Any = self.trainer.train_dataloader
+        loader.epoch = self.current_epoch
+        torch.manual_seed(seed_of(self.settings.seed, self.current_epoch))
+
+    def configure_optimizers(self) -> Any:
+        """AdamW on all parameters; only matrices decay."""
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        groups = [
+            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": self.settings.weight_decay},
+            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        # In mixed precision gradients may have to be unscaled before clipping, which the fused step does not allow.
+        fused = self.settings.precision in ("32", "64") and self.device.type in ("cpu", "cuda")
+        betas = (0.9, self.settings.second_moment_decay)
+        optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=1.0, betas=betas, fused=fused)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: self.settings.learning_rate_at(step, self.num_steps)
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_train_start(self) -> None:
+        """Starts the averaged weights, or takes them to the device after loading."""
+        if not self.settings.ema_decay:
+            return
+        parameters = list(self.model.parameters())
+        source = self.averaged or parameters
+        self.averaged = [s.detach().clone().to(p) for s, p in zip(source, parameters, strict=True)]
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        """averaged ← decay · averaged + (1 − decay) · weights; the decay itself grows at the beginning."""
+        if self.averaged:
+            step = self.trainer.global_step
+            decay = min(self.settings.ema_decay, (1 + step) / (10 + step))
+            with torch.no_grad():
+                torch._foreach_lerp_(self.averaged, list(self.model.parameters()), 1 - decay)
+
+    def on_validation_start(self) -> None:
+        """Validates the averaged weights."""
+        self.swap(True)
+
+    def on_validation_end(self) -> None:
+        """Goes back to the weights that are being trained."""
+        self.swap(False)
+
+    def swap(self, averaged: bool) -> None:
+        """Exchanges trained and averaged weights, unless they already stand as asked."""
+        if not self.averaged or self.swapped == averaged:
+            return
+        self.swapped = averaged
+        with torch.no_grad():
+            for average, parameter in zip(self.averaged, self.model.parameters(), strict=True):
+                kept = parameter.clone()
+                parameter.copy_(average)
+                average.copy_(kept)
+
+    def result(self) -> dict[str, Tensor]:
+        """A copy of the model's tensors with the averaged weights in place, on the CPU."""
+        self.swap(True)
+        tensors = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+        self.swap(False)
+        return tensors
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """The averaged weights travel with the checkpoint."""
+        checkpoint["averaged"] = self.averaged
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """The averaged weights come back."""
+        self.averaged = list(checkpoint["averaged"])

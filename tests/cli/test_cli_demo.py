@@ -1,0 +1,53 @@
+"""`edgewise demo`: built, trained, shown; then shown again."""
+
+import json
+import tomllib
+
+from cli_tables import read_csv
+
+from edgewise.cli import demo
+
+
+def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "NUM_ROWS", 120)
+    small = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8}
+    monkeypatch.setattr(demo, "SETTINGS", demo.SETTINGS | small)
+    run = tmp_path / "demo"
+    code, out, err = edgewise("demo", "-o", run)
+    assert (code, err) == (0, "")
+    assert "Crippen logP that RDKit computes, hydrogens included: a calculated property, not measured." in out
+    assert "edgewise train data.csv --smiles-columns smiles --target-columns y" in out
+    assert "rmse" in out
+    assert len(read_csv(run / "demo.csv")) == 120
+    written = tomllib.loads((run / "config.toml").read_text())
+    # The label is among RDKit's descriptors: the model must not see them.
+    assert (written["split"], written["molecule-descriptors"]) == ("scaffold", False)
+    assert json.loads((run / "metrics.json").read_text())["test"]["crippen_logp"]["num_rows"] > 0
+
+    before = (run / "model.safetensors").stat().st_mtime_ns
+    code, again, _ = edgewise("demo", "-o", run)
+    assert code == 0
+    assert again.startswith(f"The demo in {run} is done; --overwrite runs it again.")
+    assert out[out.index("crippen_logp:") :] == again[again.index("crippen_logp:") :]
+    assert (run / "model.safetensors").stat().st_mtime_ns == before
+    assert edgewise("demo", "-o", run, "--overwrite")[0] == 0
+    assert (run / "model.safetensors").stat().st_mtime_ns > before
+
+
+def test_an_interrupted_demo_continues(edgewise, tmp_path, monkeypatch):
+    import edgewise.estimators.property as job
+
+    monkeypatch.setattr(demo, "NUM_ROWS", 60)
+    small = {"epochs": 1, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "split": "random"}
+    monkeypatch.setattr(demo, "SETTINGS", demo.SETTINGS | small)
+    original = job.fit_table
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job, "fit_table", interrupted)
+    assert edgewise("demo", "-o", tmp_path / "run")[0] == 130
+    made = (tmp_path / "run/demo.csv").stat().st_mtime_ns
+    monkeypatch.setattr(job, "fit_table", original)
+    assert edgewise("demo", "-o", tmp_path / "run")[0] == 0
+    assert (tmp_path / "run/demo.csv").stat().st_mtime_ns == made

@@ -1,0 +1,129 @@
+"""What only a process of its own can show: start-up, what is imported, signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cli_tables import SMALL, molecules, write_csv
+
+from edgewise.cli.main import main
+
+HEAVY = ("torch", "lightning", "rdkit", "pandas", "sklearn", "numba")
+
+
+def python(code: str, *words: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "edgewise.cli.main", *map(str, words)]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["predict", "--help"], ["demo", "--help"]])
+def test_help_imports_nothing_heavy(words):
+    code = (
+        "import sys\nfrom edgewise.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
+        f"print('HEAVY', [name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = python(code, *words)
+    assert done.stdout.endswith("HEAVY []\n"), done
+    assert "--help" in done.stdout
+
+
+def test_help_answers_in_under_a_second():
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run(command("--help"), check=True, capture_output=True)
+        times.append(time.perf_counter() - began)
+    assert min(times) < 1
+
+
+def test_predict_and_fingerprint_do_without_lightning(trained, tmp_path):
+    data = write_csv(tmp_path / "new.csv", {"smiles": ["CCO"]})
+    code = (
+        "import sys\nfrom edgewise.cli.main import main\nassert main(sys.argv[1:]) == 0\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] in ('lightning', 'pytorch_lightning')]\n"
+    )
+    for verb, name in (("predict", "out.csv"), ("fingerprint", "out.npz")):
+        done = python(code, verb, trained, data, "-o", tmp_path / name)
+        assert done.returncode == 0, done
+
+
+def test_ctrl_c_then_kill_then_resume_ends_with_the_same_weights(tmp_path):
+    """Interrupted twice, by Ctrl-C and by SIGKILL, and continued: the weights of a run left alone, bit for bit."""
+    smiles = molecules()
+    data = write_csv(tmp_path / "data.csv", {"smiles": smiles, "y": [len(text) for text in smiles]})
+    words = ["train", data, "--smiles-columns", "smiles", "--target-columns", "y", *SMALL, "--no-baselines"]
+    words += ["--epochs", "40", "--batch-size", "8", "--ensemble-size", "2", "--patience", "100"]
+    assert main([str(word) for word in [*words, "-o", tmp_path / "whole"]]) == 0
+    run = tmp_path / "run"
+
+    first = start([*words, "-o", run])
+    wait_for_epochs(first, run, 3)
+    first.send_signal(signal.SIGINT)
+    out, err = first.communicate(timeout=60)
+    assert first.returncode == 130
+    assert err == f"edgewise: interrupted; continue with: edgewise train --resume -o {run}\n"
+    assert "Traceback" not in out
+    assert not (run / "metrics.json").exists()
+    done = num_epochs(run)
+
+    second = start(["train", "--resume", "-o", run])
+    wait_for_epochs(second, run, 40 + 3)
+    seconds = (run / "logs/metrics.csv").read_text().splitlines()[1 : 1 + done]
+    second.send_signal(signal.SIGKILL)
+    second.communicate(timeout=60)
+    assert not (run / "metrics.json").exists()
+
+    assert main(["train", "--resume", "-o", str(run)]) == 0
+    assert (run / "model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+    lines = (run / "logs/metrics.csv").read_text().splitlines()
+    # The measured seconds of an epoch would differ if it had been run again.
+    assert lines[1 : 1 + done] == seconds
+    assert len(lines) == 81
+    ours, whole = (json.loads((folder / "metrics.json").read_text()) for folder in (run, tmp_path / "whole"))
+    assert ours["test"] == whole["test"]
+
+
+def start(words: list) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def num_epochs(run) -> int:
+    log = run / "logs/metrics.csv"
+    return len(log.read_text().splitlines()) - 1 if log.exists() else 0
+
+
+def wait_for_epochs(process: subprocess.Popen, run, count: int) -> None:
+    limit = time.monotonic() + 90
+    while num_epochs(run) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.002)
+
+
+def test_a_reader_that_goes_away_is_no_error(trained, tmp_path):
+    data = write_csv(tmp_path / "many.csv", {"smiles": ["CCO"] * 5000})
+    process = subprocess.Popen(
+        command("predict", trained, data, "-o", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    with process.stderr:
+        err = process.stderr.read()
+    assert (process.wait(timeout=60), "Traceback" in err, "Broken" in err) == (0, False, False)
+
+
+def test_version_and_no_verb(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("edgewise ")
+    assert main([]) == 2

@@ -1,0 +1,72 @@
+"""What all tests share: shapes checked as annotated, few threads, the folder of real data."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import hypothesis
+import jaxtyping
+import pytest
+import torch
+
+# Named one by one: the checker breaks the bytecode of compiled kernels, whose modules must never stand here.
+CHECKED = [
+    "edgewise.attend",
+    "edgewise.data",
+    "edgewise.backends.call",
+    "edgewise.backends.gather",
+    "edgewise.backends.reference",
+    "edgewise.backends.rows",
+    "edgewise.backends.sdpa",
+    "edgewise.backends.weigh",
+    "edgewise.layers",
+    "edgewise.models",
+    "edgewise.neighborhood",
+    "edgewise.normalize",
+    "edgewise.records",
+    "edgewise.score",
+    "edgewise.trace",
+]
+_HOOK = [jaxtyping.install_import_hook(CHECKED, "checker.check")]
+
+torch.set_num_threads(1)
+hypothesis.settings.register_profile("edgewise", deadline=None, max_examples=30, database=None, derandomize=True)
+hypothesis.settings.load_profile("edgewise")
+
+
+@pytest.fixture
+def shapes_unchecked() -> Iterator[None]:
+    """The checker looks away: for tests of our own error messages, and of arguments wider than the annotation."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def plain_edgewise() -> Iterator[ModuleType]:
+    """The library loaded once more without the checker, which torch.compile and torch.export cannot trace."""
+    checked = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "edgewise"}
+    for name in checked:
+        del sys.modules[name]
+    _HOOK.pop().uninstall()
+    import edgewise
+
+    yield edgewise
+    for name in [name for name in sys.modules if name.split(".")[0] == "edgewise"]:
+        del sys.modules[name]
+    sys.modules.update(checked)
+    _HOOK.append(jaxtyping.install_import_hook(CHECKED, "checker.check"))
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of real data sets, named by the environment variable EDGEWISE_DATA."""
+    folder = os.environ.get("EDGEWISE_DATA")
+    if not folder:
+        pytest.skip("the environment variable EDGEWISE_DATA does not name the folder of data sets")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.skip(f"EDGEWISE_DATA names {folder}, which is no folder")
+    return path

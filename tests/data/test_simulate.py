@@ -1,0 +1,61 @@
+"""The table that is made on the spot."""
+
+import pytest
+from rdkit import Chem
+from rdkit.Chem import Crippen
+
+from edgewise.data.molecule import canonical_smiles, murcko_scaffold
+from edgewise.data.simulate import demo_table
+from edgewise.errors import DataError, SettingError
+
+
+@pytest.fixture(scope="module")
+def table():
+    return demo_table()
+
+
+def share(table, test) -> float:
+    return sum(map(test, table["smiles"])) / len(table)
+
+
+def test_rows_are_distinct_molecules_with_many_scaffolds(table):
+    assert list(table.columns) == ["smiles", "crippen_logp"]
+    assert len(table) == 3000
+    assert table["smiles"].nunique() == 3000
+    assert len({murcko_scaffold(smiles) for smiles in table["smiles"]}) >= 1000
+    assert all(canonical_smiles(smiles) == smiles for smiles in table["smiles"][:300])
+
+
+def test_a_tenth_or_more_has_each_trait(table):
+    assert share(table, lambda smiles: "@" in smiles) >= 0.1
+    assert share(table, lambda smiles: "+]" in smiles or "-]" in smiles) >= 0.1
+    assert share(table, lambda smiles: any(halogen in smiles for halogen in ("F", "Cl", "Br", "I"))) >= 0.1
+    assert share(table, lambda smiles: "." in smiles) >= 0.1
+    assert share(table, lambda smiles: "/" in smiles) >= 0.03
+    assert share(table, lambda smiles: any(letter.isdigit() for letter in smiles)) >= 0.7
+
+
+def test_ion_pairs_are_neutral(table):
+    pairs = [smiles for smiles in table["smiles"] if "." in smiles and Chem.GetFormalCharge(Chem.MolFromSmiles(smiles))]
+    # A carboxylate or an ammonium group within the cation is the exception.
+    assert len(pairs) == 0
+
+
+def test_the_label_is_crippens_logp_with_hydrogens(table):
+    for smiles, label in zip(table["smiles"][:200], table["crippen_logp"][:200], strict=True):
+        with_hydrogens = Crippen.MolLogP(Chem.AddHs(Chem.MolFromSmiles(smiles)), includeHs=False)
+        assert label == pytest.approx(with_hydrogens, abs=1e-9)
+
+
+def test_the_seed_makes_the_table(table):
+    assert demo_table(50, seed=0).equals(table[:50])
+    assert not demo_table(50, seed=1).equals(table[:50])
+
+
+def test_what_cannot_be_made(monkeypatch):
+    with pytest.raises(SettingError, match="num_rows is 0, expected 1 or more"):
+        demo_table(0)
+    monkeypatch.setattr("edgewise.data.simulate._drug_like", lambda rng: "C")
+    monkeypatch.setattr("edgewise.data.simulate._ion_pair", lambda rng: "[Na+].[Cl-]")
+    with pytest.raises(DataError, match="the grammar gives about 2 molecules, 5 were asked for"):
+        demo_table(5)

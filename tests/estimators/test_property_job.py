@@ -1,0 +1,91 @@
+"""The job: what it learns its scales from, and what it writes down."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from edgewise.data.split import Splits
+from edgewise.data.table import Columns, table_from_arrays
+from edgewise.errors import SettingError
+from edgewise.estimators.property import score_baselines, untrained
+from edgewise.estimators.settings import PARTS, PropertyJob, job_from_config, job_to_config
+from edgewise.models.settings import PropertySettings
+from edgewise.train.settings import TrainSettings
+
+SMILES = ["C", "CC", "CCC", "CCO", "CCN", "c1ccccc1O"]
+
+
+def table_and_splits():
+    table = table_from_arrays(SMILES, [0.0, 2.0, 4.0, 1e6, 1e6, 1e6], [1.0, 2.0, 3.0, 1e9, 1e9, 1e9])
+    return table, Splits(np.array([0, 1, 2]), np.array([3]), np.array([4, 5]))
+
+
+def test_scales_are_learned_on_training_rows_only():
+    table, splits = table_and_splits()
+    trained = untrained(table, splits, PropertySettings(), 0.9)
+    assert trained.scales.target.mean == (2.0,)
+    assert trained.scales.condition.mean == (2.0,)
+    assert trained.known_rows == [("C",), ("CC",), ("CCC",)]
+    assert trained.sizes.typical_nodes == 2.0
+    names = [field.name for field in dataclasses.fields(trained.scales.feature)]
+    assert "center" in names
+    alone = untrained(table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0]), splits, PropertySettings(), 0.9)
+    assert trained.scales == alone.scales
+
+
+def test_baselines_see_training_targets_only():
+    table, splits = table_and_splits()
+    scores, _ = score_baselines(table, splits)
+    name = table.columns.target_columns[0]
+    assert scores["mean"]["test"][name]["mae"] == 1e6 - 2.0
+    # A forest averages what it has seen.
+    assert scores["forest"]["test"][name]["mae"] >= 1e6 - 4.0
+    assert "training" not in scores["mean"]
+
+
+def test_a_job_and_its_configuration_say_the_same():
+    job = PropertyJob(
+        data=("a.csv",),
+        columns=Columns(("cation", "anion"), ("x",), ("kelvin",), group_column="il"),
+        model=PropertySettings(num_layers=2, temperature=float("inf")),
+        train=TrainSettings(epochs=3, patience=2),
+        split_sizes=(0.8, 0.2),
+        baselines=False,
+    )
+    config = job_to_config(job)
+    assert job_from_config(config) == job
+    assert config["smiles-columns"] == ["cation", "anion"]
+    assert "batch-size" not in config
+    assert all("_" not in name for name in config)
+
+
+def test_settings_have_one_name_each():
+    names = [field.name for kind in PARTS.values() for field in dataclasses.fields(kind)]
+    names += [field.name for field in dataclasses.fields(PropertyJob) if field.name not in PARTS]
+    assert len(names) == len(set(names))
+
+
+def test_one_word_may_stand_for_a_list():
+    job = job_from_config({"data": "a.csv", "smiles-columns": "smiles", "learning-rate": 1})
+    assert (job.data, job.columns.smiles_columns, job.train.learning_rate) == (("a.csv",), ("smiles",), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "data", "expected"),
+    [
+        ({}, ("a.csv",), "random"),
+        ({"group_column": "g"}, ("a.csv",), "group"),
+        ({"splits_column": "s", "group_column": "g"}, ("a.csv",), "column"),
+        ({}, ("a.csv", "b.csv"), "file"),
+    ],
+)
+def test_the_split_is_what_the_rest_says(columns, data, expected):
+    assert PropertyJob(data, Columns(("smiles",), **columns)).split_kind == expected
+
+
+def test_contradictions_are_refused():
+    with pytest.raises(SettingError, match="--split scaffold and --splits-column contradict each other"):
+        PropertyJob(("a.csv",), Columns(("smiles",), splits_column="s"), split="scaffold")
+    with pytest.raises(SettingError, match="--split random parts one file, but 2 were given"):
+        PropertyJob(("a.csv", "b.csv"), Columns(("smiles",)), split="random")

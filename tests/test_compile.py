@@ -1,0 +1,193 @@
+"""torch.compile(fullgraph=True) and torch.export with dynamic sizes, for sequences and for edges."""
+
+import shutil
+import warnings
+
+import pytest
+import torch
+
+SIZES = ["scaled_dot", "bilinear", "additive", "gat", "distance"]
+
+
+@pytest.fixture(autouse=True)
+def forget_compiled_code():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def graph(edgewise, num_nodes, num_edges, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    senders, receivers = torch.randint(num_nodes, (2, num_edges), generator=generator)
+    return edgewise.Edges(senders, receivers, num_nodes, num_nodes)
+
+
+def assert_same_with_gradients(compiled, layer, *arguments, **options):
+    out, expected = compiled(*arguments, **options), layer(*arguments, **options)
+    torch.testing.assert_close(out, expected)
+    parameters = [p for p in layer.parameters() if p.requires_grad]
+    ours = torch.autograd.grad(out.square().sum(), parameters, allow_unused=True)
+    theirs = torch.autograd.grad(expected.square().sum(), parameters, allow_unused=True)
+    for one, other in zip(ours, theirs):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["full", "causal", "mask", "lengths", "causal_segments", "edges"])
+def test_a_compiled_layer_is_one_graph_on_every_kind_of_neighborhood(plain_edgewise, kind):
+    from edgewise.layers import MultiHeadAttention
+
+    e = plain_edgewise
+    neighborhood = {
+        "full": e.Full(),
+        "causal": e.Causal(),
+        "mask": e.Mask(torch.rand(5, 5) < 0.5),
+        "lengths": e.Lengths(torch.tensor([3, 5])),
+        "causal_segments": e.Causal() & e.Segments(torch.tensor([0, 2, 5])),
+        "edges": graph(e, 5, 8),
+    }[kind]
+    layer = MultiHeadAttention(8, 2)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8), neighborhood=neighborhood)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"score": "additive"},
+        {"score": "gat", "edge_dim": 3},
+        {"num_key_heads": 1, "score": "distance"},
+        {"normalize": "entmax"},
+    ],
+    ids=str,
+)
+def test_a_compiled_layer_with_other_parts_on_edges(plain_edgewise, options):
+    from edgewise.layers import MultiHeadAttention
+
+    if "normalize" in options:
+        options = {"normalize": plain_edgewise.Entmax15()}
+    layer = MultiHeadAttention(8, 2, **options)
+    edges = graph(plain_edgewise, 5, 8)
+    extra = {"edge": torch.randn(8, 3)} if "edge_dim" in options else {}
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8), neighborhood=edges, **extra)
+
+
+def test_a_compiled_layer_takes_sizes_it_was_not_compiled_for(plain_edgewise):
+    from edgewise.layers import MultiHeadAttention
+
+    layer = MultiHeadAttention(8, 2)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
+    for num_nodes, num_edges in ((5, 8), (9, 30), (4, 1)):
+        edges = graph(plain_edgewise, num_nodes, num_edges)
+        assert_same_with_gradients(compiled, layer, torch.randn(num_nodes, 8), neighborhood=edges)
+        assert_same_with_gradients(compiled, layer, torch.randn(2, num_nodes, 8), neighborhood=plain_edgewise.Causal())
+
+
+def test_compiled_attention_keeps_nan_where_it_is(plain_edgewise):
+    from edgewise import attend
+
+    edgewise = plain_edgewise
+    mask = torch.tensor([[1, 1, 0], [0, 0, 1]]) == 1
+
+    def run(query, key, value):
+        return attend(query, key, value, edgewise.Mask(mask), normalize=edgewise.Sparsemax())
+
+    query, key, value = torch.randn(2, 4), torch.randn(3, 4), torch.randn(3, 4)
+    key[2], value[2] = torch.nan, torch.nan
+    out = torch.compile(run, fullgraph=True, backend="aot_eager")(query, key, value)
+    torch.testing.assert_close(out, run(query, key, value), equal_nan=True)
+    assert out[0].isfinite().all()
+    assert out[1].isnan().all()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile's own backend needs a C++ compiler")
+def test_the_compiler_of_torch_itself(plain_edgewise):
+    from edgewise.layers import MultiHeadAttention
+
+    layer = MultiHeadAttention(8, 2)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".*torch\.jit\.script.*", category=DeprecationWarning)
+        compiled = torch.compile(layer, fullgraph=True)
+        x, edges = torch.randn(5, 8), graph(plain_edgewise, 5, 8)
+        torch.testing.assert_close(compiled(x, neighborhood=edges), layer(x, neighborhood=edges))
+
+
+class Sequence(torch.nn.Module):
+    """A causal layer, as one would export it."""
+
+    def __init__(self, layer, causal):
+        super().__init__()
+        self.layer, self.causal = layer, causal
+
+    def forward(self, x):
+        return self.layer(x, neighborhood=self.causal)
+
+
+class Padded(torch.nn.Module):
+    """A layer over padded members; lengths in."""
+
+    def __init__(self, layer, edgewise):
+        super().__init__()
+        self.layer, self.lengths, self.causal = layer, edgewise.Lengths, edgewise.Causal()
+
+    def forward(self, x, lengths):
+        return self.layer(x, neighborhood=self.causal & self.lengths(lengths))
+
+
+class Graph(torch.nn.Module):
+    """A layer over edges: tensors in, tensors out."""
+
+    def __init__(self, layer, edges):
+        super().__init__()
+        self.layer, self.edges = layer, edges
+
+    def forward(self, x, senders, receivers, edge):
+        return self.layer(x, neighborhood=self.edges(senders, receivers, x.shape[-2], x.shape[-2]), edge=edge)
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["traced", "strict"])
+@pytest.mark.parametrize("score", SIZES)
+def test_an_exported_sequence_layer_takes_any_batch_and_length(plain_edgewise, score, strict):
+    from edgewise.layers import MultiHeadAttention
+
+    if strict and score != "additive":
+        pytest.skip("once is enough")
+    model = Sequence(MultiHeadAttention(8, 2, score=score), plain_edgewise.Causal())
+    sizes = {"x": {0: torch.export.Dim("member"), 1: torch.export.Dim("node")}}
+    program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=sizes, strict=strict).module()
+    for shape in ((3, 9, 8), (1, 2, 8), (4, 65, 8)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_an_exported_layer_over_padded_members(plain_edgewise):
+    from edgewise.layers import MultiHeadAttention
+
+    model = Padded(MultiHeadAttention(8, 2), plain_edgewise)
+    member, node = torch.export.Dim("member"), torch.export.Dim("node")
+    sizes = {"x": {0: member, 1: node}, "lengths": {0: member}}
+    arguments = (torch.randn(2, 5, 8), torch.tensor([3, 5]))
+    program = torch.export.export(model, arguments, dynamic_shapes=sizes).module()
+    x, lengths = torch.randn(3, 7, 8), torch.tensor([0, 7, 2])
+    torch.testing.assert_close(program(x, lengths), model(x, lengths))
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["traced", "strict"])
+@pytest.mark.parametrize("score", SIZES)
+def test_an_exported_layer_over_edges_takes_any_number_of_nodes_and_edges(plain_edgewise, score, strict):
+    from edgewise.layers import MultiHeadAttention
+
+    if strict and score != "gat":
+        pytest.skip("once is enough")
+    model = Graph(MultiHeadAttention(8, 2, score=score, edge_dim=3), plain_edgewise.Edges)
+    node, edge = torch.export.Dim("node"), torch.export.Dim("edge")
+    sizes = {"x": {0: node}, "senders": {0: edge}, "receivers": {0: edge}, "edge": {0: edge}}
+    edges = graph(plain_edgewise, 5, 8)
+    arguments = (torch.randn(5, 8), edges.senders, edges.receivers, torch.randn(8, 3))
+    program = torch.export.export(model, arguments, dynamic_shapes=sizes, strict=strict).module()
+    for num_nodes, num_edges in ((9, 40), (3, 2)):
+        edges = graph(plain_edgewise, num_nodes, num_edges)
+        arguments = (torch.randn(num_nodes, 8), edges.senders, edges.receivers, torch.randn(num_edges, 3))
+        torch.testing.assert_close(program(*arguments), model(*arguments))

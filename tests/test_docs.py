@@ -1,0 +1,81 @@
+"""Nothing shown is not run: the code blocks of the documentation, the docstrings, the examples, the pictures."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import edgewise
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a language on a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    names: dict[str, object] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), names)
+
+
+def modules() -> list[str]:
+    """Every module of the package."""
+    return [module.name for module in pkgutil.walk_packages(edgewise.__path__, "edgewise.")]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_in_docstrings_print_what_they_say(name):
+    torch.manual_seed(0)
+    module = sys.modules.get(name) or importlib.import_module(name)
+    assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_an_example_runs_and_is_short(path):
+    assert len(path.read_text().splitlines()) <= 120
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_search_example_finds_the_text_hard_and_soft():
+    search = runpy.run_path(str(ROOT / "examples" / "search.py"))["search"]
+    text, ranking = search("finding a flower")
+    assert text.startswith("A bee")
+    assert ranking[0][1] == "How bees find flowers"
+    assert sum(weight for weight, _ in ranking) == pytest.approx(1)
+
+
+def test_the_picture_in_the_readme_is_what_the_code_draws(tmp_path):
+    pytest.importorskip("matplotlib")
+    subprocess.run([sys.executable, ROOT / "docs" / "picture.py", tmp_path / "drawn.svg"], check=True, timeout=120)
+    drawn, kept = (tmp_path / "drawn.svg").read_text(), (ROOT / "docs/pictures/neighborhoods.svg").read_text()
+    # Fonts differ between releases of matplotlib; the filled cells and the arcs do not.
+    assert [drawn.count(color) for color in ("#2a7f9e", "#d08b2c")] == [kept.count(c) for c in ("#2a7f9e", "#d08b2c")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        path, _, anchor = target.partition("#")
+        if path.startswith("http"):
+            continue
+        linked = (page.parent / path) if path else page
+        assert linked.exists(), f"{page.name} links to {target}"
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles], target

@@ -1,0 +1,396 @@
+"""Every message of the operator: what it names, both sizes, the remedy."""
+
+import math
+import re
+
+import numpy
+import pytest
+import torch
+
+from edgewise import (
+    Additive,
+    Bilinear,
+    Causal,
+    Constant,
+    Distance,
+    Dot,
+    Edges,
+    EdgewiseError,
+    Full,
+    GATv2,
+    Lengths,
+    Mask,
+    MissingExtraError,
+    Segments,
+    SettingError,
+    ShapeError,
+    Softmax,
+    Sparsemax,
+    UnsupportedError,
+    Window,
+    aggregate,
+    attend,
+    attention_weights,
+    why,
+)
+from edgewise.errors import DataError, RunFolderError
+from edgewise.score import GAT
+
+pytestmark = pytest.mark.usefixtures("shapes_unchecked")
+
+EDGES = Edges(torch.tensor([0, 1]), torch.tensor([1, 0]), 6, 5)
+
+
+def tensors(**changed):
+    """Query (2, 5, 4), key (2, 6, 4) and value (2, 6, 3), with some of them changed."""
+    shapes = {"query": (2, 5, 4), "key": (2, 6, 4), "value": (2, 6, 3)}
+    found = {name: torch.randn(shape) for name, shape in shapes.items()}
+    return found | {name: torch.randn(x) if isinstance(x, tuple) else x for name, x in changed.items()}
+
+
+SHAPES = {
+    "key": (tensors(value=(2, 7, 3)), "attend: axis 'key' is 6 in key but 7 in value."),
+    "key_dim": (tensors(key=(2, 6, 5)), "attend: axis 'key_dim' is 4 in query but 5 in key."),
+    "batch": (tensors(key=(3, 6, 4)), "attend: axis 'batch -1' is 2 in query but 3 in key."),
+    "outer batch": (
+        tensors(query=(7, 2, 5, 4), value=(5, 1, 6, 3)),
+        "attend: axis 'batch -2' is 7 in query but 5 in value.",
+    ),
+    "batch of none": (tensors(query=(0, 5, 4)), "attend: axis 'batch -1' is 0 in query but 2 in key."),
+    "rank of key": (tensors(key=(4,)), "attend: key must have the axes (…, node, feature), not shape (4,)."),
+    "rank of value": (tensors(value=(6,)), "attend: value must have the axes (…, node, feature), not shape (6,)."),
+    "rank of query": (tensors(query=()), "attend: query must have the axes (…, node, feature), not shape ()."),
+    "rank of bias": (tensors(bias=()), "attend: bias must have the axes (…, query, key), not shape ()."),
+    "bias key": (tensors(bias=(5, 5)), "attend: axis 'key' is 6 in key but 5 in bias."),
+    "bias query": (tensors(bias=(2, 6, 6)), "attend: axis 'query' is 5 in query but 6 in bias."),
+    "bias batch": (tensors(bias=(3, 5, 6)), "attend: axis 'batch -1' is 2 in query but 3 in bias."),
+    "bias edge": (
+        tensors(neighborhood=EDGES, bias=(2, 3)),
+        "attend: axis 'edge' is 2 in the neighborhood but 3 in bias.",
+    ),
+    "edge_key edge": (
+        tensors(neighborhood=EDGES, edge_key=(3, 4)),
+        "attend: axis 'edge' is 2 in the neighborhood but 3 in edge_key.",
+    ),
+    "edge_key feature": (
+        tensors(neighborhood=EDGES, edge_key=(2, 3)),
+        "attend: axis 'key_dim' is 4 in key but 3 in edge_key.",
+    ),
+    "edge_value edge": (
+        tensors(neighborhood=EDGES, edge_value=(1, 3)),
+        "attend: axis 'edge' is 2 in the neighborhood but 1 in edge_value.",
+    ),
+    "edge_value feature": (
+        tensors(neighborhood=EDGES, edge_value=(2, 4)),
+        "attend: axis 'value_dim' is 3 in value but 4 in edge_value.",
+    ),
+    "edge_key without edges": (
+        tensors(edge_key=(2, 4)),
+        "attend: edge_key needs Edges, not Full; to_edges() makes them.",
+    ),
+    "edge_value without edges": (
+        tensors(neighborhood=EDGES & Full(), edge_value=(2, 3)),
+        "attend: edge_value needs Edges, not Intersection; to_edges() makes them.",
+    ),
+    "edges query": (
+        tensors(neighborhood=Edges(torch.tensor([0]), torch.tensor([1]), 6, 4)),
+        "attend: axis 'query' is 5 in query but 4 in Edges.",
+    ),
+    "edges key": (
+        tensors(neighborhood=Edges(torch.tensor([0]), torch.tensor([1]), 5, 5)),
+        "attend: axis 'key' is 6 in key but 5 in Edges.",
+    ),
+    "mask query": (
+        tensors(neighborhood=Mask(torch.ones(4, 6, dtype=torch.bool))),
+        "attend: axis 'query' is 5 in query but 4 in Mask.",
+    ),
+    "mask batch": (
+        tensors(neighborhood=Mask(torch.ones(3, 5, 6, dtype=torch.bool))),
+        "attend: axis 'batch -1' is 2 in query but 3 in Mask.",
+    ),
+    "lengths batch": (
+        tensors(neighborhood=Lengths(torch.tensor([1, 2, 3]))),
+        "attend: axis 'batch -1' is 2 in query but 3 in Lengths.",
+    ),
+    "lengths batch in a joint": (
+        tensors(neighborhood=Causal() & Lengths(torch.tensor([1, 2, 3]))),
+        "attend: axis 'batch -1' is 2 in query but 3 in RangeIntersection.",
+    ),
+    "parts": (
+        tensors(neighborhood=Mask(torch.ones(5, 6, dtype=torch.bool)) | Mask(torch.ones(5, 7, dtype=torch.bool))),
+        "Union: axis 'key' is 6 in one part but 7 in another.",
+    ),
+    "batches of parts": (
+        tensors(neighborhood=Lengths(torch.tensor([1, 2])) & Lengths(torch.tensor([1, 2, 3]))),
+        "RangeIntersection: axis 'batch -1' is 2 in one part but 3 in another.",
+    ),
+    "batches of parts of a union": (
+        tensors(neighborhood=Lengths(torch.tensor([1, 2])) | Lengths(torch.tensor([1, 2, 3]))),
+        "Union: axis 'batch -1' is 2 in one part but 3 in another.",
+    ),
+    "vector": (
+        tensors(score=Additive(torch.ones(3))),
+        "attend: axis 'key_dim' is 4 in key but 3 in Additive.vector.",
+    ),
+    "vector of one": (
+        tensors(score=GATv2(torch.ones(1))),
+        "attend: axis 'key_dim' is 4 in key but 1 in GATv2.vector.",
+    ),
+    "vector batch": (
+        tensors(score=Additive(torch.ones(3, 4))),
+        "attend: axis 'batch -1' is 2 in query but 3 in Additive.vector.",
+    ),
+    "query_vector": (
+        tensors(score=GAT(torch.ones(3), torch.ones(4))),
+        "attend: axis 'query_dim' is 4 in query but 3 in GAT.query_vector.",
+    ),
+    "key_vector": (
+        tensors(score=GAT(torch.ones(4), torch.ones(3))),
+        "attend: axis 'key_dim' is 4 in key but 3 in GAT.key_vector.",
+    ),
+    "weight rows": (
+        tensors(score=Bilinear(torch.ones(3, 4))),
+        "attend: axis 'query_dim' is 4 in query but 3 in Bilinear.weight.",
+    ),
+    "weight columns": (
+        tensors(score=Bilinear(torch.ones(4, 3))),
+        "attend: axis 'key_dim' is 4 in key but 3 in Bilinear.weight.",
+    ),
+    "length batch": (
+        tensors(score=Distance(length=torch.ones(3))),
+        "attend: axis 'batch -1' is 2 in query but 3 in Distance.length.",
+    ),
+    "temperature batch": (
+        tensors(normalize=Softmax(torch.ones(3))),
+        "attend: axis 'batch -1' is 2 in query but 3 in Softmax.temperature.",
+    ),
+    "constant": (
+        tensors(neighborhood=EDGES, score=Constant(torch.ones(3))),
+        "attend: axis 'edge' is 2 in the neighborhood but 3 in Constant.edge_weight.",
+    ),
+    "constant table": (
+        tensors(score=Constant(torch.ones(5, 5))),
+        "attend: axis 'key' is 6 in key but 5 in Constant.edge_weight.",
+    ),
+    "whole numbers": (
+        tensors(query=torch.ones(2, 5, 4, dtype=torch.int64)),
+        "attend: query must be floating point, not torch.int64.",
+    ),
+    "boolean bias": (
+        tensors(bias=torch.ones(5, 6, dtype=torch.bool)),
+        "attend: bias must be floating point, not torch.bool. Pass a boolean mask as neighborhood=Mask(mask).",
+    ),
+    "complex": (
+        tensors(value=torch.ones(2, 6, 3, dtype=torch.complex64)),
+        "attend: value must be floating point, not torch.complex64.",
+    ),
+    "dtype": (
+        tensors(value=torch.ones(2, 6, 3, dtype=torch.float64)),
+        "attend: dtype is torch.float32 in query but torch.float64 in value.",
+    ),
+    "device": (
+        tensors(key=torch.ones(2, 6, 4, device="meta")),
+        "attend: query is on cpu but key is on meta.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_wrong_shape_names_the_axis_the_arguments_and_both_sizes(name):
+    arguments, message = SHAPES[name]
+    for backend in ("auto", "reference", "gather"):
+        with pytest.raises(ShapeError) as caught:
+            attend(**arguments, backend=backend)
+        assert str(caught.value) == message
+
+
+def test_the_verb_that_was_called_is_named():
+    query, key = torch.randn(5, 4), torch.randn(6, 3)
+    for verb, call in (
+        ("attention_weights", lambda: attention_weights(query, key)),
+        ("why", lambda: why(query, key, key)),
+        ("attend", lambda: attend(query, key, key)),
+    ):
+        with pytest.raises(ShapeError, match=rf"^{verb}: axis 'key_dim' is 4 in query but 3 in key\.$"):
+            call()
+    with pytest.raises(ShapeError, match=r"^aggregate: axis 'key' is 5 in key but 6 in Edges\.$"):
+        aggregate(query, EDGES)
+    with pytest.raises(ShapeError, match=r"^aggregate: axis 'query' is 4 in query but 5 in Edges\.$"):
+        aggregate(torch.randn(6, 3), EDGES, num_queries=4)
+
+
+MISUSES = {
+    "mask as neighborhood": (
+        lambda: attend(**tensors(neighborhood=torch.ones(5, 6, dtype=torch.bool))),
+        "attend: neighborhood must be a Neighborhood, say Mask(mask), not Tensor.",
+    ),
+    "class as neighborhood": (
+        lambda: attend(**tensors(neighborhood=Causal)),
+        "attend: neighborhood must be a Neighborhood, say Mask(mask), not ABCMeta.",
+    ),
+    "dropout": (lambda: attend(**tensors(dropout=1.0)), "attend: dropout must be at least 0 and less than 1, not 1.0."),
+    "dropout nan": (
+        lambda: attend(**tensors(dropout=math.nan)),
+        "attend: dropout must be at least 0 and less than 1, not nan.",
+    ),
+    "backend": (
+        lambda: attend(**tensors(backend="fast")),
+        "backend must be one of auto, sdpa, gather, reference, not 'fast'.",
+    ),
+    "how": (
+        lambda: aggregate(torch.ones(2, 2), how="prod"),
+        "aggregate: how must be 'sum', 'mean', 'max' or 'min', not 'prod'.",
+    ),
+    "top": (
+        lambda: attention_weights(torch.ones(2, 2), torch.ones(2, 2), top=0),
+        "attention_weights: top must be at least 1, not 0.",
+    ),
+    "temperature": (lambda: Softmax(-0.1), "Softmax: temperature must not be negative, not -0.1."),
+    "temperature nan": (lambda: Softmax(math.nan), "Softmax: temperature must not be negative, not nan."),
+    "activation": (
+        lambda: Additive(torch.ones(3), "sin"),
+        "Additive: activation must be one of tanh, relu, sigmoid, silu, gelu, not 'sin'.",
+    ),
+    "kind": (lambda: Distance("cosine"), "Distance: kind must be 'gaussian' or 'laplacian', not 'cosine'."),
+    "length": (lambda: Distance(length=0.0), "Distance: length must be positive, not 0.0."),
+}
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_a_setting_that_cannot_be(name):
+    call, message = MISUSES[name]
+    with pytest.raises(SettingError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+STRUCTURES = {
+    "mask dtype": (
+        lambda: Mask(torch.ones(2, 3)),
+        "Mask: expected bool of shape (*batch, query, key), True = may attend, not torch.float32 of shape (2, 3); "
+        "an additive mask goes to bias.",
+    ),
+    "mask rank": (
+        lambda: Mask(torch.ones(3, dtype=torch.bool)),
+        "Mask: expected bool of shape (*batch, query, key), True = may attend, not torch.bool of shape (3,); "
+        "an additive mask goes to bias.",
+    ),
+    "edge count": (lambda: Edges([0, 1], [1], 2, 2), "Edges: axis 'edge' is 2 in senders but 1 in receivers."),
+    "edge rank": (
+        lambda: Edges([[0, 1]], [[1, 0]], 2, 2),
+        "Edges: senders must have the one axis 'edge', not shape (1, 2).",
+    ),
+    "sender too large": (lambda: Edges([0, 2], [1, 0], 2, 2), "Edges: senders must lie in 0 … 1; found 2."),
+    "receiver negative": (lambda: Edges([0, 1], [-1, 0], 2, 2), "Edges: receivers must lie in 0 … 1; found -1."),
+    "fractions": (lambda: Edges([0.5], [0], 2, 2), "Edges: senders must be whole numbers (int64), not torch.float32."),
+    "booleans": (lambda: Edges([True], [0], 2, 2), "Edges: senders must be whole numbers (int64), not torch.bool."),
+    "edge_index": (
+        lambda: Edges.from_edge_index(torch.zeros(3, 2, dtype=torch.int64), 3),
+        "from_edge_index: edge_index must be (2, edge), not (3, 2).",
+    ),
+    "adjacency": (
+        lambda: Edges.from_adjacency(numpy.ones(3)),
+        "from_adjacency: adjacency must have the axes (query, key), not shape (3,).",
+    ),
+    "loops of two kinds": (
+        lambda: EDGES.with_self_loops(),
+        "with_self_loops: senders and receivers are different nodes here (6 and 5); it is defined for one set of nodes.",
+    ),
+    "undirected of two kinds": (
+        lambda: EDGES.undirected(),
+        "undirected: senders and receivers are different nodes here (6 and 5); it is defined for one set of nodes.",
+    ),
+    "lengths fractions": (
+        lambda: Lengths([1.5]),
+        "Lengths: key_lengths must be whole numbers (int64), not torch.float32.",
+    ),
+    "query lengths": (
+        lambda: Lengths([1], [0.5]),
+        "Lengths: query_lengths must be whole numbers (int64), not torch.float32.",
+    ),
+    "segments decrease": (
+        lambda: Segments([0, 3, 2]),
+        "Segments: query_offsets must not decrease; they are boundaries, as from cumsum of the sizes.",
+    ),
+    "segments empty": (
+        lambda: Segments([]),
+        "Segments: query_offsets must have an axis 'boundary' of at least 1, not (0,).",
+    ),
+    "segments sizes": (
+        lambda: Segments([0, 1], [0, 1, 2]),
+        "Segments: axis 'boundary' is 2 in query_offsets but 3 in key_offsets.",
+    ),
+    "align": (lambda: Causal("left"), "Causal: align must be 'end' or 'start', not 'left'."),
+    "window": (lambda: Window(-1, 0), "Window: before and after must not be negative, not -1 and 0."),
+    "to_mask size": (
+        lambda: Full().to_mask(),
+        "to_mask: Full does not know how many queries there are; pass num_queries (and num_keys, where it differs).",
+    ),
+    "to_mask other size": (lambda: EDGES.to_mask(4), "to_mask: axis 'query' is 4 in the call but 5 in Edges."),
+    "to_edges batch": (
+        lambda: Lengths([1, 2]).to_edges(3),
+        "to_edges: the neighborhood varies over batch axes (2,), a list of edges cannot; use to_mask(), or Segments for "
+        "packed members.",
+    ),
+    "to_edges size": (lambda: EDGES.to_edges(5, 7), "to_edges: axis 'key' is 7 in the call but 6 in Edges."),
+    "queries": (
+        lambda: attention_weights(torch.ones(3, 2), torch.ones(3, 2), queries=[0, 3]),
+        "attention_weights: query 3 is chosen, but they are 0 … 2.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_a_structure_that_cannot_be(name):
+    call, message = STRUCTURES[name]
+    with pytest.raises(ShapeError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_a_refusal_lists_all_of_its_reasons():
+    x = torch.randn(3, 4)
+    cases = {
+        "the neighborhood is a list of edges": {"neighborhood": Full().to_edges(3)},
+        "the score Additive is no dot product": {"score": Additive(torch.ones(4))},
+        "the score <lambda> is no dot product": {"score": lambda query, key: (query * key).sum(-1)},
+        "the normalizer Sparsemax is not Softmax": {"normalize": Sparsemax()},
+        "the temperature is a tensor": {"normalize": Softmax(torch.tensor(1.0))},
+        "the temperature is 0.0": {"normalize": Softmax(0.0)},
+        "the temperature is inf": {"normalize": Softmax(math.inf)},
+    }
+    for reason, options in cases.items():
+        with pytest.raises(UnsupportedError) as caught:
+            attend(x, x, x, backend="sdpa", **options)
+        assert str(caught.value) == f"backend 'sdpa' refuses this call: {reason}."
+        assert why(x, x, x, **options) == f"gather runs.\n  sdpa refuses: {reason}."
+    everything = {"neighborhood": Full().to_edges(3), "score": Additive(torch.ones(4)), "normalize": Sparsemax()}
+    with pytest.raises(UnsupportedError, match=r"list of edges; the score Additive .*; the normalizer Sparsemax"):
+        attend(x, x, x, backend="sdpa", **everything)
+
+
+def test_why_says_what_runs():
+    x = torch.randn(3, 4)
+    assert why(x, x, x) == "sdpa runs."
+    assert why(x, x, x, backend="reference") == "reference runs."
+    assert why(x, x, x, score=Dot(), neighborhood=Causal()) == "sdpa runs."
+    with pytest.raises(UnsupportedError, match="backend 'sdpa' refuses"):
+        why(x, x, x, normalize=Sparsemax(), backend="sdpa")
+
+
+def test_the_tree_of_errors_and_their_builtin_kin():
+    kin = {
+        ShapeError: ValueError,
+        UnsupportedError: NotImplementedError,
+        DataError: ValueError,
+        SettingError: ValueError,
+        RunFolderError: RuntimeError,
+        MissingExtraError: ImportError,
+    }
+    from edgewise import errors
+
+    for error, builtin in kin.items():
+        assert issubclass(error, EdgewiseError)
+        assert issubclass(error, builtin)
+        assert re.search(rf"[├└]── {error.__name__}\({builtin.__name__}\)", errors.__doc__)
+    assert str(MissingExtraError("rdkit", "molecules")) == "rdkit is not installed: pip install 'edgewise[molecules]'."

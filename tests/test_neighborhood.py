@@ -1,0 +1,210 @@
+"""Neighborhoods: every pair as written out by hand, as a table, a list, a drawing, a slice; and their algebra."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import MEMBERS, all_neighborhoods
+from edgewise import Causal, Edges, Full, Lengths, Mask, Segments, ShapeError, Window
+from edgewise.neighborhood import Intersection, RangeIntersection, Ranges, Union
+
+BY_NAME = pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
+
+
+def table(case, member):
+    mask = torch.zeros(case.num_queries, case.num_keys, dtype=torch.bool)
+    for i, j in case.pairs_of(member):
+        mask[i, j] = True
+    return mask
+
+
+@BY_NAME
+def test_to_mask_is_the_set_of_pairs(case):
+    mask = case.neighborhood.to_mask(case.num_queries, case.num_keys)
+    assert mask.dtype == torch.bool
+    assert mask.shape == (*case.neighborhood.batch_shape, case.num_queries, case.num_keys)
+    mask = mask.expand(MEMBERS, 1, *mask.shape[-2:]) if mask.dim() == 4 else mask.expand(MEMBERS, 1, -1, -1)
+    for member in range(MEMBERS):
+        assert torch.equal(mask[member, 0], table(case, member))
+
+
+@BY_NAME
+def test_to_edges_is_the_list_of_pairs(case):
+    if case.neighborhood.batch_shape:
+        with pytest.raises(ShapeError, match="varies over batch axes"):
+            case.neighborhood.to_edges(case.num_queries, case.num_keys)
+        return
+    edges = case.neighborhood.to_edges(case.num_queries, case.num_keys)
+    assert (edges.num_receivers, edges.num_senders) == (case.num_queries, case.num_keys)
+    assert list(zip(edges.receivers.tolist(), edges.senders.tolist())) == list(case.pairs_of(0))
+    assert edges.num_edges == len(case.pairs_of(0))
+    assert edges.degrees().tolist() == [sum(r == i for r, _ in case.pairs_of(0)) for i in range(case.num_queries)]
+
+
+@BY_NAME
+def test_a_block_is_a_slice_of_the_table_and_lies_in_the_key_span(case):
+    sizes = case.num_queries, case.num_keys
+    whole = case.neighborhood.to_mask(*sizes)
+    for start in range(case.num_queries):
+        for stop in range(start + 1, case.num_queries + 1):
+            first, last = case.neighborhood.key_span(start, stop, *sizes)
+            assert 0 <= first <= last <= case.num_keys
+            part = case.neighborhood.block(torch.arange(start, stop), torch.arange(first, last), *sizes)
+            assert torch.equal(part.expand(*whole.shape[:-2], -1, -1), whole[..., start:stop, first:last])
+            assert not whole[..., start:stop, :first].any()
+            assert not whole[..., start:stop, last:].any()
+
+
+@BY_NAME
+def test_runs_are_the_rows_of_a_range(case):
+    if not isinstance(case.neighborhood, Ranges):
+        pytest.skip("no range")
+    start, stop = case.neighborhood.runs(torch.arange(case.num_queries), case.num_queries, case.num_keys)
+    assert (start <= stop).all()
+    assert (start >= 0).all()
+    lengths = (stop - start).expand(*case.neighborhood.batch_shape, case.num_queries)
+    mask = case.neighborhood.to_mask(case.num_queries, case.num_keys)
+    assert torch.equal(lengths, mask.sum(-1).expand_as(lengths))
+    assert (stop.expand_as(lengths)[lengths > 0] <= case.num_keys).all()
+
+
+@BY_NAME
+def test_a_head_axis_goes_right_before_the_nodes(case):
+    plain = case.neighborhood.to_mask(case.num_queries, case.num_keys)
+    headed = case.neighborhood.with_head_axis().to_mask(case.num_queries, case.num_keys)
+    if case.neighborhood.batch_shape:
+        plain = plain.unsqueeze(-3)
+    assert torch.equal(headed.expand_as(plain) if headed.dim() <= plain.dim() else headed, plain.expand_as(headed))
+
+
+@BY_NAME
+def test_moving_keeps_the_pairs(case):
+    moved = case.neighborhood.to("cpu")
+    assert type(moved) is type(case.neighborhood)
+    sizes = case.num_queries, case.num_keys
+    assert torch.equal(moved.to_mask(*sizes), case.neighborhood.to_mask(*sizes))
+    assert case.neighborhood.to("meta").to_mask(*sizes, device="meta").device.type == "meta"
+
+
+def test_the_drawings_of_the_docstrings():
+    for neighborhood, sizes in (
+        (Causal(), (3, 5)),
+        (Causal("start"), (3, 5)),
+        (Window(1, 1), (3, 5)),
+        (Window(1, 1, "start"), (3, 5)),
+        (Causal() & Lengths(torch.tensor([2])), (3, 3)),
+        (Causal() & Lengths(torch.tensor([4])), (2, 5)),
+    ):
+        drawn = neighborhood.draw(*sizes).splitlines()
+        owners = (Causal, Window, Lengths)
+        documented = "\n".join(owner.__doc__ for owner in owners)
+        for line in drawn:
+            assert line in documented
+    assert Causal().draw(2) == "■ ·\n■ ■"
+    assert Lengths(torch.tensor([1, 2])).draw(1, 2) == "■ ·\n\n■ ■"
+    assert Edges(torch.tensor([1]), torch.tensor([0]), 2, 2).draw() == "· ■\n· ·"
+
+
+def test_operators_flatten_and_put_ranges_first():
+    mask = Mask(torch.ones(3, 3, dtype=torch.bool))
+    both = Causal() & mask & Window(1, 1) & Lengths(torch.tensor(2))
+    assert isinstance(both, Intersection)
+    assert [type(part) for part in both.parts] == [RangeIntersection, Mask]
+    assert [type(part) for part in both.parts[0].parts] == [Causal, Window, Lengths]
+    either = mask | Causal() | (Full() | mask)
+    assert isinstance(either, Union)
+    assert len(either.parts) == 4
+    assert isinstance(Causal() & Full(), RangeIntersection)
+    nested = (mask | Causal()) & (mask | Full())
+    assert isinstance(nested, Intersection)
+    assert torch.equal(nested.to_mask(), mask.mask)
+
+
+@given(st.data())
+def test_and_is_intersection_and_or_is_union_of_what_does_not_align(data):
+    masks = [torch.tensor(data.draw(st.lists(st.booleans(), min_size=12, max_size=12))).reshape(3, 4) for _ in range(3)]
+    one, two, three = (Mask(mask) for mask in masks)
+    assert torch.equal(((one & two) | three).to_mask(), (masks[0] & masks[1]) | masks[2])
+    assert torch.equal((one & (two | three)).to_mask(), masks[0] & (masks[1] | masks[2]))
+
+
+def test_sizes_are_taken_from_the_neighborhood_or_the_call():
+    assert Full().sizes == (None, None)
+    assert Mask(torch.ones(2, 3, dtype=torch.bool)).sizes == (2, 3)
+    assert (Causal() & Mask(torch.ones(2, 3, dtype=torch.bool))).sizes == (2, 3)
+    assert Causal().to_mask(3).shape == (3, 3)
+    assert Edges(torch.tensor([0]), torch.tensor([1]), 3, 2).to_mask().shape == (2, 3)
+    assert Lengths(torch.tensor([[1, 2]]), torch.tensor([[1], [3]])).batch_shape == (2, 2)
+
+
+class TestEdges:
+    edges = Edges(torch.tensor([0, 1, 1, 3]), torch.tensor([1, 0, 2, 3]), 5, 5)
+
+    def pairs(self, edges):
+        return list(zip(edges.senders.tolist(), edges.receivers.tolist()))
+
+    def test_keeps_order_and_count(self):
+        edges = Edges(torch.tensor([2, 0, 2, 2]), torch.tensor([0, 0, 0, 1]), 3, 2)
+        assert self.pairs(edges) == [(2, 0), (0, 0), (2, 0), (2, 1)]
+        assert edges.to_edges() is edges
+        assert edges != Edges(edges.senders, edges.receivers, 3, 2)
+
+    def test_self_loops_are_explicit_and_added_once(self):
+        looped = self.edges.with_self_loops()
+        assert self.pairs(looped) == [(0, 1), (1, 0), (1, 2), (3, 3), (0, 0), (1, 1), (2, 2), (4, 4)]
+        assert self.pairs(looped.with_self_loops()) == self.pairs(looped)
+        assert self.pairs(self.edges) == [(0, 1), (1, 0), (1, 2), (3, 3)]
+
+    def test_undirected_adds_the_reverses_that_are_missing(self):
+        both = self.edges.undirected()
+        assert self.pairs(both) == [(0, 1), (1, 0), (1, 2), (3, 3), (2, 1)]
+        assert self.pairs(both.undirected()) == self.pairs(both)
+        twice = Edges(torch.tensor([0, 0, 0]), torch.tensor([1, 1, 2]), 3, 3).undirected()
+        assert self.pairs(twice) == [(0, 1), (0, 1), (0, 2), (1, 0), (2, 0)]
+        none = Edges(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), 0, 0)
+        assert none.undirected().with_self_loops().num_edges == 0
+
+    def test_from_edge_index_is_source_to_target(self):
+        edges = Edges.from_edge_index(torch.tensor([[0, 2], [1, 0]]), 3)
+        assert self.pairs(edges) == [(0, 1), (2, 0)]
+        assert edges.to_mask()[1, 0]
+        bipartite = Edges.from_edge_index(torch.tensor([[4], [1]]), (5, 2))
+        assert (bipartite.num_senders, bipartite.num_receivers) == (5, 2)
+
+    def test_from_adjacency_row_attends_to_column(self):
+        sparse = pytest.importorskip("scipy.sparse")
+        matrix = torch.tensor([[0.0, 2.0, 0.0], [0.5, 0.0, -1.0]])
+        for adjacency in (matrix, matrix.numpy(), sparse.csr_matrix(matrix.numpy()), sparse.coo_array(matrix.numpy())):
+            edges = Edges.from_adjacency(adjacency)
+            assert self.pairs(edges) == [(1, 0), (0, 1), (2, 1)]
+            assert (edges.num_receivers, edges.num_senders) == (2, 3)
+            assert edges.senders.dtype == torch.int64
+
+    def test_from_adjacency_leaves_out_stored_zeros(self):
+        sparse = pytest.importorskip("scipy.sparse")
+        stored = sparse.csr_matrix(([0.0, 3.0], ([0, 1], [1, 0])), shape=(2, 2))
+        assert self.pairs(Edges.from_adjacency(stored)) == [(0, 1)]
+        assert self.pairs(Edges.from_adjacency([[0, 1], [0, 0]])) == [(1, 0)]
+
+    @pytest.mark.usefixtures("shapes_unchecked")
+    def test_lists_arrays_and_small_integers_are_welcome(self):
+        numpy = pytest.importorskip("numpy")
+        expected = [(0, 1), (2, 0)]
+        assert self.pairs(Edges([0, 2], [1, 0], 3, 2)) == expected
+        assert self.pairs(Edges(numpy.array([0, 2], dtype=numpy.int32), torch.tensor([1, 0]).short(), 3, 2)) == expected
+        assert self.pairs(Edges([], [], 3, 2)) == []
+        assert Lengths([1, 2]).to_mask(1, 2).tolist() == [[[True, False]], [[True, True]]]
+        assert Segments([0, 1, 2]).to_mask(2).tolist() == [[True, False], [False, True]]
+        assert Mask([[True, False]]).to_mask().tolist() == [[True, False]]
+
+
+def test_lengths_beyond_the_table_mean_all_of_it():
+    assert Lengths(torch.tensor([9, -1])).to_mask(2, 3).sum((-1, -2)).tolist() == [6, 0]
+
+
+def test_a_cut_of_both_lengths_and_segments():
+    both = Lengths(torch.tensor([4])) & Segments(torch.tensor([0, 3, 6]))
+    mask = both.to_mask(6)
+    assert mask.sum(-1).tolist() == [[3, 3, 3, 1, 1, 1]]
+    assert torch.equal(mask, Lengths(torch.tensor([4])).to_mask(6, 6) & Segments(torch.tensor([0, 3, 6])).to_mask(6))

@@ -1,0 +1,422 @@
+"""What every backend promises: emptiness, NaN that stays where it is, shifts, permutations, batches, dropout."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import all_backends, all_neighborhoods, all_normalizers, all_scores, label, named, problem
+from edgewise import (
+    Causal,
+    Cosine,
+    Distance,
+    Edges,
+    Entmax15,
+    Full,
+    Hardmax,
+    Identity,
+    Lengths,
+    Mask,
+    Mean,
+    ScaledDot,
+    Segments,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    Window,
+    aggregate,
+    attend,
+)
+from test_attend import refuses
+
+NORMALIZERS = [Softmax(), Softmax(0.0), Softmax(math.inf), Sparsemax(), Entmax15(), Sigmoid(), Hardmax()]
+EXACT = [name for name in all_backends if name != "sdpa"]
+"""Backends that promise to keep NaN out outright; sdpa promises it of keys that nobody may attend to."""
+
+
+def run_or_skip(backend, *arguments, **options):
+    """attend(), or skip where the backend has a reason not to run this call."""
+    from edgewise import UnsupportedError
+
+    try:
+        return attend(*arguments, backend=backend, **options)
+    except UnsupportedError as refusal:
+        pytest.skip(str(refusal))
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("normalize", all_normalizers, ids=lambda case: case.name)
+@pytest.mark.parametrize("name", ["mask", "mask_nothing", "edges", "edges_none", "full_no_key", "causal_more_queries"])
+def test_an_empty_neighborhood_gives_zero_and_finite_gradients(backend, normalize, name):
+    task = problem(*named(all_neighborhoods, name), all_scores[0], normalize)
+    if refuses(backend, task):
+        pytest.skip("refused")
+    empty = [i for i in range(task.case[0].num_queries) if i not in {i for i, _ in task.case[0].pairs[0]}]
+    assert empty
+    out, gradients = task.run(backend)
+    assert (out[..., empty, :] == 0).all()
+    assert all(gradient.isfinite().all() for gradient in gradients.values())
+    assert (gradients["query"][..., empty, :] == 0).all()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("backend", EXACT)
+@pytest.mark.parametrize("normalize", NORMALIZERS, ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("score", all_scores, ids=lambda case: case.name)
+def test_what_a_query_may_not_attend_to_never_reaches_it(score, normalize, backend, bad):
+    neighborhoods = {
+        "table": Mask(torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0]]) == 1),
+        "edges": Edges(torch.tensor([2, 0, 3, 1, 0, 3, 1]), torch.tensor([2, 0, 2, 0, 1, 3, 1]), 4, 5),
+    }
+    parameters = problem(all_neighborhoods[0], score, all_normalizers[0]).score_parameters
+    for neighborhood in neighborhoods.values():
+        generator = torch.Generator().manual_seed(0)
+        clean = [torch.randn(3, n, 5, generator=generator, dtype=torch.float64) for n in (5, 4, 4)]
+        for dirty in ([2], [0], [1], [0, 1, 2]):
+            tensors = [x.clone() for x in clean]
+            for place in dirty:
+                tensors[place][:, 2] = bad
+            for x in tensors:
+                x.requires_grad_()
+            options = {"score": score.make(*parameters), "normalize": normalize, "backend": backend}
+            out = attend(*tensors, neighborhood, **options)
+            expected = attend(*clean, neighborhood, **options)
+            torch.testing.assert_close(out[:, [0, 1, 4]], expected[:, [0, 1, 4]])
+            gradients = torch.autograd.grad(out[:, [0, 1, 4]].sum(), tensors, materialize_grads=True)
+            for gradient in gradients:
+                assert gradient[:, :2].isfinite().all()
+            assert gradients[0][:, 4].isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize(
+    "neighborhood",
+    [
+        Lengths(torch.tensor([3, 2])),
+        Causal() & Lengths(torch.tensor([3, 1])),
+        Window(1, 1) & Lengths(torch.tensor([3, 1]), torch.tensor([3, 2])),
+        Segments(torch.tensor([0, 2, 3])),
+        Causal("start"),
+        Mask(torch.tensor([[1, 0, 1, 0, 0], [0, 0, 0, 0, 0], [1, 1, 0, 0, 0]]) == 1),
+    ],
+    ids=lambda x: str(x)[:30],
+)
+def test_keys_that_nobody_may_attend_to_reach_nothing(neighborhood, backend, bad):
+    num_queries = 5 if isinstance(neighborhood, Segments) else 3
+    allowed = neighborhood.to_mask(num_queries, 5).expand(2, -1, -1)
+    query, key, value = (torch.randn(2, n, 4) for n in (num_queries, 5, 5))
+    expected = attend(query, key, value, neighborhood, backend="reference")
+    nobody, lonely = ~allowed.any(-2), ~allowed.any(-1)
+    assert nobody.any()
+    tensors = [query.clone(), key.clone(), value.clone()]
+    tensors[0][lonely], tensors[1][nobody], tensors[2][nobody] = bad, bad, bad
+    for x in tensors:
+        x.requires_grad_()
+    out = attend(*tensors, neighborhood, backend=backend)
+    torch.testing.assert_close(out, expected)
+    for gradient in torch.autograd.grad(out.sum(), tensors, materialize_grads=True):
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("backend", EXACT)
+@pytest.mark.parametrize("score", all_scores, ids=lambda case: case.name)
+def test_nan_is_never_hidden_from_those_who_attend_to_it(backend, score):
+    parameters = problem(all_neighborhoods[0], score, all_normalizers[0]).score_parameters
+    for neighborhood in (Full(), Full().to_edges(4, 6)):
+        for place in range(3):
+            if place < 2 and score.name == "constant":
+                continue
+            tensors = [torch.randn(3, n, 5, dtype=torch.float64) for n in (4, 6, 6)]
+            tensors[place][:, 1] = math.nan
+            for normalize in (Softmax(), Sparsemax(), Entmax15(), Sigmoid(), Softmax(0.0)):
+                out = attend(
+                    *tensors, neighborhood, score=score.make(*parameters), normalize=normalize, backend=backend
+                )
+                assert (out[:, 1] if place == 0 else out).isnan().all(), (place, normalize)
+                assert place > 0 or out[:, [0, 2, 3]].isfinite().all()
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("shift", [1000.0, -1000.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["causal", "mask", "lengths", "edges"])
+@pytest.mark.parametrize("normalize", [Softmax(), Softmax(0.5), Sparsemax(), Entmax15(), Hardmax()], ids=str)
+def test_a_shift_of_all_scores_changes_nothing(backend, shift, dtype, name, normalize):
+    task = problem(*named(all_neighborhoods, name), all_scores[0], all_normalizers[0]).to(dtype)
+    arguments = task.arguments | {"normalize": normalize}
+    # Numbers with few digits, so that adding 1000 rounds nothing away.
+    few_digits = {n: (x.detach() * 4).round().div(4).requires_grad_() for n, x in task.tensors.items()}
+    arguments |= few_digits | {"score": ScaledDot(1.0)}
+    out = run_or_skip(backend, **arguments)
+    shifted_bias = (few_digits["bias"].detach() + shift).requires_grad_()
+    shifted = run_or_skip(backend, **arguments | {"bias": shifted_bias})
+    torch.testing.assert_close(shifted, out)
+    leaves = [few_digits[n] for n in ("query", "key", "value")]
+    before = torch.autograd.grad(out.sum(), [*leaves, few_digits["bias"]], materialize_grads=True)
+    after = torch.autograd.grad(shifted.sum(), [*leaves, shifted_bias], materialize_grads=True)
+    for one, other in zip(before, after):
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", EXACT)
+@pytest.mark.parametrize("shift", [1000.0, -1000.0])
+@pytest.mark.parametrize("name", ["causal", "mask", "edges"])
+@pytest.mark.parametrize("score", all_scores, ids=lambda case: case.name)
+def test_a_shift_leaves_the_gradients_of_parameters_and_of_the_temperature(backend, shift, name, score):
+    task = problem(*named(all_neighborhoods, name), score, named(all_normalizers, "softmax_per_head")[0])
+    before, gradients = task.run(backend)
+    with torch.no_grad():
+        task.tensors["bias"] += shift
+    after, shifted = task.run(backend)
+    torch.testing.assert_close(after, before)
+    for leaf, gradient in gradients.items():
+        torch.testing.assert_close(shifted[leaf], gradient, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_huge_scores_that_are_forbidden_leave_the_gradients_finite(backend, dtype):
+    query, key = torch.ones(3, 4, dtype=dtype), torch.ones(5, 4, dtype=dtype)
+    key[3:] = 1000.0
+    value = torch.randn(5, 2, dtype=dtype)
+    leaves = [x.requires_grad_() for x in (query, key, value)]
+    out = attend(*leaves, Mask(torch.arange(5).expand(3, 5) < 3), backend=backend)
+    gradients = torch.autograd.grad(out.sum(), leaves)
+    assert all(x.isfinite().all() for x in (out, *gradients))
+    assert (gradients[1][3:] == 0).all()
+    assert (gradients[2][3:] == 0).all()
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("table", [True, False], ids=["table", "edges"])
+@pytest.mark.parametrize(
+    "normalize",
+    [Softmax(), Softmax(torch.tensor(0.7, requires_grad=True)), Sparsemax(), Entmax15(), Hardmax(), Sigmoid()],
+    ids=["softmax", "softmax_tensor", "sparsemax", "entmax15", "hardmax", "sigmoid"],
+)
+def test_a_bias_of_minus_infinity_forbids_a_pair_and_a_row_of_it_is_empty(backend, table, normalize):
+    query, key, value = (torch.randn(2, n, 4, requires_grad=True) for n in (3, 5, 5))
+    allowed = torch.tensor([[1, 1, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]) == 1
+    bias = torch.where(allowed, torch.randn(3, 5), -math.inf).requires_grad_()
+    neighborhood, given_bias = (Full(), bias) if table else (Full().to_edges(3, 5), bias.flatten())
+    out = run_or_skip(backend, query, key, value, neighborhood, bias=given_bias, normalize=normalize)
+    finite = torch.where(allowed, bias.detach(), 0.0)
+    expected = attend(query, key, value, Mask(allowed), bias=finite, normalize=normalize, backend="reference")
+    torch.testing.assert_close(out, expected)
+    assert (out[:, 1] == 0).all()
+    leaves = [query, key, value, bias]
+    if isinstance(normalize, Softmax) and isinstance(normalize.temperature, torch.Tensor):
+        leaves.append(normalize.temperature)
+    probe = torch.randn_like(out)
+    fixed = run_or_skip(backend, query, key, value, neighborhood, bias=given_bias.detach(), normalize=normalize)
+    torch.testing.assert_close(fixed, expected)
+    fixed_found = torch.autograd.grad((fixed * probe).sum(), leaves[:3], materialize_grads=True)
+    found = torch.autograd.grad((out * probe).sum(), leaves, materialize_grads=True)
+    for one, other in zip(fixed_found, found):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    wanted = torch.autograd.grad((expected * probe).sum(), [*leaves[:3], *leaves[4:]], materialize_grads=True)
+    for one, other in zip([*found[:3], *found[4:]], wanted):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert found[3].isfinite().all()
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("temperature", [1e-30, 1e-4, 1e4, 1e30])
+def test_temperatures_near_the_ends_are_near_hard_and_uniform(backend, temperature):
+    query, key, value = torch.randn(3, 4), torch.randn(6, 4), torch.randn(6, 2)
+    out = run_or_skip(backend, query, key, value, normalize=Softmax(temperature))
+    end = Hardmax() if temperature < 1 else Mean()
+    expected = attend(query, key, value, normalize=end, backend="reference")
+    torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("normalize", [Softmax(0.0), Hardmax()], ids=["softmax", "hardmax"])
+def test_ties_share_the_weight_of_a_hard_choice(normalize):
+    query, key = torch.ones(1, 2), torch.tensor([[1.0, 1.0], [0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+    value = torch.tensor([[3.0], [100.0], [6.0], [9.0]])
+    for backend in EXACT:
+        assert attend(query, key, value, normalize=normalize, backend=backend).item() == 6.0
+
+
+@st.composite
+def permuted_graphs(draw):
+    num_nodes = draw(st.integers(1, 7))
+    node = st.integers(0, num_nodes - 1)
+    pairs = draw(st.lists(st.tuples(node, node), max_size=15))
+    return num_nodes, pairs, draw(st.permutations(range(num_nodes))), draw(st.permutations(range(len(pairs))))
+
+
+@pytest.mark.parametrize("backend", EXACT)
+@given(permuted_graphs(), st.sampled_from(all_scores), st.sampled_from(NORMALIZERS))
+def test_permuting_nodes_permutes_outputs_and_the_order_of_edges_does_not_matter(backend, graph, score, normalize):
+    num_nodes, pairs, order, edge_order = graph
+    order, edge_order = torch.tensor(order), torch.tensor(edge_order, dtype=torch.int64)
+    parameters = problem(all_neighborhoods[0], score, all_normalizers[0]).score_parameters
+    receivers, senders = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T
+    x, edge_key, edge_value, bias = (torch.randn(3, *s, dtype=torch.float64) for s in ((num_nodes, 5), (len(pairs), 5), (len(pairs), 5), (len(pairs),)))  # fmt: skip
+    options = {"score": score.make(*parameters), "normalize": normalize, "backend": backend}
+    out = attend(
+        x, x, x, Edges(senders, receivers, num_nodes, num_nodes), bias=bias, edge_key=edge_key, edge_value=edge_value,
+        **options,
+    )  # fmt: skip
+    new_place = order.argsort()
+    moved = Edges(new_place[senders][edge_order], new_place[receivers][edge_order], num_nodes, num_nodes)
+    y = x[:, order]
+    moved_out = attend(
+        y, y, y, moved, bias=bias[:, edge_order], edge_key=edge_key[:, edge_order], edge_value=edge_value[:, edge_order],
+        **options,
+    )  # fmt: skip
+    torch.testing.assert_close(moved_out, out[:, order])
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@given(st.integers(1, 9), st.integers(0, 10**6))
+def test_permuting_a_set_of_tokens_permutes_the_outputs(backend, num_nodes, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x, order = torch.randn(2, num_nodes, 4, generator=generator), torch.randperm(num_nodes, generator=generator)
+    out = attend(x, x, x, backend=backend)
+    torch.testing.assert_close(attend(x[:, order], x[:, order], x[:, order], backend=backend), out[:, order])
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("normalize", NORMALIZERS, ids=lambda x: type(x).__name__)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.integers(0, 10**6))
+def test_batching_changes_nothing(backend, normalize, sizes, seed):
+    """One by one, padded with Lengths, packed with Segments, and packed as Edges: the same numbers."""
+    if backend == "sdpa" and not (isinstance(normalize, Softmax) and normalize.temperature == 1.0):
+        return
+    generator = torch.Generator().manual_seed(seed)
+    members = [torch.randn(size, 4, dtype=torch.float64, generator=generator) for size in sizes]
+    options = {"normalize": normalize, "backend": backend}
+    for part in (Full(), Causal(), Window(1, 2)):
+        alone = torch.cat([attend(x, x, x, part, **options) for x in members])
+        packed = torch.cat(members)
+        offsets = torch.tensor([0, *sizes]).cumsum(0)
+        torch.testing.assert_close(attend(packed, packed, packed, part & Segments(offsets), **options), alone)
+        padded = torch.nn.utils.rnn.pad_sequence(members, batch_first=True, padding_value=9.0)
+        out = attend(padded, padded, padded, part & Lengths(torch.tensor(sizes)), **options)
+        torch.testing.assert_close(torch.cat([x[:size] for x, size in zip(out, sizes)]), alone)
+        if backend != "sdpa":
+            edges = (part & Segments(offsets)).to_edges(len(packed))
+            torch.testing.assert_close(attend(packed, packed, packed, edges, **options), alone)
+
+
+@pytest.mark.parametrize("backend", EXACT)
+@pytest.mark.parametrize("score", all_scores, ids=lambda case: case.name)
+@pytest.mark.parametrize("normalize", all_normalizers, ids=lambda case: case.name)
+def test_a_table_and_its_list_of_edges_are_the_same(backend, score, normalize):
+    task = problem(*named(all_neighborhoods, "causal_more_queries"), score, normalize)
+    out = attend(**task.arguments, backend=backend)
+    edges = Causal().to_edges(7, 4)
+    listed = task.arguments | {"neighborhood": edges}
+    listed["bias"] = listed["bias"][..., edges.receivers, edges.senders]
+    torch.testing.assert_close(attend(**listed, backend=backend), out)
+
+
+@pytest.mark.parametrize("backend", EXACT)
+def test_parallel_edges_count_as_often_as_they_stand(backend):
+    query, key, value = torch.randn(1, 3), torch.randn(2, 3), torch.tensor([[0.0], [1.0]])
+    edges = Edges(torch.tensor([0, 1, 1, 1]), torch.zeros(4, dtype=torch.int64), 2, 1)
+    out = attend(query, key, value, edges, normalize=Mean(), backend=backend)
+    assert out.item() == 0.75
+    soft = attend(query, key, value, edges, backend=backend)
+    tripled = attend(query, key[[0, 1, 1, 1]], value[[0, 1, 1, 1]], backend="reference")
+    torch.testing.assert_close(soft, tripled)
+    assert aggregate(value, edges, "sum").item() == 3.0
+    assert aggregate(value, edges & Full(), "sum", num_queries=1).item() == 1.0
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("name", ["causal", "mask", "edges"])
+def test_dropout_comes_from_the_seed(backend, name):
+    task = problem(*named(all_neighborhoods, name), all_scores[0], all_normalizers[0])
+    if refuses(backend, task):
+        pytest.skip("refused")
+    runs = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        runs.append(task.differentiate(attend(**task.arguments, dropout=0.5, backend=backend)))
+    assert torch.equal(runs[0][0], runs[1][0])
+    assert all(torch.equal(runs[0][1][name], runs[1][1][name]) for name in runs[0][1])
+    assert not torch.equal(runs[0][0], runs[2][0])
+    assert torch.equal(
+        attend(**task.arguments, dropout=0.0, backend=backend), attend(**task.arguments, backend=backend)
+    )
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("neighborhood", [Full(), Full().to_edges(1000, 3)], ids=["table", "edges"])
+def test_dropout_sets_weights_to_zero_and_keeps_the_mean(backend, neighborhood):
+    if backend == "sdpa" and isinstance(neighborhood, Edges):
+        pytest.skip("refused")
+    torch.manual_seed(0)
+    query, key, value = torch.zeros(1000, 2), torch.zeros(3, 2), torch.eye(3)
+    out = attend(query, key, value, neighborhood, dropout=0.25, backend=backend)
+    kept = out > 0
+    torch.testing.assert_close(out[kept], torch.full_like(out[kept], 1 / 3 / 0.75))
+    assert abs(float(kept.float().mean()) - 0.75) < 0.04
+    assert abs(float(out.mean()) - 1 / 3) < 0.02
+
+
+def test_dropout_is_repeated_when_blocks_are_computed_again(monkeypatch):
+    from edgewise.backends import gather
+
+    monkeypatch.setattr(gather, "SLICE", 16)
+    for name in ("causal", "edges"):
+        task = problem(*named(all_neighborhoods, name), named(all_scores, "additive_tanh")[0], all_normalizers[0])
+        runs = []
+        for _ in range(2):
+            torch.manual_seed(3)
+            runs.append(task.differentiate(attend(**task.arguments, dropout=0.4, backend="gather")))
+        assert torch.equal(runs[0][0], runs[1][0])
+        assert all(torch.equal(runs[0][1][leaf], runs[1][1][leaf]) for leaf in runs[0][1])
+        # The output is linear in the values: their gradient tells whether the backward pass dropped the same weights.
+        out, gradients = runs[0]
+        value, probe = (
+            task.tensors["value"],
+            torch.randn(out.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(7)),
+        )
+        total = (gradients["value"] * value).sum()
+        if "edge_value" in gradients:
+            total = total + (gradients["edge_value"] * task.tensors["edge_value"]).sum()
+        torch.testing.assert_close(total.detach(), (out * probe).sum())
+
+
+@pytest.mark.parametrize("backend", EXACT)
+def test_nodes_at_the_same_place_and_nodes_at_zero_have_finite_gradients(backend):
+    x = torch.zeros(3, 4, requires_grad=True)
+    for score in (Distance("laplacian"), Distance(), Cosine()):
+        out = attend(x, x, torch.randn(3, 2), score=score, backend=backend)
+        (gradient,) = torch.autograd.grad(out.sum(), x)
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("backend", all_backends)
+def test_rows_sum_to_one_and_outputs_stay_within_the_values(backend):
+    query, key = torch.randn(2, 11, 4), torch.randn(2, 11, 4)
+    torch.testing.assert_close(attend(query, key, torch.ones(2, 11, 1), backend=backend), torch.ones(2, 11, 1))
+    value = torch.randn(2, 11, 3)
+    out = attend(query, key, value, backend=backend)
+    assert (out <= value.amax(-2, keepdim=True) + 1e-6).all()
+    assert (out >= value.amin(-2, keepdim=True) - 1e-6).all()
+
+
+@pytest.mark.parametrize("backend", EXACT)
+def test_identity_is_the_plain_weighted_sum_which_is_not_bounded(backend):
+    x = torch.tensor([[3.0, 4.0]])
+    out = attend(x, x, x, score=ScaledDot(1.0), normalize=Identity(), backend=backend)
+    assert out.tolist() == [[75.0, 100.0]]
+
+
+@pytest.mark.parametrize("backend", all_backends)
+def test_no_argument_is_changed(backend):
+    for name in ("causal_lengths", "mask", "edges"):
+        task = problem(*named(all_neighborhoods, name), all_scores[0], all_normalizers[0])
+        if refuses(backend, task):
+            continue
+        before = {key: x.clone() for key, x in task.leaves.items()}
+        task.run(backend)
+        assert all(torch.equal(before[key], x) for key, x in task.leaves.items()), label(task.case)

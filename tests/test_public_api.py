@@ -1,0 +1,146 @@
+"""What users hold in their hands: names, signatures, docstrings. A change here is a change for them."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import edgewise
+from edgewise import layers
+from edgewise.layers import MultiHeadAttention
+
+NAMES = [
+    "Additive",
+    "Bilinear",
+    "Causal",
+    "Constant",
+    "Cosine",
+    "DataError",
+    "Distance",
+    "Dot",
+    "Edges",
+    "EdgewiseError",
+    "Entmax15",
+    "Full",
+    "GAT",
+    "GATv2",
+    "Hardmax",
+    "Identity",
+    "Lengths",
+    "Mask",
+    "Mean",
+    "MissingExtraError",
+    "RunFolderError",
+    "ScaledDot",
+    "Segments",
+    "SettingError",
+    "ShapeError",
+    "Sigmoid",
+    "Softmax",
+    "Sparsemax",
+    "Trace",
+    "UnsupportedError",
+    "Weights",
+    "Window",
+    "__version__",
+    "aggregate",
+    "attend",
+    "attention_weights",
+    "why",
+]
+
+LAYERS = ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"]
+
+# name (positional) or name= (positional with a default) or *name= (by keyword only)
+SIGNATURES = {
+    edgewise.attend: "query key value neighborhood= *score= *normalize= *bias= *edge_key= *edge_value= *dropout= *backend=",
+    edgewise.attention_weights: "query key neighborhood= *score= *normalize= *bias= *edge_key= *top= *queries=",
+    edgewise.aggregate: "value neighborhood= how= *edge_value= *num_queries= *backend=",
+    edgewise.why: "query key value neighborhood= *score= *normalize= *bias= *edge_key= *edge_value= *dropout= *backend=",
+    MultiHeadAttention.forward: "self query key= value= neighborhood= *edge= *trace=",
+    edgewise.Edges: "senders receivers num_senders num_receivers",
+    edgewise.Lengths: "key_lengths query_lengths=",
+    edgewise.Segments: "query_offsets key_offsets=",
+    edgewise.Mask: "mask",
+    edgewise.Causal: "align=",
+    edgewise.Window: "before after align=",
+    edgewise.Softmax: "temperature=",
+    edgewise.Distance: "kind= length=",
+    edgewise.GATv2: "vector negative_slope=",
+    edgewise.GAT: "query_vector key_vector negative_slope=",
+    edgewise.Additive: "vector activation=",
+    edgewise.Constant: "edge_weight=",
+}
+
+
+def written(function):
+    words = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        star = "*" if parameter.kind is inspect.Parameter.KEYWORD_ONLY else ""
+        words.append(star + name + ("=" if parameter.default is not inspect.Parameter.empty else ""))
+    return " ".join(words)
+
+
+def test_the_names():
+    assert sorted(edgewise.__all__) == sorted(NAMES)
+    assert sorted(dir(edgewise)) == sorted(NAMES)
+    assert all(getattr(edgewise, name) is not None for name in NAMES)
+    assert sorted(layers.__all__) == LAYERS
+
+
+@pytest.mark.parametrize("function", SIGNATURES, ids=lambda f: f.__qualname__)
+def test_the_signatures(function):
+    assert written(function) == SIGNATURES[function]
+
+
+def test_the_defaults():
+    defaults = {n: p.default for n, p in inspect.signature(edgewise.attend).parameters.items()}
+    assert isinstance(defaults["neighborhood"], edgewise.Full)
+    assert isinstance(defaults["score"], edgewise.ScaledDot)
+    assert defaults["score"].scale is None
+    assert isinstance(defaults["normalize"], edgewise.Softmax)
+    assert defaults["normalize"].temperature == 1.0
+    assert (defaults["dropout"], defaults["backend"]) == (0.0, "auto")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "__version__"])
+def test_everything_public_is_documented(name):
+    value = getattr(edgewise, name)
+    assert len(inspect.getdoc(value)) > 20
+    if inspect.isclass(value):
+        for part, member in vars(value).items():
+            if part.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property | classmethod)):
+                continue
+            assert inspect.getdoc(getattr(value, part)), f"{name}.{part} has no docstring"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'edgewise' has no attribute 'attention'"):
+        _ = edgewise.attention
+
+
+ORDERS = [
+    "from edgewise import attend",
+    "import edgewise.attend; from edgewise import attend",
+    "import edgewise.layers; from edgewise import attend",
+    "from edgewise import Edges; from edgewise import attend",
+    "from edgewise.attend import attend; import edgewise; assert edgewise.attend is attend",
+    "import edgewise; attend = edgewise.attend; import edgewise.attend; assert edgewise.attend is attend",
+    "from edgewise import *",
+]
+AFRESH = """
+import sys, types
+for lines in sys.argv[1:]:
+    for name in [name for name in sys.modules if name.split(".")[0] == "edgewise"]:
+        del sys.modules[name]
+    names = {}
+    exec(lines, names)
+    assert isinstance(names["attend"], types.FunctionType), lines
+"""
+
+
+def test_attend_is_the_function_in_whatever_order_modules_are_imported():
+    command = [sys.executable, "-W", "error", "-c", AFRESH, *ORDERS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,135 @@
+"""The run folder: nothing half written, nothing silently replaced, nothing foreign removed."""
+
+import math
+
+import pytest
+
+from edgewise.errors import RunFolderError
+from edgewise.train.folder import RunFolder, read_toml, write_bytes
+
+
+def begun(path) -> RunFolder:
+    folder = RunFolder(path)
+    folder.begin()
+    folder.write_config({"epochs": 2})
+    return folder
+
+
+def finished(path) -> RunFolder:
+    folder = begun(path)
+    (path / "model.safetensors").write_bytes(b"")
+    folder.write_json("model.json", {})
+    folder.write_json("metrics.json", {})
+    return folder
+
+
+def test_a_new_or_foreign_folder_may_be_used(tmp_path):
+    RunFolder(tmp_path / "new").check()
+    (tmp_path / "notes.txt").write_text("mine")
+    RunFolder(tmp_path).check()
+    RunFolder(tmp_path / "new").check(resume=True)
+
+
+def test_a_finished_run_is_kept(tmp_path):
+    folder = finished(tmp_path)
+    with pytest.raises(RunFolderError, match=r"holds a finished run; .* -o, or replace it with --overwrite"):
+        folder.check()
+    folder.check(overwrite=True)
+
+
+def test_an_unfinished_run_asks_what_to_do(tmp_path):
+    folder = begun(tmp_path)
+    assert folder.is_begun
+    assert not folder.is_finished
+    with pytest.raises(
+        RunFolderError, match=r"unfinished run; continue it with --resume, or replace it with --overwrite"
+    ):
+        folder.check()
+    folder.check(resume=True)
+
+
+def test_a_file_of_a_run_without_a_run_is_kept_too(tmp_path):
+    (tmp_path / "splits.json").write_text("{}")
+    with pytest.raises(RunFolderError, match=r"already holds splits.json; .*--overwrite"):
+        RunFolder(tmp_path).check()
+
+
+def test_contradicting_wishes_and_files_are_refused(tmp_path):
+    with pytest.raises(RunFolderError, match="contradict"):
+        RunFolder(tmp_path).check(overwrite=True, resume=True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match="is a file; choose another folder"):
+        RunFolder(tmp_path / "file").check(overwrite=True)
+
+
+def test_begin_removes_the_files_of_a_run_and_nothing_else(tmp_path):
+    folder = finished(tmp_path)
+    folder.checkpoint_folder(1)
+    (tmp_path / "demo.csv").write_text("smiles\nC\n")
+    folder.begin()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.csv"]
+
+
+def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.json"
+    write_bytes(path, b"old")
+
+    def fails(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fails)
+    with pytest.raises(OSError, match="disk full"):
+        write_bytes(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_config_survives_awkward_words(tmp_path):
+    folder = RunFolder(tmp_path)
+    settings = {
+        "smiles-columns": ['a "quoted" name', "tab\there", "back\\slash", "ünïcode ✓", "", "new\nline", "del\x7f"],
+        "temperature": math.inf,
+        "epochs": 3,
+        "strict": False,
+        "learning-rate": 1e-5,
+    }
+    folder.write_config({**settings, "weight-column": None})
+    assert folder.read_config() == settings
+
+
+def test_json_has_no_nan(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        RunFolder(tmp_path).write_json("metrics.json", {"rmse": math.nan})
+    assert not (tmp_path / "metrics.json").exists()
+
+
+def test_damaged_files_are_named(tmp_path):
+    (tmp_path / "model.json").write_text("{")
+    with pytest.raises(RunFolderError, match=r"model\.json is not a JSON file"):
+        RunFolder(tmp_path).read_json("model.json")
+    (tmp_path / "config.toml").write_text("a = ")
+    with pytest.raises(RunFolderError, match=r"config\.toml is not a TOML file"):
+        read_toml(tmp_path / "config.toml")
+    (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(RunFolderError, match=r"config\.toml is not a TOML file"):
+        read_toml(tmp_path / "config.toml")
+    with pytest.raises(RunFolderError, match=r"absent\.toml does not exist"):
+        read_toml(tmp_path / "absent.toml")
+    with pytest.raises(RunFolderError, match="is a folder; expected a TOML file"):
+        read_toml(tmp_path)
+
+
+def test_only_a_finished_run_predicts(tmp_path):
+    with pytest.raises(RunFolderError, match="does not exist"):
+        RunFolder.finished(tmp_path / "absent")
+    with pytest.raises(RunFolderError, match=r"no run folder: it has no model\.json"):
+        RunFolder.finished(tmp_path)
+    begun(tmp_path / "begun")
+    with pytest.raises(RunFolderError, match="unfinished run; continue it: edgewise train --resume -o"):
+        RunFolder.finished(tmp_path / "begun")
+    finished(tmp_path / "done")
+    assert RunFolder.finished(tmp_path / "done").is_finished
+
+
+def test_tables_quote_what_needs_it(tmp_path):
+    RunFolder(tmp_path).write_table("rejected.csv", ["value", "reason"], [["a,b", 'say "no"']])
+    assert (tmp_path / "rejected.csv").read_text() == 'value,reason\n"a,b","say ""no"""\n'

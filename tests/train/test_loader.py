@@ -1,0 +1,52 @@
+"""Batches cover every row once, in an order of the seed and the epoch alone."""
+
+import numpy as np
+import pytest
+
+from edgewise.train.loader import RowLoader, seed_of
+
+
+def rows_of(loader: RowLoader, epoch: int = 0) -> list[list[int]]:
+    loader.epoch = epoch
+    return [rows.tolist() for rows in loader]
+
+
+@pytest.mark.parametrize(("num_rows", "batch_size"), [(10, 4), (9, 3), (65, 64), (1, 64), (7, 1)])
+def test_every_row_once_in_batches_of_nearly_equal_size(num_rows, batch_size):
+    loader = RowLoader(np.arange(100, 100 + num_rows), lambda rows: rows, batch_size, seed=1)
+    batches = rows_of(loader)
+    assert sorted(row for batch in batches for row in batch) == list(range(100, 100 + num_rows))
+    sizes = [len(batch) for batch in batches]
+    assert len(sizes) == len(loader) == -(-num_rows // batch_size)
+    assert max(sizes) - min(sizes) <= 1
+    assert max(sizes) <= batch_size
+
+
+def test_order_depends_on_seed_and_epoch_and_on_nothing_else():
+    def order(seed, epoch):
+        return rows_of(RowLoader(np.arange(50), lambda rows: rows, 8, seed=seed), epoch)
+
+    first = order(0, 5)
+    np.random.default_rng().random(3)
+    assert order(0, 5) == first
+    assert order(0, 6) != first
+    assert order(1, 5) != first
+
+
+def test_without_a_seed_batches_are_made_once_and_keep_the_order():
+    made = []
+    loader = RowLoader(np.arange(5), lambda rows: made.append(1) or rows, 2)
+    assert rows_of(loader) == rows_of(loader) == [[0, 1], [2, 3], [4]]
+    assert len(made) == 3
+
+
+def test_no_rows_are_no_batches():
+    loader = RowLoader(np.zeros(0, dtype=np.int64), lambda rows: rows, 4)
+    assert len(loader) == 0
+    assert list(loader) == []
+
+
+def test_seeds_of_neighboring_numbers_differ():
+    seeds = {seed_of(seed, epoch) for seed in range(10) for epoch in range(10)}
+    assert len(seeds) == 100
+    assert all(0 <= seed < 2**63 for seed in seeds)
