@@ -85,7 +85,7 @@ def test_the_dtype_is_kept(how, dtype):
 @pytest.mark.parametrize("how", HOWS)
 def test_a_named_backend_must_exist_and_take_the_call(how):
     value = torch.randn(3, 2)
-    with pytest.raises(SettingError, match="backend must be one of auto, .*, not 'fast'"):
+    with pytest.raises(SettingError, match=r"backend must be one of auto, .*, not 'fast'"):
         aggregate(value, Full(), how, backend="fast")
     with pytest.raises(UnsupportedError, match="backend 'sdpa' refuses this call"):
         aggregate(value, Full(), how, backend="sdpa")

@@ -294,7 +294,8 @@ STRUCTURES = {
     ),
     "loops of two kinds": (
         lambda: EDGES.with_self_loops(),
-        "with_self_loops: senders and receivers are different nodes here (6 and 5); it is defined for one set of nodes.",
+        "with_self_loops: senders and receivers are different nodes here (6 and 5); it is defined for one set of "
+        "nodes.",
     ),
     "undirected of two kinds": (
         lambda: EDGES.undirected(),
@@ -329,8 +330,8 @@ STRUCTURES = {
     "to_mask other size": (lambda: EDGES.to_mask(4), "to_mask: axis 'query' is 4 in the call but 5 in Edges."),
     "to_edges batch": (
         lambda: Lengths([1, 2]).to_edges(3),
-        "to_edges: the neighborhood varies over batch axes (2,), a list of edges cannot; use to_mask(), or Segments for "
-        "packed members.",
+        "to_edges: the neighborhood varies over batch axes (2,), a list of edges cannot; use to_mask(), or Segments "
+        "for packed members.",
     ),
     "to_edges size": (lambda: EDGES.to_edges(5, 7), "to_edges: axis 'key' is 7 in the call but 6 in Edges."),
     "queries": (

@@ -130,7 +130,8 @@ def test_a_molecule_by_hand(backend):
     features = torch.tensor([[1.0], [10.0], [3.0]])
     out = attend(features, features, features, bonds, score=Dot(), normalize=Identity(), backend=backend)
     assert out.tolist() == [[100.0], [10.0 * 1 * 1 + 30.0 * 3], [300.0]]
-    soft = attend(features, features, features, bonds, bias=torch.tensor([math.log(3), 0.0, 5.0, -5.0]), score=Constant(), backend=backend)  # fmt: skip
+    bias = torch.tensor([math.log(3), 0.0, 5.0, -5.0])
+    soft = attend(features, features, features, bonds, bias=bias, score=Constant(), backend=backend)
     torch.testing.assert_close(soft, torch.tensor([[10.0], [0.75 * 1 + 0.25 * 3], [10.0]]))
 
 

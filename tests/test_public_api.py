@@ -30,7 +30,11 @@ NAMES = [
     "Lengths",
     "Mask",
     "Mean",
+    "MeanConvolution",
     "MissingExtraError",
+    "MultiHeadAttention",
+    "Readout",
+    "ResidualBlock",
     "RunFolderError",
     "ScaledDot",
     "Segments",
@@ -39,6 +43,7 @@ NAMES = [
     "Sigmoid",
     "Softmax",
     "Sparsemax",
+    "SymmetricConvolution",
     "Trace",
     "UnsupportedError",
     "Weights",
@@ -53,11 +58,12 @@ NAMES = [
 LAYERS = ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"]
 
 # name (positional) or name= (positional with a default) or *name= (by keyword only)
+ATTEND = "query key value neighborhood= *score= *normalize= *bias= *edge_key= *edge_value= *dropout= *backend="
 SIGNATURES = {
-    edgewise.attend: "query key value neighborhood= *score= *normalize= *bias= *edge_key= *edge_value= *dropout= *backend=",
+    edgewise.attend: ATTEND,
     edgewise.attention_weights: "query key neighborhood= *score= *normalize= *bias= *edge_key= *top= *queries=",
     edgewise.aggregate: "value neighborhood= how= *edge_value= *num_queries= *backend=",
-    edgewise.why: "query key value neighborhood= *score= *normalize= *bias= *edge_key= *edge_value= *dropout= *backend=",
+    edgewise.why: ATTEND,
     MultiHeadAttention.forward: "self query key= value= neighborhood= *edge= *trace=",
     edgewise.Edges: "senders receivers num_senders num_receivers",
     edgewise.Lengths: "key_lengths query_lengths=",
@@ -84,7 +90,7 @@ def written(function):
 
 def test_the_names():
     assert sorted(edgewise.__all__) == sorted(NAMES)
-    assert sorted(dir(edgewise)) == sorted(NAMES)
+    assert sorted(dir(edgewise)) == sorted([*NAMES, "MoleculeClassifier", "MoleculeRegressor"])
     assert all(getattr(edgewise, name) is not None for name in NAMES)
     assert sorted(layers.__all__) == LAYERS
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         ShapeError,
         UnsupportedError,
     )
+    from edgewise.estimators.molecule import MoleculeClassifier, MoleculeRegressor
+    from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
     from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
     from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
     from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
@@ -39,6 +41,8 @@ _HOMES = {
         "ShapeError",
         "UnsupportedError",
     ],
+    "edgewise.estimators.molecule": ["MoleculeClassifier", "MoleculeRegressor"],
+    "edgewise.layers": ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"],
     "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],
     "edgewise.normalize": ["Entmax15", "Hardmax", "Identity", "Mean", "Sigmoid", "Softmax", "Sparsemax"],
     "edgewise.score": [
@@ -55,7 +59,8 @@ _HOMES = {
     "edgewise.trace": ["Trace", "Weights"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = [*sorted(_HOME_OF), "__version__"]
+# The estimators need extras, which `from edgewise import *` must not.
+__all__ = [*sorted(set(_HOME_OF) - set(_HOMES["edgewise.estimators.molecule"])), "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -67,7 +72,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*sorted(_HOME_OF), "__version__"]
 
 
 class _Package(ModuleType):

@@ -51,8 +51,8 @@ class Readout(nn.Module):
         members = membership(offsets, nodes.shape[-2])
         if self.how != "attention":
             return aggregate(nodes, members, self.how)
-        query = self.query.expand(-1, members.num_receivers, -1)
         key, value = (self._split(linear(nodes)) for linear in (self.key, self.value))
+        query = self.query.to(key.dtype).expand(-1, members.num_receivers, -1)  # under autocast keys are half precision
         if trace is not None:
             trace.record(attention_weights(query, key, members, top=trace.top, queries=trace.queries))
         return attend(query, key, value, members).movedim(-3, -2).flatten(-2)

@@ -16,14 +16,16 @@ class MetricsLog:
 
     Args:
         folder: The folder of the logs.
-        logger: csv, tensorboard, wandb or mlflow.
+        logger: csv, tensorboard, wandb or mlflow; None is tensorboard where it is installed, else csv.
         name: What the run is called in the other logger.
     """
 
-    def __init__(self, folder: Path, logger: str = "csv", name: str = "edgewise"):
+    def __init__(self, folder: Path, logger: str | None = None, name: str = "edgewise"):
         self.folder = folder
         self.histories: dict[int, list[dict[str, Any]]] = {}
         folder.mkdir(parents=True, exist_ok=True)
+        if logger is None:
+            logger = "tensorboard" if is_installed("tensorboard") else "csv"
         self.other = None if logger == "csv" else make_logger(logger, folder, name)
 
     def write(self, member: int, history: list[dict[str, Any]], new: bool = True) -> None:
@@ -57,12 +59,15 @@ def show(value: Any) -> Any:
     return "" if value is None else value
 
 
-def check_logger(logger: str) -> None:
-    """Raise SettingError where the package of a logger is not installed."""
-    if logger == "csv":
-        return
+def is_installed(logger: str) -> bool:
+    """Whether a package that the logger writes with is there."""
     packages = ("tensorboard", "tensorboardX") if logger == "tensorboard" else (logger,)
-    if not any(importlib.util.find_spec(package) for package in packages):
+    return any(importlib.util.find_spec(package) for package in packages)
+
+
+def check_logger(logger: str | None) -> None:
+    """Raise SettingError where the package of a logger is not installed."""
+    if logger not in (None, "csv") and not is_installed(logger):
         raise SettingError(
             f"--logger {logger} needs the package {logger}, which is not installed: pip install {logger}."
         )

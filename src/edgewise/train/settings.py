@@ -52,8 +52,8 @@ class TrainSettings:
     threads: int = 1
     """CPU threads of one training. The steps of small models are too short to share: a second thread gains nothing on
     an idle machine, and on a busy one both wait for each other, many times longer than they compute."""
-    logger: str = "csv"
-    """Where the numbers of each epoch go besides `logs/metrics.csv`."""
+    logger: str | None = None
+    """Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is installed."""
 
     def __post_init__(self):
         require("--epochs", self.epochs, self.epochs is None or self.epochs >= 1, "at least 1")
@@ -75,7 +75,8 @@ class TrainSettings:
             require_one_of("--keep", self.keep, KEEPS)
         require_one_of("--device", self.device, DEVICES)
         require_one_of("--precision", self.precision, PRECISIONS)
-        require_one_of("--logger", self.logger, LOGGERS)
+        if self.logger is not None:
+            require_one_of("--logger", self.logger, LOGGERS)
 
     @property
     def keeps_best(self) -> bool:

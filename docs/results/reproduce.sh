@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Repeats the runs of docs/results.md in the folder it is started in, where the data sets lie as
+# moleculenet/esol.csv and co2_ionic_liquids/co2_ionic_liquids.csv:
+#   docs/results/reproduce.sh timed      ESOL and CO2 by random rows, one after the other on a quiet machine
+#   docs/results/reproduce.sh FOLD ...   CO2 with whole ionic liquids held out, folds 0 to 4, one model and five
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+ionic="--smiles-columns cation_smiles anion_smiles --descriptors-columns temperature_K pressure_bar"
+ionic="$ionic --target-columns x_co2_mole_fraction"
+mkdir -p runs logs
+
+# train NAME DATA FLAGS: the run goes to runs/NAME, what it prints and how long it took to logs/NAME.log
+train() {
+    local name=$1 began
+    shift
+    began=$(date +%s)
+    edgewise train "$@" -o "runs/$name" --overwrite > "logs/$name.log" 2>&1
+    echo "whole command: $(($(date +%s) - began)) s" >> "logs/$name.log"
+}
+
+[ -f co2_folds.csv ] || python "$here/ionic_liquid_folds.py" co2_ionic_liquids/co2_ionic_liquids.csv co2_folds.csv
+for what in "$@"; do
+    if [ "$what" = timed ]; then
+        for split in 0 1 2; do
+            train "esol_$split" moleculenet/esol.csv --smiles-columns smiles \
+                --target-columns log_solubility_log10_mol_per_L --splits-column "mat_split_$split"
+        done
+        for seed in 0 1 2; do
+            # shellcheck disable=SC2086
+            train "co2_random_$seed" co2_ionic_liquids/co2_ionic_liquids.csv $ionic \
+                --split random --split-sizes 0.72 0.08 0.2 --data-seed "$seed"
+        done
+    else
+        # shellcheck disable=SC2086
+        train "co2_fold_$what" co2_folds.csv $ionic --splits-column "fold_$what"
+        # shellcheck disable=SC2086
+        train "co2_fold_${what}_ensemble" co2_folds.csv $ionic --splits-column "fold_$what" --ensemble-size 5
+    fi
+done
