@@ -1,7 +1,7 @@
 """Prints the tables of docs/results.md from the committed runs, so that no figure is typed by hand.
 
-    python docs/results/table.py [RUNS_FOLDER]       print
-    python docs/results/table.py RUNS_FOLDER --keep  copy config, metrics and log of finished runs here first
+python docs/results/table.py [RUNS_FOLDER]       print
+python docs/results/table.py RUNS_FOLDER --keep  copy config, metrics and log of finished runs here first
 """
 
 import json
@@ -58,7 +58,9 @@ def table(head: list[str], rows: list[list[Any]], digits: int) -> str:
     """A Markdown table; seconds without digits."""
     lines = [head, ["---"] * len(head)]
     for name, *values in rows:
-        shown = [f"{value:.0f}" if title == "seconds" else f"{value:.{digits}f}" for title, value in zip(head[1:], values)]
+        shown = [
+            f"{value:.0f}" if title == "seconds" else f"{value:.{digits}f}" for title, value in zip(head[1:], values)
+        ]
         lines.append([str(name), *shown])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

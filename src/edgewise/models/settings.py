@@ -42,7 +42,7 @@ class PropertySettings:
     """On the molecule's vector."""
     descriptor_dropout: float = 0.1
     """On the molecule's descriptors, before they are mixed; twice as much after."""
-    head_dropout: float = 0.1
+    head_dropout: float = 0.05
     """In the blocks of the head."""
 
     def __post_init__(self) -> None:
