@@ -5,10 +5,12 @@ import importlib
 import pkgutil
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
@@ -24,7 +26,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
-def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, shapes_unchecked):
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     names: dict[str, object] = {}
@@ -38,7 +40,7 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
-def test_examples_in_docstrings_print_what_they_say(name):
+def test_examples_in_docstrings_print_what_they_say(name, shapes_unchecked):
     torch.manual_seed(0)
     module = sys.modules.get(name) or importlib.import_module(name)
     assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
@@ -79,3 +81,41 @@ def test_links_between_pages_lead_somewhere(page):
         if anchor:
             titles = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
             assert anchor in [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles], target
+
+
+QUICK = ["--epochs", "2", "--model-dim", "8", "--num-heads", "2", "--head-dim", "8", "--no-baselines"]
+"""Added to every training command that is shown: the same flags on a small model, two passes over the rows."""
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/molecules.md"])
+def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    from edgewise.cli.main import main
+    from edgewise.data.simulate import demo_table
+
+    monkeypatch.chdir(tmp_path)
+    molecules = demo_table(60).rename(columns={"crippen_logp": "log_solubility"})
+    for name in ("molecules.csv", "solubility.csv"):
+        molecules.to_csv(name, index=False)
+    molecules[["smiles"]].head(5).to_csv("new.csv", index=False)
+    lines = [line for block in blocks(ROOT / page, "console") for line in block.splitlines()]
+    commands = [shlex.split(line)[2:] for line in lines if line.startswith("$ edgewise ")]
+    assert [command[0] for command in commands][:2] == ["train", "predict"]
+    for command in commands:
+        assert main([*command, *(QUICK if command[0] == "train" else [])]) == 0, capsys.readouterr().err
+    predictions = pd.read_csv("predictions.csv")
+    assert list(predictions.columns) == [
+        "smiles",
+        *(f"log_solubility_{part}" for part in ("pred", "std", "low", "high")),
+        "similarity",
+        "status",
+    ]
+    assert list(predictions["status"]) == ["ok"] * 5
+
+
+def test_the_tables_of_the_results_are_those_of_the_committed_runs():
+    printed = runpy.run_path(str(ROOT / "docs/results/table.py"))["tables"]()
+    page = (ROOT / "docs/results.md").read_text()
+    for name, table in printed.items():
+        assert table in page, f"the table {name} of docs/results.md is not what docs/results/table.py prints"
+    shared = (ROOT / "benchmarks/results/shared_molecules.md").read_text().strip()
+    assert shared in page

@@ -149,7 +149,7 @@ def test_a_trace_holds_the_weights_of_every_layer_and_of_the_readout():
         ({"head_dropout": 0.9}, "--head-dropout is 0.9; expected 0 to 0.5."),
     ],
 )
-def test_settings_say_what_they_expect(given, message):
+def test_settings_say_what_they_expect(given, message, shapes_unchecked):
     with pytest.raises(SettingError) as caught:
         PropertySettings(**given)
     assert str(caught.value) == message
