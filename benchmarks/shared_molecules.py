@@ -84,7 +84,7 @@ def main() -> None:
     torch.manual_seed(0)
     store, graph_of_row = ion_pairs()
     sizes = PropertySizes(store.node_features.shape[1], store.edge_features.shape[1], 0, 2, 3, 1)
-    model = PropertyModel(sizes, PropertySettings()).eval()
+    model = PropertyModel(sizes, PropertySettings().resolved(256)).eval()
     random = np.random.default_rng(0)
     cases = []
     for size in BATCH_SIZES:
