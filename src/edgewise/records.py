@@ -3,11 +3,12 @@
 Plain dataclasses without behavior beyond moving between devices; every field says its shape and unit.
 """
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from edgewise.neighborhood import Edges
@@ -80,33 +81,32 @@ class Batch:
         return self.graph_of_row.shape[0]
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch with every tensor, and the plan of its edges, on `device`."""
+        """The same batch with its tensors and edges on `device`."""
         return move(self, device)
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a model says of each row, in the unit of the target column."""
+    """What the model says of one target, for every row of a table; NaN where a row cannot be predicted."""
 
-    value: Float[Tensor, " row target"]
-    """The predicted value, or the probability of class 1 for a yes/no target."""
-    std: Float[Tensor, " row target"]
-    """Spread of the prediction; across the ensemble, or the size of the calibrated error for one model."""
-    low: Float[Tensor, " row target"]
-    """Lower end of the interval."""
-    high: Float[Tensor, " row target"]
-    """Upper end of the interval."""
-    known: Bool[Tensor, " row"]
-    """False where the row could not be predicted."""
+    value: np.ndarray
+    """(row), in the unit of the target; for classes the number of the most probable one."""
+    std: np.ndarray
+    """(row): the spread over the ensemble; for one model the size of its errors on validation rows; for classes the
+    standard deviation √(p(1 − p)) of the outcome "it is this class"."""
+    low: np.ndarray
+    """(row): lower end of the interval; NaN for classes, and where there were too few validation rows."""
+    high: np.ndarray
+    """(row): upper end of the interval."""
+    probabilities: np.ndarray | None
+    """(row, class); None for regression."""
 
 
 def move(record: Any, device: torch.device | str) -> Any:
-    """A copy of a record with every tensor in it, also in the records it holds, on `device`."""
+    """A copy of a record with every tensor and edge list in it on `device`."""
     moved = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, Tensor) or hasattr(value, "to"):
+        if isinstance(value, Tensor | Edges):
             moved[field.name] = value.to(device)
-        elif is_dataclass(value) and not isinstance(value, type):
-            moved[field.name] = move(value, device)
     return replace(record, **moved)

@@ -12,8 +12,9 @@ from edgewise.data.split import split_rows
 from edgewise.data.table import MoleculeTable, table_from_arrays
 from edgewise.errors import DataError, MissingExtraError, RunFolderError, SettingError
 from edgewise.estimators.property import fit_table
-from edgewise.estimators.trained import TargetPrediction, TrainedProperty
+from edgewise.estimators.trained import TrainedProperty
 from edgewise.models.settings import PropertySettings
+from edgewise.records import Prediction
 from edgewise.train.conformal import check_coverage
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
@@ -162,7 +163,7 @@ class MoleculeEstimator(BaseEstimator):
         smiles, conditions = parts_of(X, conditions)
         return table_from_arrays(smiles, None, conditions, with_descriptors=self.trained_.with_descriptors)
 
-    def predictions(self, X: Molecules, conditions: Any, coverage: float | None = None) -> list[TargetPrediction]:
+    def predictions(self, X: Molecules, conditions: Any, coverage: float | None = None) -> list[Prediction]:
         """What the model says of each target; NaN for rows that cannot be read."""
         table = self.table_of(X, conditions)
         columns = self.trained_.columns

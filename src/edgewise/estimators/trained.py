@@ -20,7 +20,7 @@ from edgewise.data.table import Columns, MoleculeTable
 from edgewise.errors import DataError, RunFolderError
 from edgewise.models.property import PropertyModel
 from edgewise.models.settings import PropertySettings, PropertySizes
-from edgewise.records import Batch
+from edgewise.records import Batch, Prediction
 from edgewise.train.conformal import interval_radius
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder, write_bytes
@@ -28,23 +28,6 @@ from edgewise.train.folder import RunFolder, write_bytes
 FORMAT = "edgewise property model"
 FORMAT_VERSION = 1
 ROWS_A_BATCH = 512
-
-
-@dataclass(frozen=True)
-class TargetPrediction:
-    """What the model says of one target, for every row of a table; NaN where a row cannot be predicted."""
-
-    value: np.ndarray
-    """(row), in the unit of the target; for classes the number of the most probable one."""
-    std: np.ndarray
-    """(row): the spread over the ensemble; for one model the size of its errors on validation rows; for classes the
-    standard deviation √(p(1 − p)) of the outcome "it is this class"."""
-    low: np.ndarray
-    """(row): lower end of the interval; NaN for classes, and where there were too few validation rows."""
-    high: np.ndarray
-    """(row): upper end of the interval."""
-    probabilities: np.ndarray | None
-    """(row, class); None for regression."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +187,7 @@ class TrainedProperty:
         rows: np.ndarray | None = None,
         coverage: float | None = None,
         device: str = "cpu",
-    ) -> list[TargetPrediction]:
+    ) -> list[Prediction]:
         """What the ensemble says of each target.
 
         Args:
@@ -220,13 +203,13 @@ class TrainedProperty:
             if self.task_type == "regression":
                 found = self.interval(each, column, self.coverage if coverage is None else coverage)
                 value, std, low, high = (spread(part, rows, table.num_rows) for part in found)
-                predictions.append(TargetPrediction(value, std, low, high, None))
+                predictions.append(Prediction(value, std, low, high, None))
                 continue
             probabilities = each.mean(axis=0)
             largest = probabilities.max(axis=1, initial=0)
             nothing = np.full(table.num_rows, np.nan)
             predictions.append(
-                TargetPrediction(
+                Prediction(
                     spread(probabilities.argmax(axis=1).astype(float), rows, table.num_rows),
                     spread(np.sqrt(largest * (1 - largest)), rows, table.num_rows),
                     nothing,
@@ -365,7 +348,7 @@ def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]
 
 
 def prediction_columns(
-    trained: TrainedProperty, predictions: Sequence[TargetPrediction]
+    trained: TrainedProperty, predictions: Sequence[Prediction]
 ) -> dict[str, np.ndarray | list[str]]:
     """The columns that predictions add to a table, in order: value, probabilities of classes, spread, interval."""
     columns: dict[str, np.ndarray | list[str]] = {}

@@ -106,7 +106,7 @@ def fit(
             enable_progress_bar=False,
             enable_model_summary=False,
             use_distributed_sampler=False,
-            # Plans of edges made in inference mode could not be used for training later.
+            # Tensors made in inference mode cannot take part in training later: validation leaves none behind.
             inference_mode=False,
         )
         with interruptible(trainer):
