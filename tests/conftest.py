@@ -29,6 +29,7 @@ CHECKED = [
     "edgewise.score",
     "edgewise.trace",
 ]
+_PLAIN: dict[str, ModuleType] = {}
 _HOOK = [jaxtyping.install_import_hook(CHECKED, "checker.check")]
 
 torch.set_num_threads(1)
@@ -46,18 +47,29 @@ def shapes_unchecked() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def plain_edgewise() -> Iterator[ModuleType]:
-    """The library loaded once more without the checker, which torch.compile and torch.export cannot trace."""
-    checked = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "edgewise"}
+    """The library loaded once more without the checker, which torch.compile and torch.export cannot trace.
+
+    One copy for all files of tests: the compiler remembers the modules that it has seen by their names.
+    """
+    checked = {name: sys.modules[name] for name in _loaded_twice()}
     for name in checked:
         del sys.modules[name]
+    sys.modules.update(_PLAIN)
     _HOOK.pop().uninstall()
     import edgewise
 
     yield edgewise
-    for name in [name for name in sys.modules if name.split(".")[0] == "edgewise"]:
-        del sys.modules[name]
+    for name in _loaded_twice():
+        _PLAIN[name] = sys.modules.pop(name)
     sys.modules.update(checked)
     _HOOK.append(jaxtyping.install_import_hook(CHECKED, "checker.check"))
+
+
+def _loaded_twice() -> list[str]:
+    """The modules of the library, but the kernels: code for the types of one copy fits no other."""
+    kernels = ("edgewise.operator", "edgewise.backends.numba.")
+    loaded = [name for name in sys.modules if name.split(".")[0] == "edgewise"]
+    return [name for name in loaded if not name.startswith(kernels) or name.endswith(".lower")]
 
 
 @pytest.fixture(scope="session")

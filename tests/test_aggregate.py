@@ -12,7 +12,7 @@ HOWS = {"sum": math.fsum, "mean": lambda x: math.fsum(x) / len(x), "max": max, "
 
 
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("backend", ["auto", "reference", "gather"])
+@pytest.mark.parametrize("backend", ["auto", "reference", "gather"])  # auto is numba wherever that does not refuse
 @pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
 def test_against_plain_python(case, backend, how):
     is_list = isinstance(case.neighborhood, Edges)
@@ -89,3 +89,21 @@ def test_a_named_backend_must_exist_and_take_the_call(how):
         aggregate(value, Full(), how, backend="fast")
     with pytest.raises(UnsupportedError, match="backend 'sdpa' refuses this call"):
         aggregate(value, Full(), how, backend="sdpa")
+
+
+@pytest.mark.parametrize("how", ["max", "min"])
+@pytest.mark.parametrize("backend", ["numba", "gather"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_values_that_tie_share_the_gradient_also_at_zero(how, backend, listed):
+    """Zero is where a floor of zeros would take a share."""
+    value = torch.tensor([[0.0, 2.0], [0.0, 2.0], [1.0, 1.0], [-3.0, -3.0]], requires_grad=True)
+    edges = Edges(torch.tensor([0, 1, 3, 2, 0, 1]), torch.tensor([0, 0, 0, 1, 2, 2]), 4, 4)
+    edge_value = torch.zeros(6, 2, requires_grad=True) if listed else None
+    sign = 1.0 if how == "max" else -1.0
+    out = aggregate(sign * value, edges, how, edge_value=edge_value, backend=backend)
+    assert (sign * out).tolist() == [[0.0, 2.0], [1.0, 1.0], [0.0, 2.0], [0.0, 0.0]]
+    gradient = torch.autograd.grad((sign * out).sum(), value, retain_graph=listed)[0]
+    assert gradient.tolist() == [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]
+    if listed:
+        gradient = torch.autograd.grad((sign * out).sum(), edge_value)[0]
+        assert (sign * gradient[:, 0]).tolist() == [0.5, 0.5, 0.0, 1.0, 0.5, 0.5]

@@ -19,7 +19,7 @@ LEVELS = [
     {"backends"},
     {"score", "normalize", "trace", "records"},
     {"neighborhood"},
-    {"errors", "choices"},
+    {"errors", "choices", "operator"},
 ]
 """From top to bottom; a room may import rooms below its own."""
 

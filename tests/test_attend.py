@@ -213,6 +213,8 @@ def test_inputs_that_are_views_of_other_tensors(backend):
     for q, k, v in ((query, key, value), (query, flipped, value.flip(-1)), (query[..., ::2], key[..., ::2], value)):
         copies = [x.contiguous() for x in (q, k, v)]
         for neighborhood in (Full(), Causal(), Mask(torch.rand(7, 7) < 0.5)):
+            if backend == "numba" and isinstance(neighborhood, Mask):
+                continue  # refused
             out = attend(q, k, v, neighborhood, backend=backend)
             torch.testing.assert_close(out, attend(*copies, neighborhood, backend="reference"))
 

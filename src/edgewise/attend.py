@@ -10,11 +10,11 @@ from typing import Literal
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.backends import choose, gather
+from edgewise.backends import choose, gather, numba
 from edgewise.backends.call import checked_call
 from edgewise.backends.weigh import weigh
 from edgewise.errors import SettingError
-from edgewise.neighborhood import Full, Neighborhood
+from edgewise.neighborhood import Edges, Full, Neighborhood
 from edgewise.normalize import Identity, Mean, Normalize, Softmax
 from edgewise.score import Constant, ScaledDot, Score
 from edgewise.trace import Weights
@@ -161,7 +161,8 @@ def aggregate(
     choice = choose(call, backend)
     if how in ("sum", "mean"):
         return choice.backend.run(call)
-    return gather.largest(call) if how == "max" else -gather.largest(call.negated())
+    by = numba if choice.backend is numba and isinstance(neighborhood, Edges) else gather
+    return by.largest(call) if how == "max" else -by.largest(call.negated())
 
 
 def why(
@@ -184,7 +185,7 @@ def why(
     >>> from edgewise import Edges
     >>> x = torch.randn(5, 8)
     >>> print(why(x, x, x, Edges([0, 1], [1, 0], 5, 5)))
-    gather runs.
+    numba runs.
       sdpa refuses: the neighborhood is a list of edges.
     """
     call = checked_call("why", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)

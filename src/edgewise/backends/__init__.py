@@ -1,17 +1,18 @@
 """The same sum computed in several ways. Faster ones stand first; the first that takes a call runs it.
 
-The fused kernels have their places in the order: triton (CUDA) and flex (CUDA block masks) before, numba (CPU) after
-them, all before sdpa.
+The order is fixed, with one exception: torch's kernels compute every pair of the table and then forbid some, so that
+for narrow windows and short segments they stand behind numba, which computes only the pairs there are. The fused
+kernels for CUDA have their places before all of these: triton, then flex (block masks).
 """
 
 from dataclasses import dataclass
 from types import ModuleType
 
-from edgewise.backends import gather, reference, sdpa
+from edgewise.backends import gather, numba, reference, sdpa
 from edgewise.backends.call import Call
 from edgewise.errors import SettingError, UnsupportedError
 
-ORDER: tuple[ModuleType, ...] = (sdpa, gather, reference)
+ORDER: tuple[ModuleType, ...] = (sdpa, numba, gather, reference)
 BY_NAME = {backend.NAME: backend for backend in ORDER}
 
 
@@ -36,6 +37,8 @@ def choose(call: Call, name: str = "auto") -> Choice:
         refused: dict[str, tuple[str, ...]] = {}
         for backend in ORDER:
             reasons = backend.refusals(call)
+            if not reasons and backend is sdpa and numba.is_sparse(call) and not numba.refusals(call):
+                reasons = ("it would compute every pair of the table, of which few are allowed",)
             if not reasons:
                 return Choice(backend, refused)
             refused[backend.NAME] = reasons

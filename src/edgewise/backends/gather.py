@@ -161,8 +161,11 @@ def largest(call: Call) -> Tensor:
         if call.edge_value is not None:
             carried = carried + _nodes_first(call.edge_value)
         index = neighborhood.receivers.view(-1, *[1] * (carried.dim() - 1)).expand_as(carried)
-        floor = carried.new_zeros(neighborhood.num_receivers, *carried.shape[1:])
-        return floor.scatter_reduce(0, index, carried, "amax", include_self=False).movedim(0, -2)
+        # The floor counts among those that share the gradient wherever it equals the largest: it must lie below all.
+        floor = carried.new_full((neighborhood.num_receivers, *carried.shape[1:]), -torch.inf)
+        found = floor.scatter_reduce(0, index, carried, "amax", include_self=False)
+        empty = (neighborhood.degrees() == 0).view(-1, *[1] * (carried.dim() - 1))
+        return torch.where(empty, 0.0, found).movedim(0, -2)
 
     def block(start: int, stop: int) -> Tensor:
         queries = torch.arange(start, stop, device=value.device)

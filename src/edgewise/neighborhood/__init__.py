@@ -17,6 +17,7 @@ from edgewise.neighborhood.pairs import (
     Ranges,
     Union,
 )
+from edgewise.neighborhood.plan import Plan
 from edgewise.neighborhood.ranges import Causal, Full, Lengths, Segments, Window
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Lengths",
     "Mask",
     "Neighborhood",
+    "Plan",
     "RangeIntersection",
     "Ranges",
     "Segments",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.index import check_range, first_of_each, integers
+from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
 
@@ -212,6 +213,7 @@ class Edges(Neighborhood):
     """How many keys there are."""
     num_receivers: int
     """How many queries there are."""
+    _plan: Plan | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "senders", integers("Edges", "senders", self.senders))
@@ -219,10 +221,9 @@ class Edges(Neighborhood):
         for name, index in (("senders", self.senders), ("receivers", self.receivers)):
             if index.dim() != 1:
                 raise ShapeError(f"Edges: {name} must have the one axis 'edge', not shape {tuple(index.shape)}.")
-        if self.senders.shape[0] != self.receivers.shape[0]:
-            raise ShapeError(
-                f"Edges: axis 'edge' is {self.senders.shape[0]} in senders but {self.receivers.shape[0]} in receivers."
-            )
+        in_senders, in_receivers = self.senders.shape[0], self.receivers.shape[0]
+        if in_senders != in_receivers:
+            raise ShapeError(f"Edges: axis 'edge' is {in_senders} in senders but {in_receivers} in receivers.")
         if not torch.compiler.is_compiling():  # a check that reads values cannot be traced
             check_range("senders", self.senders, self.num_senders)
             check_range("receivers", self.receivers, self.num_receivers)
@@ -248,19 +249,15 @@ class Edges(Neighborhood):
         """
         if not hasattr(adjacency, "tocoo"):
             adjacency = torch.as_tensor(adjacency)
-        if len(adjacency.shape) != 2:
-            raise ShapeError(
-                f"from_adjacency: adjacency must have the axes (query, key), not shape {tuple(adjacency.shape)}."
-            )
+        shape = tuple(adjacency.shape)
+        if len(shape) != 2:
+            raise ShapeError(f"from_adjacency: adjacency must have the axes (query, key), not shape {shape}.")
         if hasattr(adjacency, "tocoo"):
-            coordinates = adjacency.tocsr().sorted_indices().tocoo()
-            filled = coordinates.data != 0
-            receivers = torch.as_tensor(coordinates.row[filled], dtype=torch.int64)
-            senders = torch.as_tensor(coordinates.col[filled], dtype=torch.int64)
+            rows_and_columns = adjacency.tocsr().sorted_indices().nonzero()
+            receivers, senders = (torch.as_tensor(places, dtype=torch.int64) for places in rows_and_columns)
         else:
             receivers, senders = adjacency.nonzero(as_tuple=True)
-        num_receivers, num_senders = adjacency.shape
-        return cls(senders, receivers, num_senders, num_receivers)
+        return cls(senders, receivers, shape[1], shape[0])
 
     @property
     def num_edges(self) -> int:
@@ -270,6 +267,14 @@ class Edges(Neighborhood):
     @property
     def sizes(self) -> tuple[int | None, int | None]:
         return self.num_receivers, self.num_senders
+
+    @property
+    def plan(self) -> Plan:
+        """The edges grouped by receiver and by sender, as kernels walk them; made at first use, then kept."""
+        plan = self._plan or Plan.of(self.senders, self.receivers, self.num_senders, self.num_receivers)
+        if plan is not self._plan and type(plan.senders) is type(self.senders):  # no tracer's stand-in is kept
+            object.__setattr__(self, "_plan", plan)
+        return plan
 
     def degrees(self) -> Int64[Tensor, " query"]:
         """How many edges each receiver has."""
@@ -308,7 +313,8 @@ class Edges(Neighborhood):
         return self
 
     def to(self, device: torch.device | str) -> "Edges":
-        return unchecked(self, senders=self.senders.to(device), receivers=self.receivers.to(device))
+        plan = self._plan and self._plan.to(device)
+        return unchecked(self, senders=self.senders.to(device), receivers=self.receivers.to(device), _plan=plan)
 
     def _device(self, device: Any) -> Any:
         return self.senders.device

@@ -1,0 +1,89 @@
+"""How the kernels are compiled, and where their code is kept until another process needs it.
+
+A kernel is compiled at its first call for each kind of arguments, which takes seconds. Its code is kept where numba
+keeps code: in NUMBA_CACHE_DIR, beside the source or in the user's cache, the first that can be written to; where none
+can, each process compiles for itself. Two things are not as in numba. Code is stale as soon as any file of this folder
+changes: kernels are made of helpers from all of them. And each piece of code has a file named by all that it depends
+on: numba has an index, which it reads, changes and writes back, so that of two processes that compile at once one may
+leave its code under the other's kind of arguments.
+"""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+inlined: Any = njit(forceinline=True, **OPTIONS)
+"""Compiles a helper that becomes part of every kernel that calls it."""
+
+
+def kernel(function: Callable) -> Any:
+    """Compiles a kernel at its first call for each kind of arguments, and keeps its code where there is a place."""
+    compiled = njit(**OPTIONS)(function)
+    with suppress(RuntimeError):  # there is none
+        compiled._cache = KeptCode(function)
+    return compiled
+
+
+class KeptCode(FunctionCache):
+    """The code of one kernel on disk, in the folder that numba chooses."""
+
+    def __init__(self, function: Callable):
+        super().__init__(function)
+        self._cache_file = CodeFiles(self._cache_path, self._impl.filename_base, SOURCES)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep it if it can be kept: a disk may be full, or a folder have gone."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
+class CodeFiles(IndexDataCacheFile):
+    """A file for each kind of arguments, written in one step."""
+
+    def __init__(self, folder: str, kernel_name: str, source_stamp: str):
+        super().__init__(folder, kernel_name, source_stamp)
+        self.folder, self.kernel_name = Path(folder), kernel_name
+
+    def load(self, key: Any) -> Any:
+        """What was kept for this kind of arguments; None where nothing was, or it cannot be read."""
+        try:
+            kept, data = self._load_data(self.name_of(key))
+        except (OSError, EOFError, UnpicklingError):
+            return None
+        return data if kept == key else None
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep it, and nothing that was made from other sources."""
+        name, _, rest = self.kernel_name.rpartition("-")  # the rest is the line it begins at, and the version of Python
+        for path in self.folder.glob(f"{name}-*.{rest.partition('.')[2]}.*"):
+            if not path.name.startswith(f"{self.kernel_name}.{self._source_stamp}."):
+                path.unlink(missing_ok=True)
+        self._save_data(self.name_of(key), (key, data))
+
+    def name_of(self, key: Any) -> str:
+        """A name made of all that the code depends on: the sources, numba, the processor, the kind of arguments."""
+        return f"{self.kernel_name}.{self._source_stamp}.{digest(self._version, repr(key))}.nbc"
+
+
+def stamp_of(folder: Traversable) -> str:
+    """What tells the sources in a folder from all others."""
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    return digest(*(file.read_text("utf-8") for file in files if file.name.endswith(".py")))
+
+
+def digest(*texts: str) -> str:
+    """A short name for texts, different for different ones."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+SOURCES = stamp_of(resources.files(__package__))
+"""The sources of these kernels, as they were when they were loaded."""

@@ -1,0 +1,225 @@
+"""The kernels over edges as torch operators: plain tensors in and out, with shapes for tracing, and gradients."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgewise.backends.numba import pool
+from edgewise.backends.numba.arrays import array_of, score_of
+from edgewise.backends.numba.edges import forward
+from edgewise.backends.numba.edges_backward import backward_receivers, backward_senders
+from edgewise.backends.numba.simd import WIDE, WIDTH
+from edgewise.backends.numba.tables import Dropout, Lists, Pieces, Sizes, Table, WideSizes
+from edgewise.operator import define
+
+PIECE = 2**19
+"""Numbers to gather in one piece of work: some tenths of a millisecond."""
+MOST_PIECES = 64
+
+
+def edges(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_key: Tensor | None,
+    edge_value: Tensor | None,
+    bias: Tensor | None,
+    vector: Tensor | None,
+    heads: Tensor,
+    lists: Sequence[Tensor],
+    kind: str,
+    number: float,
+    flag: int,
+    normalizer: int,
+    dropout: float,
+    seed: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Attention over lists of edges, and the two numbers of each row that the gradient needs.
+
+    Args:
+        query: `(receiver, own head, key_dim)`; key, value `(sender, own head, …)`; dims whole numbers of vectors. Where
+            a head has one number, query, key and edge_key are `(…, lane, 1)`: lanes are all heads of the call, and more
+            up to a whole vector.
+        edge_key, edge_value: `(edge, own head, …)` in the caller's order; bias `(edge, lane)`.
+        vector: `(head, key_dim)`, for scores that have one.
+        heads: `(5, head)`: which own head of query, key, value, edge_key, edge_value each head reads.
+        lists: offsets, neighbors and edges by receiver, then by sender.
+        kind, number, flag: the score; normalizer: its code.
+        dropout: the rate; seed: `(1)`.
+
+    Returns:
+        `(receiver, head, value_dim)` and `(receiver, 2, lane)`.
+    """
+    job = Job(query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed)
+    num_heads, num_rows = heads.shape[1], query.shape[0]
+    out = torch.empty(num_rows, num_heads, value.shape[-1], dtype=query.dtype)
+    stats = torch.empty(num_rows, 2, job.sizes.lanes, dtype=job.dtype)
+    by_receiver = as_lists(lists[:3])
+    bounds = pieces_of(by_receiver, job.width)
+    arguments = (*job.operands, job.dropout, array_of(stats), table_of(out))
+
+    def work(first: int, step: int) -> None:
+        forward(job.score, normalizer, job.sizes, by_receiver, Pieces(bounds, first, step), *arguments)
+
+    pool.run(work, len(bounds) - 1)
+    return out, stats
+
+
+def edges_shapes(
+    query, key, value, edge_key, edge_value, bias, vector, heads, lists, kind, number, flag, normalizer, dropout, seed
+):
+    """What tracers see of the output."""
+    num_heads, num_rows = heads.shape[1], query.shape[0]
+    dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+    out = query.new_empty(num_rows, num_heads, value.shape[-1])
+    return out, query.new_empty(num_rows, 2, lanes_of(num_heads), dtype=dtype)
+
+
+def edges_backward(
+    grad_out: Tensor,
+    stats: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_key: Tensor | None,
+    edge_value: Tensor | None,
+    bias: Tensor | None,
+    vector: Tensor | None,
+    heads: Tensor,
+    lists: Sequence[Tensor],
+    kind: str,
+    number: float,
+    flag: int,
+    normalizer: int,
+    dropout: float,
+    seed: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where a tensor is absent."""
+    job = Job(query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed)
+    grads = _gradients(query, key, value, edge_key, edge_value, bias, stats)
+    by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
+    bounds, sender_bounds = pieces_of(by_receiver, 2 * job.width), pieces_of(by_sender, 2 * job.width)
+    vector_parts = torch.zeros(len(bounds) - 1, 0 if vector is None else vector.numel(), dtype=job.dtype)
+    centers = torch.empty(stats.shape[0], stats.shape[2], dtype=job.dtype)
+    common = (*job.operands, job.dropout, array_of(stats), table_of(grad_out), array_of(centers))
+    own = (
+        table_of(grads[0]), table_of(grads[3], heads[3]), table_of(grads[4], heads[4]), table_of(grads[5]),
+        array_of(vector_parts),
+    )  # fmt: skip
+
+    def by_rows(first: int, step: int) -> None:
+        pieces = Pieces(bounds, first, step)
+        backward_receivers(job.score, normalizer, job.sizes, by_receiver, pieces, *common, *own)
+
+    def by_columns(first: int, step: int) -> None:
+        pieces = Pieces(sender_bounds, first, step)
+        backward_senders(
+            job.score, normalizer, job.sizes, by_sender, pieces, *common, table_of(grads[1]), table_of(grads[2])
+        )
+
+    pool.run(by_rows, len(bounds) - 1)
+    pool.run(by_columns, len(sender_bounds) - 1)
+    grad_vector = torch.empty(0) if vector is None else vector_parts.sum(0).view_as(vector)
+    grad_query, grad_key, grad_value, *grad_edges = (x.to(query.dtype) for x in grads)
+    grad_edge_key, grad_edge_value, grad_bias = grad_edges
+    return grad_query, grad_key, grad_value, grad_edge_key, grad_edge_value, grad_bias, grad_vector
+
+
+def _gradients(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_key: Tensor | None,
+    edge_value: Tensor | None,
+    bias: Tensor | None,
+    stats: Tensor,
+) -> list[Tensor]:
+    """Empty gradients of the nodes, and zeros for those of the edges, which heads that share one add up in."""
+    nodes = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
+    edges = [torch.zeros(0 if x is None else x.shape, dtype=stats.dtype) for x in (edge_key, edge_value, bias)]
+    return nodes + edges
+
+
+def edges_backward_shapes(grad_out, stats, query, key, value, edge_key, edge_value, bias, vector, *rest):
+    """What tracers see of the gradients."""
+    edges = [query.new_empty(0) if x is None else query.new_empty(x.shape) for x in (edge_key, edge_value, bias)]
+    grad_vector = query.new_empty(0, dtype=torch.float32) if vector is None else torch.empty_like(vector)
+    return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape), *edges, grad_vector
+
+
+def _keep_edges(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    *tensors, heads, lists, kind, number, flag, normalizer, dropout, seed = inputs
+    ctx.save_for_backward(output[1], *tensors, heads, *lists, seed)
+    ctx.settings = kind, number, flag, normalizer, dropout
+    ctx.set_materialize_grads(True)
+
+
+def _differentiate_edges(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple:
+    stats, *tensors = ctx.saved_tensors[:8]
+    heads, *lists, seed = ctx.saved_tensors[8:]
+    found = attend_edges_backward(grad_out, stats, *tensors, heads, lists, *ctx.settings, seed)
+    grads = [None if x is None else grad for x, grad in zip(tensors, found)]
+    return (*grads, None, [None] * len(lists), None, None, None, None, None, None)
+
+
+attend_edges_backward = define("attend_edges_backward", edges_backward, edges_backward_shapes)
+attend_edges = define("attend_edges", edges, edges_shapes, (_keep_edges, _differentiate_edges))
+
+
+class Job:
+    """The arguments of an operator as the kernels take them."""
+
+    def __init__(self, query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed):
+        self.dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+        dims = query.shape[-1], value.shape[-1]
+        is_wide = dims[1] % WIDE == 0 and (dims[0] % WIDE == 0 or dims[0] == 1)
+        self.sizes = (WideSizes if is_wide else Sizes)(heads.shape[1], lanes_of(heads.shape[1]), *dims)
+        tensors, missing = (query, key, value, edge_key, edge_value), query.new_empty(0)
+        self.operands = [table_of(missing if x is None else x, own) for x, own in zip(tensors, heads)]
+        self.operands.append(table_of(missing if bias is None else bias))
+        self.width = key.shape[1] * key.shape[2] + value.shape[1] * value.shape[2]
+        self.dropout = Dropout(dropout, int(seed))
+        self.score = score_of(kind, number, flag, None if vector is None else array_of(vector))
+
+
+def lanes_of(num_heads: int) -> int:
+    """Heads, rounded up to whole vectors."""
+    return (num_heads + WIDTH - 1) // WIDTH * WIDTH
+
+
+def table_of(x: Tensor, own: Tensor | None = None) -> Table:
+    """A tensor `(node, head, dim)` or `(edge, head)` as a table; rows may lie apart, but a row is one run of memory."""
+    if x.dim() < 2 or x.numel() == 0:
+        return Table(array_of(x.reshape(-1)[:0]), 0, 0, np.zeros(0 if own is None else len(own), np.int64))
+    dim = x.shape[2] if x.dim() == 3 else 1
+    width = x.shape[1] * dim
+    inner = (dim, 1)[: x.dim() - 1]
+    if x.stride()[1:] != inner:
+        x = x.contiguous()
+    flat = x.as_strided(((x.shape[0] - 1) * x.stride(0) + width,), (1,))
+    heads = torch.arange(x.shape[1]) if own is None else own
+    return Table(array_of(flat), x.stride(0), width, (heads * dim).numpy())
+
+
+def as_lists(lists: Sequence[Tensor]) -> Lists:
+    """Three tensors of a plan as a kernel takes them."""
+    return Lists(*(x.numpy() for x in lists))
+
+
+def pieces_of(lists: Lists, width: int) -> np.ndarray:
+    """Rows split where their edges cost about the same; the same split for any number of threads."""
+    num_rows, num_edges = len(lists.offsets) - 1, len(lists.edges)
+    cost = num_rows + num_edges
+    count = max(1, min(MOST_PIECES, cost * max(width, 1) // PIECE))
+    bounds = np.zeros(count + 1, np.int64)
+    for piece in range(1, count):
+        low, high, goal = 0, num_rows, cost * piece // count
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if lists.offsets[middle] + middle < goal else (low, middle)
+        bounds[piece] = low
+    bounds[count] = num_rows
+    return bounds

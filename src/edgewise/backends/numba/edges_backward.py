@@ -1,0 +1,302 @@
+"""Attention over lists of edges, backward: two passes, each over the rows that it owns.
+
+    backward_receivers per receiver: scores and weights again, and their derivatives → dq, d bias, dk^e, dv^e and δ
+    backward_senders   per sender: the weights of its edges again, from a, b and δ of each receiver → dk, dv
+
+What is summed over all rows (the vector of a score) is summed for each piece of work and then over the pieces in order;
+the pieces do not depend on the number of threads.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from edgewise.backends.numba.compiled import inlined, kernel
+from edgewise.backends.numba.edges import biased, drop, scores_of
+from edgewise.backends.numba.normalize import Column, center, move, weigh
+from edgewise.backends.numba.score import has_vector, toward_key, toward_query, toward_vector, unfinish, vector_of
+from edgewise.backends.numba.simd import (
+    WIDTH,
+    fill,
+    fma,
+    get,
+    halved,
+    keep,
+    load,
+    load_like,
+    pointer,
+    prefetch,
+    put,
+    store,
+    totals,
+    width_of,
+)
+from edgewise.backends.numba.tables import (
+    AHEAD,
+    BLOCK,
+    LINE,
+    ask_for,
+    features,
+    longest_row,
+    no_features,
+    places,
+    put_factors,
+    source,
+)
+
+
+@inlined
+def products_of(sizes: Any, group: int, out: Any, receiver: int, value: Any, sender: int, edge_value: Any, edge: int,
+                parts: Any, none: Any) -> Any:  # fmt: skip
+    """dO · (v + v^e) of one edge, for WIDTH heads from `group` on."""
+    out_row, value_row, edge_row = receiver * out.stride, sender * value.stride, edge * edge_value.stride
+    for head in range(group, min(group + WIDTH, sizes.heads)):
+        sums, out_at, value_at = none, out_row + head * sizes.value_dim, value_row + get(value.heads, head)
+        edge_at = edge_row + get(edge_value.heads, head) if edge_value.there else 0
+        for d in range(0, sizes.value_dim, width_of(none)):
+            other = features(value, value_at + d, edge_value, edge_at + d, none)
+            sums = fma(load_like(out.data, out_at + d, none), other, sums)
+        store(parts, (head - group) * WIDTH, halved(sums))
+    return totals(parts)
+
+
+@inlined
+def clear(target: Any, width: int) -> None:
+    """Zeros in scratch."""
+    for d in range(0, width, WIDTH):
+        store(target, d, fill(target, 0.0))
+
+
+@inlined
+def copy(target: Any, at: int, found: Any, width: int) -> None:
+    """From scratch to where a row belongs."""
+    for d in range(0, width, WIDTH):
+        store(target, at + d, load(found, d))
+
+
+@inlined
+def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, row: int, key: Any,
+                  edge_key: Any, slopes: Any, sums: Any, grad_edge_key: Any, grad_vector: Any,
+                  none: Any) -> None:  # fmt: skip
+    """dq of a row into `sums`; dk^e of its edges; and what it adds to the gradient of the vector."""
+    for start in range(0, count, BLOCK):
+        stop = min(start + BLOCK, count)
+        for head in range(sizes.heads):
+            edge_at = get(edge_key.heads, head) if edge_key.there else 0
+            for d in range(0, sizes.key_dim, width_of(none)):
+                feature, own_at, key_at = head * sizes.key_dim + d, get(query.heads, head) + d, get(key.heads, head) + d
+                own, grown = load_like(query.data, row * query.stride + own_at, none), load_like(sums, own_at, none)
+                vector = vector_of(score, feature, own)
+                grown_vector = load_like(grad_vector, feature, none) if has_vector(score) else own
+                for e in range(start, stop):
+                    moved, edge = get(slopes, e * sizes.lanes + head), get(lists.edges, begin + e)
+                    sender_at = get(lists.neighbors, begin + e) * key.stride + key_at
+                    other = features(key, sender_at, edge_key, edge * edge_key.stride + edge_at + d, none)
+                    grown = toward_query(score, grown, moved, own, other, vector)
+                    grown_vector = toward_vector(score, grown_vector, moved, own, other)
+                    if edge_key.there:
+                        at = edge * grad_edge_key.stride + edge_at + d
+                        found = load_like(grad_edge_key.data, at, none)
+                        store(grad_edge_key.data, at, toward_key(score, found, moved, own, other, vector))
+                store(sums, own_at, grown)
+                if has_vector(score):
+                    store(grad_vector, feature, grown_vector)
+
+
+@inlined
+def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, row: int, key: Any,
+                         edge_key: Any, slopes: Any, sums: Any, grad_edge_key: Any) -> None:  # fmt: skip
+    """The same where each head has one number: lanes are heads."""
+    for group in range(0, sizes.lanes, WIDTH):
+        own, grown = load(query.data, row * query.stride + group), load(sums, group)
+        one = fill(own, 1.0)
+        for e in range(count):
+            sender, edge = get(lists.neighbors, begin + e), get(lists.edges, begin + e)
+            other = features(key, sender * key.stride + group, edge_key, edge * edge_key.stride + group, own)
+            moved = load(slopes, e * sizes.lanes + group)
+            grown = toward_query(score, grown, moved, own, other, one)
+            if edge_key.there:
+                found = toward_key(score, fill(own, 0.0), moved, own, other, one)
+                store(grad_edge_key.data, edge * grad_edge_key.stride + group, found)
+        store(sums, group, grown)
+
+
+@inlined
+def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out: Any, out_row: int, grad: Any,
+                         none: Any) -> None:  # fmt: skip
+    """dv^e = α dO of one edge, added up where heads share it."""
+    for head in range(sizes.heads):
+        weight, grad_at = get(weights, at + head), edge * grad.stride + get(grad.heads, head)
+        for d in range(0, sizes.value_dim, width_of(none)):
+            own = load_like(grad_out.data, out_row + head * sizes.value_dim + d, none)
+            store(grad.data, grad_at + d, fma(weight, own, load_like(grad.data, grad_at + d, none)))
+
+
+@kernel
+def backward_receivers(score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value, bias, dropout,
+                       stats, grad_out, centers, grad_query, grad_edge_key, grad_edge_value, grad_bias,
+                       grad_vector):  # fmt: skip
+    """What the receivers own: dq, dk^e, dv^e, d bias; the share of each piece in d vector; δ, `(receiver, lane)`."""
+    longest, lanes, line = longest_row(lists, pieces.bounds), sizes.lanes, LINE // key.data.itemsize
+    drops, vector_width = dropout.rate > 0.0, sizes.heads * sizes.key_dim if has_vector(score) else 0
+    scratch = np.zeros((4, longest * lanes), stats.dtype)
+    scores, weights, slopes, factors = (
+        pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
+    )  # fmt: skip
+    row_sums = np.zeros(query.width + WIDTH * WIDTH, stats.dtype)
+    parts, sums = pointer(row_sums), pointer(row_sums[WIDTH * WIDTH :])
+    numbers, deltas, zero, none = pointer(stats), pointer(centers), fill(scores, 0.0), no_features(sizes, scores)
+    query, key, value, lists = source(query), source(key), source(value), places(lists)
+    edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
+    grad_out, grad_query, grad_bias = source(grad_out), source(grad_query), source(grad_bias)
+    grad_edge_key, grad_edge_value = source(grad_edge_key), source(grad_edge_value)
+    for piece in range(pieces.first, pieces.bounds.size - 1, pieces.step):
+        vector_sums = pointer(grad_vector[piece * vector_width :])
+        for row in range(pieces.bounds[piece], pieces.bounds[piece + 1]):
+            begin, out_row = get(lists.offsets, row), row * grad_out.stride
+            count = get(lists.offsets, row + 1) - begin
+            for e in range(count):
+                coming = get(lists.neighbors, min(begin + e + AHEAD, lists.last))
+                ask_for(key, coming, line)
+                ask_for(value, coming, line)
+                sender, edge = get(lists.neighbors, begin + e), get(lists.edges, begin + e)
+                if drops:
+                    put_factors(dropout, edge, sizes.heads, factors, e * lanes)
+                for group in range(0, lanes, WIDTH):
+                    at, of = e * lanes + group, row * 2 * lanes + group
+                    found = scores_of(score, sizes, group, query, row, key, sender, edge_key, edge, parts, none)
+                    a, b = load(numbers, of), load(numbers, of + lanes)
+                    store(weights, at, weigh(normalizer, biased(found, bias, edge, group), a, b))
+                    store(scores, at, found)
+                    found = products_of(sizes, group, grad_out, row, value, sender, edge_value, edge, parts, none)
+                    store(slopes, at, found * load(factors, at) if drops else found)
+            for group in range(0, lanes, WIDTH):
+                weight_column = Column(weights, group, lanes, count, zero, zero, False)
+                delta = center(normalizer, weight_column, Column(slopes, group, lanes, count, zero, zero, False))
+                store(deltas, row * lanes + group, delta)
+                for e in range(count):
+                    at = e * lanes + group
+                    moved = move(normalizer, load(weights, at), load(slopes, at) - delta)
+                    if bias.there:
+                        store(grad_bias.data, get(lists.edges, begin + e) * grad_bias.stride + group, moved)
+                    store(slopes, at, unfinish(score, load(scores, at), moved))
+            if edge_value.there:
+                if drops:
+                    drop(sizes, weights, factors, count)
+                for e in range(count):
+                    edge = get(lists.edges, begin + e)
+                    value_edge_gradients(sizes, edge, weights, e * lanes, grad_out, out_row, grad_edge_value, none)
+            clear(sums, query.width)
+            if sizes.key_dim == 1:
+                narrow_receiver_sums(
+                    score, sizes, lists, begin, count, query, row, key, edge_key, slopes, sums, grad_edge_key
+                )
+            else:
+                receiver_sums(
+                    score, sizes, lists, begin, count, query, row, key, edge_key, slopes, sums, grad_edge_key,
+                    vector_sums, none,
+                )  # fmt: skip
+            copy(grad_query.data, row * query.width, sums, query.width)
+    keep(scratch)
+    keep(row_sums)
+
+
+@inlined
+def sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any, key_row: int, edge_key: Any, grad_out: Any,
+                rows: Any, slopes: Any, weights: Any, key_sums: Any, value: Any, value_sums: Any,
+                none: Any) -> None:  # fmt: skip
+    """What a block of edges adds to dk and dv of its sender."""
+    for head in range(sizes.heads):
+        edge_at = get(edge_key.heads, head) if edge_key.there else 0
+        for d in range(0, sizes.key_dim if sizes.key_dim > 1 else 0, width_of(none)):
+            query_at, key_at = get(query.heads, head) + d, get(key.heads, head) + d
+            grown = load_like(key_sums, key_at, none)
+            vector = vector_of(score, head * sizes.key_dim + d, none)
+            for e in range(count):
+                other = load_like(query.data, get(rows, e) + query_at, none)
+                own = features(key, key_row + key_at, edge_key, get(rows, 2 * BLOCK + e) + edge_at + d, none)
+                grown = toward_key(score, grown, get(slopes, e * sizes.lanes + head), other, own, vector)
+            store(key_sums, key_at, grown)
+        for d in range(0, sizes.value_dim, width_of(none)):
+            value_at, out_at = get(value.heads, head) + d, head * sizes.value_dim + d
+            grown = load_like(value_sums, value_at, none)
+            for e in range(count):
+                other = load_like(grad_out.data, get(rows, BLOCK + e) + out_at, none)
+                grown = fma(get(weights, e * sizes.lanes + head), other, grown)
+            store(value_sums, value_at, grown)
+
+
+@inlined
+def narrow_sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any, key_row: int, edge_key: Any,
+                       rows: Any, slopes: Any, key_sums: Any) -> None:  # fmt: skip
+    """dk where each head has one number: lanes are heads."""
+    for group in range(0, sizes.lanes, WIDTH):
+        grown = load(key_sums, group)
+        for e in range(count):
+            own = features(key, key_row + group, edge_key, get(rows, 2 * BLOCK + e) + group, grown)
+            other = load(query.data, get(rows, e) + group)
+            grown = toward_key(score, grown, load(slopes, e * sizes.lanes + group), other, own, fill(own, 1.0))
+        store(key_sums, group, grown)
+
+
+@kernel
+def backward_senders(score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value, bias, dropout,
+                     stats, grad_out, centers, grad_key, grad_value):  # fmt: skip
+    """What the senders own: dk and dv."""
+    drops, lanes, line = dropout.rate > 0.0, sizes.lanes, LINE // key.data.itemsize
+    scratch = np.zeros((3, BLOCK * lanes), stats.dtype)
+    weights, slopes, factors = pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2])
+    sums = np.zeros(key.width + value.width + WIDTH * WIDTH, stats.dtype)
+    parts, key_sums, value_sums = (
+        pointer(sums), pointer(sums[WIDTH * WIDTH :]), pointer(sums[WIDTH * WIDTH + key.width :]),
+    )  # fmt: skip
+    memory = np.empty(3 * BLOCK, np.int64)
+    rows, one, none = pointer(memory), fill(weights, 1.0), no_features(sizes, weights)
+    numbers, deltas, lists = pointer(stats), pointer(centers), places(lists)
+    query, key, value, grad_out = source(query), source(key), source(value), source(grad_out)
+    edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
+    grad_key, grad_value = source(grad_key), source(grad_value)
+    for piece in range(pieces.first, pieces.bounds.size - 1, pieces.step):
+        for row in range(pieces.bounds[piece], pieces.bounds[piece + 1]):
+            begin, end, key_row = get(lists.offsets, row), get(lists.offsets, row + 1), row * key.stride
+            clear(key_sums, key.width)
+            clear(value_sums, value.width)
+            for start in range(begin, end, BLOCK):
+                count = min(BLOCK, end - start)
+                for e in range(count):
+                    coming = get(lists.neighbors, min(start + e + AHEAD, lists.last))
+                    ask_for(grad_out, coming, line)
+                    ask_for(query, coming, line)
+                    prefetch(numbers, coming * 2 * lanes)
+                    prefetch(deltas, coming * lanes)
+                    receiver, edge = get(lists.neighbors, start + e), get(lists.edges, start + e)
+                    put(rows, e, receiver * query.stride)
+                    put(rows, BLOCK + e, receiver * grad_out.stride)
+                    put(rows, 2 * BLOCK + e, edge * edge_key.stride)
+                    if drops:
+                        put_factors(dropout, edge, sizes.heads, factors, e * lanes)
+                    for group in range(0, lanes, WIDTH):
+                        at, of = e * lanes + group, receiver * 2 * lanes + group
+                        found = scores_of(score, sizes, group, query, receiver, key, row, edge_key, edge, parts, none)
+                        a, b = load(numbers, of), load(numbers, of + lanes)
+                        weight = weigh(normalizer, biased(found, bias, edge, group), a, b)
+                        factor = load(factors, at) if drops else one
+                        store(weights, at, weight * factor)
+                        if sizes.key_dim > 0:
+                            product = products_of(
+                                sizes, group, grad_out, receiver, value, row, edge_value, edge, parts, none
+                            )
+                            delta = load(deltas, receiver * lanes + group)
+                            moved = move(normalizer, weight, product * factor - delta)
+                            store(slopes, at, unfinish(score, found, moved))
+                if sizes.key_dim == 1:
+                    narrow_sender_sums(score, sizes, count, query, key, key_row, edge_key, rows, slopes, key_sums)
+                sender_sums(
+                    score, sizes, count, query, key, key_row, edge_key, grad_out, rows, slopes, weights,
+                    key_sums, value, value_sums, none,
+                )  # fmt: skip
+            copy(grad_key.data, row * key.width, key_sums, key.width)
+            copy(grad_value.data, row * value.width, value_sums, value.width)
+    keep(scratch)
+    keep(sums)
+    keep(memory)

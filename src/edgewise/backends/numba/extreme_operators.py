@@ -1,0 +1,84 @@
+"""The kernels for the largest value as torch operators."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgewise.backends.numba import pool
+from edgewise.backends.numba.edge_operators import as_lists, pieces_of, table_of
+from edgewise.backends.numba.extremes import collect_shares, largest, share_among_ties
+from edgewise.backends.numba.tables import Pieces
+from edgewise.operator import define
+
+
+def forward(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -> Tensor:
+    """The largest v + v^e of every receiver.
+
+    Args:
+        value: `(sender, feature)`, features a whole number of vectors; edge_value: `(edge, feature)`.
+        lists: offsets, neighbors and edges by receiver, then by sender.
+    """
+    by_receiver = as_lists(lists[:3])
+    bounds = pieces_of(by_receiver, value.shape[-1])
+    out = value.new_empty(len(by_receiver.offsets) - 1, value.shape[-1])
+    arguments = table_of(value), _optional(value, edge_value), table_of(out)
+    pool.run(lambda first, step: largest(by_receiver, Pieces(bounds, first, step), *arguments), len(bounds) - 1)
+    return out
+
+
+def shapes(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -> Tensor:
+    """What tracers see of the output."""
+    return value.new_empty(lists[0].shape[0] - 1, value.shape[-1])
+
+
+def backward(
+    grad_out: Tensor, out: Tensor, value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The gradients of value and edge_value; the second empty where there is no such tensor."""
+    by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
+    bounds, sender_bounds = pieces_of(by_receiver, value.shape[-1]), pieces_of(by_sender, value.shape[-1])
+    shares, grad_value = torch.empty_like(out), value.new_empty(value.shape)
+    grad_edge_value = value.new_empty(0 if edge_value is None else edge_value.shape)
+    common = table_of(value), _optional(value, edge_value), table_of(out)
+    pool.run(
+        lambda first, step: share_among_ties(
+            by_receiver, Pieces(bounds, first, step), *common, table_of(grad_out), table_of(shares),
+            table_of(grad_edge_value),
+        ),
+        len(bounds) - 1,
+    )  # fmt: skip
+    pool.run(
+        lambda first, step: collect_shares(
+            by_sender, Pieces(sender_bounds, first, step), *common, table_of(shares), table_of(grad_value)
+        ),
+        len(sender_bounds) - 1,
+    )
+    return grad_value, grad_edge_value
+
+
+def backward_shapes(
+    grad_out: Tensor, out: Tensor, value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """What tracers see of the gradients."""
+    return value.new_empty(value.shape), value.new_empty(0 if edge_value is None else edge_value.shape)
+
+
+def _optional(like: Tensor, x: Tensor | None) -> Any:
+    return table_of(like.new_empty(0) if x is None else x)
+
+
+def _keep(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    value, edge_value, lists = inputs
+    ctx.save_for_backward(output, value, edge_value, *lists)
+
+
+def _differentiate(ctx: Any, grad_out: Tensor) -> tuple:
+    out, value, edge_value, *lists = ctx.saved_tensors
+    grad_value, grad_edge_value = largest_over_edges_backward(grad_out, out, value, edge_value, lists)
+    return grad_value, None if edge_value is None else grad_edge_value, [None] * len(lists)
+
+
+largest_over_edges_backward = define("largest_over_edges_backward", backward, backward_shapes)
+largest_over_edges = define("largest_over_edges", forward, shapes, (_keep, _differentiate))

@@ -1,0 +1,126 @@
+"""Elementary functions on lanes: numba's wheel brings no vector library, so they are made here."""
+
+import math
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import overload
+
+from edgewise.backends.numba.compiled import inlined
+from edgewise.backends.numba.simd import Builder, call, fill, fma, intrinsic, vector_of, where
+
+# The exponential: x = n ln 2 + r, |r| ≤ ln 2 / 2; eˣ = 2ⁿ (1 + r q(r)), q the series of (eʳ − 1) / r.
+
+SINGLE = (-87.3, 88.8, 0.693145751953125, 1.428606765330187e-06)
+DOUBLE = (-708.3, 709.8, 0.6931471803691238, 1.9082149292705877e-10)
+"""The range in which eˣ is neither 0 nor ∞, and ln 2 as a short number, exact in products with n, and what remains."""
+
+
+def _range_and_ln2(x: Any) -> Any:
+    """SINGLE or DOUBLE, as the lanes are."""
+
+
+@overload(_range_and_ln2, strict=False)
+def _range_and_ln2_of(x: Any) -> Any:
+    found = SINGLE if x.dtype == types.float32 else DOUBLE
+    return lambda x: found
+
+
+@intrinsic
+def _series(typing: Any, r: Any) -> Any:
+    """q(r) = Σ rᵏ / (k + 1)!, with as many terms as the precision needs."""
+    terms = 7 if r.dtype == types.float32 else 13
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        kind = vector_of(r)
+        constants = [ir.Constant(kind, [1 / math.factorial(k + 1)] * r.count) for k in range(terms)]
+        found = constants.pop()
+        while constants:
+            found = call(builder, "fma", found, values[0], constants.pop())
+        return found
+
+    return r(r), lower
+
+
+@inlined
+def _exponential(x: Any) -> Any:
+    """2ⁿ and eʳ − 1."""
+    low, high, ln2, rest = _range_and_ln2(x)
+    x = where(x > low, x, low)
+    x = where(x > high, high, x)
+    n = _floor(fma(1.4426950408889634, x, fill(x, 0.5)))
+    r = fma(-rest, n, fma(-ln2, n, x))
+    return _power_of_two(n), r * _series(r)
+
+
+@inlined
+def exp(x: Any) -> Any:
+    """eˣ to a unit or two in the last place; 0 where it would be denormal."""
+    power, grown = _exponential(x)
+    low = _range_and_ln2(x)[0]
+    found = fma(power, grown, power)
+    return where(x == x, where(x > low, found, 0.0), x)
+
+
+@inlined
+def exp_minus_one(x: Any) -> Any:
+    """eˣ − 1, exact also near 0."""
+    power, grown = _exponential(x)
+    found = fma(power, grown, power - 1.0)
+    return where(x == x, found, x)
+
+
+@intrinsic
+def _floor(typing: Any, x: Any) -> Any:
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        return call(builder, "floor", *values)
+
+    return x(x), lower
+
+
+@intrinsic
+def _power_of_two(typing: Any, x: Any) -> Any:
+    """2ˣ for whole x in the range of the exponent, put together from bits."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        single = x.dtype == types.float32
+        integers = ir.VectorType(ir.IntType(32 if single else 64), x.count)
+        bias, shift = (ir.Constant(integers, [n] * x.count) for n in ((127, 23) if single else (1023, 52)))
+        exponent = builder.add(builder.fptosi(values[0], integers), bias)
+        return builder.bitcast(builder.shl(exponent, shift), vector_of(x))
+
+    return x(x), lower
+
+
+@inlined
+def tanh(z):
+    """tanh z = (e²ᶻ − 1) / (e²ᶻ + 1)."""
+    z = where(z > 20.0, 20.0, where(z < -20.0, -20.0, z))
+    grown = exp_minus_one(z + z)
+    return grown / (grown + 2.0)
+
+
+@inlined
+def sigmoid(z):
+    """1 / (1 + e⁻ᶻ)."""
+    return 1.0 / (1.0 + exp(0.0 - z))
+
+
+@intrinsic
+def erf(typing: Any, x: Any) -> Any:
+    """The error function, lane after lane by the system's library: exact and slow."""
+
+    def lower(context: Any, builder: Any, typed: Any, values: list) -> ir.Value:
+        kind = values[0].type.element
+        name = "erff" if isinstance(kind, ir.FloatType) else "erf"
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
+        found = values[0]
+        for place in (ir.Constant(ir.IntType(32), n) for n in range(x.count)):
+            found = builder.insert_element(
+                found, builder.call(function, [builder.extract_element(values[0], place)]), place
+            )
+        return found
+
+    return x(x), lower

@@ -1,0 +1,214 @@
+"""From scores to weights, for both forms: lanes are rows, and the neighbors of a row stand below each other.
+
+A table of scratch holds one vector a neighbor; lane l of it belongs to row l (a head of a receiver, or a query). Two
+numbers say all there is to know about a row:
+
+    α_ij = weigh(s_ij; a_i, b_i)        ds_ij = slope(α_ij) · (dα_ij − δ_i)        δ_i = Σ_j slope · dα / Σ_j slope
+
+Softmax has a = the largest score and b = 1 / Σ exp(s − a); sparsemax and entmax a = the largest score and b = their
+threshold below it; and so on. δ is 0 where a weight does not depend on the rest of its row. So the forward pass keeps
+two numbers a row, and the backward passes compute each weight again where they need it, with the same bits.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from edgewise.backends.numba.compiled import inlined
+from edgewise.backends.numba.functions import exp, sigmoid
+from edgewise.backends.numba.simd import fill, fma, load, maximum, some, square_root, store, where
+
+SOFTMAX, HARDMAX, SPARSEMAX, ENTMAX15, SIGMOID, MEAN, IDENTITY = range(7)
+ITERATIONS = 100
+"""More than any row needs until its support is found: each step drops a score, or is the last."""
+
+
+class Column(NamedTuple):
+    """Scratch for some rows at once: neighbor e of all of them at data[at + e · step]."""
+
+    data: Any
+    """Pointer to the scratch."""
+    at: int
+    """Where the first neighbor stands."""
+    step: int
+    """From one neighbor to the next."""
+    size: int
+    """How many neighbors there are."""
+    start: Any
+    """Lanes: the first neighbor that each row has."""
+    stop: Any
+    """Lanes: one past the last that it has."""
+    ragged: bool
+    """Whether rows have different neighbors; start and stop are read only then."""
+
+
+@inlined
+def cell(column: Any, e: int, otherwise: Any) -> Any:
+    """What stands at a neighbor, in the rows that have it; `otherwise` in the others."""
+    found = load(column.data, column.at + e * column.step)
+    if column.ragged:
+        place = fill(found, e)
+        found = where(place >= column.start, where(place < column.stop, found, otherwise), otherwise)
+    return found
+
+
+@inlined
+def put_cell(column: Any, e: int, lanes: Any) -> None:
+    """Write to a neighbor, 0 in the rows that do not have it."""
+    if column.ragged:
+        place = fill(lanes, e)
+        lanes = where(place >= column.start, where(place < column.stop, lanes, 0.0), 0.0)
+    store(column.data, column.at + e * column.step, lanes)
+
+
+@inlined
+def weigh(normalizer: int, scores: Any, a: Any, b: Any) -> Any:
+    """α, from scores and the two numbers of their row."""
+    if normalizer == SOFTMAX:
+        return exp(scores - a) * b
+    if normalizer == HARDMAX:
+        return where(a == a, where(scores == a, b, 0.0), a)
+    if normalizer == SPARSEMAX:
+        return maximum(scores - a - b, 0.0)
+    if normalizer == ENTMAX15:
+        root = maximum((scores - a) * 0.5 - b, 0.0)
+        return root * root
+    if normalizer == SIGMOID:
+        return sigmoid(scores)
+    if normalizer == MEAN:
+        return b
+    return scores
+
+
+@inlined
+def slope(normalizer: int, weights: Any) -> Any:
+    """How much a weight moves with its own score."""
+    if normalizer == SOFTMAX:
+        return weights
+    if normalizer == SPARSEMAX:
+        return where(weights > 0.0, fill(weights, 1.0), 0.0)
+    if normalizer == ENTMAX15:
+        return square_root(weights)
+    if normalizer == SIGMOID:
+        return weights * (1.0 - weights)
+    return fill(weights, 1.0)
+
+
+@inlined
+def move(normalizer: int, weights: Any, gradient: Any) -> Any:
+    """ds of a pair, from its weight and dα − δ; 0, whatever the gradient, where small changes of a score do nothing."""
+    if normalizer in (HARDMAX, MEAN):
+        return fill(weights, 0.0)
+    return slope(normalizer, weights) * gradient
+
+
+@inlined
+def center(normalizer: int, weights: Any, gradients: Any) -> Any:
+    """δ of each row, from the columns of α and dα."""
+    zero = fill(weights.start, 0.0)
+    if normalizer != SOFTMAX and normalizer != SPARSEMAX and normalizer != ENTMAX15:
+        return zero
+    weighted, moved = zero, zero
+    for e in range(weights.size):
+        share = slope(normalizer, cell(weights, e, 0.0))
+        weighted = fma(share, cell(gradients, e, 0.0), weighted)
+        moved = moved + share
+    return weighted / where(moved == 0.0, 1.0, moved)
+
+
+@inlined
+def normalize(normalizer: int, scores: Any) -> Any:
+    """Turn a column of scores into weights, and give back a and b of each row."""
+    zero = fill(scores.start, 0.0)
+    if normalizer in (SIGMOID, IDENTITY):
+        return _weighed(normalizer, scores, zero, zero)
+    if normalizer == MEAN:
+        many = scores.stop - scores.start if scores.ragged else fill(zero, scores.size)
+        return _weighed(normalizer, scores, zero, 1.0 / maximum(many, 1.0))
+    peak = fill(zero, -math.inf)
+    for e in range(scores.size):
+        peak = maximum(peak, cell(scores, e, -math.inf))
+    if normalizer == SOFTMAX:
+        return _softmax(scores, where(peak == -math.inf, 0.0, peak))
+    if normalizer == HARDMAX:
+        return _hardmax(scores, where(peak == -math.inf, 0.0, peak))
+    none = peak == -math.inf
+    a = where(none, 0.0, where(peak == math.inf, math.nan, peak))
+    b = _sparsemax_threshold(scores, a) if normalizer == SPARSEMAX else _entmax_threshold(scores, a)
+    return _weighed(normalizer, scores, a, where(none, math.inf, b))
+
+
+@inlined
+def _weighed(normalizer: int, scores: Any, a: Any, b: Any) -> Any:
+    for e in range(scores.size):
+        put_cell(scores, e, weigh(normalizer, cell(scores, e, 0.0), a, b))
+    return a, b
+
+
+@inlined
+def _softmax(scores: Any, a: Any) -> Any:
+    sums = fill(a, 0.0)
+    for e in range(scores.size):
+        grown = exp(cell(scores, e, -math.inf) - a)
+        store(scores.data, scores.at + e * scores.step, grown)
+        sums = sums + grown
+    b = 1.0 / where(sums == 0.0, 1.0, sums)
+    for e in range(scores.size):
+        at = scores.at + e * scores.step
+        store(scores.data, at, load(scores.data, at) * b)
+    return a, b
+
+
+@inlined
+def _hardmax(scores: Any, a: Any) -> Any:
+    many = fill(a, 0.0)
+    for e in range(scores.size):
+        many = many + where(cell(scores, e, -math.inf) == a, fill(a, 1.0), 0.0)
+    return _weighed(HARDMAX, scores, a, 1.0 / maximum(many, 1.0))
+
+
+@inlined
+def _sums_above(scores: Any, a: Any, scale: float, low: Any) -> Any:
+    """How many x = scale (s − a) lie above `low`, Σx and Σx² of these."""
+    many, sums, squares = fill(a, 0.0), fill(a, 0.0), fill(a, 0.0)
+    for e in range(scores.size):
+        x = (cell(scores, e, -math.inf) - a) * scale
+        inside = where(x > low, x, 0.0)
+        many = many + where(x > low, fill(a, 1.0), 0.0)
+        sums = sums + inside
+        squares = fma(inside, inside, squares)
+    return many, sums, squares
+
+
+@inlined
+def _sparsemax_threshold(scores: Any, a: Any) -> Any:
+    """τ with Σ max(s − a − τ, 0) = 1: the mean of the support less its share, until no score leaves the support."""
+    low, last = fill(a, -1.0), fill(a, -1.0)
+    for _ in range(ITERATIONS):
+        many, sums, _ = _sums_above(scores, a, 1.0, low)
+        if not some(where(many > 0.0, many, last) != last):
+            break
+        low = where(many > 0.0, (sums - 1.0) / maximum(many, 1.0), low)
+        last = many
+    return low
+
+
+@inlined
+def _entmax_threshold(scores: Any, a: Any) -> Any:
+    """τ with Σ max(x − τ, 0)² = 1, x = (s − a) / 2: Newton's steps rise to it from below, and the root for the support
+    at that point lies above; once both have the same support, that root is exact."""
+    low, high = fill(a, -1.0), fill(a, -1.0)
+    for _ in range(ITERATIONS):
+        many, sums, squares = _sums_above(scores, a, 0.5, low)
+        many = maximum(many, 1.0)
+        mean = sums / many
+        rest = (1.0 - (squares - sums * mean)) / many
+        high = mean - square_root(where(rest > 0.0, rest, 0.0))
+        confirmed, _, _ = _sums_above(scores, a, 0.5, high)
+        rise = squares - low * (sums + sums) + many * low * low - 1.0
+        step = rise / (2.0 * (sums - many * low))
+        done = where(rest >= 0.0, confirmed, -1.0) == many
+        step = where(done, 0.0, where(step > 0.0, step, 0.0))
+        if not some(low + step > low):
+            break
+        low = low + step
+    return high

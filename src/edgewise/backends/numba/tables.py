@@ -1,0 +1,167 @@
+"""What the kernels over edges are handed, and how they read it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from edgewise.backends.numba.compiled import inlined
+from edgewise.backends.numba.simd import fill, fill_wide, load_like, pointer, prefetch, put
+
+AHEAD = 6
+"""How many edges ahead a row is asked for: the time of a memory access over that of an edge."""
+BLOCK = 16
+"""Edges taken together, so that what they gather is still in the first cache when it is used again."""
+LINE = 64
+"""Bytes in a cache line."""
+
+
+class Lists(NamedTuple):
+    """The edges of every row, in the order of the plan."""
+
+    offsets: np.ndarray
+    """The edges of row r stand at places offsets[r]:offsets[r + 1]."""
+    neighbors: np.ndarray
+    """The node at the other end, at each place."""
+    edges: np.ndarray
+    """The caller's number of the edge, at each place."""
+
+
+class Table(NamedTuple):
+    """Features of nodes or edges: those of head h of node n begin at data[n · stride + heads[h]]."""
+
+    data: np.ndarray
+    """All features; none where the call has no such tensor."""
+    stride: int
+    """From one node to the next."""
+    width: int
+    """Features of a node, all heads together."""
+    heads: np.ndarray
+    """Where each head begins; heads that share features begin at the same place."""
+
+
+class Sizes(NamedTuple):
+    """What all tables agree on."""
+
+    heads: int
+    """Heads of the call."""
+    lanes: int
+    """The same, rounded up to whole vectors."""
+    key_dim: int
+    """Features of a key, a whole number of vectors; 1 where each head has one number, 0 where scores need none."""
+    value_dim: int
+    """Features of a value, a whole number of vectors."""
+
+
+class WideSizes(NamedTuple):
+    """The same, where dims are whole numbers of wide vectors; its type decides how features are read."""
+
+    heads: int
+    lanes: int
+    key_dim: int
+    value_dim: int
+
+
+class Dropout(NamedTuple):
+    """Which weights are set to zero: a function of the seed, the edge and the head alone."""
+
+    rate: float
+    seed: int
+
+
+class Pieces(NamedTuple):
+    """The share of one thread: pieces first, first + step, …; piece p is rows bounds[p]:bounds[p + 1]."""
+
+    bounds: np.ndarray
+    first: int
+    step: int
+
+
+class Places(NamedTuple):
+    """Lists as the loops read them."""
+
+    offsets: Any
+    neighbors: Any
+    edges: Any
+    last: int
+    """The last place."""
+
+
+class Source(NamedTuple):
+    """A table as the loops read it."""
+
+    data: Any
+    """Pointer to the features."""
+    stride: int
+    width: int
+    heads: Any
+    """Pointer to where each head begins."""
+    there: bool
+    """Whether the call has such a tensor."""
+
+
+@inlined
+def source(table: Any) -> Any:
+    """The pointers of a table."""
+    return Source(pointer(table.data), table.stride, table.width, pointer(table.heads), table.data.size > 0)
+
+
+@inlined
+def places(lists: Any) -> Any:
+    """The pointers of lists."""
+    return Places(pointer(lists.offsets), pointer(lists.neighbors), pointer(lists.edges), lists.neighbors.size - 1)
+
+
+def no_features(sizes: Any, like: Any) -> Any:
+    """Lanes of zeros, as many as features are read at once."""
+
+
+@overload(no_features, strict=False, jit_options={"forceinline": True})
+def _no_features_of(sizes, like):
+    if sizes.instance_class is WideSizes:
+        return lambda sizes, like: fill_wide(like, 0.0)
+    return lambda sizes, like: fill(like, 0.0)
+
+
+@inlined
+def kept(dropout: Any, edge: int, head: int) -> Any:
+    """1 / (1 − rate) where the weight stays, 0 where it is dropped (splitmix64 as a hash of edge, head and seed)."""
+    x = np.uint64(edge) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(head) * np.uint64(0xC2B2AE3D27D4EB4F)
+    x = (x ^ np.uint64(dropout.seed)) * np.uint64(0xD6E8FEB86659FD93)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = x ^ (x >> np.uint64(31))
+    uniform = np.float64(x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return 0.0 if uniform < dropout.rate else 1.0 / (1.0 - dropout.rate)
+
+
+@inlined
+def put_factors(dropout: Any, edge: int, heads: int, factors: Any, at: int) -> None:
+    """What dropout does to the weights of an edge, head by head."""
+    for head in range(heads):
+        put(factors, at + head, kept(dropout, edge, head))
+
+
+@inlined
+def ask_for(table: Any, row: int, step: int) -> None:
+    """Prefetch a row of a table, of which `step` numbers share a cache line."""
+    at, end = row * table.stride, row * table.stride + table.width
+    while at < end:
+        prefetch(table.data, at)
+        at += step
+
+
+@inlined
+def features(nodes: Any, node_at: int, edges: Any, edge_at: int, like: Any) -> Any:
+    """Features of a node, and of the edge where edges have some."""
+    found = load_like(nodes.data, node_at, like)
+    return found + load_like(edges.data, edge_at, like) if edges.there else found
+
+
+@inlined
+def longest_row(lists: Any, bounds: Any) -> int:
+    """How many edges the longest row has."""
+    longest = 1
+    for row in range(bounds[0], bounds[-1]):
+        longest = max(longest, int(lists.offsets[row + 1] - lists.offsets[row]))
+    return longest

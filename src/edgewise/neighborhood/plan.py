@@ -1,0 +1,192 @@
+"""Edges grouped by receiver and by sender, as the kernels walk them: made once for a list, not at every call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import no_type_check
+
+import numpy as np
+import torch
+from jaxtyping import Int, Int64
+from torch import Tensor
+
+from edgewise.errors import ShapeError
+from edgewise.neighborhood.index import check_range
+from edgewise.operator import define
+
+INT32_LIMIT = 2**31
+"""A plan is held in int32 while the numbers of edges, senders and receivers are all below this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The edges grouped by receiver and by sender, as the kernels walk them.
+
+    All tensors are int32 where every size is below 2³¹, else int64. Within a group the edges keep the caller's order.
+
+    >>> from edgewise import Edges
+    >>> plan = Edges([2, 0, 2], [1, 0, 0], 3, 2).plan
+    >>> plan.receiver_offsets.tolist(), plan.senders.tolist(), plan.receiver_edges.tolist()
+    ([0, 2, 3], [0, 2, 2], [1, 2, 0])
+    >>> plan.sender_offsets.tolist(), plan.receivers.tolist(), plan.sender_edges.tolist()
+    ([0, 1, 1, 3], [0, 1, 0], [1, 0, 2])
+    """
+
+    receiver_offsets: Int[Tensor, " receiver_boundary"]
+    """The edges of receiver i stand at places `receiver_offsets[i]:receiver_offsets[i + 1]`."""
+    senders: Int[Tensor, " edge"]
+    """The sender at each of these places."""
+    receiver_edges: Int[Tensor, " edge"]
+    """The caller's number of the edge at each of these places, ascending within a receiver."""
+    sender_offsets: Int[Tensor, " sender_boundary"]
+    """The edges of sender j stand at places `sender_offsets[j]:sender_offsets[j + 1]`."""
+    receivers: Int[Tensor, " edge"]
+    """The receiver at each of these places."""
+    sender_edges: Int[Tensor, " edge"]
+    """The caller's number of the edge at each of these places, ascending within a sender."""
+
+    @classmethod
+    def of(
+        cls, senders: Int64[Tensor, " edge"], receivers: Int64[Tensor, " edge"], num_senders: int, num_receivers: int
+    ) -> "Plan":
+        """The plan of the edges senders[e] → receivers[e].
+
+        Raises:
+            ShapeError: a position is negative or beyond the last node (on a CPU; elsewhere nothing waits to look).
+
+        Cost: O(edge + node) on a CPU with numba, else two sorts.
+        """
+        dtype = _dtype(senders.shape[0], num_senders, num_receivers)
+        return cls(*group_edges(senders, receivers, num_senders, num_receivers, dtype))
+
+    def to(self, device: torch.device | str) -> "Plan":
+        """The same plan with its tensors on `device`."""
+        by_receiver = self.receiver_offsets.to(device), self.senders.to(device), self.receiver_edges.to(device)
+        by_sender = self.sender_offsets.to(device), self.receivers.to(device), self.sender_edges.to(device)
+        return Plan(*by_receiver, *by_sender)
+
+
+def group(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int, dtype: torch.dtype) -> list[Tensor]:
+    """The six tensors of a plan, in the order of its fields."""
+    if dtype == torch.int32 and max(senders.shape[0], num_senders, num_receivers) >= INT32_LIMIT:
+        raise ShapeError(
+            "Edges: a program that was traced for any number of nodes and edges counts them in int32, these are 2³¹ or "
+            "more; trace it for this number."
+        )
+    counts = senders.device.type == "cpu" and counting_sort() is not None
+    with torch.inference_mode(False):  # a plan that was made while evaluating may serve training later
+        by = group_by_counting if counts else group_by_sorting
+        return by(senders, receivers, num_senders, num_receivers, dtype)
+
+
+def group_by_counting(
+    senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int, dtype: torch.dtype
+) -> list[Tensor]:
+    """Both groups by a counting sort in numba, in O(edge + node)."""
+    sort = counting_sort()
+    assert sort is not None
+    sides = ("receivers", receivers, senders, num_receivers), ("senders", senders, receivers, num_senders)
+    grouped = []
+    for name, keys, others, num_keys in sides:
+        offsets = keys.new_zeros(num_keys + 1, dtype=dtype)
+        placed, edges = (keys.new_empty(keys.shape, dtype=dtype) for _ in range(2))
+        # As an unsigned number a negative one lies beyond every node.
+        unsigned = keys.contiguous().numpy().view(np.uint64)
+        if not sort(unsigned, others.contiguous().numpy(), offsets.numpy(), placed.numpy(), edges.numpy()):
+            check_range(name, keys, num_keys)
+        grouped += [offsets, placed, edges]
+    return grouped
+
+
+def group_by_sorting(
+    senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int, dtype: torch.dtype
+) -> list[Tensor]:
+    """Both groups by two sorts in torch, on any device."""
+    grouped = []
+    for keys, others, num_keys in ((receivers, senders, num_receivers), (senders, receivers, num_senders)):
+        ordered, edges = keys.sort(stable=True)
+        boundaries = torch.arange(num_keys + 1, device=keys.device)
+        offsets = torch.searchsorted(ordered, boundaries, out_int32=dtype == torch.int32)
+        grouped += [offsets, others[edges].to(dtype), edges.to(dtype)]
+    if senders.device.type == "cpu":
+        check_range("receivers", receivers, num_receivers)
+        check_range("senders", senders, num_senders)
+    return grouped
+
+
+@cache
+def counting_sort() -> Callable[..., bool] | None:
+    """`place_by_counting`, compiled; None where numba cannot be imported."""
+    try:
+        from numba import njit
+    except (ImportError, OSError):  # not installed; or its library does not load
+        return None
+    try:
+        return njit(nogil=True, cache=True)(place_by_counting)
+    except RuntimeError:  # no folder that the compiled code could be kept in
+        return njit(nogil=True)(place_by_counting)
+
+
+@no_type_check  # numba must compile it as it is written here
+def place_by_counting(keys, others, offsets, placed, edges):
+    """Put every edge at its place among the edges sorted by their key, equal keys in the order in which they come.
+
+    Args:
+        keys, others: uint64 and int64 `(edge)`, the node by which an edge is sorted and the one at its other end.
+        offsets: zeros `(boundary)`; becomes the first place of each key, and the number of edges at the end.
+        placed, edges: `(edge)`; become the other end and the number of the edge at each place.
+
+    Returns:
+        False, with nothing placed, where a key is not among the nodes.
+    """
+    num_edges, num_keys = keys.shape[0], offsets.shape[0] - 1
+    ascending = True
+    for edge in range(num_edges):
+        if keys[edge] >= num_keys:
+            return False
+        if edge > 0 and keys[edge] < keys[edge - 1]:
+            ascending = False
+        offsets[keys[edge]] += 1
+    total = 0
+    for key in range(num_keys + 1):
+        count = offsets[key]
+        offsets[key] = total
+        total += count
+    if ascending:  # a list that is sorted already is filled in as it stands, which is faster
+        for edge in range(num_edges):
+            placed[edge], edges[edge] = others[edge], edge
+        return True
+    for edge in range(num_edges):
+        place = offsets[keys[edge]]
+        placed[place], edges[place] = others[edge], edge
+        offsets[keys[edge]] = place + 1
+    # Each offset has moved on to where the next key begins.
+    for key in range(num_keys, 0, -1):
+        offsets[key] = offsets[key - 1]
+    offsets[0] = 0
+    return True
+
+
+def _dtype(*sizes: int) -> torch.dtype:
+    """int32 where all sizes are below the limit; one that is a symbol in a traced program is taken to be."""
+    if torch.compiler.is_compiling():
+        from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+        return torch.int64 if any([statically_known_true(size >= INT32_LIMIT) for size in sizes]) else torch.int32
+    return torch.int64 if max(sizes) >= INT32_LIMIT else torch.int32
+
+
+def _shapes(
+    senders: Tensor,
+    receivers: Tensor,
+    num_senders: int | torch.SymInt,
+    num_receivers: int | torch.SymInt,
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    """What tracers see of a plan: tensors that hold nothing."""
+    num_edges = senders.shape[0]
+    sizes = num_receivers + 1, num_edges, num_edges, num_senders + 1, num_edges, num_edges
+    return [senders.new_empty((size,), dtype=dtype) for size in sizes]
+
+
+group_edges = define("plan", group, _shapes)

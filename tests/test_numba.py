@@ -1,0 +1,419 @@
+"""The numba backend: what it takes, odd shapes, precision, gradients, dropout, any number of threads."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from cases import all_normalizers, all_scores, named
+from edgewise import (
+    GAT,
+    Additive,
+    Bilinear,
+    Causal,
+    Constant,
+    Cosine,
+    Distance,
+    Dot,
+    Edges,
+    Full,
+    GATv2,
+    Lengths,
+    ScaledDot,
+    Segments,
+    Softmax,
+    Sparsemax,
+    UnsupportedError,
+    Window,
+    attend,
+    why,
+)
+from edgewise.backends import numba
+from edgewise.backends.call import checked_call
+from edgewise.backends.numba import edge_operators, range_operators
+from edgewise.neighborhood import plan as plan_module
+from edgewise.score import DotProduct
+from test_attend import assert_within_budget
+
+FORMS = ["edges", "ranges"]
+
+
+@pytest.fixture
+def threads():
+    """A function that sets the number of threads, which is what it was when the test ends."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def draw(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(shape, dtype=torch.float64, generator=generator(seed)).to(dtype).requires_grad_()
+
+
+def random_edges(num_edges=60, num_senders=9, num_receivers=7, seed=0):
+    """Edges with multi-edges, and with nodes that have none: the last receiver and the last sender."""
+    senders = torch.randint(num_senders - 1, (num_edges,), generator=generator(seed))
+    receivers = torch.randint(num_receivers - 1, (num_edges,), generator=generator(seed + 1))
+    return Edges(senders, receivers, num_senders, num_receivers)
+
+
+def neighborhood_of(form):
+    """Seven queries, nine keys."""
+    return random_edges() if form == "edges" else Window(3, 1)
+
+
+def run(backend, tensors, neighborhood, parameters=(), **options):
+    """The output, and the gradients of a fixed weighted sum of it for all that want one."""
+    out = attend(**tensors, neighborhood=neighborhood, backend=backend, **options)
+    probe = torch.randn(out.shape, dtype=torch.float64, generator=generator(7)).to(out.dtype)
+    leaves = {n: x for n, x in [*tensors.items(), *enumerate(parameters)] if x.requires_grad}
+    gradients = torch.autograd.grad((out * probe).sum(), list(leaves.values()), materialize_grads=True)
+    return {"out": out.detach()} | dict(zip(leaves, gradients))
+
+
+def assert_like_reference(tensors, neighborhood, parameters=(), **options):
+    ours = run("numba", tensors, neighborhood, parameters, **options)
+    theirs = run("reference", tensors, neighborhood, parameters, **options)
+    for name, x in theirs.items():
+        torch.testing.assert_close(ours[name], x, rtol=1e-9, atol=1e-9, msg=lambda text, n=name: f"{n}: {text}")
+
+
+# What it takes.
+
+TAKEN = {
+    "edges": random_edges(12, 4, 4),
+    "full": Full(),
+    "causal": Causal(),
+    "window": Window(1, 1),
+    "segments": Segments(torch.tensor([0, 1, 4])),
+    "lengths": Lengths(torch.tensor([[3], [0]])),
+    "intersection": Causal() & Lengths(torch.tensor([[3], [4]])),
+}
+OWN_SCORES = [case for case in all_scores if case.name != "own"]
+
+
+def small_problem(neighborhood, score, normalize, dtype):
+    tensors = {name: draw(2, 3, 4, 5, dtype=dtype, seed=n) for n, name in enumerate(("query", "key", "value"))}
+    shape = (2, 3, 12) if isinstance(neighborhood, Edges) else (2, 3, 4, 4)
+    tensors["bias"] = draw(*shape, dtype=dtype, seed=5)
+    if isinstance(neighborhood, Edges):
+        tensors |= {"edge_key": draw(2, 3, 12, 5, dtype=dtype), "edge_value": draw(2, 3, 12, 5, dtype=dtype)}
+    made = [
+        case.make(*[draw(*shape, dtype=dtype).abs() if case.positive else draw(*shape, dtype=dtype)
+                    for shape in case.shapes])
+        for case in (score, normalize)
+    ]  # fmt: skip
+    return tensors, {"score": made[0], "normalize": made[1]}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", TAKEN)
+def test_every_score_with_every_normalizer_is_taken(name, dtype):
+    neighborhood = TAKEN[name]
+    for score, normalize in itertools.product(OWN_SCORES, all_normalizers):
+        tensors, parts = small_problem(neighborhood, score, normalize, dtype)
+        call = checked_call(
+            "test", tensors["query"], tensors["key"], tensors["value"], neighborhood, *parts.values(),
+            tensors["bias"], tensors.get("edge_key"), tensors.get("edge_value"), 0.1,
+        )  # fmt: skip
+        assert numba.refusals(call) == ()
+        report = why(**tensors, neighborhood=neighborhood, **parts, dropout=0.1)
+        dense = isinstance(parts["score"], DotProduct) and isinstance(parts["normalize"], Softmax)
+        assert report.startswith("numba runs." if name == "edges" or not dense else ("numba runs.", "sdpa runs."))
+
+
+@pytest.mark.parametrize("name", ["edges", "causal"])
+@pytest.mark.parametrize("score", OWN_SCORES, ids=lambda case: case.name)
+def test_every_score_with_every_normalizer_runs_in_float32(name, score):
+    for normalize in all_normalizers:
+        tensors, parts = small_problem(TAKEN[name], score, normalize, torch.float32)
+        ours = run("numba", tensors, TAKEN[name], **parts)
+        theirs = run("reference", tensors, TAKEN[name], **parts)
+        for n, x in theirs.items():
+            assert ours[n].dtype == torch.float32
+            torch.testing.assert_close(ours[n], x, rtol=1e-3, atol=2e-4, msg=lambda text, n=n: f"{n}: {text}")
+
+
+def test_a_callable_of_the_users_own_is_refused_in_words():
+    def manhattan(query, key):
+        return -(query - key).abs().sum(-1)
+
+    x = torch.randn(4, 5)
+    report = why(x, x, x, TAKEN["edges"], score=manhattan)
+    assert report.startswith("gather runs.")
+    assert "numba refuses: the score manhattan is not one of the library's" in report
+    with pytest.raises(UnsupportedError, match="manhattan is not one of the library's"):
+        attend(x, x, x, TAKEN["edges"], score=manhattan, backend="numba")
+
+
+# Odd shapes.
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 8, 9, 12])
+@pytest.mark.parametrize("dims", [(1, 1), (1, 8), (3, 7), (7, 3), (8, 9), (9, 8), (20, 64), (64, 20)], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+def test_any_size_and_number_of_heads(form, dims, num_heads):
+    tensors = {
+        "query": draw(num_heads, 7, dims[0]),
+        "key": draw(num_heads, 9, dims[0], seed=1),
+        "value": draw(num_heads, 9, dims[1], seed=2),
+    }
+    vector = draw(num_heads, dims[0], seed=3)
+    assert_like_reference(tensors, neighborhood_of(form))
+    assert_like_reference(tensors, neighborhood_of(form), [vector], score=GATv2(vector))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((7, 5), (9, 5), (9, 3)),
+        ((4, 2, 7, 5), (4, 1, 9, 5), (4, 1, 9, 3)),
+        ((1, 7, 5), (3, 9, 5), (1, 9, 3)),
+        ((3, 1, 7, 5), (1, 2, 9, 5), (2, 9, 3)),
+        ((2, 3, 7, 5), (9, 5), (9, 3)),
+        ((7, 5), (9, 5), (2, 3, 9, 3)),
+    ],
+    ids=str,
+)
+def test_heads_that_share_keys_or_values(form, shapes):
+    tensors = {name: draw(*shape, seed=n) for n, (name, shape) in enumerate(zip(("query", "key", "value"), shapes))}
+    extras = dict(tensors)
+    if form == "edges":
+        extras |= {"bias": draw(60), "edge_key": draw(60, 5), "edge_value": draw(60, 3)}
+    else:
+        extras["bias"] = draw(7, 9)
+    for score in (ScaledDot(), Cosine(), Distance("laplacian")):
+        assert_like_reference(tensors, neighborhood_of(form), score=score)
+        assert_like_reference(extras, neighborhood_of(form), score=score)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_value_that_is_the_key(form):
+    query, key = draw(2, 7, 6), draw(2, 9, 6, seed=1)
+    assert_like_reference({"query": query, "key": key, "value": key}, neighborhood_of(form))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layout", ["transposed", "expanded", "sliced", "strided", "reversed_axes"])
+def test_tensors_that_are_not_contiguous(form, layout):
+    """Every tensor is a view of what holds the numbers."""
+    views = {
+        "transposed": lambda n: draw(n, 2, 8, seed=n).transpose(0, 1),
+        "expanded": lambda n: draw(1, n, 8, seed=n).expand(2, n, 8),
+        "sliced": lambda n: draw(2, n, 24, seed=n)[..., 8:16],
+        "strided": lambda n: draw(2, 2 * n, 16, seed=n)[:, ::2, ::2],
+        "reversed_axes": lambda n: draw(8, n, 2, seed=n).permute(2, 1, 0),
+    }
+    make = views[layout]
+    tensors = {"query": make(7), "key": make(9), "value": make(9)}
+    if form == "edges":
+        tensors |= {"edge_key": make(60), "edge_value": make(60), "bias": make(60)[..., 3]}
+    else:
+        tensors["bias"] = draw(2, 9, 7).transpose(-1, -2)
+    assert not all(x.is_contiguous() for x in tensors.values())
+    assert_like_reference(tensors, neighborhood_of(form))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_projection_for_queries_keys_and_values(form):
+    node = random_edges(60, 9, 9) if form == "edges" else Causal()
+    fused = draw(9, 3 * 2 * 8)
+    query, key, value = (x.unflatten(-1, (2, 8)).movedim(0, 1) for x in fused.chunk(3, -1))
+    assert_like_reference({"query": query, "key": key, "value": value}, node, [fused])
+
+
+@pytest.mark.parametrize("normalize", named(all_normalizers, "softmax", "sparsemax", "entmax15"), ids=lambda x: x.name)
+def test_a_hub_among_nodes_with_few_edges_or_none(normalize):
+    senders = torch.cat([torch.randint(19, (5000,), generator=generator()), torch.full((500,), 3), torch.arange(19)])
+    receivers = torch.cat([torch.zeros(5000), torch.randint(11, (500,), generator=generator()), torch.arange(19) % 11])
+    edges = Edges(senders, receivers.long(), 20, 12)
+    tensors = {"query": draw(3, 12, 4), "key": draw(3, 20, 4, seed=1), "value": draw(20, 5), "bias": draw(3, 5519)}
+    ours = run("numba", tensors, edges, normalize=normalize.make())
+    theirs = run("gather", tensors, edges, normalize=normalize.make())
+    for name, x in theirs.items():
+        torch.testing.assert_close(ours[name], x, rtol=1e-9, atol=1e-9)
+    assert (ours["out"][:, 11] == 0).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+def test_nobody_to_attend_to(form, shape):
+    num_queries, num_keys = shape
+    nothing = torch.zeros(0, dtype=torch.int64)
+    nobody = Edges(nothing, nothing, num_keys, num_queries) if form == "edges" else Full()
+    tensors = {"query": draw(2, num_queries, 5), "key": draw(2, num_keys, 5), "value": draw(2, num_keys, 3)}
+    assert_like_reference(tensors, nobody)
+    assert_like_reference(tensors, nobody, score=Additive(torch.ones(5, dtype=torch.float64)))
+
+
+def test_plans_that_count_in_int64(monkeypatch):
+    monkeypatch.setattr(plan_module, "INT32_LIMIT", 1)
+    edges = random_edges()
+    assert edges.plan.senders.dtype == torch.int64
+    tensors = {"query": draw(2, 7, 5), "key": draw(2, 9, 5), "value": draw(2, 9, 3), "bias": draw(2, 60)}
+    assert_like_reference(tensors, edges)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("score", [ScaledDot(), Constant(0.5)], ids=lambda score: type(score).__name__)
+def test_only_what_wants_a_gradient_gets_one(form, score):
+    tensors = {"query": draw(2, 7, 5), "key": draw(2, 9, 5), "value": draw(9, 3)}
+    if form == "edges":
+        tensors |= {"bias": draw(2, 60), "edge_key": draw(60, 5), "edge_value": draw(60, 3)}
+    else:
+        tensors["bias"] = draw(2, 7, 9)
+    for name in set(tensors) - ({"query", "key", "edge_key"} if isinstance(score, Constant) else set()):
+        some = {n: x.detach().requires_grad_(n == name) for n, x in tensors.items()}
+        assert_like_reference(some, neighborhood_of(form), score=score)
+    out = attend(**{n: x.detach() for n, x in tensors.items()}, neighborhood=neighborhood_of(form), backend="numba")
+    assert not out.requires_grad
+
+
+def test_half_of_the_tensors_may_be_held_for_inference():
+    with torch.inference_mode():
+        edges, x = random_edges(60, 9, 9), torch.randn(2, 9, 5)
+        expected = attend(x, x, x, edges, backend="reference")
+        torch.testing.assert_close(attend(x, x, x, edges, backend="numba"), expected)
+    y = torch.randn(2, 9, 5, requires_grad=True)
+    attend(y, y, y, edges, backend="numba").sum().backward()
+    assert y.grad.isfinite().all()
+
+
+# Precision.
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("kind", ["dot", "cosine", "gat", "gatv2", "additive", "laplacian"])
+@pytest.mark.parametrize("form", FORMS)
+def test_short_numbers_are_stored_and_float32_computed_with(form, kind, dtype):
+    edges = random_edges(400, 40, 30)
+    neighborhood = edges if form == "edges" else Causal()
+    tensors = {"query": draw(4, 30, 16), "key": draw(4, 40, 16, seed=1), "value": draw(4, 40, 16, seed=2)}
+    vectors = [draw(4, 16, seed=3), draw(4, 16, seed=4)]
+    tensors, vectors = ({n: x.detach().to(dtype).requires_grad_() for n, x in tensors.items()},
+                        [x.detach().to(dtype).requires_grad_() for x in vectors])  # fmt: skip
+
+    def found(backend, numbers):
+        own = {n: x.detach().to(numbers).requires_grad_() for n, x in tensors.items()}
+        parameters = [x.detach().to(numbers).requires_grad_() for x in vectors]
+        makes = {
+            "dot": (ScaledDot, 0), "cosine": (Cosine, 0), "gat": (GAT, 2), "gatv2": (GATv2, 1),
+            "additive": (Additive, 1), "laplacian": (lambda: Distance("laplacian"), 0),
+        }  # fmt: skip
+        make, count = makes[kind]
+        return run(backend, own, neighborhood, parameters[:count], score=make(*parameters[:count]))
+
+    ours, naive, truth = found("numba", dtype), found("gather", dtype), found("reference", torch.float64)
+    for name, x in ours.items():
+        assert x.dtype == dtype
+        assert_within_budget(str(name), x, naive[name], truth[name])
+
+
+GRADIENTS = {
+    "dot": (Dot, 0),
+    "gatv2": (GATv2, 1),
+    "additive": (Additive, 1),
+    "gelu": (lambda vector: Additive(vector, "gelu"), 1),
+    "bilinear": (Bilinear, -1),
+    "laplacian": (lambda: Distance("laplacian"), 0),
+}
+
+
+@pytest.mark.parametrize("kind", GRADIENTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients_are_those_of_finite_differences(form, kind):
+    make, count = GRADIENTS[kind]
+    neighborhood = random_edges(9, 4, 3) if form == "edges" else Causal()
+    tensors = [draw(2, 3, 3, seed=1), draw(2, 4, 3, seed=2), draw(2, 4, 2, seed=3)]
+    extras = [draw(2, 9), draw(9, 3), draw(2, 9, 2)] if form == "edges" else [draw(2, 3, 4)]
+    names = ["query", "key", "value", "bias", "edge_key", "edge_value"][: 3 + len(extras)]
+    parameters = {0: [], 1: [draw(2, 3, seed=9)], -1: [draw(2, 3, 3, seed=9)]}[count]
+
+    def ours(*arguments):
+        named_arguments, rest = dict(zip(names, arguments)), arguments[len(names) :]
+        return attend(**named_arguments, neighborhood=neighborhood, score=make(*rest), backend="numba")
+
+    assert torch.autograd.gradcheck(ours, (*tensors, *extras, *parameters))
+
+
+# The same bits on any number of threads.
+
+
+@pytest.mark.parametrize("score", ["dot", "gatv2"])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_bits_do_not_depend_on_the_number_of_threads(form, score, threads, monkeypatch):
+    monkeypatch.setattr(edge_operators, "PIECE", 2**12)
+    neighborhood = random_edges(3000, 200, 150) if form == "edges" else Causal()
+    shapes = {"query": (4, 150, 16), "key": (4, 200, 16), "value": (200, 16)}
+    tensors = {name: draw(*shape, dtype=torch.float32, seed=n) for n, (name, shape) in enumerate(shapes.items())}
+    extra = {"bias": (4, 3000), "edge_value": (3000, 16)} if form == "edges" else {"bias": (4, 150, 200)}
+    tensors |= {name: draw(*shape, dtype=torch.float32) for name, shape in extra.items()}
+    parameters = [draw(4, 16, dtype=torch.float32)] if score == "gatv2" else []
+    part = GATv2(*parameters) if parameters else ScaledDot()
+    pieces = []
+    pool = edge_operators.pool if form == "edges" else range_operators.pool
+    whole = pool.run
+    monkeypatch.setattr(pool, "run", lambda work, num_pieces: (pieces.append(num_pieces), whole(work, num_pieces)))
+    found = {}
+    for count in (1, 2, 3, 8):
+        threads(count)
+        torch.manual_seed(0)
+        found[count] = run("numba", tensors, neighborhood, parameters, score=part, dropout=0.3)
+    assert min(pieces) >= 8
+    for count in (2, 3, 8):
+        assert [name for name, x in found[1].items() if not torch.equal(x, found[count][name])] == []
+
+
+# Dropout.
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dropout_drops_the_same_weights_in_both_directions(form):
+    num_queries, num_keys, rate = 40, 30, 0.4
+    pairs = Full() if form == "ranges" else Full().to_edges(num_queries, num_keys)
+    query, key = draw(3, num_queries, 4), draw(3, num_keys, 4, seed=1)
+    value = torch.eye(num_keys, dtype=torch.float64).expand(3, -1, -1).clone().requires_grad_()
+    torch.manual_seed(0)
+    weights = attend(query, key, value, pairs, dropout=rate, backend="numba")
+    probe = torch.randn(weights.shape, dtype=torch.float64, generator=generator())
+    gradients = torch.autograd.grad((weights * probe).sum(), (query, key, value))
+    plain = torch.softmax(query @ key.mT / 2, -1)
+    factors = (weights / plain).detach()
+    kept = factors > 0.5
+    torch.testing.assert_close(factors, kept.double() / (1 - rate))
+    assert abs(float(kept.double().mean()) - (1 - rate)) < 4 * math.sqrt(rate * (1 - rate) / kept.numel())
+    expected = torch.autograd.grad((plain * factors @ value * probe).sum(), (query, key, value))
+    torch.testing.assert_close(gradients, expected)
+    for head, other in itertools.combinations(range(3), 2):
+        assert 0.3 < (kept[head] == kept[other]).double().mean() < 0.7
+    assert 0.3 < (kept[:, 0] == kept[:, 1]).double().mean() < 0.75
+    assert 0.3 < (kept[..., 0] == kept[..., 1]).double().mean() < 0.75
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dropout_comes_from_the_seed_of_torch(form):
+    tensors = {"query": draw(2, 7, 5), "key": draw(2, 9, 5), "value": draw(2, 9, 3)}
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(attend(**tensors, neighborhood=neighborhood_of(form), dropout=0.5, backend="numba"))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+    again = attend(**tensors, neighborhood=neighborhood_of(form), dropout=0.5, backend="numba")
+    assert not torch.equal(found[2], again)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dropout_keeps_the_mean(form):
+    pairs = random_edges(60, 9, 7) if form == "edges" else Full()
+    tensors = {"query": draw(2000, 7, 2), "key": draw(9, 2), "value": draw(9, 2)}
+    torch.manual_seed(0)
+    dropped = attend(**tensors, neighborhood=pairs, normalize=Sparsemax(), dropout=0.5, backend="numba")
+    whole = attend(**tensors, neighborhood=pairs, normalize=Sparsemax(), backend="numba")
+    torch.testing.assert_close(dropped.mean(0), whole.mean(0), rtol=0.0, atol=0.15)
