@@ -16,16 +16,16 @@ def score_of(kind: str, number: float, flag: int, vector: Any) -> Any:
     """The score as a kernel takes it: its type decides what is compiled."""
     match kind:
         case "Product":
-            return Product(number)
+            return Product(float(number))
         case "Bent":
-            return Bent(vector, number)
+            return Bent(vector, float(number))
         case "Smooth":
-            return Smooth(vector, flag)
+            return Smooth(vector, int(flag))
         case "Twist":
             return Twist(vector)
         case "Square":
-            return Square(flag)
-    return Blind(number)
+            return Square(int(flag))
+    return Blind(float(number))
 
 
 def array_of(x: Tensor) -> np.ndarray:
@@ -33,4 +33,4 @@ def array_of(x: Tensor) -> np.ndarray:
     x = x.detach()
     if x.dtype in SHORT:
         return x.reshape(-1).view(torch.int16).numpy().view(SHORT[x.dtype])
-    return x.reshape(-1).numpy()
+    return x.numpy().reshape(-1)

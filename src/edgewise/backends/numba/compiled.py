@@ -17,7 +17,8 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from numba import njit
+import numpy as np
+from numba import njit, typeof
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
@@ -25,12 +26,38 @@ inlined: Any = njit(forceinline=True, **OPTIONS)
 """Compiles a helper that becomes part of every kernel that calls it."""
 
 
-def kernel(function: Callable) -> Any:
-    """Compiles a kernel at its first call for each kind of arguments, and keeps its code where there is a place."""
-    compiled = njit(**OPTIONS)(function)
-    with suppress(RuntimeError):  # there is none
-        compiled._cache = KeptCode(function)
-    return compiled
+class Kernel:
+    """A function that is compiled at its first call for each kind of arguments, and kept where there is a place for it.
+
+    Arguments are arrays, whole numbers and named tuples of both; the classes of the tuples and the dtypes of the arrays
+    say all about their kind. numba's own way to tell it is slow for tuples, and swallows a Ctrl-C that falls into it.
+    """
+
+    def __init__(self, function: Callable):
+        self.compiled = njit(**OPTIONS)(function)
+        with suppress(RuntimeError):  # there is no place
+            self.compiled._cache = KeptCode(function)
+        self.entries: dict[tuple, Callable] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it."""
+        kind = tuple([kind_of(argument) for argument in arguments])
+        entry = self.entries.get(kind)
+        if entry is None:
+            signature = tuple(typeof(argument) for argument in arguments)
+            self.compiled.compile(signature)
+            entry = self.entries[kind] = self.compiled.overloads[signature].entry_point
+        return entry(*arguments)
+
+
+def kind_of(argument: Any) -> Any:
+    """What the code for an argument depends on."""
+    if isinstance(argument, tuple):
+        return type(argument), *[field.dtype for field in argument if isinstance(field, np.ndarray)]
+    return argument.dtype if isinstance(argument, np.ndarray) else type(argument)
+
+
+kernel: Any = Kernel
 
 
 class KeptCode(FunctionCache):

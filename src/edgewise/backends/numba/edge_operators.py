@@ -12,7 +12,7 @@ from edgewise.backends.numba.arrays import array_of, score_of
 from edgewise.backends.numba.edges import forward
 from edgewise.backends.numba.edges_backward import backward_receivers, backward_senders
 from edgewise.backends.numba.simd import WIDE, WIDTH
-from edgewise.backends.numba.tables import Dropout, Lists, Pieces, Sizes, Table, WideSizes
+from edgewise.backends.numba.tables import Absent, Dropout, Lists, Pieces, Sizes, Table, WideSizes
 from edgewise.operator import define
 
 PIECE = 2**19
@@ -106,7 +106,7 @@ def edges_backward(
     centers = torch.empty(stats.shape[0], stats.shape[2], dtype=job.dtype)
     common = (*job.operands, job.dropout, array_of(stats), table_of(grad_out), array_of(centers))
     own = (
-        table_of(grads[0]), table_of(grads[3], heads[3]), table_of(grads[4], heads[4]), table_of(grads[5]),
+        table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]), table_of(grads[5]),
         array_of(vector_parts),
     )  # fmt: skip
 
@@ -154,10 +154,12 @@ def _keep_edges(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
     *tensors, heads, lists, kind, number, flag, normalizer, dropout, seed = inputs
     ctx.save_for_backward(output[1], *tensors, heads, *lists, seed)
     ctx.settings = kind, number, flag, normalizer, dropout
-    ctx.set_materialize_grads(True)
+    ctx.set_materialize_grads(False)  # nobody asks for that of the two numbers, and zeros for it would cost time
 
 
-def _differentiate_edges(ctx: Any, grad_out: Tensor, _: Tensor) -> tuple:
+def _differentiate_edges(ctx: Any, grad_out: Tensor | None, _: Tensor | None) -> tuple:
+    if grad_out is None:
+        return (None,) * 15
     stats, *tensors = ctx.saved_tensors[:8]
     heads, *lists, seed = ctx.saved_tensors[8:]
     found = attend_edges_backward(grad_out, stats, *tensors, heads, lists, *ctx.settings, seed)
@@ -177,11 +179,12 @@ class Job:
         dims = query.shape[-1], value.shape[-1]
         is_wide = dims[1] % WIDE == 0 and (dims[0] % WIDE == 0 or dims[0] == 1)
         self.sizes = (WideSizes if is_wide else Sizes)(heads.shape[1], lanes_of(heads.shape[1]), *dims)
-        tensors, missing = (query, key, value, edge_key, edge_value), query.new_empty(0)
-        self.operands = [table_of(missing if x is None else x, own) for x, own in zip(tensors, heads)]
-        self.operands.append(table_of(missing if bias is None else bias))
+        self.heads = heads.numpy()
+        tensors = (query, key, value, edge_key, edge_value)
+        self.operands = [table_of(x, own, query) for x, own in zip(tensors, self.heads)]
+        self.operands.append(table_of(bias, None, query))
         self.width = key.shape[1] * key.shape[2] + value.shape[1] * value.shape[2]
-        self.dropout = Dropout(dropout, int(seed))
+        self.dropout = Dropout(float(dropout), int(seed))
         self.score = score_of(kind, number, flag, None if vector is None else array_of(vector))
 
 
@@ -190,18 +193,28 @@ def lanes_of(num_heads: int) -> int:
     return (num_heads + WIDTH - 1) // WIDTH * WIDTH
 
 
-def table_of(x: Tensor, own: Tensor | None = None) -> Table:
-    """A tensor `(node, head, dim)` or `(edge, head)` as a table; rows may lie apart, but a row is one run of memory."""
-    if x.dim() < 2 or x.numel() == 0:
-        return Table(array_of(x.reshape(-1)[:0]), 0, 0, np.zeros(0 if own is None else len(own), np.int64))
+NOWHERE = np.zeros(0, np.int64)
+
+
+def table_of(x: Tensor | None, own: np.ndarray | None = None, like: Tensor | None = None) -> Table | Absent:
+    """A tensor `(node, head, dim)` or `(edge, head)` as a table; rows may lie apart, but a row is one run of memory.
+
+    What is None becomes a table that is absent, of numbers like those of another tensor.
+    """
+    if x is None:
+        assert like is not None
+        return Absent(array_of(like.new_empty(0)), 0, 0, NOWHERE)
+    if x.numel() == 0:
+        return Table(array_of(x.new_empty(0)), 0, 0, NOWHERE if own is None else own)
     dim = x.shape[2] if x.dim() == 3 else 1
     width = x.shape[1] * dim
-    inner = (dim, 1)[: x.dim() - 1]
-    if x.stride()[1:] != inner:
-        x = x.contiguous()
+    heads = own * dim if own is not None else np.arange(0, width, dim)
+    if x.is_contiguous():
+        return Table(array_of(x), width, width, heads)
+    if x.stride()[1:] != (dim, 1)[: x.dim() - 1]:
+        return Table(array_of(x.contiguous()), width, width, heads)
     flat = x.as_strided(((x.shape[0] - 1) * x.stride(0) + width,), (1,))
-    heads = torch.arange(x.shape[1]) if own is None else own
-    return Table(array_of(flat), x.stride(0), width, (heads * dim).numpy())
+    return Table(array_of(flat), x.stride(0), width, heads)
 
 
 def as_lists(lists: Sequence[Tensor]) -> Lists:
@@ -214,12 +227,6 @@ def pieces_of(lists: Lists, width: int) -> np.ndarray:
     num_rows, num_edges = len(lists.offsets) - 1, len(lists.edges)
     cost = num_rows + num_edges
     count = max(1, min(MOST_PIECES, cost * max(width, 1) // PIECE))
-    bounds = np.zeros(count + 1, np.int64)
-    for piece in range(1, count):
-        low, high, goal = 0, num_rows, cost * piece // count
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if lists.offsets[middle] + middle < goal else (low, middle)
-        bounds[piece] = low
-    bounds[count] = num_rows
+    bounds = np.searchsorted(lists.offsets + np.arange(num_rows + 1), np.arange(count + 1) * cost // count)
+    bounds[0], bounds[count] = 0, num_rows
     return bounds

@@ -14,11 +14,11 @@ from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.normalize import Column, normalize
 from edgewise.backends.numba.score import finish, pair, vector_of
 from edgewise.backends.numba.simd import (
+    WIDE,
     WIDTH,
     fill,
     fma,
     get,
-    halved,
     keep,
     load,
     load_like,
@@ -59,13 +59,11 @@ def scores_of(score: Any, sizes: Any, group: int, query: Any, receiver: int, key
             sums, query_at, key_at = none, query_row + get(query.heads, head), key_row + get(key.heads, head)
             edge_at = edge_row + get(edge_key.heads, head) if edge_key.there else 0
             for d in range(0, sizes.key_dim, width_of(none)):
-                own, other = (
-                    load_like(query.data, query_at + d, none),
-                    features(key, key_at + d, edge_key, edge_at + d, none),
-                )
+                own = load_like(query.data, query_at + d, none)
+                other = features(key, key_at + d, edge_key, edge_at + d, none)
                 sums = pair(score, sums, own, other, vector_of(score, head * sizes.key_dim + d, none))
-            store(parts, (head - group) * WIDTH, halved(sums))
-        found = totals(parts)
+            store(parts, (head - group) * width_of(none), sums)
+        found = totals(parts, none)
     return finish(score, found)
 
 
@@ -115,8 +113,8 @@ def forward(
     longest, lanes, line = longest_row(lists, pieces.bounds), sizes.lanes, LINE // key.data.itemsize
     scratch = np.zeros((2, longest * lanes), stats.dtype)
     scores, factors, numbers = pointer(scratch[0]), pointer(scratch[1]), pointer(stats)
-    sums = np.zeros(sizes.heads * sizes.value_dim + WIDTH * WIDTH, stats.dtype)
-    parts, so_far = pointer(sums), pointer(sums[WIDTH * WIDTH :])
+    sums = np.zeros(sizes.heads * sizes.value_dim + WIDTH * WIDE, stats.dtype)
+    parts, so_far = pointer(sums), pointer(sums[WIDTH * WIDE :])
     memory = np.empty(2 * BLOCK, np.int64)
     rows, zero, none = pointer(memory), fill(scores, 0.0), no_features(sizes, scores)
     query, key, value, out, lists = source(query), source(key), source(value), source(out), places(lists)

@@ -16,11 +16,11 @@ from edgewise.backends.numba.edges import biased, drop, scores_of
 from edgewise.backends.numba.normalize import Column, center, move, weigh
 from edgewise.backends.numba.score import has_vector, toward_key, toward_query, toward_vector, unfinish, vector_of
 from edgewise.backends.numba.simd import (
+    WIDE,
     WIDTH,
     fill,
     fma,
     get,
-    halved,
     keep,
     load,
     load_like,
@@ -56,8 +56,8 @@ def products_of(sizes: Any, group: int, out: Any, receiver: int, value: Any, sen
         for d in range(0, sizes.value_dim, width_of(none)):
             other = features(value, value_at + d, edge_value, edge_at + d, none)
             sums = fma(load_like(out.data, out_at + d, none), other, sums)
-        store(parts, (head - group) * WIDTH, halved(sums))
-    return totals(parts)
+        store(parts, (head - group) * width_of(none), sums)
+    return totals(parts, none)
 
 
 @inlined
@@ -143,8 +143,8 @@ def backward_receivers(score, normalizer, sizes, lists, pieces, query, key, valu
     scores, weights, slopes, factors = (
         pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
     )  # fmt: skip
-    row_sums = np.zeros(query.width + WIDTH * WIDTH, stats.dtype)
-    parts, sums = pointer(row_sums), pointer(row_sums[WIDTH * WIDTH :])
+    row_sums = np.zeros(query.width + WIDTH * WIDE, stats.dtype)
+    parts, sums = pointer(row_sums), pointer(row_sums[WIDTH * WIDE :])
     numbers, deltas, zero, none = pointer(stats), pointer(centers), fill(scores, 0.0), no_features(sizes, scores)
     query, key, value, lists = source(query), source(key), source(value), places(lists)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
@@ -246,9 +246,9 @@ def backward_senders(score, normalizer, sizes, lists, pieces, query, key, value,
     drops, lanes, line = dropout.rate > 0.0, sizes.lanes, LINE // key.data.itemsize
     scratch = np.zeros((3, BLOCK * lanes), stats.dtype)
     weights, slopes, factors = pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2])
-    sums = np.zeros(key.width + value.width + WIDTH * WIDTH, stats.dtype)
+    sums = np.zeros(key.width + value.width + WIDTH * WIDE, stats.dtype)
     parts, key_sums, value_sums = (
-        pointer(sums), pointer(sums[WIDTH * WIDTH :]), pointer(sums[WIDTH * WIDTH + key.width :]),
+        pointer(sums), pointer(sums[WIDTH * WIDE :]), pointer(sums[WIDTH * WIDE + key.width :]),
     )  # fmt: skip
     memory = np.empty(3 * BLOCK, np.int64)
     rows, one, none = pointer(memory), fill(weights, 1.0), no_features(sizes, weights)

@@ -23,7 +23,7 @@ def forward(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -
     by_receiver = as_lists(lists[:3])
     bounds = pieces_of(by_receiver, value.shape[-1])
     out = value.new_empty(len(by_receiver.offsets) - 1, value.shape[-1])
-    arguments = table_of(value), _optional(value, edge_value), table_of(out)
+    arguments = table_of(value), table_of(edge_value, None, value), table_of(out)
     pool.run(lambda first, step: largest(by_receiver, Pieces(bounds, first, step), *arguments), len(bounds) - 1)
     return out
 
@@ -41,7 +41,7 @@ def backward(
     bounds, sender_bounds = pieces_of(by_receiver, value.shape[-1]), pieces_of(by_sender, value.shape[-1])
     shares, grad_value = torch.empty_like(out), value.new_empty(value.shape)
     grad_edge_value = value.new_empty(0 if edge_value is None else edge_value.shape)
-    common = table_of(value), _optional(value, edge_value), table_of(out)
+    common = table_of(value), table_of(edge_value, None, value), table_of(out)
     pool.run(
         lambda first, step: share_among_ties(
             by_receiver, Pieces(bounds, first, step), *common, table_of(grad_out), table_of(shares),
@@ -63,10 +63,6 @@ def backward_shapes(
 ) -> tuple[Tensor, Tensor]:
     """What tracers see of the gradients."""
     return value.new_empty(value.shape), value.new_empty(0 if edge_value is None else edge_value.shape)
-
-
-def _optional(like: Tensor, x: Tensor | None) -> Any:
-    return table_of(like.new_empty(0) if x is None else x)
 
 
 def _keep(ctx: Any, inputs: tuple, output: Tensor) -> None:

@@ -7,7 +7,7 @@ operands divided by ℓ√2. A temperature divides an operand as well, and the b
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -230,7 +230,8 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     edge_key = None if edge_key is None else arrange(edge_key)
     edge_value = None if call.edge_value is None else _node_major(call.edge_value)
     originals = (call.query, call.key, call.value, call.edge_key, call.edge_value)
-    heads = torch.stack([_own_head(() if x is None else x.shape[:-2], batch) for x in originals])
+    shapes = tuple(() if x is None else tuple(x.shape[:-2]) for x in originals)
+    heads = _own_heads(shapes, tuple(batch)) if torch.compiler.is_compiling() else _same_heads(shapes, tuple(batch))
     vector = lowered.vector
     if vector is not None:
         vector = vector.to(_compute_dtype(query))
@@ -260,10 +261,16 @@ def _lists(plan: Plan) -> list[Tensor]:
     return [*by_receiver, plan.sender_offsets, plan.receivers, plan.sender_edges]
 
 
-def _own_head(own: Any, batch: Any) -> Tensor:
-    """For each head of the call, which head of a tensor with its own batch axes it reads."""
-    own = (1,) * (len(batch) - len(own)) + tuple(own)
-    return torch.arange(math.prod(own)).view(own).expand(batch).reshape(-1)
+def _own_heads(shapes: tuple, batch: tuple) -> Tensor:
+    """For each head of the call, which head of each tensor, with its own batch axes, it reads: `(tensor, head)`."""
+    rows = []
+    for own in shapes:
+        lifted = (1,) * (len(batch) - len(own)) + own
+        rows.append(torch.arange(math.prod(lifted)).view(lifted).expand(batch).reshape(-1))
+    return torch.stack(rows)
+
+
+_same_heads = lru_cache(_own_heads)
 
 
 def _node_major(x: Tensor) -> Tensor:

@@ -155,7 +155,7 @@ class Job:
         run_starts, run_stops = panel_of(starts.unsqueeze(-1)), panel_of(stops.unsqueeze(-1))
         self.runs = Runs(run_starts.data, run_stops.data, run_starts.members)
         self.operands = panel_of(query), panel_of(key), panel_of(value), bias_of(query, bias)
-        self.dropout = Dropout(dropout, int(seed))
+        self.dropout = Dropout(float(dropout), int(seed))
 
     def per_member(self, least: int) -> int:
         """How many slices each member is cut into, so that all members together have at least so many."""

@@ -8,7 +8,7 @@ numbers; what cannot be written with these is one of the primitives below:
     load  load_wide  load_like  store          elements from a pointer on, whatever is stored, as lanes; and back
     get  put  prefetch                         one element; the cache line of one
     fma  maximum  where  inverse  square_root  lane by lane; fill, some
-    halved  totals                             sums over lanes
+    totals                                     the sums of some vectors, as one vector
 
 Arrays store float32, float64, bfloat16 or float16; arithmetic is float32 or float64. numba knows neither of the short
 kinds, so their bits come as uint16 (bfloat16) and int16 (float16). Nothing here uses fast-math: infinities and NaN are
@@ -379,44 +379,30 @@ def width_of(typing: Any, lanes: Any) -> Any:
 
 
 @intrinsic
-def halved(typing: Any, x: Any) -> Any:
-    """WIDTH lanes: WIDE ones added half on half, or what already are so few."""
+def totals(typing: Any, source: Any, like: Any) -> Any:
+    """Lane i is the sum of the i-th of WIDTH vectors that stand one after the other, each as long as other lanes:
+    neighbors are added until one vector of WIDTH lanes is left."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        if x.count == WIDTH:
-            return values[0]
-        halves = (
-            builder.shuffle_vector(
-                values[0], values[0], ir.Constant(ir.VectorType(INT32, WIDTH), list(range(first, first + WIDTH)))
-            )
-            for first in (0, WIDTH)
-        )
-        return builder.fadd(*halves)
-
-    return Lanes(x.dtype)(x), lower
-
-
-@intrinsic
-def totals(typing: Any, source: Any) -> Any:
-    """Lane i is the sum of elements i · WIDTH … (i + 1) · WIDTH − 1: neighbors are added until one vector is left."""
-
-    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        kind = vector_of(typed.return_type)
-        vectors = []
-        for row in range(WIDTH):
-            place = builder.gep(values[0], [INT64(row * WIDTH)])
-            vectors.append(_read(builder, place, kind, source.bytes_each))
+        kind = vector_of(like)
+        places = (builder.gep(values[0], [INT64(row * like.count)]) for row in range(WIDTH))
+        vectors = [_read(builder, place, kind, source.bytes_each) for place in places]
         while len(vectors) > 1:
             vectors = [_folded(builder, *vectors[n : n + 2]) for n in range(0, len(vectors), 2)]
-        return vectors[0]
+        found = vectors[0]
+        while found.type.count > WIDTH:
+            found = _folded(builder, found, None)
+        return found
 
-    return lanes_of(source)(source), lower
+    return lanes_of(source)(source, like), lower
 
 
-def _folded(builder: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Sums of neighboring lanes, of the left vector and then of the right."""
+def _folded(builder: Builder, left: ir.Value, right: ir.Value | None) -> ir.Value:
+    """Sums of neighboring lanes, of the left vector and then, where there is one, of the right."""
+    count = left.type.count * (1 if right is None else 2)
+    right = left if right is None else right
     even, odd = (
-        builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(INT32, WIDTH), list(range(first, 2 * WIDTH, 2))))
+        builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(INT32, count // 2), list(range(first, count, 2))))
         for first in (0, 1)
     )
     return builder.fadd(even, odd)

@@ -40,6 +40,15 @@ class Table(NamedTuple):
     """Where each head begins; heads that share features begin at the same place."""
 
 
+class Absent(NamedTuple):
+    """A table that the call does not have; kernels are compiled without what they would do with it."""
+
+    data: np.ndarray
+    stride: int
+    width: int
+    heads: np.ndarray
+
+
 class Sizes(NamedTuple):
     """What all tables agree on."""
 
@@ -100,10 +109,14 @@ class Source(NamedTuple):
     """Whether the call has such a tensor."""
 
 
-@inlined
 def source(table: Any) -> Any:
     """The pointers of a table."""
-    return Source(pointer(table.data), table.stride, table.width, pointer(table.heads), table.data.size > 0)
+
+
+@overload(source, strict=False, jit_options={"forceinline": True})
+def _source_of(table):
+    there = table.instance_class is not Absent
+    return lambda table: Source(pointer(table.data), table.stride, table.width, pointer(table.heads), there)
 
 
 @inlined

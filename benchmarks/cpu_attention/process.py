@@ -1,0 +1,65 @@
+"""Processes of their own: the command with an allocator that keeps memory, children with the one that users have."""
+
+import ctypes
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cpu_attention.machine import ALLOCATOR
+
+COMMAND = Path(__file__).parents[1] / "attention.py"
+
+
+class ChildError(Exception):
+    """A child process ended with an error."""
+
+
+def restart_with_allocator() -> None:
+    """Start this very command again with an allocator that keeps memory, unless it has been."""
+    if all(os.environ.get(name) == value for name, value in ALLOCATOR.items()):
+        return
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ALLOCATOR})
+
+
+def in_child(task: str, **request: object) -> dict:
+    """What a task of `tasks` finds in a fresh process, whose allocator is the default one.
+
+    Raises:
+        ChildError: it ended with an error; the message is what it said.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
+    command = [sys.executable, str(COMMAND), "--child", json.dumps({"task": task, **request})]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        raise ChildError(f"{task} of {request}: {done.stderr.strip()[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def answer(result: dict) -> None:
+    """Hand a result to the parent: the last line that the child prints."""
+    print(json.dumps(result))
+
+
+def reset_peak() -> int:
+    """Forget the largest memory this process ever had; what it has now, in bytes."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return memory("VmRSS")
+
+
+def memory(line: str) -> int:
+    """A line of /proc/self/status, in bytes: VmRSS, what the process has; VmHWM, the most it had."""
+    for text in Path("/proc/self/status").read_text().splitlines():
+        if text.startswith(f"{line}:"):
+            return 1024 * int(text.split()[1])
+    raise ChildError(f"/proc/self/status has no line {line}")
+
+
+def give_back() -> None:
+    """Hand freed memory back to the system."""
+    gc.collect()
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):  # glibc
+        library.malloc_trim(0)
