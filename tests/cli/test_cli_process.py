@@ -57,7 +57,7 @@ def test_predict_and_fingerprint_do_without_lightning(trained, tmp_path):
         assert done.returncode == 0, done
 
 
-EPOCHS = 90
+EPOCHS = 60
 """Of each of two members: enough that a run is still on when it is interrupted."""
 
 
@@ -74,7 +74,7 @@ def test_ctrl_c_then_kill_then_resume_ends_with_the_same_weights(tmp_path):
     wait_for_epochs(first, run, 3)
     first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=60)
-    assert first.returncode == 130
+    assert first.returncode == 130, (out, err)
     assert err == f"edgewise: interrupted; continue with: edgewise train --resume -o {run}\n"
     assert "Traceback" not in out
     assert not (run / "metrics.json").exists()
@@ -99,7 +99,15 @@ def test_ctrl_c_then_kill_then_resume_ends_with_the_same_weights(tmp_path):
 
 def start(words: list) -> subprocess.Popen:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    return subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command(*words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        # A shell lets what it runs in the background ignore Ctrl-C, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def num_epochs(run) -> int:

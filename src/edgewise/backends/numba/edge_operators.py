@@ -103,21 +103,30 @@ def edges_backward(
     by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
     bounds, sender_bounds = pieces_of(by_receiver, 2 * job.width), pieces_of(by_sender, 2 * job.width)
     vector_parts = torch.zeros(len(bounds) - 1, 0 if vector is None else vector.numel(), dtype=job.dtype)
-    centers = torch.empty(stats.shape[0], stats.shape[2], dtype=job.dtype)
-    common = (*job.operands, job.dropout, array_of(stats), table_of(grad_out), array_of(centers))
+    rows = array_of(torch.empty(stats.shape[0], 3, stats.shape[2], dtype=job.dtype))
+    common, gradient = (*job.operands, job.dropout), table_of(grad_out)
     own = (
-        table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]), table_of(grads[5]),
-        array_of(vector_parts),
+        gradient, rows, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
+        table_of(grads[5]), array_of(vector_parts),
     )  # fmt: skip
 
     def by_rows(first: int, step: int) -> None:
         pieces = Pieces(bounds, first, step)
-        backward_receivers(job.score, normalizer, job.sizes, by_receiver, pieces, *common, *own)
+        backward_receivers(job.score, normalizer, job.sizes, by_receiver, pieces, *common, array_of(stats), *own)
 
     def by_columns(first: int, step: int) -> None:
         pieces = Pieces(sender_bounds, first, step)
         backward_senders(
-            job.score, normalizer, job.sizes, by_sender, pieces, *common, table_of(grads[1]), table_of(grads[2])
+            job.score,
+            normalizer,
+            job.sizes,
+            by_sender,
+            pieces,
+            *common,
+            rows,
+            gradient,
+            table_of(grads[1]),
+            table_of(grads[2]),
         )
 
     pool.run(by_rows, len(bounds) - 1)

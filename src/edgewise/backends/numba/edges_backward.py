@@ -136,7 +136,8 @@ def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out:
 def backward_receivers(score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value, bias, dropout,
                        stats, grad_out, centers, grad_query, grad_edge_key, grad_edge_value, grad_bias,
                        grad_vector):  # fmt: skip
-    """What the receivers own: dq, dk^e, dv^e, d bias; the share of each piece in d vector; δ, `(receiver, lane)`."""
+    """What the receivers own: dq, dk^e, dv^e, d bias and, for each piece, its share in d vector; and a, b and δ of each
+    row in `centers`, `(receiver, 3, lane)`, side by side for those who gather them."""
     longest, lanes, line = longest_row(lists, pieces.bounds), sizes.lanes, LINE // key.data.itemsize
     drops, vector_width = dropout.rate > 0.0, sizes.heads * sizes.key_dim if has_vector(score) else 0
     scratch = np.zeros((4, longest * lanes), stats.dtype)
@@ -158,7 +159,6 @@ def backward_receivers(score, normalizer, sizes, lists, pieces, query, key, valu
             for e in range(count):
                 coming = get(lists.neighbors, min(begin + e + AHEAD, lists.last))
                 ask_for(key, coming, line)
-                ask_for(value, coming, line)
                 sender, edge = get(lists.neighbors, begin + e), get(lists.edges, begin + e)
                 if drops:
                     put_factors(dropout, edge, sizes.heads, factors, e * lanes)
@@ -168,12 +168,17 @@ def backward_receivers(score, normalizer, sizes, lists, pieces, query, key, valu
                     a, b = load(numbers, of), load(numbers, of + lanes)
                     store(weights, at, weigh(normalizer, biased(found, bias, edge, group), a, b))
                     store(scores, at, found)
+                    if group == 0:  # the requests in two parts: the queue of what the memory is asked for is short
+                        ask_for(value, coming, line)
                     found = products_of(sizes, group, grad_out, row, value, sender, edge_value, edge, parts, none)
                     store(slopes, at, found * load(factors, at) if drops else found)
             for group in range(0, lanes, WIDTH):
                 weight_column = Column(weights, group, lanes, count, zero, zero, False)
                 delta = center(normalizer, weight_column, Column(slopes, group, lanes, count, zero, zero, False))
-                store(deltas, row * lanes + group, delta)
+                at = row * 3 * lanes + group
+                store(deltas, at, load(numbers, row * 2 * lanes + group))
+                store(deltas, at + lanes, load(numbers, row * 2 * lanes + lanes + group))
+                store(deltas, at + 2 * lanes, delta)
                 for e in range(count):
                     at = e * lanes + group
                     moved = move(normalizer, load(weights, at), load(slopes, at) - delta)
@@ -241,18 +246,18 @@ def narrow_sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any,
 
 @kernel
 def backward_senders(score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value, bias, dropout,
-                     stats, grad_out, centers, grad_key, grad_value):  # fmt: skip
+                     centers, grad_out, grad_key, grad_value):  # fmt: skip
     """What the senders own: dk and dv."""
     drops, lanes, line = dropout.rate > 0.0, sizes.lanes, LINE // key.data.itemsize
-    scratch = np.zeros((3, BLOCK * lanes), stats.dtype)
+    scratch = np.zeros((3, BLOCK * lanes), centers.dtype)
     weights, slopes, factors = pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2])
-    sums = np.zeros(key.width + value.width + WIDTH * WIDE, stats.dtype)
+    sums = np.zeros(key.width + value.width + WIDTH * WIDE, centers.dtype)
     parts, key_sums, value_sums = (
         pointer(sums), pointer(sums[WIDTH * WIDE :]), pointer(sums[WIDTH * WIDE + key.width :]),
     )  # fmt: skip
     memory = np.empty(3 * BLOCK, np.int64)
     rows, one, none = pointer(memory), fill(weights, 1.0), no_features(sizes, weights)
-    numbers, deltas, lists = pointer(stats), pointer(centers), places(lists)
+    numbers, lists = pointer(centers), places(lists)
     query, key, value, grad_out = source(query), source(key), source(value), source(grad_out)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     grad_key, grad_value = source(grad_key), source(grad_value)
@@ -265,10 +270,9 @@ def backward_senders(score, normalizer, sizes, lists, pieces, query, key, value,
                 count = min(BLOCK, end - start)
                 for e in range(count):
                     coming = get(lists.neighbors, min(start + e + AHEAD, lists.last))
-                    ask_for(grad_out, coming, line)
                     ask_for(query, coming, line)
-                    prefetch(numbers, coming * 2 * lanes)
-                    prefetch(deltas, coming * lanes)
+                    prefetch(numbers, coming * 3 * lanes)
+                    prefetch(numbers, (coming + 1) * 3 * lanes - 1)
                     receiver, edge = get(lists.neighbors, start + e), get(lists.edges, start + e)
                     put(rows, e, receiver * query.stride)
                     put(rows, BLOCK + e, receiver * grad_out.stride)
@@ -276,17 +280,19 @@ def backward_senders(score, normalizer, sizes, lists, pieces, query, key, value,
                     if drops:
                         put_factors(dropout, edge, sizes.heads, factors, e * lanes)
                     for group in range(0, lanes, WIDTH):
-                        at, of = e * lanes + group, receiver * 2 * lanes + group
+                        at, of = e * lanes + group, receiver * 3 * lanes + group
                         found = scores_of(score, sizes, group, query, receiver, key, row, edge_key, edge, parts, none)
                         a, b = load(numbers, of), load(numbers, of + lanes)
                         weight = weigh(normalizer, biased(found, bias, edge, group), a, b)
+                        if group == 0:
+                            ask_for(grad_out, coming, line)
                         factor = load(factors, at) if drops else one
                         store(weights, at, weight * factor)
                         if sizes.key_dim > 0:
                             product = products_of(
                                 sizes, group, grad_out, receiver, value, row, edge_value, edge, parts, none
                             )
-                            delta = load(deltas, receiver * lanes + group)
+                            delta = load(numbers, of + 2 * lanes)
                             moved = move(normalizer, weight, product * factor - delta)
                             store(slopes, at, unfinish(score, found, moved))
                 if sizes.key_dim == 1:
