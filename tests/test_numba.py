@@ -417,3 +417,23 @@ def test_dropout_keeps_the_mean(form):
     dropped = attend(**tensors, neighborhood=pairs, normalize=Sparsemax(), dropout=0.5, backend="numba")
     whole = attend(**tensors, neighborhood=pairs, normalize=Sparsemax(), backend="numba")
     torch.testing.assert_close(dropped.mean(0), whole.mean(0), rtol=0.0, atol=0.15)
+
+
+def test_evaluating_first_does_not_hinder_training():
+    """What is remembered of a shape of call must not be a tensor of inference mode."""
+    x, edges = torch.randn(5, 3, 11, 8), Edges(torch.tensor([0, 1, 2]), torch.tensor([1, 2, 3]), 11, 11)
+    with torch.inference_mode():
+        expected = attend(x, x, x, edges, backend="numba")
+    leaf = x.clone().requires_grad_()
+    out = attend(leaf, leaf, leaf, edges, backend="numba")
+    out.sum().backward()
+    assert torch.equal(out.detach(), expected.clone())
+
+
+@pytest.mark.parametrize("neighborhood", [Edges(torch.tensor([0, 1]), torch.tensor([1, 1]), 3, 3), Causal()], ids=str)
+def test_a_gradient_of_a_gradient_is_refused(neighborhood):
+    x = torch.randn(2, 3, 8, requires_grad=True)
+    out = attend(x, x, x, neighborhood, score=Distance(), backend="numba")
+    (gradient,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.square().sum().backward()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 LIBRARY = torch.library.Library("edgewise", "FRAGMENT")
 
@@ -47,6 +48,7 @@ def _differentiable(function: Callable, keep: Callable, differentiate: Callable)
             return function(*arguments)
 
         @staticmethod
+        @once_differentiable  # a gradient of a gradient is refused, where it would be silently wrong
         def backward(ctx: Any, *gradients: Any) -> Any:
             # A list of tensors has one place here, and as many as it has members in an operator.
             return tuple(None if isinstance(x, list) else x for x in differentiate(ctx, *gradients))

@@ -51,15 +51,18 @@ def run(call: Call) -> Tensor:
 
 
 def is_sparse(call: Call) -> bool:
-    """Whether the runs of keys are so short that a dense kernel, many times as fast for each pair, is slower."""
+    """Whether the runs of keys are so short that a dense kernel, many times as fast for each pair, is slower.
+
+    Of a call that these kernels take.
+    """
     if not isinstance(call.neighborhood, Ranges) or torch.compiler.is_compiling():
         return False
     parts = call.neighborhood.parts if isinstance(call.neighborhood, RangeIntersection) else (call.neighborhood,)
     if not any(isinstance(part, Window | Segments) for part in parts):
         return False
     starts, stops = call.neighborhood.runs(torch.arange(call.num_queries), call.num_queries, call.num_keys)
-    longest_rows = (stops - starts).sum(-1).max() if starts.numel() > 0 else torch.zeros(())
-    return float(longest_rows) < SPARSE * call.num_queries * call.num_keys
+    most_pairs = (stops - starts).sum(-1).max() if starts.numel() > 0 else torch.zeros(())
+    return float(most_pairs) < SPARSE * call.num_queries * call.num_keys
 
 
 def largest(call: Call) -> Tensor:

@@ -42,7 +42,7 @@ class Lowered:
     call: Call
     """With the operands as they were or as they became."""
     kind: str
-    """The name of one of `score.KINDS`."""
+    """The name of one of the classes in `score.PARTS`."""
     number: float = 1.0
     """Its scale, value or slope."""
     flag: int = 0
@@ -210,9 +210,6 @@ def _batch_rank(call: Call) -> int:
     return call.query.dim() - 2
 
 
-# Edges.
-
-
 def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     """The operator over lists: `(*batch, query, value_dim)`, the value_dim that of padded values."""
     call = lowered.call
@@ -270,7 +267,10 @@ def _own_heads(shapes: tuple, batch: tuple) -> Tensor:
     return torch.stack(rows)
 
 
-_same_heads = lru_cache(_own_heads)
+@lru_cache
+def _same_heads(shapes: tuple, batch: tuple) -> Tensor:
+    with torch.inference_mode(False):  # what is remembered while evaluating may serve training later
+        return _own_heads(shapes, batch)
 
 
 def _node_major(x: Tensor) -> Tensor:
@@ -296,9 +296,6 @@ def _head_lanes(x: Tensor, batch: Any) -> Tensor:
 
 def _compute_dtype(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
-# Ranges.
 
 
 def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ class Table(NamedTuple):
     """Features of nodes or edges: those of head h of node n begin at data[n · stride + heads[h]]."""
 
     data: np.ndarray
-    """All features; none where the call has no such tensor."""
+    """All features."""
     stride: int
     """From one node to the next."""
     width: int
