@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from cases import all_normalizers, all_scores, named
+from cases import HEADS, KEY_DIM, all_normalizers, all_scores, named
 from edgewise import (
     GAT,
     Additive,
@@ -31,7 +31,8 @@ from edgewise import (
 )
 from edgewise.backends import numba
 from edgewise.backends.call import checked_call
-from edgewise.backends.numba import edge_operators, range_operators
+from edgewise.backends.numba import edge_operators, pool
+from edgewise.backends.numba.tables import TiledSizes
 from edgewise.neighborhood import plan as plan_module
 from edgewise.score import DotProduct
 from test_attend import assert_within_budget
@@ -154,8 +155,8 @@ def test_a_callable_of_the_users_own_is_refused_in_words():
 # Odd shapes.
 
 
-@pytest.mark.parametrize("num_heads", [1, 2, 8, 9, 12])
-@pytest.mark.parametrize("dims", [(1, 1), (1, 8), (3, 7), (7, 3), (8, 9), (9, 8), (20, 64), (64, 20)], ids=str)
+@pytest.mark.parametrize("num_heads", [1, 2, 8, 9, 12, 16])
+@pytest.mark.parametrize("dims", [(1, 1), (1, 8), (3, 7), (7, 3), (9, 8), (20, 64), (64, 20), (16, 32)], ids=str)
 @pytest.mark.parametrize("form", FORMS)
 def test_any_size_and_number_of_heads(form, dims, num_heads):
     tensors = {
@@ -166,6 +167,22 @@ def test_any_size_and_number_of_heads(form, dims, num_heads):
     vector = draw(num_heads, dims[0], seed=3)
     assert_like_reference(tensors, neighborhood_of(form))
     assert_like_reference(tensors, neighborhood_of(form), [vector], score=GATv2(vector))
+
+
+@pytest.mark.parametrize("score", OWN_SCORES, ids=lambda case: case.name)
+def test_every_score_where_heads_come_in_whole_groups(score):
+    """What reads eight heads at once computes what is computed head by head."""
+    tensors = {"query": draw(8, 7, 16), "key": draw(8, 9, 16, seed=1), "value": draw(8, 9, 32, seed=2)}
+    tensors |= {"edge_key": draw(8, 60, 16, seed=3), "edge_value": draw(8, 60, 32, seed=4)}
+    by_node = tuple(x.transpose(0, 1) for x in tensors.values())
+    assert edge_operators.kind_of_sizes(by_node, 8) is TiledSizes
+    tensors["bias"] = draw(8, 60, seed=5)
+    sizes = {HEADS: 8, KEY_DIM: 16}
+    parameters = [draw(*(sizes[size] for size in shape)) for shape in score.shapes]
+    if score.positive:
+        parameters = [(0.5 + x.detach().abs()).requires_grad_() for x in parameters]
+    for normalize in (Softmax(), Sparsemax()):
+        assert_like_reference(tensors, random_edges(), parameters, score=score.make(*parameters), normalize=normalize)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -357,9 +374,8 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(form, score, threads, m
     parameters = [draw(4, 16, dtype=torch.float32)] if score == "gatv2" else []
     part = GATv2(*parameters) if parameters else ScaledDot()
     pieces = []
-    pool = edge_operators.pool if form == "edges" else range_operators.pool
-    whole = pool.run
-    monkeypatch.setattr(pool, "run", lambda work, num_pieces: (pieces.append(num_pieces), whole(work, num_pieces)))
+    whole = pool.threads_for
+    monkeypatch.setattr(pool, "threads_for", lambda num_pieces: (pieces.append(num_pieces), whole(num_pieces))[1])
     found = {}
     for count in (1, 2, 3, 8):
         threads(count)

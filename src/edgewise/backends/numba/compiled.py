@@ -18,8 +18,11 @@ from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
-from numba import njit, typeof
+from numba import njit, typeof, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+from edgewise.backends.numba import pool
+from edgewise.backends.numba.team import on_team
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 inlined: Any = njit(forceinline=True, **OPTIONS)
@@ -29,35 +32,76 @@ inlined: Any = njit(forceinline=True, **OPTIONS)
 class Kernel:
     """A function that is compiled at its first call for each kind of arguments, and kept where there is a place for it.
 
-    Arguments are arrays, whole numbers and named tuples of both; the classes of the tuples and the dtypes of the arrays
-    say all about their kind. numba's own way to tell it is slow for tuples, and swallows a Ctrl-C that falls into it.
+    It takes the number of its share, how many shares there are, and arguments: arrays, whole numbers and named tuples
+    of both. The classes of the tuples and the dtypes of the arrays say all about their kind; numba's own way to tell it
+    is slow for tuples, and swallows a Ctrl-C that falls into it.
     """
 
     def __init__(self, function: Callable):
-        self.compiled = njit(**OPTIONS)(function)
-        with suppress(RuntimeError):  # there is no place
-            self.compiled._cache = KeptCode(function)
-        self.entries: dict[tuple, Callable] = {}
+        self.compiled = compiled(function)
+        self.variants: dict[tuple, Variant] = {}
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Run it."""
+    def run(self, num_pieces: int, *arguments: Any) -> None:
+        """Run it on as many threads as torch uses, or as there are pieces of work."""
         kind = tuple([kind_of(argument) for argument in arguments])
-        entry = self.entries.get(kind)
-        if entry is None:
-            signature = tuple(typeof(argument) for argument in arguments)
-            self.compiled.compile(signature)
-            entry = self.entries[kind] = self.compiled.overloads[signature].entry_point
-        return entry(*arguments)
+        variant = self.variants.get(kind)
+        if variant is None:
+            variant = self.variants[kind] = Variant(self.compiled, tuple(typeof(argument) for argument in arguments))
+        count = pool.threads_for(num_pieces)
+        if count > 1 and pool.start_team:
+            variant.run_on_team(count, arguments)
+        else:
+            pool.run(lambda share, number: variant.entry(share, number, *arguments), num_pieces)
+
+
+class Variant:
+    """The code of a kernel for one kind of arguments."""
+
+    def __init__(self, kernel: Any, kinds: tuple):
+        self.kinds, signature = kinds, (types.int64, types.int64, *kinds)
+        kernel.compile(signature)
+        code = kernel.overloads[signature]
+        self.entry: Callable = code.entry_point
+        """What Python calls, with one share."""
+        self.address: int = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
+        """Where the code itself is."""
+        self.entry_on_team: Callable | None = None
+
+    def run_on_team(self, count: int, arguments: tuple) -> None:
+        """All shares, on the threads of OpenMP.
+
+        Raises:
+            MemoryError: there was none for the scratch of a thread; nothing else fails in a kernel.
+        """
+        if self.entry_on_team is None:
+            signature = (types.int64, types.int64, types.int64, types.Tuple(self.kinds))
+            team.compile(signature)
+            self.entry_on_team = team.overloads[signature].entry_point
+        if self.entry_on_team(self.address, pool.start_team, count, arguments):
+            raise MemoryError("A kernel found no memory for its scratch.")
 
 
 def kind_of(argument: Any) -> Any:
     """What the code for an argument depends on."""
-    if isinstance(argument, tuple):
-        return type(argument), *[field.dtype for field in argument if isinstance(field, np.ndarray)]
-    return argument.dtype if isinstance(argument, np.ndarray) else type(argument)
+    kind = type(argument)
+    if kind is np.ndarray:
+        return argument.dtype
+    if kind not in _array_fields:
+        fields = enumerate(argument) if isinstance(argument, tuple) else ()
+        _array_fields[kind] = [place for place, field in fields if isinstance(field, np.ndarray)]
+    places = _array_fields[kind]
+    return (kind, *[argument[place].dtype for place in places]) if places else kind
 
 
-kernel: Any = Kernel
+_array_fields: dict[type, list[int]] = {}
+
+
+def compiled(function: Callable) -> Any:
+    """The function as numba compiles it, with its code kept where there is a place."""
+    dispatcher = njit(**OPTIONS)(function)
+    with suppress(RuntimeError):  # there is no place
+        dispatcher._cache = KeptCode(function)
+    return dispatcher
 
 
 class KeptCode(FunctionCache):
@@ -114,3 +158,6 @@ def digest(*texts: str) -> str:
 
 SOURCES = stamp_of(resources.files(__package__))
 """The sources of these kernels, as they were when they were loaded."""
+
+kernel: Any = Kernel
+team = compiled(on_team)

@@ -7,12 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.backends.numba import pool
 from edgewise.backends.numba.arrays import array_of, score_of
 from edgewise.backends.numba.edges import forward
 from edgewise.backends.numba.edges_backward import backward_receivers, backward_senders
 from edgewise.backends.numba.simd import WIDE, WIDTH
-from edgewise.backends.numba.tables import Absent, Dropout, Lists, Pieces, Sizes, Table, WideSizes
+from edgewise.backends.numba.tables import Absent, Dropout, Lists, Sizes, Table, TiledSizes, WideSizes
 from edgewise.operator import define
 
 PIECE = 2**19
@@ -59,12 +58,10 @@ def edges(
     stats = torch.empty(num_rows, 2, job.sizes.lanes, dtype=job.dtype)
     by_receiver = as_lists(lists[:3])
     bounds = pieces_of(by_receiver, job.width)
-    arguments = (*job.operands, job.dropout, array_of(stats), table_of(out))
-
-    def work(first: int, step: int) -> None:
-        forward(job.score, normalizer, job.sizes, by_receiver, Pieces(bounds, first, step), *arguments)
-
-    pool.run(work, len(bounds) - 1)
+    forward.run(
+        len(bounds) - 1, job.score, normalizer, job.sizes, by_receiver, bounds, *job.operands, job.dropout,
+        array_of(stats), table_of(out),
+    )  # fmt: skip
     return out, stats
 
 
@@ -105,32 +102,15 @@ def edges_backward(
     vector_parts = torch.zeros(len(bounds) - 1, 0 if vector is None else vector.numel(), dtype=job.dtype)
     rows = array_of(torch.empty(stats.shape[0], 3, stats.shape[2], dtype=job.dtype))
     common, gradient = (*job.operands, job.dropout), table_of(grad_out)
-    own = (
-        gradient, rows, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
+    backward_receivers.run(
+        len(bounds) - 1, job.score, normalizer, job.sizes, by_receiver, bounds, *common, array_of(stats), gradient,
+        rows, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
         table_of(grads[5]), array_of(vector_parts),
     )  # fmt: skip
-
-    def by_rows(first: int, step: int) -> None:
-        pieces = Pieces(bounds, first, step)
-        backward_receivers(job.score, normalizer, job.sizes, by_receiver, pieces, *common, array_of(stats), *own)
-
-    def by_columns(first: int, step: int) -> None:
-        pieces = Pieces(sender_bounds, first, step)
-        backward_senders(
-            job.score,
-            normalizer,
-            job.sizes,
-            by_sender,
-            pieces,
-            *common,
-            rows,
-            gradient,
-            table_of(grads[1]),
-            table_of(grads[2]),
-        )
-
-    pool.run(by_rows, len(bounds) - 1)
-    pool.run(by_columns, len(sender_bounds) - 1)
+    backward_senders.run(
+        len(sender_bounds) - 1, job.score, normalizer, job.sizes, by_sender, sender_bounds, *common, rows, gradient,
+        table_of(grads[1]), table_of(grads[2]),
+    )  # fmt: skip
     grad_vector = torch.empty(0) if vector is None else vector_parts.sum(0).view_as(vector)
     grad_query, grad_key, grad_value, *grad_edges = (x.to(query.dtype) for x in grads)
     grad_edge_key, grad_edge_value, grad_bias = grad_edges
@@ -186,15 +166,23 @@ class Job:
     def __init__(self, query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed):
         self.dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
         dims = query.shape[-1], value.shape[-1]
-        is_wide = dims[1] % WIDE == 0 and (dims[0] % WIDE == 0 or dims[0] == 1)
-        self.sizes = (WideSizes if is_wide else Sizes)(heads.shape[1], lanes_of(heads.shape[1]), *dims)
         self.heads = heads.numpy()
         tensors = (query, key, value, edge_key, edge_value)
+        self.sizes = kind_of_sizes(tensors, heads.shape[1])(heads.shape[1], lanes_of(heads.shape[1]), *dims)
         self.operands = [table_of(x, own, query) for x, own in zip(tensors, self.heads)]
         self.operands.append(table_of(bias, None, query))
         self.width = key.shape[1] * key.shape[2] + value.shape[1] * value.shape[2]
         self.dropout = Dropout(float(dropout), int(seed))
         self.score = score_of(kind, number, flag, None if vector is None else array_of(vector))
+
+
+def kind_of_sizes(tensors: tuple, num_heads: int) -> type:
+    """How features can be read at once, which is compiled in."""
+    dims = [x.shape[-1] for x in tensors if x is not None and x.shape[-1] > 1]
+    if any(dim % WIDE for dim in dims):
+        return Sizes
+    own = [x.shape[1] for x in tensors if x is not None and x.shape[-1] > 1]
+    return TiledSizes if num_heads % WIDTH == 0 and all(number == num_heads for number in own) else WideSizes
 
 
 def lanes_of(num_heads: int) -> int:

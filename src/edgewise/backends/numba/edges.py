@@ -11,6 +11,16 @@ from typing import Any
 import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
+from edgewise.backends.numba.heads import (
+    LINE,
+    heads_of,
+    lay_aside,
+    load_heads,
+    spread,
+    store_heads,
+    totals,
+    width_of,
+)
 from edgewise.backends.numba.normalize import Column, normalize
 from edgewise.backends.numba.score import finish, pair, vector_of
 from edgewise.backends.numba.simd import (
@@ -21,17 +31,13 @@ from edgewise.backends.numba.simd import (
     get,
     keep,
     load,
-    load_like,
     pointer,
     put,
     store,
-    totals,
-    width_of,
 )
 from edgewise.backends.numba.tables import (
     AHEAD,
     BLOCK,
-    LINE,
     ask_for,
     features,
     longest_row,
@@ -50,20 +56,21 @@ def scores_of(score: Any, sizes: Any, group: int, query: Any, receiver: int, key
     zero = fill(parts, 0.0)
     if sizes.key_dim == 1:
         own = load(query.data, query_row + group)
-        other = features(key, key_row + group, edge_key, edge_row + group, own)
+        other = features(key, key_row + group, edge_key, edge_row + group, 0, own)
         found = pair(score, zero, own, other, fill(own, 1.0))
     elif sizes.key_dim == 0:
         found = zero
     else:
-        for head in range(group, min(group + WIDTH, sizes.heads)):
+        step, sums = sizes.key_dim, none
+        for head in range(group, min(group + WIDTH, sizes.heads), heads_of(none)):
             sums, query_at, key_at = none, query_row + get(query.heads, head), key_row + get(key.heads, head)
             edge_at = edge_row + get(edge_key.heads, head) if edge_key.there else 0
             for d in range(0, sizes.key_dim, width_of(none)):
-                own = load_like(query.data, query_at + d, none)
-                other = features(key, key_at + d, edge_key, edge_at + d, none)
-                sums = pair(score, sums, own, other, vector_of(score, head * sizes.key_dim + d, none))
-            store(parts, (head - group) * width_of(none), sums)
-        found = totals(parts, none)
+                own = load_heads(query.data, query_at + d, step, none)
+                other = features(key, key_at + d, edge_key, edge_at + d, step, none)
+                sums = pair(score, sums, own, other, vector_of(score, head * step + d, step, none))
+            lay_aside(parts, head - group, sums)
+        found = totals(parts, sums)
     return finish(score, found)
 
 
@@ -89,28 +96,43 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
         for e in range(start, stop):
             put(rows, e - start, get(lists.neighbors, begin + e) * value.stride)
             put(rows, BLOCK + e - start, get(lists.edges, begin + e) * edge_value.stride)
-        for head in range(sizes.heads):
-            value_at = get(value.heads, head)
+        for head in range(0, sizes.heads, heads_of(none)):
+            value_at, step = get(value.heads, head), sizes.value_dim
             edge_at = get(edge_value.heads, head) if edge_value.there else 0
             for d in range(0, sizes.value_dim, width_of(none)):
-                feature = head * sizes.value_dim + d
-                sums = load_like(so_far, feature, none) if start > 0 else none
+                feature = head * step + d
+                sums = load_heads(so_far, feature, step, none) if start > 0 else none
                 for e in range(start, stop):
                     row, edge = get(rows, e - start), get(rows, BLOCK + e - start)
-                    found = features(value, row + value_at + d, edge_value, edge + edge_at + d, none)
-                    sums = fma(get(weights, e * sizes.lanes + head), found, sums)
+                    found = features(value, row + value_at + d, edge_value, edge + edge_at + d, step, none)
+                    sums = fma(spread(weights, e * sizes.lanes + head, none), found, sums)
                 if stop >= count:
-                    store(out.data, out_at + feature, sums)
+                    store_heads(out.data, out_at + feature, step, sums)
                 else:
-                    store(so_far, feature, sums)
+                    store_heads(so_far, feature, step, sums)
 
 
 @kernel
 def forward(
-    score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value, bias, dropout, stats, out
+    first,
+    step,
+    score,
+    normalizer,
+    sizes,
+    lists,
+    bounds,
+    query,
+    key,
+    value,
+    edge_key,
+    edge_value,
+    bias,
+    dropout,
+    stats,
+    out,
 ):
     """out = Σ α (v + v^e) of every receiver; a and b of each row in `stats`, `(receiver, 2, lane)`."""
-    longest, lanes, line = longest_row(lists, pieces.bounds), sizes.lanes, LINE // key.data.itemsize
+    longest, lanes, line = longest_row(lists, bounds), sizes.lanes, LINE // key.data.itemsize
     scratch = np.zeros((2, longest * lanes), stats.dtype)
     scores, factors, numbers = pointer(scratch[0]), pointer(scratch[1]), pointer(stats)
     sums = np.zeros(sizes.heads * sizes.value_dim + WIDTH * WIDE, stats.dtype)
@@ -119,8 +141,8 @@ def forward(
     rows, zero, none = pointer(memory), fill(scores, 0.0), no_features(sizes, scores)
     query, key, value, out, lists = source(query), source(key), source(value), source(out), places(lists)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
-    for piece in range(pieces.first, pieces.bounds.size - 1, pieces.step):
-        for row in range(pieces.bounds[piece], pieces.bounds[piece + 1]):
+    for piece in range(first, bounds.size - 1, step):
+        for row in range(bounds[piece], bounds[piece + 1]):
             begin = get(lists.offsets, row)
             count = get(lists.offsets, row + 1) - begin
             for e in range(count):

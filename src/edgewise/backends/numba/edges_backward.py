@@ -13,6 +13,16 @@ import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edges import biased, drop, scores_of
+from edgewise.backends.numba.heads import (
+    LINE,
+    heads_of,
+    lay_aside,
+    load_heads,
+    spread,
+    store_heads,
+    totals,
+    width_of,
+)
 from edgewise.backends.numba.normalize import Column, center, move, weigh
 from edgewise.backends.numba.score import has_vector, toward_key, toward_query, toward_vector, unfinish, vector_of
 from edgewise.backends.numba.simd import (
@@ -23,18 +33,14 @@ from edgewise.backends.numba.simd import (
     get,
     keep,
     load,
-    load_like,
     pointer,
     prefetch,
     put,
     store,
-    totals,
-    width_of,
 )
 from edgewise.backends.numba.tables import (
     AHEAD,
     BLOCK,
-    LINE,
     ask_for,
     features,
     longest_row,
@@ -50,14 +56,15 @@ def products_of(sizes: Any, group: int, out: Any, receiver: int, value: Any, sen
                 parts: Any, none: Any) -> Any:  # fmt: skip
     """dO · (v + v^e) of one edge, for WIDTH heads from `group` on."""
     out_row, value_row, edge_row = receiver * out.stride, sender * value.stride, edge * edge_value.stride
-    for head in range(group, min(group + WIDTH, sizes.heads)):
-        sums, out_at, value_at = none, out_row + head * sizes.value_dim, value_row + get(value.heads, head)
+    step, sums = sizes.value_dim, none
+    for head in range(group, min(group + WIDTH, sizes.heads), heads_of(none)):
+        sums, out_at, value_at = none, out_row + head * step, value_row + get(value.heads, head)
         edge_at = edge_row + get(edge_value.heads, head) if edge_value.there else 0
         for d in range(0, sizes.value_dim, width_of(none)):
-            other = features(value, value_at + d, edge_value, edge_at + d, none)
-            sums = fma(load_like(out.data, out_at + d, none), other, sums)
-        store(parts, (head - group) * width_of(none), sums)
-    return totals(parts, none)
+            other = features(value, value_at + d, edge_value, edge_at + d, step, none)
+            sums = fma(load_heads(out.data, out_at + d, step, none), other, sums)
+        lay_aside(parts, head - group, sums)
+    return totals(parts, sums)
 
 
 @inlined
@@ -81,26 +88,27 @@ def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, qu
     """dq of a row into `sums`; dk^e of its edges; and what it adds to the gradient of the vector."""
     for start in range(0, count, BLOCK):
         stop = min(start + BLOCK, count)
-        for head in range(sizes.heads):
-            edge_at = get(edge_key.heads, head) if edge_key.there else 0
+        for head in range(0, sizes.heads, heads_of(none)):
+            edge_at, step = get(edge_key.heads, head) if edge_key.there else 0, sizes.key_dim
             for d in range(0, sizes.key_dim, width_of(none)):
-                feature, own_at, key_at = head * sizes.key_dim + d, get(query.heads, head) + d, get(key.heads, head) + d
-                own, grown = load_like(query.data, row * query.stride + own_at, none), load_like(sums, own_at, none)
-                vector = vector_of(score, feature, own)
-                grown_vector = load_like(grad_vector, feature, none) if has_vector(score) else own
+                feature, own_at, key_at = head * step + d, get(query.heads, head) + d, get(key.heads, head) + d
+                own = load_heads(query.data, row * query.stride + own_at, step, none)
+                vector, grown = vector_of(score, feature, step, own), load_heads(sums, own_at, step, none)
+                grown_vector = load_heads(grad_vector, feature, step, none) if has_vector(score) else own
                 for e in range(start, stop):
-                    moved, edge = get(slopes, e * sizes.lanes + head), get(lists.edges, begin + e)
+                    moved, edge = spread(slopes, e * sizes.lanes + head, none), get(lists.edges, begin + e)
                     sender_at = get(lists.neighbors, begin + e) * key.stride + key_at
-                    other = features(key, sender_at, edge_key, edge * edge_key.stride + edge_at + d, none)
+                    other = features(key, sender_at, edge_key, edge * edge_key.stride + edge_at + d, step, none)
                     grown = toward_query(score, grown, moved, own, other, vector)
                     grown_vector = toward_vector(score, grown_vector, moved, own, other)
                     if edge_key.there:
                         at = edge * grad_edge_key.stride + edge_at + d
-                        found = load_like(grad_edge_key.data, at, none)
-                        store(grad_edge_key.data, at, toward_key(score, found, moved, own, other, vector))
-                store(sums, own_at, grown)
+                        found = load_heads(grad_edge_key.data, at, step, none)
+                        found = toward_key(score, found, moved, own, other, vector)
+                        store_heads(grad_edge_key.data, at, step, found)
+                store_heads(sums, own_at, step, grown)
                 if has_vector(score):
-                    store(grad_vector, feature, grown_vector)
+                    store_heads(grad_vector, feature, step, grown_vector)
 
 
 @inlined
@@ -112,7 +120,7 @@ def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: 
         one = fill(own, 1.0)
         for e in range(count):
             sender, edge = get(lists.neighbors, begin + e), get(lists.edges, begin + e)
-            other = features(key, sender * key.stride + group, edge_key, edge * edge_key.stride + group, own)
+            other = features(key, sender * key.stride + group, edge_key, edge * edge_key.stride + group, 0, own)
             moved = load(slopes, e * sizes.lanes + group)
             grown = toward_query(score, grown, moved, own, other, one)
             if edge_key.there:
@@ -125,20 +133,22 @@ def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: 
 def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out: Any, out_row: int, grad: Any,
                          none: Any) -> None:  # fmt: skip
     """dv^e = α dO of one edge, added up where heads share it."""
-    for head in range(sizes.heads):
-        weight, grad_at = get(weights, at + head), edge * grad.stride + get(grad.heads, head)
+    step = sizes.value_dim
+    for head in range(0, sizes.heads, heads_of(none)):
+        weight, grad_at = spread(weights, at + head, none), edge * grad.stride + get(grad.heads, head)
         for d in range(0, sizes.value_dim, width_of(none)):
-            own = load_like(grad_out.data, out_row + head * sizes.value_dim + d, none)
-            store(grad.data, grad_at + d, fma(weight, own, load_like(grad.data, grad_at + d, none)))
+            own = load_heads(grad_out.data, out_row + head * step + d, step, none)
+            grown = fma(weight, own, load_heads(grad.data, grad_at + d, step, none))
+            store_heads(grad.data, grad_at + d, step, grown)
 
 
 @kernel
-def backward_receivers(score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value, bias, dropout,
-                       stats, grad_out, centers, grad_query, grad_edge_key, grad_edge_value, grad_bias,
+def backward_receivers(first, step, score, normalizer, sizes, lists, bounds, query, key, value, edge_key, edge_value,
+                       bias, dropout, stats, grad_out, centers, grad_query, grad_edge_key, grad_edge_value, grad_bias,
                        grad_vector):  # fmt: skip
     """What the receivers own: dq, dk^e, dv^e, d bias and, for each piece, its share in d vector; and a, b and δ of each
     row in `centers`, `(receiver, 3, lane)`, side by side for those who gather them."""
-    longest, lanes, line = longest_row(lists, pieces.bounds), sizes.lanes, LINE // key.data.itemsize
+    longest, lanes, line = longest_row(lists, bounds), sizes.lanes, LINE // key.data.itemsize
     drops, vector_width = dropout.rate > 0.0, sizes.heads * sizes.key_dim if has_vector(score) else 0
     scratch = np.zeros((4, longest * lanes), stats.dtype)
     scores, weights, slopes, factors = (
@@ -151,9 +161,9 @@ def backward_receivers(score, normalizer, sizes, lists, pieces, query, key, valu
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     grad_out, grad_query, grad_bias = source(grad_out), source(grad_query), source(grad_bias)
     grad_edge_key, grad_edge_value = source(grad_edge_key), source(grad_edge_value)
-    for piece in range(pieces.first, pieces.bounds.size - 1, pieces.step):
+    for piece in range(first, bounds.size - 1, step):
         vector_sums = pointer(grad_vector[piece * vector_width :])
-        for row in range(pieces.bounds[piece], pieces.bounds[piece + 1]):
+        for row in range(bounds[piece], bounds[piece + 1]):
             begin, out_row = get(lists.offsets, row), row * grad_out.stride
             count = get(lists.offsets, row + 1) - begin
             for e in range(count):
@@ -211,24 +221,25 @@ def sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any, key_ro
                 rows: Any, slopes: Any, weights: Any, key_sums: Any, value: Any, value_sums: Any,
                 none: Any) -> None:  # fmt: skip
     """What a block of edges adds to dk and dv of its sender."""
-    for head in range(sizes.heads):
-        edge_at = get(edge_key.heads, head) if edge_key.there else 0
+    for head in range(0, sizes.heads, heads_of(none)):
+        edge_at, step = get(edge_key.heads, head) if edge_key.there else 0, sizes.key_dim
         for d in range(0, sizes.key_dim if sizes.key_dim > 1 else 0, width_of(none)):
             query_at, key_at = get(query.heads, head) + d, get(key.heads, head) + d
-            grown = load_like(key_sums, key_at, none)
-            vector = vector_of(score, head * sizes.key_dim + d, none)
+            grown = load_heads(key_sums, key_at, step, none)
+            vector = vector_of(score, head * step + d, step, none)
             for e in range(count):
-                other = load_like(query.data, get(rows, e) + query_at, none)
-                own = features(key, key_row + key_at, edge_key, get(rows, 2 * BLOCK + e) + edge_at + d, none)
-                grown = toward_key(score, grown, get(slopes, e * sizes.lanes + head), other, own, vector)
-            store(key_sums, key_at, grown)
+                other = load_heads(query.data, get(rows, e) + query_at, step, none)
+                own = features(key, key_row + key_at, edge_key, get(rows, 2 * BLOCK + e) + edge_at + d, step, none)
+                grown = toward_key(score, grown, spread(slopes, e * sizes.lanes + head, none), other, own, vector)
+            store_heads(key_sums, key_at, step, grown)
+        step = sizes.value_dim
         for d in range(0, sizes.value_dim, width_of(none)):
-            value_at, out_at = get(value.heads, head) + d, head * sizes.value_dim + d
-            grown = load_like(value_sums, value_at, none)
+            value_at, out_at = get(value.heads, head) + d, head * step + d
+            grown = load_heads(value_sums, value_at, step, none)
             for e in range(count):
-                other = load_like(grad_out.data, get(rows, BLOCK + e) + out_at, none)
-                grown = fma(get(weights, e * sizes.lanes + head), other, grown)
-            store(value_sums, value_at, grown)
+                other = load_heads(grad_out.data, get(rows, BLOCK + e) + out_at, step, none)
+                grown = fma(spread(weights, e * sizes.lanes + head, none), other, grown)
+            store_heads(value_sums, value_at, step, grown)
 
 
 @inlined
@@ -238,15 +249,15 @@ def narrow_sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any,
     for group in range(0, sizes.lanes, WIDTH):
         grown = load(key_sums, group)
         for e in range(count):
-            own = features(key, key_row + group, edge_key, get(rows, 2 * BLOCK + e) + group, grown)
+            own = features(key, key_row + group, edge_key, get(rows, 2 * BLOCK + e) + group, 0, grown)
             other = load(query.data, get(rows, e) + group)
             grown = toward_key(score, grown, load(slopes, e * sizes.lanes + group), other, own, fill(own, 1.0))
         store(key_sums, group, grown)
 
 
 @kernel
-def backward_senders(score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value, bias, dropout,
-                     centers, grad_out, grad_key, grad_value):  # fmt: skip
+def backward_senders(first, step, score, normalizer, sizes, lists, bounds, query, key, value, edge_key, edge_value,
+                     bias, dropout, centers, grad_out, grad_key, grad_value):  # fmt: skip
     """What the senders own: dk and dv."""
     drops, lanes, line = dropout.rate > 0.0, sizes.lanes, LINE // key.data.itemsize
     scratch = np.zeros((3, BLOCK * lanes), centers.dtype)
@@ -261,8 +272,8 @@ def backward_senders(score, normalizer, sizes, lists, pieces, query, key, value,
     query, key, value, grad_out = source(query), source(key), source(value), source(grad_out)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     grad_key, grad_value = source(grad_key), source(grad_value)
-    for piece in range(pieces.first, pieces.bounds.size - 1, pieces.step):
-        for row in range(pieces.bounds[piece], pieces.bounds[piece + 1]):
+    for piece in range(first, bounds.size - 1, step):
+        for row in range(bounds[piece], bounds[piece + 1]):
             begin, end, key_row = get(lists.offsets, row), get(lists.offsets, row + 1), row * key.stride
             clear(key_sums, key.width)
             clear(value_sums, value.width)

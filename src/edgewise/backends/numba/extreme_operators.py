@@ -6,10 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgewise.backends.numba import pool
 from edgewise.backends.numba.edge_operators import as_lists, pieces_of, table_of
 from edgewise.backends.numba.extremes import collect_shares, largest, share_among_ties
-from edgewise.backends.numba.tables import Pieces
 from edgewise.operator import define
 
 
@@ -23,8 +21,8 @@ def forward(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -
     by_receiver = as_lists(lists[:3])
     bounds = pieces_of(by_receiver, value.shape[-1])
     out = value.new_empty(len(by_receiver.offsets) - 1, value.shape[-1])
-    arguments = table_of(value), table_of(edge_value, None, value), table_of(out)
-    pool.run(lambda first, step: largest(by_receiver, Pieces(bounds, first, step), *arguments), len(bounds) - 1)
+    tables = table_of(value), table_of(edge_value, None, value), table_of(out)
+    largest.run(len(bounds) - 1, by_receiver, bounds, *tables)
     return out
 
 
@@ -42,19 +40,10 @@ def backward(
     shares, grad_value = torch.empty_like(out), value.new_empty(value.shape)
     grad_edge_value = value.new_empty(0 if edge_value is None else edge_value.shape)
     common = table_of(value), table_of(edge_value, None, value), table_of(out)
-    pool.run(
-        lambda first, step: share_among_ties(
-            by_receiver, Pieces(bounds, first, step), *common, table_of(grad_out), table_of(shares),
-            table_of(grad_edge_value),
-        ),
-        len(bounds) - 1,
-    )  # fmt: skip
-    pool.run(
-        lambda first, step: collect_shares(
-            by_sender, Pieces(sender_bounds, first, step), *common, table_of(shares), table_of(grad_value)
-        ),
-        len(sender_bounds) - 1,
-    )
+    to_edges = table_of(grad_out), table_of(shares), table_of(grad_edge_value)
+    share_among_ties.run(len(bounds) - 1, by_receiver, bounds, *common, *to_edges)
+    to_senders = table_of(shares), table_of(grad_value)
+    collect_shares.run(len(sender_bounds) - 1, by_sender, sender_bounds, *common, *to_senders)
     return grad_value, grad_edge_value
 
 

@@ -1,10 +1,12 @@
 """Threads for the kernels, as many as torch uses; numba's own layers abort on concurrent calls, or after a fork.
 
 A call is split into shares, and a kernel works on one of them without holding a lock of Python. Where torch computes
-with GNU OpenMP, its own threads take the shares: they go on spinning for milliseconds after every operation of torch,
-so that others beside them would find no free processor. Elsewhere threads of our own take shares away from the caller,
-which takes one after the other and never waits for a thread that is still waking up, is busy with another call, or
-could not be started. Several calls may run at once, from any thread.
+with GNU OpenMP, its own threads take the shares (`team`): they go on spinning for milliseconds after every operation of
+torch, so that others beside them would find no free processor. Elsewhere, and in a forked child, which has none of its
+parent's threads, threads of our own take shares away from the caller, which takes one after the other and never waits
+for a thread that is still waking up, is busy with another call, or could not be started. Several calls may run at once,
+from any thread. (So that torch in a forked child does not wait for OpenMP either, call `torch.set_num_threads(1)`
+there, as a DataLoader does; everything is serial then.)
 """
 
 import atexit
@@ -86,29 +88,26 @@ class Helpers:
 
 
 _helpers = Helpers()
-_start_team = getattr(ctypes.CDLL(None), "GOMP_parallel", None) if os.name == "posix" else None
-"""Runs a function once on each of so many threads of GNU OpenMP, which torch has loaded; None where it has not."""
-_TeamFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_gomp = getattr(ctypes.CDLL(None), "GOMP_parallel", None) if os.name == "posix" else None
+start_team: int = ctypes.cast(_gomp, ctypes.c_void_p).value or 0 if _gomp is not None else 0
+"""The address of what runs a function once on each of so many threads of GNU OpenMP, which torch has loaded; 0 where it
+has not, and in a forked child: the team of its parent is gone, and OpenMP would wait for it."""
+
+
+def threads_for(num_pieces: int) -> int:
+    """As many as torch uses (1 in the workers of a DataLoader), or one a piece of work where there are fewer."""
+    return max(1, min(num_pieces, torch.get_num_threads()))
 
 
 def run(work: Callable[[int, int], None], num_pieces: int) -> None:
-    """Call `work(number, count)` for each number below `count`, on as many threads as torch uses, this one among them.
+    """Call `work(number, count)` for each number below `count`, on threads of our own, this one among them.
 
-    `count` is `torch.get_num_threads()`, which is 1 in the workers of a DataLoader, or the number of pieces where that
-    is less. Once this returns or raises, no thread works on the call; an error of any of them is raised here.
-
-    A forked child has none of its parent's threads, and OpenMP there may wait for threads that are gone: it starts
-    threads of our own. (So that torch does not wait for them either, call `torch.set_num_threads(1)` in the child, as a
-    DataLoader does; everything is serial then.)
+    Once this returns or raises, no thread works on the call; an error of any of them is raised here.
     """
-    count = min(num_pieces, torch.get_num_threads())
-    if count <= 1:
+    count = threads_for(num_pieces)
+    if count == 1:
         return work(0, 1)
-    job = Job(work, count)
-    if _start_team is None:
-        return _run_with_helpers(job)
-    _start_team(_TeamFunction(lambda _: job.help()), None, count, 0)
-    job.check(count)
+    _run_with_helpers(Job(work, count))
 
 
 def _run_with_helpers(job: Job) -> None:
@@ -130,8 +129,8 @@ def _dismiss() -> None:
 
 
 def _forget() -> None:
-    global _helpers, _start_team
-    _helpers, _start_team = Helpers(), None
+    global _helpers, start_team
+    _helpers, start_team = Helpers(), 0
 
 
 if hasattr(os, "register_at_fork"):  # where processes fork

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.backends.numba import pool
 from edgewise.backends.numba.arrays import array_of, score_of
-from edgewise.backends.numba.ranges import Bias, Extent, Panel, Runs, Slices, backward, forward
+from edgewise.backends.numba.ranges import Bias, Extent, Panel, Runs, backward, forward
 from edgewise.backends.numba.score import TANH
 from edgewise.backends.numba.simd import WIDTH
 from edgewise.backends.numba.tables import Dropout
@@ -52,12 +51,10 @@ def ranges(
     job = Job(query, key, value, bias, vector, starts, stops, key_dim, kind, number, flag, dropout, seed)
     out = torch.empty(*query.shape[:-1], value.shape[-1], dtype=query.dtype)
     per_member = job.per_member(SLICES)
-
-    def work(first: int, step: int) -> None:
-        slices = Slices(per_member, first, step)
-        forward(job.score, normalizer, job.extent, job.runs, slices, *job.operands, job.dropout, array_of(out))
-
-    pool.run(work, job.num_members * per_member)
+    forward.run(
+        job.num_members * per_member, job.score, normalizer, job.extent, job.runs, per_member, *job.operands,
+        job.dropout, array_of(out),
+    )  # fmt: skip
     return out
 
 
@@ -92,12 +89,10 @@ def ranges_backward(
     grad_values = torch.zeros(*batch, parts, *value.shape[-2:], dtype=query.dtype)
     grad_vectors = torch.zeros(0 if vector is None else (*batch, parts, query.shape[-1]), dtype=query.dtype)
     arrays = [array_of(x) for x in (grad_query, grad_bias, grad_keys, grad_values, grad_vectors)]
-
-    def work(first: int, step: int) -> None:
-        slices, gradient = Slices(parts, first, step), panel_of(grad_out)
-        backward(job.score, normalizer, job.extent, job.runs, slices, *job.operands, job.dropout, gradient, *arrays)
-
-    pool.run(work, job.num_members * parts)
+    backward.run(
+        job.num_members * parts, job.score, normalizer, job.extent, job.runs, parts, *job.operands, job.dropout,
+        panel_of(grad_out), *arrays,
+    )  # fmt: skip
     grad_key = _whole(grad_keys, -3)
     if job.is_twisted:  # from e²ᵠ to q
         grad_query, grad_key = 2 * job.query * grad_query, 2 * job.key * grad_key

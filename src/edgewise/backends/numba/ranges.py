@@ -75,14 +75,6 @@ class Bias(NamedTuple):
     key_stride: int
 
 
-class Slices(NamedTuple):
-    """The share of one thread: slices first, first + step, … of those that each member is cut into."""
-
-    per_member: int
-    first: int
-    step: int
-
-
 @inlined
 def transpose(source: Any, at: int, stride: int, rows: int, dim: int, target: Any) -> None:
     """Feature d of row r to target[d · WIDTH + r]; zeros in the lanes beyond the rows."""
@@ -177,7 +169,7 @@ def sum_block(weights: Any, count: int, value: Any, value_at: int, stride: int, 
 
 
 @kernel
-def forward(score, normalizer, extent, runs, slices, query, key, value, bias, dropout, out):
+def forward(first_slice, step, score, normalizer, extent, runs, per_member, query, key, value, bias, dropout, out):
     """out = Σ α v of every query of every member, `(member, query, value_dim)`."""
     dim, width = extent.value_dim, extent.key_width
     memory = np.zeros((extent.keys + max(dim, width) + extent.key_dim + 2) * WIDTH, out.dtype)
@@ -188,10 +180,10 @@ def forward(score, normalizer, extent, runs, slices, query, key, value, bias, dr
     zero, target = fill(scores, 0.0), pointer(out)
     data, keys, values = pointer(query.data), pointer(key.data), pointer(value.data)
     num_members = query.members.size
-    for slice_number in range(slices.first, num_members * slices.per_member, slices.step):
-        member, part = slice_number // slices.per_member, slice_number % slices.per_member
-        begin = extent.queries * part // slices.per_member
-        end = extent.queries * (part + 1) // slices.per_member
+    for slice_number in range(first_slice, num_members * per_member, step):
+        member, part = slice_number // per_member, slice_number % per_member
+        begin = extent.queries * part // per_member
+        end = extent.queries * (part + 1) // per_member
         for first in range(begin, end, extent.rows):
             rows = min(extent.rows, end - first)
             start, stop, low, count, ragged = run_of(runs, member, first, rows, bounds)
@@ -217,7 +209,7 @@ def add_gradients(score: Any, extent: Any, rows: int, count: int, queries: Any, 
     """dq of a block, and what it adds to dk and to the gradient of the vector; lanes are features."""
     width = extent.key_width
     for d in range(0, width, WIDTH):
-        vector = vector_of(score, vector_at + d, load(queries, d))
+        vector = vector_of(score, vector_at + d, 0, load(queries, d))
         grown_vector = load(grad_vector, d) if has_vector(score) else vector
         for j in range(count):
             other, grown = load(key, key_at + j * stride + d), load(grad_key, j * width + d)
@@ -245,7 +237,7 @@ def add_values(dim: int, rows: int, count: int, weights: Any, grad_out: Any, out
 
 
 @kernel
-def backward(score, normalizer, extent, runs, slices, query, key, value, bias, dropout, grad_out,
+def backward(first_slice, step, score, normalizer, extent, runs, per_member, query, key, value, bias, dropout, grad_out,
              grad_query, grad_bias, grad_keys, grad_values, grad_vectors):  # fmt: skip
     """dq `(member, query, key_width)`, d bias `(member, query, key)`, and what each slice of a member adds to dk, dv
     and the gradient of the vector; all must come as zeros."""
@@ -260,10 +252,10 @@ def backward(score, normalizer, extent, runs, slices, query, key, value, bias, d
     )  # fmt: skip
     bounds, zero = pointer(memory[4 * many + 3 * tall :]), fill(scores, 0.0)
     data, keys, values, gradient = pointer(query.data), pointer(key.data), pointer(value.data), pointer(grad_out.data)
-    for slice_number in range(slices.first, query.members.size * slices.per_member, slices.step):
-        member, part = slice_number // slices.per_member, slice_number % slices.per_member
-        begin = extent.queries * part // slices.per_member
-        end = extent.queries * (part + 1) // slices.per_member
+    for slice_number in range(first_slice, query.members.size * per_member, step):
+        member, part = slice_number // per_member, slice_number % per_member
+        begin = extent.queries * part // per_member
+        end = extent.queries * (part + 1) // per_member
         grad_vector = pointer(grad_vectors[slice_number * width :]) if has_vector(score) else pointer(grad_vectors)
         for first in range(begin, end, extent.rows):
             rows = min(extent.rows, end - first)

@@ -14,7 +14,8 @@ from numba.extending import overload
 
 from edgewise.backends.numba.compiled import inlined
 from edgewise.backends.numba.functions import erf, exp, sigmoid, tanh
-from edgewise.backends.numba.simd import fill, fma, get, inverse, load_like, pointer, square_root, where
+from edgewise.backends.numba.heads import load_heads
+from edgewise.backends.numba.simd import fill, fma, get, inverse, pointer, square_root, where
 
 ACTIVATIONS = ("tanh", "sigmoid", "silu", "gelu")
 TANH, SIGMOID, SILU, GELU = range(4)
@@ -86,8 +87,8 @@ def toward_vector(score: Any, sums: Any, slope: Any, query: Any, key: Any) -> An
     """The gradient of the vector's features so far, and what this pair adds."""
 
 
-def vector_of(score: Any, index: int, otherwise: Any) -> Any:
-    """The vector's features from `index` on; `otherwise` where the score has none."""
+def vector_of(score: Any, index: int, step: int, otherwise: Any) -> Any:
+    """The vector's features from `index` on, as `load_heads` reads them; `otherwise` where the score has none."""
 
 
 def spread_vector_of(score: Any, index: int, otherwise: Any) -> Any:
@@ -210,15 +211,19 @@ def _no_vector(score, sums, slope, query, key):
     return sums
 
 
-def _own_vector(score, index, otherwise):
-    return load_like(pointer(score.vector), index, otherwise)
+def _own_vector(score, index, step, otherwise):
+    return load_heads(pointer(score.vector), index, step, otherwise)
 
 
 def _own_spread_vector(score, index, otherwise):
     return fill(otherwise, get(pointer(score.vector), index))
 
 
-def _otherwise(score, index, otherwise):
+def _otherwise(score, index, step, otherwise):
+    return otherwise
+
+
+def _spread_otherwise(score, index, otherwise):
     return otherwise
 
 
@@ -235,7 +240,7 @@ DEFAULTS = {
     unfinish: _unchanged,
     toward_vector: _no_vector,
     vector_of: _otherwise,
-    spread_vector_of: _otherwise,
+    spread_vector_of: _spread_otherwise,
     has_vector: _no,
 }
 """A score that is the sum itself and has no vector."""

@@ -5,10 +5,11 @@ processor are narrower: LLVM splits them). Lanes add, subtract, multiply, divide
 numbers; what cannot be written with these is one of the primitives below:
 
     pointer                                    to the first element of an array: one word, where an array is seven
-    load  load_wide  load_like  store          elements from a pointer on, whatever is stored, as lanes; and back
+    load  load_like  store                     elements from a pointer on, whatever is stored, as lanes; and back
     get  put  prefetch                         one element; the cache line of one
     fma  maximum  where  inverse  square_root  lane by lane; fill, some
-    totals                                     the sums of some vectors, as one vector
+
+What reads the same features of many heads at once is in `heads`.
 
 Arrays store float32, float64, bfloat16 or float16; arithmetic is float32 or float64. numba knows neither of the short
 kinds, so their bits come as uint16 (bfloat16) and int16 (float16). Nothing here uses fast-math: infinities and NaN are
@@ -79,7 +80,8 @@ def lanes_of(source: Any, count: int = WIDTH) -> Lanes:
 # Arithmetic and comparison: `lanes ∘ lanes`, `lanes ∘ number`, `number ∘ lanes`.
 
 
-def _splat(builder: Builder, number: ir.Value, count: int) -> ir.Value:
+def splat(builder: Builder, number: ir.Value, count: int) -> ir.Value:
+    """A vector that holds one number in every lane."""
     vector = ir.VectorType(number.type, count)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, INT32(0))
     places = ir.Constant(ir.VectorType(INT32, count), [0] * count)
@@ -90,7 +92,7 @@ def _as_lanes(context: Any, builder: Builder, kind: types.Type, value: ir.Value,
     return (
         value
         if isinstance(kind, Lanes)
-        else _splat(builder, context.cast(builder, value, kind, lanes.dtype), lanes.count)
+        else splat(builder, context.cast(builder, value, kind, lanes.dtype), lanes.count)
     )
 
 
@@ -180,8 +182,9 @@ def _read(builder: Builder, place: ir.Value, kind: ir.VectorType, align: int) ->
     return builder.load(builder.bitcast(place, kind.as_pointer()), align=align)
 
 
-def _load(builder: Builder, source: Pointer, lanes: Lanes, values: list) -> ir.Value:
-    place, wanted = builder.gep(values[0], values[1:2]), vector_of(lanes)
+def load_from(builder: Builder, source: Pointer, place: ir.Value, lanes: Lanes) -> ir.Value:
+    """As many elements as there are lanes, from a place on."""
+    wanted = vector_of(lanes)
     if source.dtype == BFLOAT16:
         wide = ir.VectorType(INT32, lanes.count)
         bits = builder.zext(_read(builder, place, ir.VectorType(ir.IntType(16), lanes.count), 2), wide)
@@ -195,20 +198,21 @@ def _load(builder: Builder, source: Pointer, lanes: Lanes, values: list) -> ir.V
 def load(typing: Any, source: Any, index: Any) -> Any:
     """WIDTH elements from `index` on, as lanes."""
     lanes = lanes_of(source)
-    return lanes(source, types.intp), lambda context, builder, typed, values: _load(builder, source, lanes, values)
 
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        return load_from(builder, source, builder.gep(values[0], [values[1]]), lanes)
 
-@intrinsic
-def load_wide(typing: Any, source: Any, index: Any) -> Any:
-    """WIDE elements from `index` on, as lanes."""
-    lanes = lanes_of(source, WIDE)
-    return lanes(source, types.intp), lambda context, builder, typed, values: _load(builder, source, lanes, values)
+    return lanes(source, types.intp), lower
 
 
 @intrinsic
 def load_like(typing: Any, source: Any, index: Any, like: Any) -> Any:
     """As many elements from `index` on as other lanes have."""
-    return like(source, types.intp, like), lambda context, builder, typed, values: _load(builder, source, like, values)
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        return load_from(builder, source, builder.gep(values[0], [values[1]]), like)
+
+    return like(source, types.intp, like), lower
 
 
 @intrinsic
@@ -216,15 +220,19 @@ def store(typing: Any, target: Any, index: Any, lanes: Any) -> Any:
     """Write lanes from `index` on, rounded to the nearest that can be stored."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        place, value = builder.gep(values[0], [values[1]]), values[2]
-        if target.dtype == BFLOAT16:
-            value = _to_bfloat16(builder, value)
-        elif target.dtype == FLOAT16:
-            value = builder.fptrunc(value, ir.VectorType(ir.HalfType(), lanes.count))
-        builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=target.bytes_each)
+        store_to(builder, target, builder.gep(values[0], [values[1]]), values[2])
         return context.get_dummy_value()
 
     return types.void(target, types.intp, lanes), lower
+
+
+def store_to(builder: Builder, target: Pointer, place: ir.Value, value: ir.Value) -> None:
+    """Write a vector from a place on, as the target stores numbers."""
+    if target.dtype == BFLOAT16:
+        value = _to_bfloat16(builder, value)
+    elif target.dtype == FLOAT16:
+        value = builder.fptrunc(value, ir.VectorType(ir.HalfType(), value.type.count))
+    builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=target.bytes_each)
 
 
 def _to_bfloat16(builder: Builder, value: ir.Value) -> ir.Value:
@@ -269,13 +277,18 @@ def prefetch(typing: Any, source: Any, index: Any) -> Any:
     """Ask for the cache line of an element that will be read soon; its place may lie outside the array."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
-        declared = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        read, keep, data = INT32(0), INT32(3), INT32(1)
-        builder.call(declared, [builder.bitcast(builder.gep(values[0], [values[1]]), BYTES), read, keep, data])
+        prefetch_at(builder, builder.gep(values[0], [values[1]]))
         return context.get_dummy_value()
 
     return types.void(source, types.intp), lower
+
+
+def prefetch_at(builder: Builder, place: ir.Value) -> None:
+    """Ask for the cache line of a place."""
+    kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
+    declared = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    read, keep, data = INT32(0), INT32(3), INT32(1)
+    builder.call(declared, [builder.bitcast(place, BYTES), read, keep, data])
 
 
 # Lane by lane.
@@ -285,17 +298,6 @@ def prefetch(typing: Any, source: Any, index: Any) -> Any:
 def fill(typing: Any, like: Any, number: Any) -> Any:
     """Lanes that all hold one number, of the kind of other lanes, or of those an array is computed with."""
     lanes = like if isinstance(like, Lanes) else lanes_of(like)
-
-    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        return _as_lanes(context, builder, typed.args[1], values[1], lanes)
-
-    return lanes(like, number), lower
-
-
-@intrinsic
-def fill_wide(typing: Any, like: Any, number: Any) -> Any:
-    """WIDE lanes that all hold one number, of the kind that a pointer's numbers are computed with."""
-    lanes = lanes_of(like, WIDE)
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         return _as_lanes(context, builder, typed.args[1], values[1], lanes)
@@ -367,42 +369,3 @@ def square_root(typing: Any, x: Any) -> Any:
         return call(builder, "sqrt", *values)
 
     return x(x), lower
-
-
-# Over the lanes of vectors.
-
-
-@intrinsic
-def width_of(typing: Any, lanes: Any) -> Any:
-    """How many lanes there are."""
-    return types.intp(lanes), lambda context, builder, typed, values: context.get_constant(types.intp, lanes.count)
-
-
-@intrinsic
-def totals(typing: Any, source: Any, like: Any) -> Any:
-    """Lane i is the sum of the i-th of WIDTH vectors that stand one after the other, each as long as other lanes:
-    neighbors are added until one vector of WIDTH lanes is left."""
-
-    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        kind = vector_of(like)
-        places = (builder.gep(values[0], [INT64(row * like.count)]) for row in range(WIDTH))
-        vectors = [_read(builder, place, kind, source.bytes_each) for place in places]
-        while len(vectors) > 1:
-            vectors = [_folded(builder, *vectors[n : n + 2]) for n in range(0, len(vectors), 2)]
-        found = vectors[0]
-        while found.type.count > WIDTH:
-            found = _folded(builder, found, None)
-        return found
-
-    return lanes_of(source)(source, like), lower
-
-
-def _folded(builder: Builder, left: ir.Value, right: ir.Value | None) -> ir.Value:
-    """Sums of neighboring lanes, of the left vector and then, where there is one, of the right."""
-    count = left.type.count * (1 if right is None else 2)
-    right = left if right is None else right
-    even, odd = (
-        builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(INT32, count // 2), list(range(first, count, 2))))
-        for first in (0, 1)
-    )
-    return builder.fadd(even, odd)

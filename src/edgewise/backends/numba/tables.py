@@ -6,14 +6,13 @@ import numpy as np
 from numba.extending import overload
 
 from edgewise.backends.numba.compiled import inlined
-from edgewise.backends.numba.simd import fill, fill_wide, load_like, pointer, prefetch, put
+from edgewise.backends.numba.heads import TILE, ask_for_tile, load_heads, no_lanes
+from edgewise.backends.numba.simd import WIDE, WIDTH, pointer, prefetch, put
 
 AHEAD = 6
 """How many edges ahead a row is asked for: the time of a memory access over that of an edge."""
 BLOCK = 16
 """Edges taken together, so that what they gather is still in the first cache when it is used again."""
-LINE = 64
-"""Bytes in a cache line."""
 
 
 class Lists(NamedTuple):
@@ -71,19 +70,24 @@ class WideSizes(NamedTuple):
     value_dim: int
 
 
+class TiledSizes(NamedTuple):
+    """The same, where moreover heads come in whole groups, each with features of its own that follow on each other."""
+
+    heads: int
+    lanes: int
+    key_dim: int
+    value_dim: int
+
+
+LANES = {Sizes: WIDTH, WideSizes: WIDE, TiledSizes: TILE}
+"""How many features are read at once."""
+
+
 class Dropout(NamedTuple):
     """Which weights are set to zero: a function of the seed, the edge and the head alone."""
 
     rate: float
     seed: int
-
-
-class Pieces(NamedTuple):
-    """The share of one thread: pieces first, first + step, …; piece p is rows bounds[p]:bounds[p + 1]."""
-
-    bounds: np.ndarray
-    first: int
-    step: int
 
 
 class Places(NamedTuple):
@@ -131,9 +135,8 @@ def no_features(sizes: Any, like: Any) -> Any:
 
 @overload(no_features, strict=False, jit_options={"forceinline": True})
 def _no_features_of(sizes, like):
-    if sizes.instance_class is WideSizes:
-        return lambda sizes, like: fill_wide(like, 0.0)
-    return lambda sizes, like: fill(like, 0.0)
+    count = LANES[sizes.instance_class]
+    return lambda sizes, like: no_lanes(like, count)
 
 
 @inlined
@@ -159,16 +162,20 @@ def put_factors(dropout: Any, edge: int, heads: int, factors: Any, at: int) -> N
 def ask_for(table: Any, row: int, step: int) -> None:
     """Prefetch a row of a table, of which `step` numbers share a cache line."""
     at, end = row * table.stride, row * table.stride + table.width
+    if table.width % TILE == 0:
+        while at < end:
+            ask_for_tile(table.data, at)
+            at += TILE
     while at < end:
         prefetch(table.data, at)
         at += step
 
 
 @inlined
-def features(nodes: Any, node_at: int, edges: Any, edge_at: int, like: Any) -> Any:
-    """Features of a node, and of the edge where edges have some."""
-    found = load_like(nodes.data, node_at, like)
-    return found + load_like(edges.data, edge_at, like) if edges.there else found
+def features(nodes: Any, node_at: int, edges: Any, edge_at: int, step: int, like: Any) -> Any:
+    """Features of a node, and of the edge where edges have some; those of the next head stand `step` further."""
+    found = load_heads(nodes.data, node_at, step, like)
+    return found + load_heads(edges.data, edge_at, step, like) if edges.there else found
 
 
 @inlined

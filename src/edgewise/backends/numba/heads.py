@@ -1,0 +1,187 @@
+"""The same features of one head, or of WIDTH heads at once: the kernels over edges are written once for both.
+
+Where heads come in whole groups, one after the other in memory, what is computed with is a *tile*: lanes of WIDTH
+heads, WIDE features of each, eight registers where each holds 512 bits. A step of a loop is then many independent
+instructions, and none of them tells heads apart. Else it is a vector of features of one head. The lanes that are handed
+to a primitive decide.
+
+    heads_of                  how many heads lanes stand for          no_lanes      zeros, as many as are asked for
+    load_heads  store_heads   their features, and back                spread        a number each
+    lay_aside  totals         the sum over the features of each head  ask_for_tile  prefetch
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from edgewise.backends.numba.simd import (
+    INT32,
+    INT64,
+    WIDE,
+    WIDTH,
+    Builder,
+    Lanes,
+    intrinsic,
+    lanes_of,
+    load_from,
+    prefetch_at,
+    splat,
+    store_to,
+    vector_of,
+)
+
+TILE = WIDTH * WIDE
+"""Numbers in a tile."""
+LINE = 64
+"""Bytes in a cache line."""
+
+
+def is_tile(lanes: Lanes) -> bool:
+    """Whether lanes stand for WIDTH heads."""
+    return lanes.count == TILE
+
+
+@intrinsic(prefer_literal=True)
+def no_lanes(typing: Any, like: Any, count: Any) -> Any:
+    """So many zeros, of the kind that a pointer's numbers are computed with; the count is known when compiling."""
+    lanes = lanes_of(like, count.literal_value)
+    zeros = ir.Constant(vector_of(lanes), [0.0] * lanes.count)
+    return lanes(like, count), lambda context, builder, typed, values: zeros
+
+
+@intrinsic
+def width_of(typing: Any, lanes: Any) -> Any:
+    """How many features of a head there are."""
+    width = WIDE if is_tile(lanes) else lanes.count
+    return types.intp(lanes), lambda context, builder, typed, values: context.get_constant(types.intp, width)
+
+
+@intrinsic
+def heads_of(typing: Any, lanes: Any) -> Any:
+    """How many heads lanes stand for."""
+    number = WIDTH if is_tile(lanes) else 1
+    return types.intp(lanes), lambda context, builder, typed, values: context.get_constant(types.intp, number)
+
+
+@intrinsic
+def load_heads(typing: Any, source: Any, index: Any, step: Any, like: Any) -> Any:
+    """As many features from `index` on as other lanes have; in a tile, those of the next head stand `step` further."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        if not is_tile(like):
+            return load_from(builder, source, builder.gep(values[0], [values[1]]), like)
+        each = Lanes(like.dtype, WIDE)
+        return _joined(builder, [load_from(builder, source, place, each) for place in _places(builder, *values[:3])])
+
+    return like(source, types.intp, types.intp, like), lower
+
+
+@intrinsic
+def store_heads(typing: Any, target: Any, index: Any, step: Any, lanes: Any) -> Any:
+    """Write features as `load_heads` reads them, rounded to the nearest that can be stored."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        if is_tile(lanes):
+            for place, vector in zip(_places(builder, *values[:3]), _parts(builder, values[3])):
+                store_to(builder, target, place, vector)
+        else:
+            store_to(builder, target, builder.gep(values[0], [values[1]]), values[3])
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, types.intp, lanes), lower
+
+
+@intrinsic
+def spread(typing: Any, source: Any, index: Any, like: Any) -> Any:
+    """One element in all lanes; in a tile, one for each head."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        place = builder.gep(values[0], [values[1]])
+        if not is_tile(like):
+            return splat(builder, builder.load(place), like.count)
+        places = (builder.gep(place, [INT64(head)]) for head in range(WIDTH))
+        return _joined(builder, [splat(builder, builder.load(place), WIDE) for place in places])
+
+    return like(source, types.intp, like), lower
+
+
+@intrinsic
+def lay_aside(typing: Any, parts: Any, head: Any, sums: Any) -> Any:
+    """Keep the sums of the head of a group until there are those of all; nothing where a tile holds all of them."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        if not is_tile(sums):
+            place = builder.gep(values[0], [builder.mul(values[1], INT64(sums.count))])
+            store_to(builder, parts, place, values[2])
+        return context.get_dummy_value()
+
+    return types.void(parts, types.intp, sums), lower
+
+
+@intrinsic
+def totals(typing: Any, parts: Any, sums: Any) -> Any:
+    """Lane i is the sum over the features of head i of a group: of what was laid aside, or of a tile. Neighbors are
+    added until one vector of WIDTH lanes is left."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        if is_tile(sums):
+            vectors = _parts(builder, values[1])
+        else:
+            places = (builder.gep(values[0], [INT64(head * sums.count)]) for head in range(WIDTH))
+            vectors = [load_from(builder, parts, place, sums) for place in places]
+        while len(vectors) > 1:
+            vectors = [_folded(builder, *vectors[n : n + 2]) for n in range(0, len(vectors), 2)]
+        found = vectors[0]
+        while found.type.count > WIDTH:
+            found = _folded(builder, found, None)
+        return found
+
+    return lanes_of(parts)(parts, sums), lower
+
+
+@intrinsic
+def ask_for_tile(typing: Any, source: Any, index: Any) -> Any:
+    """Prefetch as many numbers from `index` on as a tile has."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        place = builder.gep(values[0], [values[1]])
+        for at in range(0, TILE, LINE // source.bytes_each):
+            prefetch_at(builder, builder.gep(place, [INT64(at)]))
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp), lower
+
+
+def _places(builder: Builder, source: ir.Value, index: ir.Value, step: ir.Value) -> list[ir.Value]:
+    return [builder.gep(source, [builder.add(index, builder.mul(step, INT64(head)))]) for head in range(WIDTH)]
+
+
+def _joined(builder: Builder, vectors: list[ir.Value]) -> ir.Value:
+    """Vectors one after the other as one."""
+    while len(vectors) > 1:
+        vectors = [
+            builder.shuffle_vector(left, right, _numbers(range(2 * left.type.count)))
+            for left, right in zip(vectors[::2], vectors[1::2])
+        ]
+    return vectors[0]
+
+
+def _parts(builder: Builder, tile: ir.Value) -> list[ir.Value]:
+    """The vectors of a tile."""
+    nothing = ir.Constant(tile.type, ir.Undefined)
+    return [
+        builder.shuffle_vector(tile, nothing, _numbers(range(first, first + WIDE))) for first in range(0, TILE, WIDE)
+    ]
+
+
+def _folded(builder: Builder, left: ir.Value, right: ir.Value | None) -> ir.Value:
+    """Sums of neighboring lanes, of the left vector and then, where there is one, of the right."""
+    count = left.type.count * (1 if right is None else 2)
+    right = left if right is None else right
+    even, odd = (builder.shuffle_vector(left, right, _numbers(range(first, count, 2))) for first in (0, 1))
+    return builder.fadd(even, odd)
+
+
+def _numbers(places: range) -> ir.Constant:
+    return ir.Constant(ir.VectorType(INT32, len(places)), list(places))
