@@ -44,15 +44,15 @@ def define(name: str, function: Callable, shapes: Callable, gradient: tuple[Call
 def _differentiable(function: Callable, keep: Callable, differentiate: Callable) -> Callable:
     class Direct(torch.autograd.Function):
         @staticmethod
-        def forward(*arguments: Any) -> Any:
-            return function(*arguments)
+        def forward(ctx: Any, *arguments: Any) -> Any:  # a setup_context beside it would cost a look at the signature
+            output = function(*arguments)
+            keep(ctx, arguments, output)
+            return output
 
         @staticmethod
         @once_differentiable  # a gradient of a gradient is refused, where it would be silently wrong
         def backward(ctx: Any, *gradients: Any) -> Any:
             # A list of tensors has one place here, and as many as it has members in an operator.
             return tuple(None if isinstance(x, list) else x for x in differentiate(ctx, *gradients))
-
-        setup_context = staticmethod(keep)
 
     return Direct.apply

@@ -115,11 +115,12 @@ def checked_call(
     _check_kinds(verb, call)
     _check_nodes(verb, call)
     _check_pairs(verb, call)
-    _check_batch(verb, call)
+    shapes = call.batch_shapes
+    _check_batch(verb, shapes)
     if (weight := _edge_weight(score)) is not None:
         weight = weight.to(query)
         call = replace(call, score=Constant(0.0), bias=weight if bias is None else weight + bias)
-    return _with_equal_rank(call)
+    return _with_rank(call, max(len(shape) for shape in shapes.values()))
 
 
 def _check_kinds(verb: str, call: Call) -> None:
@@ -187,9 +188,9 @@ def _check_bias(verb: str, call: Call, name: str, bias: Tensor) -> None:
             _same(verb, axis, (axis, number), (name, bias.shape[place]))
 
 
-def _check_batch(verb: str, call: Call) -> None:
+def _check_batch(verb: str, shapes: dict[str, torch.Size]) -> None:
     sizes: dict[int, tuple[str, Any]] = {}
-    for name, shape in call.batch_shapes.items():
+    for name, shape in shapes.items():
         for axis in range(-1, -len(shape) - 1, -1):
             if shape[axis] == 1:
                 continue
@@ -197,13 +198,11 @@ def _check_batch(verb: str, call: Call) -> None:
             _same(verb, f"batch {axis}", (first, size), (name, shape[axis]))
 
 
-def _with_equal_rank(call: Call) -> Call:
+def _with_rank(call: Call, rank: int) -> Call:
     """Every tensor with as many batch axes as the one that has most, so that the pairs may stand before them."""
-    rank = max(len(shape) for shape in call.batch_shapes.values())
-    lifted: dict[str, Any] = {
-        name: x[(None,) * (rank + _node_axes(name, call) - x.dim())] for name, x in call.tensors.items()
-    }
-    return replace(call, **lifted)
+    missing = {name: rank + _node_axes(name, call) - x.dim() for name, x in call.tensors.items()}
+    lifted: dict[str, Any] = {name: getattr(call, name)[(None,) * axes] for name, axes in missing.items() if axes > 0}
+    return replace(call, **lifted) if lifted else call
 
 
 def _node_axes(name: str, call: Call) -> int:

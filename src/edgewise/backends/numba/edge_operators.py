@@ -57,9 +57,9 @@ def edges(
     out = torch.empty(num_rows, num_heads, value.shape[-1], dtype=query.dtype)
     stats = torch.empty(num_rows, 2, job.sizes.lanes, dtype=job.dtype)
     by_receiver = as_lists(lists[:3])
-    bounds = pieces_of(by_receiver, job.width)
+    pieces = pieces_of(by_receiver, job.width)
     forward.run(
-        len(bounds) - 1, job.score, normalizer, job.sizes, by_receiver, bounds, *job.operands, job.dropout,
+        pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *job.operands, job.dropout,
         array_of(stats), table_of(out),
     )  # fmt: skip
     return out, stats
@@ -98,17 +98,17 @@ def edges_backward(
     job = Job(query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed)
     grads = _gradients(query, key, value, edge_key, edge_value, bias, stats)
     by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
-    bounds, sender_bounds = pieces_of(by_receiver, 2 * job.width), pieces_of(by_sender, 2 * job.width)
-    vector_parts = torch.zeros(len(bounds) - 1, 0 if vector is None else vector.numel(), dtype=job.dtype)
+    pieces, sender_pieces = pieces_of(by_receiver, 2 * job.width), pieces_of(by_sender, 2 * job.width)
+    vector_parts = torch.zeros(pieces, 0 if vector is None else vector.numel(), dtype=job.dtype)
     rows = array_of(torch.empty(stats.shape[0], 3, stats.shape[2], dtype=job.dtype))
     common, gradient = (*job.operands, job.dropout), table_of(grad_out)
     backward_receivers.run(
-        len(bounds) - 1, job.score, normalizer, job.sizes, by_receiver, bounds, *common, array_of(stats), gradient,
+        pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *common, array_of(stats), gradient,
         rows, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
         table_of(grads[5]), array_of(vector_parts),
     )  # fmt: skip
     backward_senders.run(
-        len(sender_bounds) - 1, job.score, normalizer, job.sizes, by_sender, sender_bounds, *common, rows, gradient,
+        sender_pieces, job.score, normalizer, job.sizes, by_sender, sender_pieces, *common, rows, gradient,
         table_of(grads[1]), table_of(grads[2]),
     )  # fmt: skip
     grad_vector = torch.empty(0) if vector is None else vector_parts.sum(0).view_as(vector)
@@ -219,11 +219,6 @@ def as_lists(lists: Sequence[Tensor]) -> Lists:
     return Lists(*(x.numpy() for x in lists))
 
 
-def pieces_of(lists: Lists, width: int) -> np.ndarray:
-    """Rows split where their edges cost about the same; the same split for any number of threads."""
-    num_rows, num_edges = len(lists.offsets) - 1, len(lists.edges)
-    cost = num_rows + num_edges
-    count = max(1, min(MOST_PIECES, cost * max(width, 1) // PIECE))
-    bounds = np.searchsorted(lists.offsets + np.arange(num_rows + 1), np.arange(count + 1) * cost // count)
-    bounds[0], bounds[count] = 0, num_rows
-    return bounds
+def pieces_of(lists: Lists, width: int) -> int:
+    """How many pieces of work there are, where each row or edge gathers so many numbers."""
+    return max(1, min(MOST_PIECES, (len(lists.offsets) - 1 + len(lists.edges)) * max(width, 1) // PIECE))

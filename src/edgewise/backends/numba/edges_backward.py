@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
-from edgewise.backends.numba.edges import biased, drop, scores_of
+from edgewise.backends.numba.edges import biased, drop, put_all_factors
 from edgewise.backends.numba.heads import (
-    LINE,
     heads_of,
-    lay_aside,
     load_heads,
     spread,
     store_heads,
-    totals,
     width_of,
 )
 from edgewise.backends.numba.normalize import Column, center, move, weigh
+from edgewise.backends.numba.pairs import put_products, put_scores
 from edgewise.backends.numba.score import has_vector, toward_key, toward_query, toward_vector, unfinish, vector_of
 from edgewise.backends.numba.simd import (
     WIDE,
@@ -35,36 +33,18 @@ from edgewise.backends.numba.simd import (
     load,
     pointer,
     prefetch,
-    put,
     store,
 )
 from edgewise.backends.numba.tables import (
     AHEAD,
     BLOCK,
-    ask_for,
     features,
+    first_row,
     longest_row,
     no_features,
     places,
-    put_factors,
     source,
 )
-
-
-@inlined
-def products_of(sizes: Any, group: int, out: Any, receiver: int, value: Any, sender: int, edge_value: Any, edge: int,
-                parts: Any, none: Any) -> Any:  # fmt: skip
-    """dO · (v + v^e) of one edge, for WIDTH heads from `group` on."""
-    out_row, value_row, edge_row = receiver * out.stride, sender * value.stride, edge * edge_value.stride
-    step, sums = sizes.value_dim, none
-    for head in range(group, min(group + WIDTH, sizes.heads), heads_of(none)):
-        sums, out_at, value_at = none, out_row + head * step, value_row + get(value.heads, head)
-        edge_at = edge_row + get(edge_value.heads, head) if edge_value.there else 0
-        for d in range(0, sizes.value_dim, width_of(none)):
-            other = features(value, value_at + d, edge_value, edge_at + d, step, none)
-            sums = fma(load_heads(out.data, out_at + d, step, none), other, sums)
-        lay_aside(parts, head - group, sums)
-    return totals(parts, sums)
 
 
 @inlined
@@ -143,12 +123,12 @@ def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out:
 
 
 @kernel
-def backward_receivers(first, step, score, normalizer, sizes, lists, bounds, query, key, value, edge_key, edge_value,
+def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value,
                        bias, dropout, stats, grad_out, centers, grad_query, grad_edge_key, grad_edge_value, grad_bias,
                        grad_vector):  # fmt: skip
     """What the receivers own: dq, dk^e, dv^e, d bias and, for each piece, its share in d vector; and a, b and δ of each
     row in `centers`, `(receiver, 3, lane)`, side by side for those who gather them."""
-    longest, lanes, line = longest_row(lists, bounds), sizes.lanes, LINE // key.data.itemsize
+    longest, lanes = longest_row(lists), sizes.lanes
     drops, vector_width = dropout.rate > 0.0, sizes.heads * sizes.key_dim if has_vector(score) else 0
     scratch = np.zeros((4, longest * lanes), stats.dtype)
     scores, weights, slopes, factors = (
@@ -161,27 +141,23 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, bounds, que
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     grad_out, grad_query, grad_bias = source(grad_out), source(grad_query), source(grad_bias)
     grad_edge_key, grad_edge_value = source(grad_edge_key), source(grad_edge_value)
-    for piece in range(first, bounds.size - 1, step):
+    for piece in range(first, pieces, step):
         vector_sums = pointer(grad_vector[piece * vector_width :])
-        for row in range(bounds[piece], bounds[piece + 1]):
+        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin, out_row = get(lists.offsets, row), row * grad_out.stride
             count = get(lists.offsets, row + 1) - begin
-            for e in range(count):
-                coming = get(lists.neighbors, min(begin + e + AHEAD, lists.last))
-                ask_for(key, coming, line)
-                sender, edge = get(lists.neighbors, begin + e), get(lists.edges, begin + e)
-                if drops:
-                    put_factors(dropout, edge, sizes.heads, factors, e * lanes)
-                for group in range(0, lanes, WIDTH):
-                    at, of = e * lanes + group, row * 2 * lanes + group
-                    found = scores_of(score, sizes, group, query, row, key, sender, edge_key, edge, parts, none)
-                    a, b = load(numbers, of), load(numbers, of + lanes)
-                    store(weights, at, weigh(normalizer, biased(found, bias, edge, group), a, b))
-                    store(scores, at, found)
-                    if group == 0:  # the requests in two parts: the queue of what the memory is asked for is short
-                        ask_for(value, coming, line)
-                    found = products_of(sizes, group, grad_out, row, value, sender, edge_value, edge, parts, none)
-                    store(slopes, at, found * load(factors, at) if drops else found)
+            put_scores(score, sizes, lists, begin, count, query, row, key, edge_key, False, scores, parts, none)
+            put_products(sizes, lists, begin, count, grad_out, row, value, edge_value, False, slopes, parts, none)
+            if drops:
+                put_all_factors(sizes, lists, begin, count, dropout, factors)
+                drop(sizes, slopes, factors, count)
+            for group in range(0, lanes, WIDTH):
+                of = row * 2 * lanes + group
+                a, b = load(numbers, of), load(numbers, of + lanes)
+                for e in range(count):
+                    at = e * lanes + group
+                    found = biased(load(scores, at), bias, get(lists.edges, begin + e), group)
+                    store(weights, at, weigh(normalizer, found, a, b))
             for group in range(0, lanes, WIDTH):
                 weight_column = Column(weights, group, lanes, count, zero, zero, False)
                 delta = center(normalizer, weight_column, Column(slopes, group, lanes, count, zero, zero, False))
@@ -217,8 +193,8 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, bounds, que
 
 
 @inlined
-def sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any, key_row: int, edge_key: Any, grad_out: Any,
-                rows: Any, slopes: Any, weights: Any, key_sums: Any, value: Any, value_sums: Any,
+def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any, key_row: int,
+                edge_key: Any, grad_out: Any, slopes: Any, weights: Any, key_sums: Any, value: Any, value_sums: Any,
                 none: Any) -> None:  # fmt: skip
     """What a block of edges adds to dk and dv of its sender."""
     for head in range(0, sizes.heads, heads_of(none)):
@@ -228,8 +204,9 @@ def sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any, key_ro
             grown = load_heads(key_sums, key_at, step, none)
             vector = vector_of(score, head * step + d, step, none)
             for e in range(count):
-                other = load_heads(query.data, get(rows, e) + query_at, step, none)
-                own = features(key, key_row + key_at, edge_key, get(rows, 2 * BLOCK + e) + edge_at + d, step, none)
+                other = load_heads(query.data, get(lists.neighbors, begin + e) * query.stride + query_at, step, none)
+                edge = get(lists.edges, begin + e) * edge_key.stride if edge_key.there else 0
+                own = features(key, key_row + key_at, edge_key, edge + edge_at + d, step, none)
                 grown = toward_key(score, grown, spread(slopes, e * sizes.lanes + head, none), other, own, vector)
             store_heads(key_sums, key_at, step, grown)
         step = sizes.value_dim
@@ -237,83 +214,79 @@ def sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any, key_ro
             value_at, out_at = get(value.heads, head) + d, head * step + d
             grown = load_heads(value_sums, value_at, step, none)
             for e in range(count):
-                other = load_heads(grad_out.data, get(rows, BLOCK + e) + out_at, step, none)
+                receiver = get(lists.neighbors, begin + e)
+                other = load_heads(grad_out.data, receiver * grad_out.stride + out_at, step, none)
                 grown = fma(spread(weights, e * sizes.lanes + head, none), other, grown)
             store_heads(value_sums, value_at, step, grown)
 
 
 @inlined
-def narrow_sender_sums(score: Any, sizes: Any, count: int, query: Any, key: Any, key_row: int, edge_key: Any,
-                       rows: Any, slopes: Any, key_sums: Any) -> None:  # fmt: skip
+def narrow_sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any, key_row: int,
+                       edge_key: Any, slopes: Any, key_sums: Any) -> None:  # fmt: skip
     """dk where each head has one number: lanes are heads."""
     for group in range(0, sizes.lanes, WIDTH):
         grown = load(key_sums, group)
         for e in range(count):
-            own = features(key, key_row + group, edge_key, get(rows, 2 * BLOCK + e) + group, 0, grown)
-            other = load(query.data, get(rows, e) + group)
+            edge_at = get(lists.edges, begin + e) * edge_key.stride + group
+            own = features(key, key_row + group, edge_key, edge_at, 0, grown)
+            other = load(query.data, get(lists.neighbors, begin + e) * query.stride + group)
             grown = toward_key(score, grown, load(slopes, e * sizes.lanes + group), other, own, fill(own, 1.0))
         store(key_sums, group, grown)
 
 
 @kernel
-def backward_senders(first, step, score, normalizer, sizes, lists, bounds, query, key, value, edge_key, edge_value,
+def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value,
                      bias, dropout, centers, grad_out, grad_key, grad_value):  # fmt: skip
     """What the senders own: dk and dv."""
-    drops, lanes, line = dropout.rate > 0.0, sizes.lanes, LINE // key.data.itemsize
-    scratch = np.zeros((3, BLOCK * lanes), centers.dtype)
-    weights, slopes, factors = pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2])
+    drops, lanes = dropout.rate > 0.0, sizes.lanes
+    scratch = np.zeros((4, BLOCK * lanes), centers.dtype)
+    scores, weights, slopes, factors = (
+        pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
+    )  # fmt: skip
     sums = np.zeros(key.width + value.width + WIDTH * WIDE, centers.dtype)
     parts, key_sums, value_sums = (
         pointer(sums), pointer(sums[WIDTH * WIDE :]), pointer(sums[WIDTH * WIDE + key.width :]),
     )  # fmt: skip
-    memory = np.empty(3 * BLOCK, np.int64)
-    rows, one, none = pointer(memory), fill(weights, 1.0), no_features(sizes, weights)
+    one, none = fill(weights, 1.0), no_features(sizes, weights)
     numbers, lists = pointer(centers), places(lists)
     query, key, value, grad_out = source(query), source(key), source(value), source(grad_out)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     grad_key, grad_value = source(grad_key), source(grad_value)
-    for piece in range(first, bounds.size - 1, step):
-        for row in range(bounds[piece], bounds[piece + 1]):
+    for piece in range(first, pieces, step):
+        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin, end, key_row = get(lists.offsets, row), get(lists.offsets, row + 1), row * key.stride
             clear(key_sums, key.width)
             clear(value_sums, value.width)
             for start in range(begin, end, BLOCK):
                 count = min(BLOCK, end - start)
+                put_scores(score, sizes, lists, start, count, key, row, query, edge_key, True, scores, parts, none)
+                put_products(sizes, lists, start, count, value, row, grad_out, edge_value, True, slopes, parts, none)
+                for at in range(0, count * lanes, WIDTH):
+                    store(factors, at, one)
+                if drops:
+                    put_all_factors(sizes, lists, start, count, dropout, factors)
                 for e in range(count):
                     coming = get(lists.neighbors, min(start + e + AHEAD, lists.last))
-                    ask_for(query, coming, line)
                     prefetch(numbers, coming * 3 * lanes)
                     prefetch(numbers, (coming + 1) * 3 * lanes - 1)
                     receiver, edge = get(lists.neighbors, start + e), get(lists.edges, start + e)
-                    put(rows, e, receiver * query.stride)
-                    put(rows, BLOCK + e, receiver * grad_out.stride)
-                    put(rows, 2 * BLOCK + e, edge * edge_key.stride)
-                    if drops:
-                        put_factors(dropout, edge, sizes.heads, factors, e * lanes)
                     for group in range(0, lanes, WIDTH):
                         at, of = e * lanes + group, receiver * 3 * lanes + group
-                        found = scores_of(score, sizes, group, query, receiver, key, row, edge_key, edge, parts, none)
-                        a, b = load(numbers, of), load(numbers, of + lanes)
+                        a, b, delta = load(numbers, of), load(numbers, of + lanes), load(numbers, of + 2 * lanes)
+                        found, factor = load(scores, at), load(factors, at)
                         weight = weigh(normalizer, biased(found, bias, edge, group), a, b)
-                        if group == 0:
-                            ask_for(grad_out, coming, line)
-                        factor = load(factors, at) if drops else one
+                        moved = move(normalizer, weight, load(slopes, at) * factor - delta)
                         store(weights, at, weight * factor)
-                        if sizes.key_dim > 0:
-                            product = products_of(
-                                sizes, group, grad_out, receiver, value, row, edge_value, edge, parts, none
-                            )
-                            delta = load(numbers, of + 2 * lanes)
-                            moved = move(normalizer, weight, product * factor - delta)
-                            store(slopes, at, unfinish(score, found, moved))
+                        store(slopes, at, unfinish(score, found, moved))
                 if sizes.key_dim == 1:
-                    narrow_sender_sums(score, sizes, count, query, key, key_row, edge_key, rows, slopes, key_sums)
+                    narrow_sender_sums(
+                        score, sizes, lists, start, count, query, key, key_row, edge_key, slopes, key_sums
+                    )
                 sender_sums(
-                    score, sizes, count, query, key, key_row, edge_key, grad_out, rows, slopes, weights,
+                    score, sizes, lists, start, count, query, key, key_row, edge_key, grad_out, slopes, weights,
                     key_sums, value, value_sums, none,
                 )  # fmt: skip
             copy(grad_key.data, row * key.width, key_sums, key.width)
             copy(grad_value.data, row * value.width, value_sums, value.width)
     keep(scratch)
     keep(sums)
-    keep(memory)

@@ -19,10 +19,10 @@ def forward(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -
         lists: offsets, neighbors and edges by receiver, then by sender.
     """
     by_receiver = as_lists(lists[:3])
-    bounds = pieces_of(by_receiver, value.shape[-1])
+    pieces = pieces_of(by_receiver, value.shape[-1])
     out = value.new_empty(len(by_receiver.offsets) - 1, value.shape[-1])
     tables = table_of(value), table_of(edge_value, None, value), table_of(out)
-    largest.run(len(bounds) - 1, by_receiver, bounds, *tables)
+    largest.run(pieces, by_receiver, pieces, *tables)
     return out
 
 
@@ -36,14 +36,14 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of value and edge_value; the second empty where there is no such tensor."""
     by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
-    bounds, sender_bounds = pieces_of(by_receiver, value.shape[-1]), pieces_of(by_sender, value.shape[-1])
+    pieces, sender_pieces = pieces_of(by_receiver, value.shape[-1]), pieces_of(by_sender, value.shape[-1])
     shares, grad_value = torch.empty_like(out), value.new_empty(value.shape)
     grad_edge_value = value.new_empty(0 if edge_value is None else edge_value.shape)
     common = table_of(value), table_of(edge_value, None, value), table_of(out)
     to_edges = table_of(grad_out), table_of(shares), table_of(grad_edge_value)
-    share_among_ties.run(len(bounds) - 1, by_receiver, bounds, *common, *to_edges)
+    share_among_ties.run(pieces, by_receiver, pieces, *common, *to_edges)
     to_senders = table_of(shares), table_of(grad_value)
-    collect_shares.run(len(sender_bounds) - 1, by_sender, sender_bounds, *common, *to_senders)
+    collect_shares.run(sender_pieces, by_sender, sender_pieces, *common, *to_senders)
     return grad_value, grad_edge_value
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.heads import LINE
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, store, where
-from edgewise.backends.numba.tables import AHEAD, ask_for, features, places, source
+from edgewise.backends.numba.tables import AHEAD, ask_for, features, first_row, places, source
 
 
 @inlined
@@ -17,12 +17,12 @@ def carried(lists: Any, place: int, value: Any, edge_value: Any, d: int, like: A
 
 
 @kernel
-def largest(first, step, lists, bounds, value, edge_value, out):
+def largest(first, step, lists, pieces, value, edge_value, out):
     """out = max (v + v^e) of every receiver, 0 where it has no edge."""
     line = LINE // value.data.itemsize
     value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
-    for piece in range(first, bounds.size - 1, step):
-        for row in range(bounds[piece], bounds[piece + 1]):
+    for piece in range(first, pieces, step):
+        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for place in range(begin, end):
                 ask_for(value, get(lists.neighbors, min(place + AHEAD, lists.last)), line)
@@ -35,12 +35,12 @@ def largest(first, step, lists, bounds, value, edge_value, out):
 
 
 @kernel
-def share_among_ties(first, step, lists, bounds, value, edge_value, out, grad_out, shares, grad_edge_value):
+def share_among_ties(first, step, lists, pieces, value, edge_value, out, grad_out, shares, grad_edge_value):
     """The gradient of every receiver divided by how many values tie; and d v^e."""
     value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
     grad_out, shares, grad_edge_value = source(grad_out), source(shares), source(grad_edge_value)
-    for piece in range(first, bounds.size - 1, step):
-        for row in range(bounds[piece], bounds[piece + 1]):
+    for piece in range(first, pieces, step):
+        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for d in range(0, out.width, WIDTH):
                 top = load(out.data, row * out.stride + d)
@@ -57,12 +57,12 @@ def share_among_ties(first, step, lists, bounds, value, edge_value, out, grad_ou
 
 
 @kernel
-def collect_shares(first, step, lists, bounds, value, edge_value, out, shares, grad_value):
+def collect_shares(first, step, lists, pieces, value, edge_value, out, shares, grad_value):
     """dv of every sender: the shares of the receivers for which it is the largest."""
     value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
     shares, grad_value = source(shares), source(grad_value)
-    for piece in range(first, bounds.size - 1, step):
-        for row in range(bounds[piece], bounds[piece + 1]):
+    for piece in range(first, pieces, step):
+        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for d in range(0, value.width, WIDTH):
                 own = load(value.data, row * value.stride + d)

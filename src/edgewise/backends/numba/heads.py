@@ -5,11 +5,12 @@ heads, WIDE features of each, eight registers where each holds 512 bits. A step 
 instructions, and none of them tells heads apart. Else it is a vector of features of one head. The lanes that are handed
 to a primitive decide.
 
-    heads_of                  how many heads lanes stand for          no_lanes      zeros, as many as are asked for
+    heads_of  last_of         how many heads lanes stand for          no_lanes      zeros, as many as are asked for
     load_heads  store_heads   their features, and back                spread        a number each
     lay_aside  totals         the sum over the features of each head  ask_for_tile  prefetch
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -62,6 +63,19 @@ def heads_of(typing: Any, lanes: Any) -> Any:
     """How many heads lanes stand for."""
     number = WIDTH if is_tile(lanes) else 1
     return types.intp(lanes), lambda context, builder, typed, values: context.get_constant(types.intp, number)
+
+
+@intrinsic
+def last_of(typing: Any, group: Any, heads: Any, like: Any) -> Any:
+    """Where the heads of a group end; that of a tile is one step of a loop, whatever the number of heads."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        if is_tile(like):
+            return builder.add(values[0], INT64(1))
+        end = builder.add(values[0], INT64(WIDTH))
+        return builder.select(builder.icmp_signed("<", end, values[1]), end, values[1])
+
+    return types.intp(types.intp, types.intp, like), lower
 
 
 @intrinsic
@@ -121,8 +135,7 @@ def lay_aside(typing: Any, parts: Any, head: Any, sums: Any) -> Any:
 
 @intrinsic
 def totals(typing: Any, parts: Any, sums: Any) -> Any:
-    """Lane i is the sum over the features of head i of a group: of what was laid aside, or of a tile. Neighbors are
-    added until one vector of WIDTH lanes is left."""
+    """Lane i is the sum over the features of head i of a group: of what was laid aside, or of a tile."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         if is_tile(sums):
@@ -130,12 +143,9 @@ def totals(typing: Any, parts: Any, sums: Any) -> Any:
         else:
             places = (builder.gep(values[0], [INT64(head * sums.count)]) for head in range(WIDTH))
             vectors = [load_from(builder, parts, place, sums) for place in places]
-        while len(vectors) > 1:
-            vectors = [_folded(builder, *vectors[n : n + 2]) for n in range(0, len(vectors), 2)]
-        found = vectors[0]
-        while found.type.count > WIDTH:
-            found = _folded(builder, found, None)
-        return found
+        pairs = [_added(builder, *two, _FIRST, _SECOND) for two in zip(vectors[::2], vectors[1::2])]
+        fours = [_added(builder, *two, _LOW, _HIGH) for two in zip(pairs[::2], pairs[1::2])]
+        return _narrowed(builder, *fours)
 
     return lanes_of(parts)(parts, sums), lower
 
@@ -175,13 +185,37 @@ def _parts(builder: Builder, tile: ir.Value) -> list[ir.Value]:
     ]
 
 
-def _folded(builder: Builder, left: ir.Value, right: ir.Value | None) -> ir.Value:
-    """Sums of neighboring lanes, of the left vector and then, where there is one, of the right."""
-    count = left.type.count * (1 if right is None else 2)
-    right = left if right is None else right
-    even, odd = (builder.shuffle_vector(left, right, _numbers(range(first, count, 2))) for first in (0, 1))
-    return builder.fadd(even, odd)
+_FIRST, _SECOND = ((0, 0), (1, 0), (0, 1), (1, 1)), ((0, 2), (1, 2), (0, 3), (1, 3))
+"""Which lane of the left vector (0) or of the right one (1), in every four of them: from two vectors of one head to one
+that holds both, a b a b; processors have one instruction for each."""
+_LOW, _HIGH = ((0, 0), (0, 1), (1, 0), (1, 1)), ((0, 2), (0, 3), (1, 2), (1, 3))
+"""From a b a b and c d c d to a b c d."""
 
 
-def _numbers(places: range) -> ir.Constant:
+def _added(builder: Builder, left: ir.Value, right: ir.Value, *patterns: tuple) -> ir.Value:
+    """The sum of two choices of lanes, each the same in every four."""
+    count = left.type.count
+    fours = range(0, count, 4)
+    parts = [[four + lane + side * count for four in fours for side, lane in pattern] for pattern in patterns]
+    return builder.fadd(*(builder.shuffle_vector(left, right, _numbers(part)) for part in parts))
+
+
+def _narrowed(builder: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
+    """From a b c d … and e f g h … to the sums over their fours, a b c d e f g h."""
+    fours = [*range(0, left.type.count, 4)]
+    half = len(fours) // 2
+    first = [at + side * left.type.count for side in (0, 1) for at in fours[:half]]
+    second = [at + side * left.type.count for side in (0, 1) for at in fours[half:]]
+    found = builder.fadd(*(builder.shuffle_vector(left, right, _fours(part)) for part in (first, second)))
+    while found.type.count > WIDTH:
+        fours = range(0, found.type.count, 4)
+        found = builder.fadd(*(builder.shuffle_vector(found, found, _fours([*fours][place::2])) for place in (0, 1)))
+    return found
+
+
+def _fours(places: list[int]) -> ir.Constant:
+    return _numbers([at + lane for at in places for lane in range(4)])
+
+
+def _numbers(places: Sequence[int]) -> ir.Constant:
     return ir.Constant(ir.VectorType(INT32, len(places)), list(places))

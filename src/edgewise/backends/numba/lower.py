@@ -92,7 +92,8 @@ def lower(call: Call) -> Lowered:
         call = call.in_float32()
     if call.bias is not None and not _is_one(coldness):
         call = replace(call, bias=_cooled(call.bias, coldness, call.bias.dim() - _batch_rank(call)))
-    return replace(_known_score(call, coldness), normalizer=normalizer)
+    lowered = _known_score(call, coldness)
+    return lowered if normalizer == SOFTMAX else replace(lowered, normalizer=normalizer)
 
 
 def _coldness(call: Call) -> tuple[Call, Factor]:
@@ -102,6 +103,8 @@ def _coldness(call: Call) -> tuple[Call, Factor]:
     temperature = call.normalize.temperature
     if isinstance(temperature, Tensor):
         return replace(call, normalize=Softmax()), 1 / temperature
+    if temperature == 1:
+        return call, 1.0
     if temperature == 0:
         return replace(call, normalize=Hardmax()), 1.0
     if temperature == math.inf:
@@ -220,7 +223,7 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     tensors = [x for x in (query, key, call.value, edge_key, call.edge_value) if x is not None]
     bias_batch = () if call.bias is None else call.bias.shape[:-1]
-    batch = torch.broadcast_shapes(*(x.shape[:-2] for x in tensors), vector_batch, bias_batch)
+    batch = _together(*(x.shape[:-2] for x in tensors), vector_batch, bias_batch)
     bias = None if call.bias is None else _head_lanes(call.bias.unsqueeze(-1), batch).squeeze(-1)
     arrange = partial(_head_lanes, batch=batch) if lowered.is_narrow else _node_major
     query, key, value = arrange(query), arrange(key), _node_major(call.value)
@@ -228,7 +231,7 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     edge_value = None if call.edge_value is None else _node_major(call.edge_value)
     originals = (call.query, call.key, call.value, call.edge_key, call.edge_value)
     shapes = tuple(() if x is None else tuple(x.shape[:-2]) for x in originals)
-    heads = _own_heads(shapes, tuple(batch)) if torch.compiler.is_compiling() else _same_heads(shapes, tuple(batch))
+    heads = _own_heads(shapes, batch) if torch.compiler.is_compiling() else _same_heads(shapes, batch)
     vector = lowered.vector
     if vector is not None:
         vector = vector.to(_compute_dtype(query))
@@ -245,7 +248,7 @@ def largest(call: Call) -> Tensor:
     """The largest of each feature over the edges of each receiver, `(*batch, query, value_dim)`."""
     assert isinstance(call.neighborhood, Edges) and call.value is not None
     tensors = [x for x in (call.value, call.edge_value) if x is not None]
-    batch, width = torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)), call.value.shape[-1]
+    batch, width = _together(*(x.shape[:-2] for x in tensors)), call.value.shape[-1]
     flat = [_node_major(x.expand(*batch, *x.shape[-2:])).flatten(1) for x in tensors]
     out = extreme_operators.largest_over_edges(
         flat[0], flat[1] if len(flat) > 1 else None, _lists(call.neighborhood.plan)
@@ -271,6 +274,13 @@ def _own_heads(shapes: tuple, batch: tuple) -> Tensor:
 def _same_heads(shapes: tuple, batch: tuple) -> Tensor:
     with torch.inference_mode(False):  # what is remembered while evaluating may serve training later
         return _own_heads(shapes, batch)
+
+
+def _together(*shapes: tuple) -> tuple:
+    """The shape that all of these broadcast to. Mostly they are alike, and torch's own answer takes its time."""
+    some = [tuple(shape) for shape in shapes if shape]
+    alike = all(shape == some[0] for shape in some)
+    return (some[0] if some else ()) if alike else tuple(torch.broadcast_shapes(*some))
 
 
 def _node_major(x: Tensor) -> Tensor:
@@ -311,7 +321,7 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     bias_batch = () if call.bias is None else call.bias.shape[:-2]
     shapes = [x.shape[:-2] for x in (query, key, value)]
-    batch = torch.broadcast_shapes(*shapes, vector_batch, bias_batch, starts.shape[:-1], stops.shape[:-1])
+    batch = _together(*shapes, vector_batch, bias_batch, starts.shape[:-1], stops.shape[:-1])
     query, key, value = (x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
     starts, stops = (x.contiguous().expand(*batch, x.shape[-1]) for x in torch.broadcast_tensors(starts, stops))
     bias, vector = call.bias, lowered.vector

@@ -7,7 +7,7 @@ from numba.extending import overload
 
 from edgewise.backends.numba.compiled import inlined
 from edgewise.backends.numba.heads import TILE, ask_for_tile, load_heads, no_lanes
-from edgewise.backends.numba.simd import WIDE, WIDTH, pointer, prefetch, put
+from edgewise.backends.numba.simd import WIDE, WIDTH, get, pointer, prefetch, put
 
 AHEAD = 6
 """How many edges ahead a row is asked for: the time of a memory access over that of an edge."""
@@ -96,6 +96,7 @@ class Places(NamedTuple):
     offsets: Any
     neighbors: Any
     edges: Any
+    num_rows: int
     last: int
     """The last place."""
 
@@ -109,6 +110,7 @@ class Source(NamedTuple):
     width: int
     heads: Any
     """Pointer to where each head begins."""
+    bytes_each: int
     there: bool
     """Whether the call has such a tensor."""
 
@@ -120,13 +122,34 @@ def source(table: Any) -> Any:
 @overload(source, strict=False, jit_options={"forceinline": True})
 def _source_of(table):
     there = table.instance_class is not Absent
-    return lambda table: Source(pointer(table.data), table.stride, table.width, pointer(table.heads), there)
+
+    def pointers(table):
+        data, heads = pointer(table.data), pointer(table.heads)
+        return Source(data, table.stride, table.width, heads, table.data.itemsize, there)
+
+    return pointers
 
 
 @inlined
 def places(lists: Any) -> Any:
     """The pointers of lists."""
-    return Places(pointer(lists.offsets), pointer(lists.neighbors), pointer(lists.edges), lists.neighbors.size - 1)
+    at = pointer(lists.offsets), pointer(lists.neighbors), pointer(lists.edges)
+    return Places(at[0], at[1], at[2], lists.offsets.size - 1, lists.neighbors.size - 1)
+
+
+@inlined
+def first_row(lists: Any, piece: int, pieces: int) -> int:
+    """Where a piece of work begins: rows are split where they and their edges are alike in number, and the split is the
+    same for any number of threads."""
+    low, high = 0, lists.num_rows
+    before = (lists.num_rows + lists.last + 1) * piece // pieces
+    while low < high:
+        middle = (low + high) // 2
+        if middle + get(lists.offsets, middle) < before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def no_features(sizes: Any, like: Any) -> Any:
@@ -179,9 +202,9 @@ def features(nodes: Any, node_at: int, edges: Any, edge_at: int, step: int, like
 
 
 @inlined
-def longest_row(lists: Any, bounds: Any) -> int:
+def longest_row(lists: Any) -> int:
     """How many edges the longest row has."""
     longest = 1
-    for row in range(bounds[0], bounds[-1]):
+    for row in range(lists.offsets.size - 1):
         longest = max(longest, int(lists.offsets[row + 1] - lists.offsets[row]))
     return longest
