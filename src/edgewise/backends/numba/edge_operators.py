@@ -1,6 +1,7 @@
 """The kernels over edges as torch operators: plain tensors in and out, with shapes for tracing, and gradients."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def edges_backward(
         table_of(grads[1]), table_of(grads[2]),
     )  # fmt: skip
     grad_vector = torch.empty(0) if vector is None else vector_parts.sum(0).view_as(vector)
-    grad_query, grad_key, grad_value, *grad_edges = (x.to(query.dtype) for x in grads)
+    grad_query, grad_key, grad_value, *grad_edges = (x if x.dtype == query.dtype else x.to(query.dtype) for x in grads)
     grad_edge_key, grad_edge_value, grad_bias = grad_edges
     return grad_query, grad_key, grad_value, grad_edge_key, grad_edge_value, grad_bias, grad_vector
 
@@ -200,9 +201,9 @@ def table_of(x: Tensor | None, own: np.ndarray | None = None, like: Tensor | Non
     """
     if x is None:
         assert like is not None
-        return Absent(array_of(like.new_empty(0)), 0, 0, NOWHERE)
+        return _absent(like.dtype)
     if x.numel() == 0:
-        return Table(array_of(x.new_empty(0)), 0, 0, NOWHERE if own is None else own)
+        return Table(_absent(x.dtype).data, 0, 0, NOWHERE if own is None else own)
     dim = x.shape[2] if x.dim() == 3 else 1
     width = x.shape[1] * dim
     heads = own * dim if own is not None else np.arange(0, width, dim)
@@ -212,6 +213,11 @@ def table_of(x: Tensor | None, own: np.ndarray | None = None, like: Tensor | Non
         return Table(array_of(x.contiguous()), width, width, heads)
     flat = x.as_strided(((x.shape[0] - 1) * x.stride(0) + width,), (1,))
     return Table(array_of(flat), x.stride(0), width, heads)
+
+
+@lru_cache
+def _absent(dtype: torch.dtype) -> Absent:
+    return Absent(array_of(torch.empty(0, dtype=dtype)), 0, 0, NOWHERE)
 
 
 def as_lists(lists: Sequence[Tensor]) -> Lists:

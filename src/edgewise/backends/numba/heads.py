@@ -208,8 +208,8 @@ def _narrowed(builder: Builder, left: ir.Value, right: ir.Value) -> ir.Value:
     second = [at + side * left.type.count for side in (0, 1) for at in fours[half:]]
     found = builder.fadd(*(builder.shuffle_vector(left, right, _fours(part)) for part in (first, second)))
     while found.type.count > WIDTH:
-        fours = range(0, found.type.count, 4)
-        found = builder.fadd(*(builder.shuffle_vector(found, found, _fours([*fours][place::2])) for place in (0, 1)))
+        fours = [*range(0, found.type.count, 4)]
+        found = builder.fadd(*(builder.shuffle_vector(found, found, _fours(fours[place::2])) for place in (0, 1)))
     return found
 
 
