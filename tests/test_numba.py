@@ -453,3 +453,12 @@ def test_a_gradient_of_a_gradient_is_refused(neighborhood):
     (gradient,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.square().sum().backward()
+
+
+def test_transforms_of_torch_func_go_to_another_backend():
+    x, edges = torch.randn(4, 5, 8), random_edges(12, 5, 5)
+    found = torch.func.grad(lambda x: attend(x, x, x, edges).square().sum())(x)
+    leaf = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(attend(leaf, leaf, leaf, edges, backend="numba").square().sum(), leaf)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.func.vmap(lambda x: attend(x, x, x, edges))(x), attend(x, x, x, edges))

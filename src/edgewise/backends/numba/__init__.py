@@ -29,6 +29,8 @@ def refusals(call: Call) -> tuple[str, ...]:
     reasons = []
     if call.query.device.type != "cpu":
         reasons.append(f"the tensors are on {call.query.device}")
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        reasons.append("a transform of torch.func is at work, which asks for operations of torch")
     if call.query.dtype not in DTYPES:
         reasons.append(f"the dtype is {call.query.dtype}")
     if not isinstance(call.neighborhood, Edges | Ranges):

@@ -12,7 +12,6 @@ import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.heads import (
-    LINE,
     heads_of,
     load_heads,
     spread,
@@ -33,9 +32,8 @@ from edgewise.backends.numba.simd import (
     store,
 )
 from edgewise.backends.numba.tables import (
-    AHEAD,
     BLOCK,
-    ask_for,
+    ask_ahead,
     features,
     first_row,
     longest_row,
@@ -70,7 +68,7 @@ def drop(sizes: Any, weights: Any, factors: Any, count: int) -> None:
 def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_value: Any, weights: Any, so_far: Any,
             out: Any, out_at: int, none: Any) -> None:  # fmt: skip
     """out = Σ α (v + v^e), in blocks of edges whose values stay in the first cache for all heads."""
-    line, step = LINE // value.bytes_each, sizes.value_dim
+    step = sizes.value_dim
     for start in range(0, max(count, 1), BLOCK):
         stop = min(start + BLOCK, count)
         for head in range(0, sizes.heads, heads_of(none)):
@@ -80,7 +78,7 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
                 sums = load_heads(so_far, feature, step, none) if start > 0 else none
                 for place in range(begin + start, begin + stop):
                     if feature == 0:
-                        ask_for(value, get(lists.neighbors, min(place + AHEAD, lists.last)), line)
+                        ask_ahead(lists, place, value)
                     row, edge = get(lists.neighbors, place) * value.stride, get(lists.edges, place) * edge_value.stride
                     found = features(value, row + at, edge_value, edge + edge_at, step, none)
                     sums = fma(spread(weights, (place - begin) * sizes.lanes + head, none), found, sums)
@@ -106,7 +104,7 @@ def forward(first, step, score, normalizer, sizes, lists, pieces, query, key, va
         for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin = get(lists.offsets, row)
             count = get(lists.offsets, row + 1) - begin
-            put_scores(score, sizes, lists, begin, count, query, row, key, edge_key, False, scores, parts, none)
+            put_scores(score, sizes, lists, begin, count, query, row, key, edge_key, scores, parts, none)
             if bias.there:
                 for e in range(count):
                     for group in range(0, lanes, WIDTH):

@@ -21,7 +21,7 @@ from edgewise.backends.numba.heads import (
     width_of,
 )
 from edgewise.backends.numba.normalize import Column, center, move, weigh
-from edgewise.backends.numba.pairs import put_products, put_scores
+from edgewise.backends.numba.pairs import put_scores_and_products
 from edgewise.backends.numba.score import has_vector, toward_key, toward_query, toward_vector, unfinish, vector_of
 from edgewise.backends.numba.simd import (
     WIDE,
@@ -146,8 +146,10 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
         for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin, out_row = get(lists.offsets, row), row * grad_out.stride
             count = get(lists.offsets, row + 1) - begin
-            put_scores(score, sizes, lists, begin, count, query, row, key, edge_key, False, scores, parts, none)
-            put_products(sizes, lists, begin, count, grad_out, row, value, edge_value, False, slopes, parts, none)
+            put_scores_and_products(
+                score, sizes, lists, begin, count, query, row, key, edge_key, grad_out, value, edge_value, False,
+                scores, slopes, parts, none,
+            )  # fmt: skip
             if drops:
                 put_all_factors(sizes, lists, begin, count, dropout, factors)
                 drop(sizes, slopes, factors, count)
@@ -259,8 +261,10 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
             clear(value_sums, value.width)
             for start in range(begin, end, BLOCK):
                 count = min(BLOCK, end - start)
-                put_scores(score, sizes, lists, start, count, key, row, query, edge_key, True, scores, parts, none)
-                put_products(sizes, lists, start, count, value, row, grad_out, edge_value, True, slopes, parts, none)
+                put_scores_and_products(
+                    score, sizes, lists, start, count, key, row, query, edge_key, value, grad_out, edge_value, True,
+                    scores, slopes, parts, none,
+                )  # fmt: skip
                 for at in range(0, count * lanes, WIDTH):
                     store(factors, at, one)
                 if drops:

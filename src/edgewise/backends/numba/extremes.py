@@ -4,9 +4,8 @@ import math
 from typing import Any
 
 from edgewise.backends.numba.compiled import inlined, kernel
-from edgewise.backends.numba.heads import LINE
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, store, where
-from edgewise.backends.numba.tables import AHEAD, ask_for, features, first_row, places, source
+from edgewise.backends.numba.tables import ask_ahead, features, first_row, places, source
 
 
 @inlined
@@ -19,13 +18,12 @@ def carried(lists: Any, place: int, value: Any, edge_value: Any, d: int, like: A
 @kernel
 def largest(first, step, lists, pieces, value, edge_value, out):
     """out = max (v + v^e) of every receiver, 0 where it has no edge."""
-    line = LINE // value.data.itemsize
     value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
     for piece in range(first, pieces, step):
         for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for place in range(begin, end):
-                ask_for(value, get(lists.neighbors, min(place + AHEAD, lists.last)), line)
+                ask_ahead(lists, place, value)
             for d in range(0, out.width, WIDTH):
                 zero = fill(load(out.data, row * out.stride + d), 0.0)
                 found = fill(zero, -math.inf) if end > begin else zero

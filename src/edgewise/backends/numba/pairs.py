@@ -8,79 +8,95 @@ takes both alike, the sums have the same bits either way. What an edge itself ca
 from typing import Any
 
 from edgewise.backends.numba.compiled import inlined
-from edgewise.backends.numba.heads import LINE, heads_of, last_of, lay_aside, load_heads, totals, width_of
+from edgewise.backends.numba.heads import heads_of, last_of, lay_aside, load_heads, totals, width_of
 from edgewise.backends.numba.score import Product, finish, pair, vector_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, store
-from edgewise.backends.numba.tables import AHEAD, ask_for
+from edgewise.backends.numba.tables import ask_ahead
 
 
 @inlined
-def put_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, fixed: Any, row: int, others: Any,
-               edges: Any, key_is_fixed: bool, target: Any, parts: Any, none: Any) -> None:  # fmt: skip
-    """s of each edge from `begin` on, for all heads, into scratch."""
-    if sizes.key_dim == 1:
-        _put_narrow_scores(score, sizes, lists, begin, count, fixed, row, others, edges, key_is_fixed, target, parts)
-    elif sizes.key_dim == 0:
-        for at in range(0, count * sizes.lanes, WIDTH):
-            store(target, at, finish(score, fill(target, 0.0)))
-    else:
-        _put_sums(
-            score, sizes, sizes.key_dim, lists, begin, count, fixed, row, others, edges, key_is_fixed, target, parts,
-            none,
-        )  # fmt: skip
-
-
-@inlined
-def put_products(sizes: Any, lists: Any, begin: int, count: int, fixed: Any, row: int, others: Any, edges: Any,
-                 value_is_fixed: bool, target: Any, parts: Any, none: Any) -> None:  # fmt: skip
-    """dO · (v + v^e) of each edge from `begin` on, for all heads, into scratch."""
-    _put_sums(
-        Product(1.0), sizes, sizes.value_dim, lists, begin, count, fixed, row, others, edges, value_is_fixed, target,
-        parts, none,
-    )  # fmt: skip
-
-
-@inlined
-def _put_sums(score: Any, sizes: Any, dim: int, lists: Any, begin: int, count: int, fixed: Any, row: int, others: Any,
-              edges: Any, joins_fixed: bool, target: Any, parts: Any, none: Any) -> None:  # fmt: skip
-    line, row_at = LINE // others.bytes_each, row * fixed.stride
+def put_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, row: int, key: Any,
+               edge_key: Any, scores: Any, parts: Any, none: Any) -> None:  # fmt: skip
+    """s of each edge of a receiver, from place `begin` on, for all heads, into scratch."""
+    if sizes.key_dim < WIDTH:
+        return put_narrow_scores(score, sizes, lists, begin, count, query, row, key, edge_key, False, scores)
     for group in range(0, sizes.lanes, WIDTH):
         for e in range(count):
             if group == 0:
-                ask_for(others, get(lists.neighbors, min(begin + e + AHEAD, lists.last)), line)
-            other_at, edge_at, sums = get(lists.neighbors, begin + e) * others.stride, 0, none
-            if edges.there:
-                edge_at = get(lists.edges, begin + e) * edges.stride
-            for head in range(group, last_of(group, sizes.heads, none), heads_of(none)):
-                sums, one_at, two_at = none, row_at + get(fixed.heads, head), other_at + get(others.heads, head)
-                for d in range(0, dim, width_of(none)):
-                    one = load_heads(fixed.data, one_at + d, dim, none)
-                    two = load_heads(others.data, two_at + d, dim, none)
-                    if edges.there:
-                        carried = load_heads(edges.data, edge_at + get(edges.heads, head) + d, dim, none)
-                        if joins_fixed:
-                            one = one + carried
-                        else:
-                            two = two + carried
-                    sums = pair(score, sums, one, two, vector_of(score, head * dim + d, dim, none))
-                lay_aside(parts, head - group, sums)
-            store(target, e * sizes.lanes + group, finish(score, totals(parts, sums)))
+                ask_ahead(lists, begin + e, key)
+            found = sum_of_pairs(
+                score, sizes, sizes.key_dim, lists, begin + e, group, query, row, key, edge_key, False, parts, none
+            )
+            store(scores, e * sizes.lanes + group, finish(score, found))
 
 
 @inlined
-def _put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, fixed: Any, row: int, others: Any,
-                       edges: Any, joins_fixed: bool, target: Any, parts: Any) -> None:  # fmt: skip
-    """Where each head has one number: lanes are heads."""
-    line = LINE // others.bytes_each
+def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, count: int, node: Any, row: int,
+                            others: Any, edge_key: Any, value: Any, other_values: Any, edge_value: Any,
+                            sender_is_fixed: bool, scores: Any, products: Any, parts: Any,
+                            none: Any) -> None:  # fmt: skip
+    """s and dO · (v + v^e) of each edge of a node, from place `begin` on, for all heads, into scratch: of a receiver
+    with its query and dO, where the others have keys and values, or of a sender the other way round."""
+    if sizes.key_dim < WIDTH:
+        put_narrow_scores(score, sizes, lists, begin, count, node, row, others, edge_key, sender_is_fixed, scores)
+    for group in range(0, sizes.lanes, WIDTH):
+        for e in range(count):
+            if group == 0:
+                ask_ahead(lists, begin + e, others)
+            if sizes.key_dim >= WIDTH:
+                found = sum_of_pairs(
+                    score, sizes, sizes.key_dim, lists, begin + e, group, node, row, others, edge_key,
+                    sender_is_fixed, parts, none,
+                )  # fmt: skip
+                store(scores, e * sizes.lanes + group, finish(score, found))
+            if group == 0:
+                ask_ahead(lists, begin + e, other_values)
+            found = sum_of_pairs(
+                Product(1.0), sizes, sizes.value_dim, lists, begin + e, group, value, row, other_values, edge_value,
+                sender_is_fixed, parts, none,
+            )  # fmt: skip
+            store(products, e * sizes.lanes + group, found)
+
+
+@inlined
+def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, place: int, group: int, fixed: Any, row: int,
+                 others: Any, edges: Any, joins_fixed: bool, parts: Any, none: Any) -> Any:  # fmt: skip
+    """Σ_d pair of one edge, for WIDTH heads from `group` on."""
+    other_at, edge_at, sums = get(lists.neighbors, place) * others.stride, 0, none
+    row_at = row * fixed.stride
+    if edges.there:
+        edge_at = get(lists.edges, place) * edges.stride
+    for head in range(group, last_of(group, sizes.heads, none), heads_of(none)):
+        sums, one_at, two_at = none, row_at + get(fixed.heads, head), other_at + get(others.heads, head)
+        for d in range(0, dim, width_of(none)):
+            one = load_heads(fixed.data, one_at + d, dim, none)
+            two = load_heads(others.data, two_at + d, dim, none)
+            if edges.there:
+                carried = load_heads(edges.data, edge_at + get(edges.heads, head) + d, dim, none)
+                if joins_fixed:
+                    one = one + carried
+                else:
+                    two = two + carried
+            sums = pair(score, sums, one, two, vector_of(score, head * dim + d, dim, none))
+        lay_aside(parts, head - group, sums)
+    return totals(parts, sums)
+
+
+@inlined
+def put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, fixed: Any, row: int, others: Any,
+                      edges: Any, joins_fixed: bool, scores: Any) -> None:  # fmt: skip
+    """Where each head has one number, or none: lanes are heads."""
     for e in range(count):
-        ask_for(others, get(lists.neighbors, min(begin + e + AHEAD, lists.last)), line)
+        ask_ahead(lists, begin + e, others)
         other_at, edge_at = get(lists.neighbors, begin + e) * others.stride, get(lists.edges, begin + e) * edges.stride
         for group in range(0, sizes.lanes, WIDTH):
-            one, two = load(fixed.data, row * fixed.stride + group), load(others.data, other_at + group)
-            if edges.there:
-                if joins_fixed:
-                    one = one + load(edges.data, edge_at + group)
-                else:
-                    two = two + load(edges.data, edge_at + group)
-            found = pair(score, fill(parts, 0.0), one, two, fill(parts, 1.0))
-            store(target, e * sizes.lanes + group, finish(score, found))
+            found = fill(scores, 0.0)
+            if sizes.key_dim == 1:
+                one, two = load(fixed.data, row * fixed.stride + group), load(others.data, other_at + group)
+                if edges.there:
+                    if joins_fixed:
+                        one = one + load(edges.data, edge_at + group)
+                    else:
+                        two = two + load(edges.data, edge_at + group)
+                found = pair(score, found, one, two, fill(found, 1.0))
+            store(scores, e * sizes.lanes + group, finish(score, found))

@@ -6,11 +6,11 @@ import numpy as np
 from numba.extending import overload
 
 from edgewise.backends.numba.compiled import inlined
-from edgewise.backends.numba.heads import TILE, ask_for_tile, load_heads, no_lanes
+from edgewise.backends.numba.heads import LINE, TILE, ask_for_tile, load_heads, no_lanes
 from edgewise.backends.numba.simd import WIDE, WIDTH, get, pointer, prefetch, put
 
-AHEAD = 6
-"""How many edges ahead a row is asked for: the time of a memory access over that of an edge."""
+AHEAD = 16
+"""How many edges ahead a row is asked for: some times a memory access over an edge, few enough for the first cache."""
 BLOCK = 16
 """Edges taken together, so that what they gather is still in the first cache when it is used again."""
 
@@ -182,8 +182,9 @@ def put_factors(dropout: Any, edge: int, heads: int, factors: Any, at: int) -> N
 
 
 @inlined
-def ask_for(table: Any, row: int, step: int) -> None:
-    """Prefetch a row of a table, of which `step` numbers share a cache line."""
+def ask_ahead(lists: Any, place: int, table: Any) -> None:
+    """Prefetch the row of the neighbor that comes some edges later."""
+    row, step = get(lists.neighbors, min(place + AHEAD, lists.last)), LINE // table.bytes_each
     at, end = row * table.stride, row * table.stride + table.width
     if table.width % TILE == 0:
         while at < end:
