@@ -13,6 +13,7 @@ attention_growth.png. The exit status is 0 where all that was asked for was meas
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--force", action="store_true", help="measure on a busy machine too, and mark the report")
     parser.add_argument("--render", action="store_true", help="write the tables again from attention.json")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=("first", "later"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -65,10 +67,27 @@ def main() -> int:
         return 0
     restart_with_allocator()
     names = [name for name in NAMES if name in asked.only] if asked.only else list(NAMES)
-    return run(names, Options(asked.ours, asked.quick, asked.force), folder, merge=bool(asked.only))
+    if asked.step is None and "limits" not in names and any(needs_limits(name) for name in names):
+        names = ["limits", *names]
+    if len(names) > 1 and folder is not None:
+        return one_by_one(names, asked, folder)
+    merge = asked.step == "later" or (asked.step is None and bool(asked.only))
+    options = Options(asked.ours, asked.quick, asked.force)
+    return run(names, options, folder, merge=merge, check_load=asked.step != "later")
 
 
-def run(names: list[str], options, folder: Path | None, merge: bool) -> int:
+def one_by_one(names: list[str], asked: argparse.Namespace, folder: Path) -> int:
+    """Each part in a process of its own: an allocator that keeps memory keeps that of the parts before it, too."""
+    same = [*(["--force"] if asked.force else []), *(["--quick"] if asked.quick else []), "--ours", asked.ours]
+    steps = ["later" if asked.only else "first", *["later"] * (len(names) - 1)]
+    codes = []
+    for name, step in zip(names, steps, strict=True):
+        command = [sys.executable, sys.argv[0], *same, "--only", name, "--out", str(folder), "--step", step]
+        codes.append(subprocess.run(command, check=False).returncode)
+    return max(abs(code) for code in codes)
+
+
+def run(names: list[str], options, folder: Path | None, merge: bool, check_load: bool) -> int:
     """Measure the parts one after the other; what is done is written at once."""
     import torch
     from cpu_attention import report
@@ -80,12 +99,10 @@ def run(names: list[str], options, folder: Path | None, merge: bool) -> int:
     torch.set_num_threads(NUM_THREADS)
     try:
         data = begin(folder if merge else None, options)
-        if any(needs_limits(name) for name in names) and "limits" not in names:
-            names = ["limits", *names]
         for place, name in enumerate(names):
             began = time.perf_counter()
             say(f"{name} …")
-            part = measure_part(name, options, first=place == 0, say=say)
+            part = measure_part(name, options, first=check_load and place == 0, say=say)
             part["measured"]["at"] = datetime.now(UTC).isoformat(timespec="seconds")
             data["parts"][name] = part
             say(f"{name}: {part['measured']['status']}, {time.perf_counter() - began:.0f} s")

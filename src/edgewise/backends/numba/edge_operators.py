@@ -94,20 +94,29 @@ def edges_backward(
     normalizer: int,
     dropout: float,
     seed: Tensor,
+    of_values_only: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where a tensor is absent."""
+    """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where a tensor is absent.
+
+    Args:
+        of_values_only: nobody asks for the others, and no score is made of a query and a key: a convolution.
+    """
     job = Job(query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed)
     grads = _gradients(query, key, value, edge_key, edge_value, bias, stats)
     by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
     pieces, sender_pieces = pieces_of(by_receiver, 2 * job.width), pieces_of(by_sender, 2 * job.width)
     vector_parts = torch.zeros(pieces, 0 if vector is None else vector.numel(), dtype=job.dtype)
-    rows = array_of(torch.empty(stats.shape[0], 3, stats.shape[2], dtype=job.dtype))
+    centers = stats.new_empty(stats.shape[0], 3, stats.shape[2])
+    rows = array_of(centers)
     common, gradient = (*job.operands, job.dropout), table_of(grad_out)
-    backward_receivers.run(
-        pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *common, array_of(stats), gradient,
-        rows, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
-        table_of(grads[5]), array_of(vector_parts),
-    )  # fmt: skip
+    if of_values_only:  # which need the weights alone: a, b and no δ
+        centers[:, :2], centers[:, 2] = stats, 0.0
+    else:
+        backward_receivers.run(
+            pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *common, array_of(stats), gradient,
+            rows, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
+            table_of(grads[5]), array_of(vector_parts),
+        )  # fmt: skip
     backward_senders.run(
         sender_pieces, job.score, normalizer, job.sizes, by_sender, sender_pieces, *common, rows, gradient,
         table_of(grads[1]), table_of(grads[2]),
@@ -152,7 +161,8 @@ def _differentiate_edges(ctx: Any, grad_out: Tensor | None, _: Tensor | None) ->
         return (None,) * 15
     stats, *tensors = ctx.saved_tensors[:8]
     heads, *lists, seed = ctx.saved_tensors[8:]
-    found = attend_edges_backward(grad_out, stats, *tensors, heads, lists, *ctx.settings, seed)
+    of_values_only = tensors[1].shape[-1] == 0 and not any(ctx.needs_input_grad[4:6])
+    found = attend_edges_backward(grad_out, stats, *tensors, heads, lists, *ctx.settings, seed, of_values_only)
     grads = [None if x is None else grad for x, grad in zip(tensors, found)]
     return (*grads, None, [None] * len(lists), None, None, None, None, None, None)
 

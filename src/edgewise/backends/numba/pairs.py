@@ -51,11 +51,12 @@ def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, coun
                 store(scores, e * sizes.lanes + group, finish(score, found))
             if group == 0:
                 ask_ahead(lists, begin + e, other_values)
-            found = sum_of_pairs(
-                Product(1.0), sizes, sizes.value_dim, lists, begin + e, group, value, row, other_values, edge_value,
-                sender_is_fixed, parts, none,
-            )  # fmt: skip
-            store(products, e * sizes.lanes + group, found)
+            if sizes.key_dim > 0 or not sender_is_fixed:  # a sender needs the products for its key alone
+                found = sum_of_pairs(
+                    Product(1.0), sizes, sizes.value_dim, lists, begin + e, group, value, row, other_values,
+                    edge_value, sender_is_fixed, parts, none,
+                )  # fmt: skip
+                store(products, e * sizes.lanes + group, found)
 
 
 @inlined
