@@ -1,7 +1,8 @@
 """Fused kernels for the CPU, compiled at first use by numba: every score and normalizer, over edges and ranges.
 
     attend → lower (a call as plain tensors) → operators (torch sees one operator, with gradients)
-           → edges, ranges (the kernels) → score, normalize (their parts) → simd (vectors in numba) ; pool (threads)
+           → compiled (runs a kernel on the threads of `team` or `pool`)
+           → edges, ranges (the kernels) → pairs, score, normalize (their parts) → heads, simd (vectors in numba)
 
 They hold no (edge, head, feature) intermediate: memory is O(query + key) beside what the caller holds.
 """
