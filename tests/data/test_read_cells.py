@@ -45,7 +45,7 @@ def test_cells_stay_the_strings_they_are(tmp_path):
         ("a.csv", CSV.replace("\n", "\r").encode()),
         ("a.csv", CSV.rstrip("\n").encode()),
         ("a.tsv", CSV.replace(",", "\t").encode()),
-        ("a.csv.gz", gzip.compress(CSV.encode())),
+        ("a.csv.gz", gzip.compress(CSV.encode(), mtime=0)),
         ("a.tsv.gz", gzip.compress(CSV.replace(",", "\t").encode())),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_blank_line_between_the_rows_of_one_column_is_an_empty_cell(tmp_path):
             "data.csv: not a CSV file but an Excel workbook or a zip archive; save the sheet as CSV.",
         ),
         (
-            gzip.compress(b"a,b\n1,2\n"),
+            gzip.compress(b"a,b\n1,2\n", mtime=0),
             "data.csv: not a CSV file but gzip-compressed; let its name end in .csv.gz or .tsv.gz.",
         ),
         (b"PAR1....", "data.csv: not a CSV file but a Parquet file; let its name end in .parquet."),
@@ -165,7 +165,7 @@ def test_no_file_and_a_folder(tmp_path):
 
 
 def test_damaged_archives(tmp_path):
-    whole = gzip.compress(CSV.encode() * 50)
+    whole = gzip.compress(CSV.encode() * 50, mtime=0)
     assert refused(tmp_path, whole[: len(whole) // 2], "a.csv.gz").startswith(
         "a.csv.gz: its name says gzip, but it cannot be unpacked (Compressed file ended"
     )

@@ -37,7 +37,7 @@ def choose(call: Call, name: str = "auto") -> Choice:
         refused: dict[str, tuple[str, ...]] = {}
         for backend in ORDER:
             reasons = backend.refusals(call)
-            if not reasons and backend is sdpa and not numba.refusals(call) and numba.is_sparse(call):
+            if not reasons and backend is sdpa and numba.takes_few_pairs(call):
                 reasons = ("it would compute every pair of the table, of which few are allowed",)
             if not reasons:
                 return Choice(backend, refused)

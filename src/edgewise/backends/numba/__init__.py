@@ -53,15 +53,13 @@ def run(call: Call) -> Tensor:
     return lower.run(call)
 
 
-def is_sparse(call: Call) -> bool:
-    """Whether the runs of keys are so short that a dense kernel, many times as fast for each pair, is slower.
-
-    Of a call that these kernels take.
-    """
+def takes_few_pairs(call: Call) -> bool:
+    """Whether these kernels take the call, and the runs of keys are so short that a dense kernel, many times as fast
+    for each pair, is slower."""
     if not isinstance(call.neighborhood, Ranges) or torch.compiler.is_compiling():
         return False
     parts = call.neighborhood.parts if isinstance(call.neighborhood, RangeIntersection) else (call.neighborhood,)
-    if not any(isinstance(part, Window | Segments) for part in parts):
+    if not any(isinstance(part, Window | Segments) for part in parts) or refusals(call):
         return False
     starts, stops = call.neighborhood.runs(torch.arange(call.num_queries), call.num_queries, call.num_keys)
     most_pairs = (stops - starts).sum(-1).max() if starts.numel() > 0 else torch.zeros(())
