@@ -278,6 +278,8 @@ def _same_heads(shapes: tuple, batch: tuple) -> Tensor:
 
 def _together(*shapes: tuple) -> tuple:
     """The shape that all of these broadcast to. Mostly they are alike, and torch's own answer takes its time."""
+    if torch.compiler.is_compiling():  # sizes may be symbols, which a comparison would bind
+        return tuple(torch.broadcast_shapes(*shapes))
     some = [tuple(shape) for shape in shapes if shape]
     alike = all(shape == some[0] for shape in some)
     return (some[0] if some else ()) if alike else tuple(torch.broadcast_shapes(*some))
