@@ -84,6 +84,8 @@ def one_by_one(names: list[str], asked: argparse.Namespace, folder: Path) -> int
     for name, step in zip(names, steps, strict=True):
         command = [sys.executable, sys.argv[0], *same, "--only", name, "--out", str(folder), "--step", step]
         codes.append(subprocess.run(command, check=False).returncode)
+        if codes[-1] < 0:  # it had no time to say so itself
+            say(f"{name}: ended by signal {-codes[-1]}, nothing written; signal 9 mostly means that memory ran out")
     return max(abs(code) for code in codes)
 
 
