@@ -175,7 +175,7 @@ def test_every_score_where_heads_come_in_whole_groups(score):
     tensors = {"query": draw(8, 7, 16), "key": draw(8, 9, 16, seed=1), "value": draw(8, 9, 32, seed=2)}
     tensors |= {"edge_key": draw(8, 60, 16, seed=3), "edge_value": draw(8, 60, 32, seed=4)}
     by_node = tuple(x.transpose(0, 1) for x in tensors.values())
-    assert edge_operators.kind_of_sizes(by_node, 8) is TiledSizes
+    assert isinstance(edge_operators.sizes_of(tuple(x.shape for x in by_node), 8), TiledSizes)
     tensors["bias"] = draw(8, 60, seed=5)
     sizes = {HEADS: 8, KEY_DIM: 16}
     parameters = [draw(*(sizes[size] for size in shape)) for shape in score.shapes]

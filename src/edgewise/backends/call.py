@@ -11,6 +11,8 @@ from edgewise.neighborhood import Edges, Neighborhood
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
+NO_TENSORS = (Dot, ScaledDot, Cosine)
+"""Scores that hold no tensor, whose shape would have to fit."""
 SAME_KEY_DIM = (Dot, ScaledDot, Cosine, Additive, GATv2, Distance)
 
 
@@ -112,6 +114,8 @@ def checked_call(
     if query.dim() == 1:
         query = query.unsqueeze(0)
     call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
+    if not torch.compiler.is_compiling() and _is_plain(call):
+        return call
     _check_kinds(verb, call)
     _check_nodes(verb, call)
     _check_pairs(verb, call)
@@ -121,6 +125,30 @@ def checked_call(
         weight = weight.to(query)
         call = replace(call, score=Constant(0.0), bias=weight if bias is None else weight + bias)
     return _with_rank(call, max(len(shape) for shape in shapes.values()))
+
+
+def _is_plain(call: Call) -> bool:
+    """Whether a few comparisons tell that all fits: tensors of one batch and kind, nothing beside them. Most calls are
+    so, and the checks below, cold among the work of others, take as long as a small graph."""
+    query, key, value, neighborhood = call.query, call.key, call.value, call.neighborhood
+    if value is None or call.bias is not None or call.edge_key is not None or call.edge_value is not None:
+        return False
+    if not isinstance(call.score, NO_TENSORS) or isinstance(getattr(call.normalize, "temperature", None), Tensor):
+        return False
+    own, other = query.shape, key.shape
+    num_queries, num_keys = neighborhood.sizes
+    return (
+        len(own) >= 2
+        and own[:-2] == other[:-2]
+        and own[-1] == other[-1]
+        and other[:-1] == value.shape[:-1]
+        and query.dtype == key.dtype == value.dtype
+        and query.is_floating_point()
+        and query.device == key.device == value.device
+        and num_queries in (None, own[-2])
+        and num_keys in (None, other[-2])
+        and not neighborhood.batch_shape
+    )
 
 
 def _check_kinds(verb: str, call: Call) -> None:

@@ -159,8 +159,9 @@ def _keep_edges(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
 def _differentiate_edges(ctx: Any, grad_out: Tensor | None, _: Tensor | None) -> tuple:
     if grad_out is None:
         return (None,) * 15
-    stats, *tensors = ctx.saved_tensors[:8]
-    heads, *lists, seed = ctx.saved_tensors[8:]
+    saved = ctx.saved_tensors
+    stats, *tensors = saved[:8]
+    heads, *lists, seed = saved[8:]
     of_values_only = tensors[1].shape[-1] == 0 and not any(ctx.needs_input_grad[4:6])
     found = attend_edges_backward(grad_out, stats, *tensors, heads, lists, *ctx.settings, seed, of_values_only)
     grads = [None if x is None else grad for x, grad in zip(tensors, found)]
@@ -176,24 +177,36 @@ class Job:
 
     def __init__(self, query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed):
         self.dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
-        dims = query.shape[-1], value.shape[-1]
-        self.heads = heads.numpy()
         tensors = (query, key, value, edge_key, edge_value)
-        self.sizes = kind_of_sizes(tensors, heads.shape[1])(heads.shape[1], lanes_of(heads.shape[1]), *dims)
+        self.sizes = sizes_of(tuple([None if x is None else x.shape for x in tensors]), heads.shape[1])
+        self.heads = _rows_of(heads.numpy().tobytes(), len(tensors))
         self.operands = [table_of(x, own, query) for x, own in zip(tensors, self.heads)]
         self.operands.append(table_of(bias, None, query))
         self.width = key.shape[1] * key.shape[2] + value.shape[1] * value.shape[2]
-        self.dropout = Dropout(float(dropout), int(seed))
+        self.dropout = Dropout(float(dropout), int(seed)) if dropout > 0 else NO_DROPOUT
         self.score = score_of(kind, number, flag, None if vector is None else array_of(vector))
 
 
-def kind_of_sizes(tensors: tuple, num_heads: int) -> type:
-    """How features can be read at once, which is compiled in."""
-    dims = [x.shape[-1] for x in tensors if x is not None and x.shape[-1] > 1]
-    if any(dim % WIDE for dim in dims):
-        return Sizes
-    own = [x.shape[1] for x in tensors if x is not None and x.shape[-1] > 1]
-    return TiledSizes if num_heads % WIDTH == 0 and all(number == num_heads for number in own) else WideSizes
+# What follows from shapes alone is remembered: for a small graph the kernels are done in a third of a millisecond.
+
+
+@lru_cache(maxsize=1024)
+def sizes_of(shapes: tuple, num_heads: int) -> Any:
+    """What query, key, value, edge_key and edge_value agree on; its type says how features can be read at once, which
+    is compiled in."""
+    lanes, dims = lanes_of(num_heads), (shapes[0][-1], shapes[2][-1])
+    wide = [shape for shape in shapes if shape is not None and shape[-1] > 1]
+    if any(shape[-1] % WIDE for shape in wide):
+        return Sizes(num_heads, lanes, *dims)
+    has_tiles = num_heads % WIDTH == 0 and all(shape[1] == num_heads for shape in wide)
+    return (TiledSizes if has_tiles else WideSizes)(num_heads, lanes, *dims)
+
+
+@lru_cache(maxsize=1024)
+def _rows_of(heads: bytes, number: int) -> list[bytes]:
+    """The rows of a table of heads, each as what it can be remembered by."""
+    step = len(heads) // number
+    return [heads[row * step : (row + 1) * step] for row in range(number)]
 
 
 def lanes_of(num_heads: int) -> int:
@@ -202,27 +215,35 @@ def lanes_of(num_heads: int) -> int:
 
 
 NOWHERE = np.zeros(0, np.int64)
+NO_DROPOUT = Dropout(0.0, 0)
 
 
-def table_of(x: Tensor | None, own: np.ndarray | None = None, like: Tensor | None = None) -> Table | Absent:
+def table_of(x: Tensor | None, own: bytes | None = None, like: Tensor | None = None) -> Table | Absent:
     """A tensor `(node, head, dim)` or `(edge, head)` as a table; rows may lie apart, but a row is one run of memory.
 
-    What is None becomes a table that is absent, of numbers like those of another tensor.
+    What is None becomes a table that is absent, of numbers like those of another tensor. `own` are the heads that the
+    heads of the call read, as int64; without it each reads its own.
     """
     if x is None:
         assert like is not None
         return _absent(like.dtype)
     if x.numel() == 0:
-        return Table(_absent(x.dtype).data, 0, 0, NOWHERE if own is None else own)
-    dim = x.shape[2] if x.dim() == 3 else 1
-    width = x.shape[1] * dim
-    heads = own * dim if own is not None else np.arange(0, width, dim)
+        return Table(_absent(x.dtype).data, 0, 0, NOWHERE if own is None else np.frombuffer(own, np.int64))
+    width, heads = _places_in_row(x.shape[1:], own)
     if x.is_contiguous():
         return Table(array_of(x), width, width, heads)
-    if x.stride()[1:] != (dim, 1)[: x.dim() - 1]:
+    if x.stride()[1:] != (x.shape[-1], 1)[3 - x.dim() :]:
         return Table(array_of(x.contiguous()), width, width, heads)
     flat = x.as_strided(((x.shape[0] - 1) * x.stride(0) + width,), (1,))
     return Table(array_of(flat), x.stride(0), width, heads)
+
+
+@lru_cache(maxsize=1024)
+def _places_in_row(shape: tuple, own: bytes | None) -> tuple[int, np.ndarray]:
+    """How many numbers a row `(head, dim)` or `(head)` has, and where in it each head begins."""
+    dim = shape[1] if len(shape) == 2 else 1
+    heads = np.arange(shape[0]) if own is None else np.frombuffer(own, np.int64)
+    return shape[0] * dim, heads * dim
 
 
 @lru_cache

@@ -57,7 +57,7 @@ class Lowered:
 
 def run(call: Call) -> Tensor:
     """o_i = Σ_j α_ij (v_j + v^e_ij), by the form of the neighborhood."""
-    seed = torch.randint(2**62, (1,)) if call.dropout > 0 else torch.zeros(1, dtype=torch.int64)
+    seed = torch.randint(2**62, (1,)) if call.dropout > 0 else _no_seed()
     if isinstance(call.normalize, Hardmax) and call.normalize.straight_through:
         return _straight_through(call, seed)
     return _run(call, seed)
@@ -68,9 +68,12 @@ def _run(call: Call, seed: Tensor) -> Tensor:
     dtype, width = call.query.dtype, call.value.shape[-1]
     lowered = lower(call)
     if isinstance(call.neighborhood, Edges):
-        return over_edges(lowered, call.neighborhood, seed)[..., :width].to(dtype)
-    assert isinstance(call.neighborhood, Ranges)
-    return over_ranges(lowered, call.neighborhood, seed)[..., :width].to(dtype)
+        out = over_edges(lowered, call.neighborhood, seed)
+    else:
+        assert isinstance(call.neighborhood, Ranges)
+        out = over_ranges(lowered, call.neighborhood, seed)
+    out = out if out.shape[-1] == width else out[..., :width]
+    return out if out.dtype == dtype else out.to(dtype)
 
 
 def _straight_through(call: Call, seed: Tensor) -> Tensor:
@@ -241,6 +244,8 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
         _lists(edges.plan),
         lowered.kind, lowered.number, lowered.flag, lowered.normalizer, call.dropout, seed,
     )  # fmt: skip
+    if len(batch) == 1:
+        return out.transpose(0, 1)
     return out.unflatten(1, batch).movedim(0, -2) if batch else out.squeeze(1)
 
 
@@ -270,10 +275,21 @@ def _own_heads(shapes: tuple, batch: tuple) -> Tensor:
     return torch.stack(rows)
 
 
-@lru_cache
+@lru_cache(maxsize=1024)
 def _same_heads(shapes: tuple, batch: tuple) -> Tensor:
     with torch.inference_mode(False):  # what is remembered while evaluating may serve training later
         return _own_heads(shapes, batch)
+
+
+def _no_seed() -> Tensor:
+    """The seed of a dropout that there is not."""
+    return torch.zeros(1, dtype=torch.int64) if torch.compiler.is_compiling() else _same_seed()
+
+
+@lru_cache
+def _same_seed() -> Tensor:
+    with torch.inference_mode(False):
+        return torch.zeros(1, dtype=torch.int64)
 
 
 def _together(*shapes: tuple) -> tuple:
@@ -287,6 +303,8 @@ def _together(*shapes: tuple) -> tuple:
 
 def _node_major(x: Tensor) -> Tensor:
     """`(*batch, node, feature)` as `(node, head, feature)`, a node's heads together in memory; features padded."""
+    if x.dim() == 3:
+        return _padded(x.transpose(0, 1))
     x = x.movedim(-2, 0)
     x = x.flatten(1, -2) if x.dim() > 2 else x.unsqueeze(1)
     return _padded(x)
