@@ -16,6 +16,7 @@ from edgewise.backends.numba.heads import (
     load_heads,
     spread,
     store_heads,
+    stream_heads,
     width_of,
 )
 from edgewise.backends.numba.normalize import Column, normalize
@@ -36,6 +37,7 @@ from edgewise.backends.numba.tables import (
     ask_ahead,
     features,
     first_row,
+    is_streamed,
     longest_row,
     no_features,
     places,
@@ -66,7 +68,7 @@ def drop(sizes: Any, weights: Any, factors: Any, count: int) -> None:
 
 @inlined
 def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_value: Any, weights: Any, so_far: Any,
-            out: Any, out_at: int, none: Any) -> None:  # fmt: skip
+            out: Any, out_at: int, streams: bool, none: Any) -> None:  # fmt: skip
     """out = Σ α (v + v^e), in blocks of edges whose values stay in the first cache for all heads."""
     step = sizes.value_dim
     for start in range(0, max(count, 1), BLOCK):
@@ -82,10 +84,12 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
                     row, edge = get(lists.neighbors, place) * value.stride, get(lists.edges, place) * edge_value.stride
                     found = features(value, row + at, edge_value, edge + edge_at, step, none)
                     sums = fma(spread(weights, (place - begin) * sizes.lanes + head, none), found, sums)
-                if stop >= count:
-                    store_heads(out.data, out_at + feature, step, sums)
-                else:
+                if stop < count:
                     store_heads(so_far, feature, step, sums)
+                elif streams:
+                    stream_heads(out.data, out_at + feature, step, sums)
+                else:
+                    store_heads(out.data, out_at + feature, step, sums)
 
 
 @kernel
@@ -97,7 +101,7 @@ def forward(first, step, score, normalizer, sizes, lists, pieces, query, key, va
     scores, factors, numbers = pointer(scratch[0]), pointer(scratch[1]), pointer(stats)
     sums = np.zeros(sizes.heads * sizes.value_dim + WIDTH * WIDE, stats.dtype)
     parts, so_far = pointer(sums), pointer(sums[WIDTH * WIDE :])
-    zero, none = fill(scores, 0.0), no_features(sizes, scores)
+    zero, none, streams = fill(scores, 0.0), no_features(sizes, scores), is_streamed(out)
     query, key, value, out, lists = source(query), source(key), source(value), source(out), places(lists)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     for piece in range(first, pieces, step):
@@ -117,6 +121,6 @@ def forward(first, step, score, normalizer, sizes, lists, pieces, query, key, va
             if dropout.rate > 0.0:
                 put_all_factors(sizes, lists, begin, count, dropout, factors)
                 drop(sizes, scores, factors, count)
-            sum_row(sizes, lists, begin, count, value, edge_value, scores, so_far, out, row * out.stride, none)
+            sum_row(sizes, lists, begin, count, value, edge_value, scores, so_far, out, row * out.stride, streams, none)
     keep(scratch)
     keep(sums)

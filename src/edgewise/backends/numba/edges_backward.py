@@ -34,12 +34,14 @@ from edgewise.backends.numba.simd import (
     pointer,
     prefetch,
     store,
+    stream,
 )
 from edgewise.backends.numba.tables import (
     AHEAD,
     BLOCK,
     features,
     first_row,
+    is_streamed,
     longest_row,
     no_features,
     places,
@@ -55,10 +57,14 @@ def clear(target: Any, width: int) -> None:
 
 
 @inlined
-def copy(target: Any, at: int, found: Any, width: int) -> None:
+def copy(target: Any, at: int, found: Any, width: int, streams: bool) -> None:
     """From scratch to where a row belongs."""
-    for d in range(0, width, WIDTH):
-        store(target, at + d, load(found, d))
+    if streams:
+        for d in range(0, width, WIDTH):
+            stream(target, at + d, load(found, d))
+    else:
+        for d in range(0, width, WIDTH):
+            store(target, at + d, load(found, d))
 
 
 @inlined
@@ -137,6 +143,7 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
     row_sums = np.zeros(query.width + WIDTH * WIDE, stats.dtype)
     parts, sums = pointer(row_sums), pointer(row_sums[WIDTH * WIDE :])
     numbers, deltas, zero, none = pointer(stats), pointer(centers), fill(scores, 0.0), no_features(sizes, scores)
+    streams = is_streamed(grad_query)
     query, key, value, lists = source(query), source(key), source(value), places(lists)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     grad_out, grad_query, grad_bias = source(grad_out), source(grad_query), source(grad_bias)
@@ -189,7 +196,7 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
                     score, sizes, lists, begin, count, query, row, key, edge_key, slopes, sums, grad_edge_key,
                     vector_sums, none,
                 )  # fmt: skip
-            copy(grad_query.data, row * query.width, sums, query.width)
+            copy(grad_query.data, row * query.width, sums, query.width, streams)
     keep(scratch)
     keep(row_sums)
 
@@ -251,6 +258,7 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
     )  # fmt: skip
     one, none = fill(weights, 1.0), no_features(sizes, weights)
     numbers, lists = pointer(centers), places(lists)
+    streams_key, streams_value = is_streamed(grad_key), is_streamed(grad_value)
     query, key, value, grad_out = source(query), source(key), source(value), source(grad_out)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     grad_key, grad_value = source(grad_key), source(grad_value)
@@ -290,7 +298,7 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
                     score, sizes, lists, start, count, query, key, key_row, edge_key, grad_out, slopes, weights,
                     key_sums, value, value_sums, none,
                 )  # fmt: skip
-            copy(grad_key.data, row * key.width, key_sums, key.width)
-            copy(grad_value.data, row * value.width, value_sums, value.width)
+            copy(grad_key.data, row * key.width, key_sums, key.width, streams_key)
+            copy(grad_value.data, row * value.width, value_sums, value.width, streams_value)
     keep(scratch)
     keep(sums)

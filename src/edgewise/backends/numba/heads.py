@@ -19,6 +19,7 @@ from numba import types
 from edgewise.backends.numba.simd import (
     INT32,
     INT64,
+    LINE,
     WIDE,
     WIDTH,
     Builder,
@@ -34,8 +35,6 @@ from edgewise.backends.numba.simd import (
 
 TILE = WIDTH * WIDE
 """Numbers in a tile."""
-LINE = 64
-"""Bytes in a cache line."""
 
 
 def is_tile(lanes: Lanes) -> bool:
@@ -101,6 +100,21 @@ def store_heads(typing: Any, target: Any, index: Any, step: Any, lanes: Any) -> 
                 store_to(builder, target, place, vector)
         else:
             store_to(builder, target, builder.gep(values[0], [values[1]]), values[3])
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, types.intp, lanes), lower
+
+
+@intrinsic
+def stream_heads(typing: Any, target: Any, index: Any, step: Any, lanes: Any) -> Any:
+    """Write features as `store_heads` does, past the caches; see `simd.stream`."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        if is_tile(lanes):
+            for place, vector in zip(_places(builder, *values[:3]), _parts(builder, values[3])):
+                store_to(builder, target, place, vector, streams=True)
+        else:
+            store_to(builder, target, builder.gep(values[0], [values[1]]), values[3], streams=True)
         return context.get_dummy_value()
 
     return types.void(target, types.intp, types.intp, lanes), lower

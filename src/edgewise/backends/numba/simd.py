@@ -5,7 +5,7 @@ processor are narrower: LLVM splits them). Lanes add, subtract, multiply, divide
 numbers; what cannot be written with these is one of the primitives below:
 
     pointer                                    to the first element of an array: one word, where an array is seven
-    load  load_like  store                     elements from a pointer on, whatever is stored, as lanes; and back
+    load  load_like  store  stream             elements from a pointer on, whatever is stored, as lanes; and back
     get  put  prefetch                         one element; the cache line of one
     fma  maximum  where  inverse  square_root  lane by lane; fill, some
 
@@ -29,6 +29,8 @@ from numba.extending import lower_builtin, models, register_model
 
 WIDTH, WIDE = 8, 16
 """Numbers in a vector of heads, and in one of features where there are many: 256 and 512 bits of float32."""
+LINE = 64
+"""Bytes in a cache line."""
 
 Builder = Any
 intrinsic: Any = untyped_intrinsic  # what it makes is called with fewer arguments than it is written with
@@ -226,13 +228,28 @@ def store(typing: Any, target: Any, index: Any, lanes: Any) -> Any:
     return types.void(target, types.intp, lanes), lower
 
 
-def store_to(builder: Builder, target: Pointer, place: ir.Value, value: ir.Value) -> None:
+@intrinsic
+def stream(typing: Any, target: Any, index: Any, lanes: Any) -> Any:
+    """Write lanes as `store` does, past the caches: nothing is read in order to be overwritten. For much that is not
+    needed again soon, at places that are whole multiples of the lanes' bytes."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        store_to(builder, target, builder.gep(values[0], [values[1]]), values[2], streams=True)
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, lanes), lower
+
+
+def store_to(builder: Builder, target: Pointer, place: ir.Value, value: ir.Value, streams: bool = False) -> None:
     """Write a vector from a place on, as the target stores numbers."""
     if target.dtype == BFLOAT16:
         value = _to_bfloat16(builder, value)
     elif target.dtype == FLOAT16:
         value = builder.fptrunc(value, ir.VectorType(ir.HalfType(), value.type.count))
-    builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=target.bytes_each)
+    align = min(value.type.count * target.bytes_each, LINE) if streams else target.bytes_each
+    written = builder.store(value, builder.bitcast(place, value.type.as_pointer()), align=align)
+    if streams:
+        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
 
 def _to_bfloat16(builder: Builder, value: ir.Value) -> ir.Value:

@@ -6,11 +6,13 @@ import numpy as np
 from numba.extending import overload
 
 from edgewise.backends.numba.compiled import inlined
-from edgewise.backends.numba.heads import LINE, TILE, ask_for_tile, load_heads, no_lanes
-from edgewise.backends.numba.simd import WIDE, WIDTH, get, pointer, prefetch, put
+from edgewise.backends.numba.heads import TILE, ask_for_tile, load_heads, no_lanes
+from edgewise.backends.numba.simd import LINE, WIDE, WIDTH, get, pointer, prefetch, put
 
 AHEAD = 16
 """How many edges ahead a row is asked for: some times a memory access over an edge, few enough for the first cache."""
+PAST_CACHES = 2**22
+"""Bytes from which on an output is written past the caches: most of it would have left them before it is read again."""
 BLOCK = 16
 """Edges taken together, so that what they gather is still in the first cache when it is used again."""
 
@@ -128,6 +130,14 @@ def _source_of(table):
         return Source(data, table.stride, table.width, heads, table.data.itemsize, there)
 
     return pointers
+
+
+@inlined
+def is_streamed(table: Any) -> bool:
+    """Whether a table that is written once, row after row, is written past the caches: a large one, in whole lines."""
+    data = table.data
+    in_lines = data.ctypes.data % LINE == 0 and table.width * data.itemsize % LINE == 0
+    return in_lines and table.stride == table.width and data.size * data.itemsize >= PAST_CACHES
 
 
 @inlined
