@@ -65,8 +65,8 @@ def main() -> int:
         folder = folder or RESULTS
         write(json.loads((folder / f"{NAME}.json").read_text()), folder)
         return 0
-    restart_with_allocator()
     names = [name for name in NAMES if name in asked.only] if asked.only else list(NAMES)
+    restart_with_allocator(len(names) > 1 or names[0] not in PARTS or PARTS[names[0]].keeps_memory)
     if asked.step is None and "limits" not in names and any(needs_limits(name) for name in names):
         names = ["limits", *names]
     if len(names) > 1 and folder is not None:

@@ -194,3 +194,28 @@ def test_outputs_that_no_cache_holds(dims):
     tolerance = 0.05 if dtype == torch.bfloat16 else 1e-4
     for own, other in zip(gradients, expected, strict=True):
         assert (own - other).abs().max() <= tolerance * other.abs().max()
+
+
+@pytest.mark.parametrize("score", OWN_SCORES, ids=lambda case: case.name)
+def test_gradients_are_the_same_bits_whether_weights_are_kept_or_computed_again(score, monkeypatch):
+    """The two ways of the backward pass: few edges, and many."""
+    tensors = {"query": draw(2, 7, 8), "key": draw(2, 9, 8, seed=1), "value": draw(2, 9, 8, seed=2)}
+    tensors |= {"edge_key": draw(2, 60, 8, seed=3), "edge_value": draw(2, 60, 8, seed=4), "bias": draw(2, 60, seed=5)}
+    sizes = {HEADS: 2, KEY_DIM: 8}
+    parameters = [draw(*(sizes[size] for size in shape)) for shape in score.shapes]
+    if score.positive:
+        parameters = [(0.5 + x.detach().abs()).requires_grad_() for x in parameters]
+
+    def gradients():
+        torch.manual_seed(0)
+        out = attend(
+            **tensors, neighborhood=random_edges(), score=score.make(*parameters), dropout=0.3, backend="numba"
+        )
+        leaves = [*tensors.values(), *parameters]
+        return torch.autograd.grad(out, leaves, draw(2, 7, 8, seed=6).detach(), allow_unused=True)
+
+    kept = gradients()
+    monkeypatch.setattr(edge_operators, "MOST_KEPT", 0)
+    for one, other in zip(kept, gradients(), strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.equal(one, other)

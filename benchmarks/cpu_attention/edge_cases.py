@@ -29,8 +29,6 @@ NUMBERS = NUM_HEADS * HEAD_DIM
 """Of a node's row."""
 WIDE_TENSORS = 8
 """A peer that materializes the edges holds about this many rows of an edge in a backward pass."""
-GATV2_TENSORS = 14
-"""The same for GATv2, in the heap that an allocator leaves in pieces: 3.2 M edges did not fit into 24 GB."""
 
 
 def dot(graph: Graph, ours: str, compiled: bool = True) -> Case:
@@ -54,7 +52,7 @@ def gatv2(graph: Graph, ours: str, compiled: bool = True) -> Case:
     for name, edge_index in pyg.edge_indices(graph).items():
         peers[f"PyG GATv2Conv{name}"] = pyg.gatv2(edge_index, query, key, vector)
     peers |= _plain(plain.gatv2, (query, key, vector, graph.senders, graph.receivers), compiled)
-    return _case(graph, peers, leaves, plan_ms, gathered_rows=1, wide_tensors=GATV2_TENSORS)
+    return _case(graph, peers, leaves, plan_ms, gathered_rows=1)
 
 
 def gat(graph: Graph, ours: str) -> Case:
@@ -178,11 +176,10 @@ def _case(
     leaves: dict[str, Tensor],
     plan_ms: float,
     gathered_rows: int,
-    wide_tensors: int = WIDE_TENSORS,
 ) -> Case:
     flat = "nodes" in leaves and leaves["nodes"].dim() == 2
     shape = (graph.num_nodes, NUMBERS) if flat else (graph.num_nodes, NUM_HEADS, HEAD_DIM)
-    needed = wide_tensors * graph.num_edges * NUMBERS * FLOAT
+    needed = WIDE_TENSORS * graph.num_edges * NUMBERS * FLOAT
     too_wide = [name for name in runs if not name.startswith(OURS)] if needed > 0.8 * free_bytes() else []
     return Case(
         peers={name: Peer(run, leaves) for name, run in runs.items() if name not in too_wide},

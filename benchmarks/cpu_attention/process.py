@@ -17,11 +17,13 @@ class ChildError(Exception):
     """A child process ended with an error."""
 
 
-def restart_with_allocator() -> None:
-    """Start this very command again with an allocator that keeps memory, unless it has been."""
-    if all(os.environ.get(name) == value for name, value in ALLOCATOR.items()):
+def restart_with_allocator(keeps_memory: bool = True) -> None:
+    """Start this very command again with an allocator that keeps memory, or with the default one, unless it has it."""
+    wanted = ALLOCATOR if keeps_memory else {}
+    if {name: os.environ[name] for name in ALLOCATOR if name in os.environ} == wanted:
         return
-    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ALLOCATOR})
+    rest = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
+    os.execve(sys.executable, [sys.executable, *sys.argv], rest | wanted)
 
 
 def in_child(task: str, **request: object) -> dict:

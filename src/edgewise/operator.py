@@ -36,7 +36,9 @@ def define(name: str, function: Callable, shapes: Callable, gradient: tuple[Call
     direct = function if gradient is None else _differentiable(function, *gradient)
 
     def call(*arguments: Any) -> Any:
-        return operator(*arguments) if torch.compiler.is_compiling() else direct(*arguments)
+        if torch.compiler.is_compiling():
+            return operator(*arguments)
+        return direct(*arguments) if torch.is_grad_enabled() else function(*arguments)
 
     return call
 

@@ -18,6 +18,8 @@ from edgewise.operator import define
 PIECE = 2**19
 """Numbers to gather in one piece of work: some tenths of a millisecond."""
 MOST_PIECES = 64
+MOST_KEPT = 2**24
+"""Bytes of weights and derivatives, two numbers an edge and head, up to which they are kept between backward passes."""
 
 
 def edges(
@@ -106,7 +108,10 @@ def edges_backward(
     by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
     pieces, sender_pieces = pieces_of(by_receiver, 2 * job.width), pieces_of(by_sender, 2 * job.width)
     vector_parts = torch.zeros(pieces, 0 if vector is None else vector.numel(), dtype=job.dtype)
-    centers = stats.new_empty(stats.shape[0], 3, stats.shape[2])
+    num_kept = 2 * job.sizes.lanes * len(by_receiver.edges)
+    keeps = not of_values_only and num_kept * stats.element_size() <= MOST_KEPT
+    kept = table_of(stats.new_empty(len(by_receiver.edges), 2 * job.sizes.lanes) if keeps else None, None, stats)
+    centers = stats.new_empty(0 if keeps else stats.shape[0], 3, stats.shape[2])
     rows = array_of(centers)
     common, gradient = (*job.operands, job.dropout), table_of(grad_out)
     if of_values_only:  # which need the weights alone: a, b and no δ
@@ -114,11 +119,11 @@ def edges_backward(
     else:
         backward_receivers.run(
             pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *common, array_of(stats), gradient,
-            rows, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
+            rows, kept, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
             table_of(grads[5]), array_of(vector_parts),
         )  # fmt: skip
     backward_senders.run(
-        sender_pieces, job.score, normalizer, job.sizes, by_sender, sender_pieces, *common, rows, gradient,
+        sender_pieces, job.score, normalizer, job.sizes, by_sender, sender_pieces, *common, rows, kept, gradient,
         table_of(grads[1]), table_of(grads[2]),
     )  # fmt: skip
     grad_vector = torch.empty(0) if vector is None else vector_parts.sum(0).view_as(vector)

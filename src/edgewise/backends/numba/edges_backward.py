@@ -3,6 +3,9 @@
     backward_receivers per receiver: scores and weights again, and their derivatives → dq, d bias, dk^e, dv^e and δ
     backward_senders   per sender: the weights of its edges again, from a, b and δ of each receiver → dk, dv
 
+Where edges are few, weights and derivatives of each are kept from the first pass for the second, which has half of its
+work then; where they are many, that would be most of the memory of a call.
+
 What is summed over all rows (the vector of a score) is summed for each piece of work and then over the pieces in order;
 the pieces do not depend on the number of threads.
 """
@@ -39,6 +42,7 @@ from edgewise.backends.numba.simd import (
 from edgewise.backends.numba.tables import (
     AHEAD,
     BLOCK,
+    ask_ahead,
     features,
     first_row,
     is_streamed,
@@ -130,10 +134,11 @@ def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out:
 
 @kernel
 def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value,
-                       bias, dropout, stats, grad_out, centers, grad_query, grad_edge_key, grad_edge_value, grad_bias,
-                       grad_vector):  # fmt: skip
-    """What the receivers own: dq, dk^e, dv^e, d bias and, for each piece, its share in d vector; and a, b and δ of each
-    row in `centers`, `(receiver, 3, lane)`, side by side for those who gather them."""
+                       bias, dropout, stats, grad_out, centers, kept, grad_query, grad_edge_key, grad_edge_value,
+                       grad_bias, grad_vector):  # fmt: skip
+    """What the receivers own: dq, dk^e, dv^e, d bias and, for each piece, its share in d vector; and for those who own
+    the senders either a, b and δ of each row in `centers`, `(receiver, 3, lane)`, side by side, or the derivatives and
+    weights of each edge in `kept`, `(edge, 2 lanes)`."""
     longest, lanes = longest_row(lists), sizes.lanes
     drops, vector_width = dropout.rate > 0.0, sizes.heads * sizes.key_dim if has_vector(score) else 0
     scratch = np.zeros((4, longest * lanes), stats.dtype)
@@ -147,7 +152,7 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
     query, key, value, lists = source(query), source(key), source(value), places(lists)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
     grad_out, grad_query, grad_bias = source(grad_out), source(grad_query), source(grad_bias)
-    grad_edge_key, grad_edge_value = source(grad_edge_key), source(grad_edge_value)
+    grad_edge_key, grad_edge_value, kept = source(grad_edge_key), source(grad_edge_value), source(kept)
     for piece in range(first, pieces, step):
         vector_sums = pointer(grad_vector[piece * vector_width :])
         for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
@@ -170,19 +175,26 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
             for group in range(0, lanes, WIDTH):
                 weight_column = Column(weights, group, lanes, count, zero, zero, False)
                 delta = center(normalizer, weight_column, Column(slopes, group, lanes, count, zero, zero, False))
-                at = row * 3 * lanes + group
-                store(deltas, at, load(numbers, row * 2 * lanes + group))
-                store(deltas, at + lanes, load(numbers, row * 2 * lanes + lanes + group))
-                store(deltas, at + 2 * lanes, delta)
+                if not kept.there:
+                    at = row * 3 * lanes + group
+                    store(deltas, at, load(numbers, row * 2 * lanes + group))
+                    store(deltas, at + lanes, load(numbers, row * 2 * lanes + lanes + group))
+                    store(deltas, at + 2 * lanes, delta)
                 for e in range(count):
                     at = e * lanes + group
                     moved = move(normalizer, load(weights, at), load(slopes, at) - delta)
                     if bias.there:
                         store(grad_bias.data, get(lists.edges, begin + e) * grad_bias.stride + group, moved)
                     store(slopes, at, unfinish(score, load(scores, at), moved))
+            if drops and (edge_value.there or kept.there):
+                drop(sizes, weights, factors, count)
+            if kept.there:
+                for e in range(count):
+                    at = get(lists.edges, begin + e) * kept.stride
+                    for group in range(0, lanes, WIDTH):
+                        store(kept.data, at + group, load(slopes, e * lanes + group))
+                        store(kept.data, at + lanes + group, load(weights, e * lanes + group))
             if edge_value.there:
-                if drops:
-                    drop(sizes, weights, factors, count)
                 for e in range(count):
                     edge = get(lists.edges, begin + e)
                     value_edge_gradients(sizes, edge, weights, e * lanes, grad_out, out_row, grad_edge_value, none)
@@ -243,9 +255,22 @@ def narrow_sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: in
         store(key_sums, group, grown)
 
 
+@inlined
+def take_kept(sizes: Any, lists: Any, begin: int, count: int, kept: Any, query: Any, grad_out: Any, slopes: Any,
+              weights: Any) -> None:  # fmt: skip
+    """What the receivers' pass kept of a run of edges, into scratch; and the rows that come later are asked for."""
+    for e in range(count):
+        ask_ahead(lists, begin + e, query)
+        ask_ahead(lists, begin + e, grad_out)
+        at = get(lists.edges, begin + e) * kept.stride
+        for group in range(0, sizes.lanes, WIDTH):
+            store(slopes, e * sizes.lanes + group, load(kept.data, at + group))
+            store(weights, e * sizes.lanes + group, load(kept.data, at + sizes.lanes + group))
+
+
 @kernel
 def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value,
-                     bias, dropout, centers, grad_out, grad_key, grad_value):  # fmt: skip
+                     bias, dropout, centers, kept, grad_out, grad_key, grad_value):  # fmt: skip
     """What the senders own: dk and dv."""
     drops, lanes = dropout.rate > 0.0, sizes.lanes
     scratch = np.zeros((4, BLOCK * lanes), centers.dtype)
@@ -261,7 +286,7 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
     streams_key, streams_value = is_streamed(grad_key), is_streamed(grad_value)
     query, key, value, grad_out = source(query), source(key), source(value), source(grad_out)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
-    grad_key, grad_value = source(grad_key), source(grad_value)
+    grad_key, grad_value, kept = source(grad_key), source(grad_value), source(kept)
     for piece in range(first, pieces, step):
         for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin, end, key_row = get(lists.offsets, row), get(lists.offsets, row + 1), row * key.stride
@@ -269,27 +294,30 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
             clear(value_sums, value.width)
             for start in range(begin, end, BLOCK):
                 count = min(BLOCK, end - start)
-                put_scores_and_products(
-                    score, sizes, lists, start, count, key, row, query, edge_key, value, grad_out, edge_value, True,
-                    scores, slopes, parts, none,
-                )  # fmt: skip
-                for at in range(0, count * lanes, WIDTH):
-                    store(factors, at, one)
-                if drops:
-                    put_all_factors(sizes, lists, start, count, dropout, factors)
-                for e in range(count):
-                    coming = get(lists.neighbors, min(start + e + AHEAD, lists.last))
-                    prefetch(numbers, coming * 3 * lanes)
-                    prefetch(numbers, (coming + 1) * 3 * lanes - 1)
-                    receiver, edge = get(lists.neighbors, start + e), get(lists.edges, start + e)
-                    for group in range(0, lanes, WIDTH):
-                        at, of = e * lanes + group, receiver * 3 * lanes + group
-                        a, b, delta = load(numbers, of), load(numbers, of + lanes), load(numbers, of + 2 * lanes)
-                        found, factor = load(scores, at), load(factors, at)
-                        weight = weigh(normalizer, biased(found, bias, edge, group), a, b)
-                        moved = move(normalizer, weight, load(slopes, at) * factor - delta)
-                        store(weights, at, weight * factor)
-                        store(slopes, at, unfinish(score, found, moved))
+                if kept.there:
+                    take_kept(sizes, lists, start, count, kept, query, grad_out, slopes, weights)
+                else:
+                    put_scores_and_products(
+                        score, sizes, lists, start, count, key, row, query, edge_key, value, grad_out, edge_value,
+                        True, scores, slopes, parts, none,
+                    )  # fmt: skip
+                    for at in range(0, count * lanes, WIDTH):
+                        store(factors, at, one)
+                    if drops:
+                        put_all_factors(sizes, lists, start, count, dropout, factors)
+                    for e in range(count):
+                        coming = get(lists.neighbors, min(start + e + AHEAD, lists.last))
+                        prefetch(numbers, coming * 3 * lanes)
+                        prefetch(numbers, (coming + 1) * 3 * lanes - 1)
+                        receiver, edge = get(lists.neighbors, start + e), get(lists.edges, start + e)
+                        for group in range(0, lanes, WIDTH):
+                            at, of = e * lanes + group, receiver * 3 * lanes + group
+                            a, b, delta = load(numbers, of), load(numbers, of + lanes), load(numbers, of + 2 * lanes)
+                            found, factor = load(scores, at), load(factors, at)
+                            weight = weigh(normalizer, biased(found, bias, edge, group), a, b)
+                            moved = move(normalizer, weight, load(slopes, at) * factor - delta)
+                            store(weights, at, weight * factor)
+                            store(slopes, at, unfinish(score, found, moved))
                 if sizes.key_dim == 1:
                     narrow_sender_sums(
                         score, sizes, lists, start, count, query, key, key_row, edge_key, slopes, key_sums

@@ -223,17 +223,16 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     query, key, edge_key = call.query, call.key, call.edge_key
     if lowered.kind == "Blind":
         query, key = query[..., :0], key[..., :0]
+    originals = (call.query, call.key, call.value, call.edge_key, call.edge_value)
+    shapes = tuple([() if x is None else x.shape[:-2] for x in originals])
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
-    tensors = [x for x in (query, key, call.value, edge_key, call.edge_value) if x is not None]
     bias_batch = () if call.bias is None else call.bias.shape[:-1]
-    batch = _together(*(x.shape[:-2] for x in tensors), vector_batch, bias_batch)
+    batch = _together(*shapes, vector_batch, bias_batch)
     bias = None if call.bias is None else _head_lanes(call.bias.unsqueeze(-1), batch).squeeze(-1)
     arrange = partial(_head_lanes, batch=batch) if lowered.is_narrow else _node_major
     query, key, value = arrange(query), arrange(key), _node_major(call.value)
     edge_key = None if edge_key is None else arrange(edge_key)
     edge_value = None if call.edge_value is None else _node_major(call.edge_value)
-    originals = (call.query, call.key, call.value, call.edge_key, call.edge_value)
-    shapes = tuple(() if x is None else tuple(x.shape[:-2]) for x in originals)
     heads = _own_heads(shapes, batch) if torch.compiler.is_compiling() else _same_heads(shapes, batch)
     vector = lowered.vector
     if vector is not None:
