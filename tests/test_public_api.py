@@ -55,7 +55,23 @@ NAMES = [
     "why",
 ]
 
-LAYERS = ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"]
+LAYERS = [
+    "ALiBi",
+    "Cache",
+    "LearnedPosition",
+    "MeanConvolution",
+    "MultiHeadAttention",
+    "PairPosition",
+    "Readout",
+    "RecurrentDecoder",
+    "RecurrentEncoder",
+    "ResidualBlock",
+    "RotaryPosition",
+    "ShawPosition",
+    "SinusoidalPosition",
+    "SymmetricConvolution",
+    "T5Position",
+]
 
 # name (positional) or name= (positional with a default) or *name= (by keyword only)
 ATTEND = "query key value neighborhood= *score= *normalize= *bias= *edge_key= *edge_value= *dropout= *backend="
@@ -64,7 +80,9 @@ SIGNATURES = {
     edgewise.attention_weights: "query key neighborhood= *score= *normalize= *bias= *edge_key= *top= *queries=",
     edgewise.aggregate: "value neighborhood= how= *edge_value= *num_queries= *backend=",
     edgewise.why: ATTEND,
-    MultiHeadAttention.forward: "self query key= value= neighborhood= *edge= *trace=",
+    MultiHeadAttention.forward: (
+        "self query key= value= neighborhood= *edge= *positions= *key_positions= *cache= *trace="
+    ),
     edgewise.Edges: "senders receivers num_senders num_receivers",
     edgewise.Lengths: "key_lengths query_lengths=",
     edgewise.Segments: "query_offsets key_offsets=",
@@ -90,7 +108,7 @@ def written(function):
 
 def test_the_names():
     assert sorted(edgewise.__all__) == sorted(NAMES)
-    assert sorted(dir(edgewise)) == sorted([*NAMES, "MoleculeClassifier", "MoleculeRegressor"])
+    assert sorted(dir(edgewise)) == sorted([*NAMES, "LanguageModel", "MoleculeClassifier", "MoleculeRegressor"])
     assert all(getattr(edgewise, name) is not None for name in NAMES)
     assert sorted(layers.__all__) == LAYERS
 

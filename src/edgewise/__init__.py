@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ShapeError,
         UnsupportedError,
     )
+    from edgewise.estimators.language import LanguageModel
     from edgewise.estimators.molecule import MoleculeClassifier, MoleculeRegressor
     from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
     from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
@@ -41,6 +42,7 @@ _HOMES = {
         "ShapeError",
         "UnsupportedError",
     ],
+    "edgewise.estimators.language": ["LanguageModel"],
     "edgewise.estimators.molecule": ["MoleculeClassifier", "MoleculeRegressor"],
     "edgewise.layers": ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"],
     "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],
@@ -60,7 +62,8 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # The estimators need extras, which `from edgewise import *` must not.
-__all__ = [*sorted(set(_HOME_OF) - set(_HOMES["edgewise.estimators.molecule"])), "__version__"]
+_NEED_EXTRAS = {name for home, names in _HOMES.items() if home.startswith("edgewise.estimators") for name in names}
+__all__ = [*sorted(set(_HOME_OF) - _NEED_EXTRAS), "__version__"]
 
 
 def __getattr__(name: str) -> Any:

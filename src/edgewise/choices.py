@@ -10,3 +10,12 @@ NORMALIZERS: tuple[str, ...] = get_args(NormalizerName)
 
 Combine = Literal["concatenate", "weights", "tensor", "mean", "max"]
 COMBINES: tuple[str, ...] = get_args(Combine)
+
+Activation = Literal["gelu", "gelu_tanh", "relu"]
+ACTIVATIONS: tuple[str, ...] = get_args(Activation)
+
+PositionName = Literal["rotary", "learned", "sinusoidal", "alibi", "t5", "shaw", "none"]
+POSITIONS: tuple[str, ...] = get_args(PositionName)
+
+TokenKind = Literal["characters", "words", "bpe"]
+TOKEN_KINDS: tuple[str, ...] = get_args(TokenKind)

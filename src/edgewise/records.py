@@ -86,6 +86,51 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
+class TextBatch:
+    """Tokens of several texts: side by side where they are equally long, else packed one behind the other."""
+
+    tokens: Int64[Tensor, " *batch token"]
+    """Numbers in the vocabulary."""
+    targets: Int64[Tensor, " *batch token"] | None = None
+    """The token that is to be told at each place; −1 where none is."""
+    offsets: Int64[Tensor, " boundary"] | None = None
+    """Packed texts: tokens of text g are `offsets[g]:offsets[g + 1]`; None where each row is one text."""
+    weights: None = None
+    """All tokens count the same."""
+
+    @property
+    def places(self) -> Int64[Tensor, " token"]:
+        """Where each token of packed texts stands in its own."""
+        assert self.offsets is not None
+        begins = self.offsets[:-1].repeat_interleave(self.offsets.diff(), output_size=self.tokens.shape[-1])
+        return torch.arange(self.tokens.shape[-1], device=begins.device) - begins
+
+    def to(self, device: torch.device | str) -> "TextBatch":
+        """The same batch with its tensors on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """Texts and their translations, padded to the longest of the batch."""
+
+    source: Int64[Tensor, " graph key"]
+    """Tokens of the texts that are read."""
+    source_lengths: Int64[Tensor, " graph"]
+    """How many of them are true."""
+    tokens: Int64[Tensor, " graph token"]
+    """Tokens of the texts that are written, each the one before that to be told; the first is the beginning."""
+    targets: Int64[Tensor, " graph token"] | None = None
+    """The token that is to be told at each place, the last the end; −1 in the padding."""
+    weights: None = None
+    """All tokens count the same."""
+
+    def to(self, device: torch.device | str) -> "PairBatch":
+        """The same batch with its tensors on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """What the model says of one target, for every row of a table; NaN where a row cannot be predicted."""
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-from edgewise.train.loader import RowLoader, seed_of
+from edgewise.train.loader import RowLoader, WindowLoader, seed_of
 
 
 def rows_of(loader: RowLoader, epoch: int = 0) -> list[list[int]]:
@@ -50,3 +51,34 @@ def test_seeds_of_neighboring_numbers_differ():
     seeds = {seed_of(seed, epoch) for seed in range(10) for epoch in range(10)}
     assert len(seeds) == 100
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def windows(**options):
+    return WindowLoader(torch.arange(23), 5, 2, **options)
+
+
+def test_windows_in_order_tell_every_token_once():
+    batches = list(windows())
+    assert len(windows()) == len(batches) == 3
+    assert torch.cat([batch.targets.flatten() for batch in batches]).tolist() == list(range(1, 23))
+    for batch in batches:
+        assert torch.equal(batch.targets, batch.tokens + 1)
+
+
+def test_windows_at_random_depend_on_seed_and_epoch():
+    def starts(seed, epoch):
+        loader = windows(num_batches=40, seed=seed)
+        loader.epoch = epoch
+        return torch.cat([batch.tokens[:, 0] for batch in loader]).tolist()
+
+    assert len(starts(0, 0)) == 80
+    assert starts(0, 3) == starts(0, 3)
+    assert starts(0, 3) != starts(0, 4)
+    assert starts(1, 3) != starts(0, 3)
+    assert set(starts(0, 0)) == set(range(18))
+
+
+@pytest.mark.parametrize(("num_tokens", "expected"), [(6, 1), (7, 2), (11, 1), (12, 2), (2, 1)])
+def test_the_last_window_may_be_short(num_tokens, expected):
+    loader = WindowLoader(torch.arange(num_tokens), 5, 2)
+    assert len(list(loader)) == len(loader) == expected

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from edgewise.train.loss import TargetLoss
+from edgewise.train.loss import TargetLoss, TokenLoss
 
 NAN = math.nan
 
@@ -74,3 +74,12 @@ def test_half_precision_outputs_are_judged_in_single():
     total, _ = TargetLoss("regression", "mse")(output, torch.tensor([[1.001]]), None)
     assert total.dtype == torch.float32
     assert float(total) == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_the_loss_of_tokens_by_hand():
+    """−ln of the shares of e¹ and e⁰; a place without a target counts nothing, whatever its scores."""
+    scores = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [5.0, 7.0]]])
+    total, count = TokenLoss()(scores, torch.tensor([[0, 0, -1]]))
+    right, wrong = math.e / (1 + math.e), 1 / (1 + math.e)
+    assert total.item() == pytest.approx(-math.log(right) - math.log(wrong))
+    assert count.item() == 2

@@ -8,10 +8,10 @@ from typing import NoReturn
 
 from rich_argparse import RichHelpFormatter
 
-from edgewise.cli import demo, fingerprint, predict, train
+from edgewise.cli import demo, fingerprint, generate, predict, train
 from edgewise.errors import EdgewiseError
 
-VERBS = {"train": train, "predict": predict, "fingerprint": fingerprint, "demo": demo}
+VERBS = {"train": train, "predict": predict, "fingerprint": fingerprint, "generate": generate, "demo": demo}
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,7 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
     parser = Parser(
         prog="edgewise",
-        description="Attention over words and edges: from a table of molecules to a trained model in one command.",
+        description="Attention over words and edges: from a table or a text to a trained model in one command.",
         epilog="Example: edgewise train data.csv --smiles-columns smiles --target-columns y -o runs/first",
         formatter_class=RichHelpFormatter,
         allow_abbrev=False,

@@ -3,8 +3,9 @@
 import argparse
 from typing import Any
 
-from edgewise.choices import COMBINES, NORMALIZERS, SCORES
+from edgewise.choices import ACTIVATIONS, COMBINES, NORMALIZERS, POSITIONS, SCORES, TOKEN_KINDS
 from edgewise.models.settings import MODELS, PropertySettings
+from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, PRECISIONS, TrainSettings
 
 DROPOUTS = {
@@ -22,13 +23,14 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="DATA",
         default=argparse.SUPPRESS,
-        help="the table; or two tables (training, test), or three (training, validation, test)",
+        help="the table; or two tables (training, test), or three (training, validation, test); or a text (.txt)",
     )
     add_folder_options(parser)
     add_column_options(parser)
     add_split_options(parser)
     add_model_options(parser)
     add_recipe_options(parser)
+    add_text_options(parser)
 
 
 def add_flag(group: Any, *names: str, **details: Any) -> None:
@@ -74,8 +76,8 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass"),
-        help="numbers, two classes or several (default: regression)",
+        choices=("regression", "classification", "multiclass", "language"),
+        help="numbers, two classes or several (default: regression); language, the next token, for a text",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
@@ -104,7 +106,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     """The model."""
     group = parser.add_argument_group("model")
     known = PropertySettings()
-    add_flag(group, "--model", choices=MODELS, help=f"the layer (default: {known.model})")
+    add_flag(
+        group,
+        "--model",
+        choices=(*MODELS, *CONFIGURATIONS),
+        help=f"the layer (default: {known.model}); for a text, the sizes of a paper's model",
+    )
     add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
     add_flag(group, "--num-heads", type=int, metavar="N", help=f"attentions side by side (default: {known.num_heads})")
     add_flag(group, "--model-dim", type=int, metavar="N", help=f"size of an atom's vector (default: {known.model_dim})")
@@ -139,6 +146,23 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="learn from atoms and bonds alone, without RDKit's descriptors of the whole molecule",
     )
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """What only a text has."""
+    group = parser.add_argument_group("texts")
+    known = TransformerSettings()
+    add_flag(group, "--tokens", choices=TOKEN_KINDS, help="what a text is cut into (default: characters)")
+    add_flag(group, "--vocabulary-size", type=int, metavar="N", help="words or byte pairs, at most (default: 8192)")
+    add_flag(group, "--context", type=int, metavar="N", help=f"tokens that are read at once (default: {known.context})")
+    add_flag(group, "--steps", type=int, metavar="N", help="steps, where --epochs is not given (default: 2000)")
+    add_flag(group, "--position", choices=POSITIONS, help=f"how order is seen (default: {known.position})")
+    add_flag(group, "--window", type=int, metavar="N", help="tokens that a token attends to (default: all before it)")
+    add_flag(group, "--num-key-heads", type=int, metavar="N", help="heads of keys and values (default: as of queries)")
+    add_flag(group, "--hidden-dim", type=int, metavar="N", help="of the feed-forward networks (default: 4 model-dims)")
+    add_flag(group, "--norm", choices=("pre", "post"), help=f"before or after each part (default: {known.norm})")
+    add_flag(group, "--activation", choices=ACTIVATIONS, help=f"(default: {known.activation})")
+    add_flag(group, "--dropout", type=float, metavar="P", help=f"(default: {known.dropout:g})")
 
 
 def add_recipe_options(parser: argparse.ArgumentParser) -> None:

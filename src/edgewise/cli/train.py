@@ -1,4 +1,4 @@
-"""`edgewise train`: from a table to a run folder."""
+"""`edgewise train`: from a table or a text to a run folder."""
 
 import argparse
 import sys
@@ -7,11 +7,13 @@ from typing import Any
 
 from edgewise.cli.options import add_train_options
 
-SUMMARY = "train a model on a table of molecules"
+SUMMARY = "train a model on a table of molecules or on a text"
 DESCRIPTION = (
     "Train a model on a table of molecules (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside the training "
-    "mean and a random forest, on rows it has not seen."
+    "mean and a random forest, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those "
+    "before it."
 )
+TEXTS = (".txt", ".txt.gz")
 # Words of the command that are no settings of the run.
 NOT_SETTINGS = ("run", "version", "config_path", "output_dir", "overwrite", "resume")
 
@@ -53,22 +55,40 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import report
+    from edgewise.cli import language, report
 
+    of = language if is_text(settings) else report
     if resume and folder.is_finished:
         print(f"{folder.path} is finished; there is nothing to resume.")
-        report.print_scores(folder)
+        of.print_scores(folder)
         return 0
+    try:
+        learn = language.learn if is_text(settings) else learn_table
+        learn(settings, folder, overwrite=overwrite, resume=resume, source=source)
+    except KeyboardInterrupt:
+        if not folder.is_begun:
+            raise
+        print(f"edgewise: interrupted; continue with: edgewise train --resume -o {folder.path}", file=sys.stderr)
+        return 130
+    of.print_scores(folder)
+    return 0
+
+
+def is_text(settings: dict[str, Any]) -> bool:
+    """Whether the data is a text, not a table."""
+    data = settings.get("data") or []
+    names = [data] if isinstance(data, str) else list(data)
+    task_type = settings.get("task_type")
+    return task_type == "language" or (task_type is None and bool(names) and str(names[0]).lower().endswith(TEXTS))
+
+
+def learn_table(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> None:
+    """Learns a table of molecules."""
+    from edgewise.cli import report
     from edgewise.estimators.property import finish_run, prepare_run
     from edgewise.estimators.settings import job_from_config
 
     prepared = prepare_run(job_from_config(settings, source), folder, overwrite=overwrite, resume=resume)
     report.print_data(prepared)
-    try:
-        with report.progress(prepared.job.ensemble_size) as show_progress:
-            finish_run(prepared, show_progress)
-    except KeyboardInterrupt:
-        print(f"edgewise: interrupted; continue with: edgewise train --resume -o {folder.path}", file=sys.stderr)
-        return 130
-    report.print_scores(folder)
-    return 0
+    with report.progress(prepared.job.ensemble_size) as show_progress:
+        finish_run(prepared, show_progress)

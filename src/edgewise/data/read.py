@@ -1,9 +1,7 @@
 """A file of rows and columns as the strings that stand in it: CSV, TSV (also gzipped) and Parquet."""
 
 import csv
-import gzip
 import io
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Int64
 
+from edgewise.data.decode import check_file, decoded, uncompressed
 from edgewise.errors import DataError, MissingExtraError
 
 try:
@@ -24,14 +23,6 @@ Values: TypeAlias = Sequence | np.ndarray | pd.Series | pd.DataFrame
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _SUFFIXES = (*_DELIMITERS, *(f"{suffix}.gz" for suffix in _DELIMITERS), ".parquet")
-# What a file begins with when it is something else under a table's name.
-_MAGIC = {
-    b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as CSV",
-    b"\x1f\x8b": "gzip-compressed; let its name end in .csv.gz or .tsv.gz",
-    b"PAR1": "a Parquet file; let its name end in .parquet",
-    b"\xff\xfe": "text in UTF-16; save it as UTF-8",
-    b"\xfe\xff": "text in UTF-16; save it as UTF-8",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +59,8 @@ def read_cells(path: str | Path) -> Cells:
         DataError: the file is missing, empty, of another kind, damaged, not UTF-8, has ragged rows or two columns
             of one name; the message names the file, the line and the remedy.
     """
-    file = Path(path)
     name = str(path)
-    if file.is_dir():
-        raise DataError(f"{name}: is a folder, expected a file that ends in {_join(_SUFFIXES)}.")
-    if not file.exists():
-        raise DataError(f"{name}: no such file.")
+    file = check_file(name, f"a file that ends in {_join(_SUFFIXES)}")
     suffix = next((end for end in sorted(_SUFFIXES, key=len, reverse=True) if file.name.lower().endswith(end)), None)
     if suffix is None:
         raise DataError(f"{name}: its name ends in {file.suffix!r}, expected {_join(_SUFFIXES)}.")
@@ -81,8 +68,11 @@ def read_cells(path: str | Path) -> Cells:
         raise DataError(f"{name}: the file is empty, expected a first line with the names of the columns.")
     if suffix == ".parquet":
         return _read_parquet(name)
-    content = _uncompressed(name, file) if suffix.endswith(".gz") else file.read_bytes()
-    return _read_delimited(name, _decode(name, content), _DELIMITERS[suffix.removesuffix(".gz")])
+    content = uncompressed(name, file) if suffix.endswith(".gz") else file.read_bytes()
+    text = decoded(name, content, "CSV")
+    if not text.strip():
+        raise DataError(f"{name}: the file is empty, expected a first line with the names of the columns.")
+    return _read_delimited(name, text, _DELIMITERS[suffix.removesuffix(".gz")])
 
 
 def check_columns_exist(cells: Cells, names: tuple[str, ...]) -> None:
@@ -169,34 +159,6 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
 
 def _one_file(name: str, columns: dict[str, list[str]], lines: np.ndarray) -> Cells:
     return Cells((name,), np.zeros(len(lines), dtype=np.int64), pd.DataFrame(columns, dtype=str), lines)
-
-
-def _uncompressed(name: str, file: Path) -> bytes:
-    try:
-        return gzip.decompress(file.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{name}: its name says gzip, but it cannot be unpacked ({error}).") from error
-
-
-def _decode(name: str, content: bytes) -> str:
-    for magic, kind in _MAGIC.items():
-        if content.startswith(magic):
-            raise DataError(f"{name}: not a CSV file but {kind}.")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # The offset counts from behind the mark that utf-8-sig takes away.
-        offset = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
-        line = content.count(b"\n", 0, offset) + 1
-        raise DataError(
-            f"{name}, line {line}: byte {content[offset]:#04x} at offset {offset} is not UTF-8; save the file as UTF-8."
-        ) from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(f"{name}, line {line}: not a CSV file, it holds a zero byte.")
-    if not text.strip():
-        raise DataError(f"{name}: the file is empty, expected a first line with the names of the columns.")
-    return text
 
 
 def _read_delimited(name: str, text: str, delimiter: str) -> Cells:

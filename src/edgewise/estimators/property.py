@@ -1,10 +1,8 @@
 """The whole job: table → split → scales → ensemble → intervals → scores, beside baselines, in a run folder."""
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,9 @@ import torch
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits, split_rows
 from edgewise.data.table import MoleculeTable, join_files
-from edgewise.errors import DataError, RunFolderError
-from edgewise.estimators.settings import PropertyJob, job_to_config
+from edgewise.errors import DataError
+from edgewise.estimators.config import check_same, checksums, job_to_config
+from edgewise.estimators.settings import PropertyJob
 from edgewise.estimators.trained import (
     ROWS_A_BATCH,
     Scales,
@@ -74,11 +73,11 @@ def prepare_run(job: PropertyJob, folder: RunFolder, *, overwrite: bool = False,
     rows = {"train": splits.train.tolist(), "val": splits.val.tolist(), "test": splits.test.tolist()}
     config = job_to_config(job)
     if continues:
-        check_same(folder, config, {"rows": rows, "sha256": checksums(job)})
+        check_same(folder, config, {"rows": rows, "sha256": checksums(job.data)})
     else:
         folder.begin()
         folder.checkpoint_folder(0)
-        folder.write_json("checkpoints/data.json", {"rows": rows, "sha256": checksums(job)})
+        folder.write_json("checkpoints/data.json", {"rows": rows, "sha256": checksums(job.data)})
         folder.write_json("splits.json", rows)
         rejections = [[r.file, r.row, r.column, r.value, r.reason] for r in table.rejected]
         folder.write_table("rejected.csv", ["file", "row", "column", "value", "reason"], rejections)
@@ -93,27 +92,6 @@ def resolved(
     train = train.resolved(len(splits.train), len(np.unique(table.graph_of_row[splits.train])))
     assert train.batch_size is not None
     return model.resolved(train.batch_size), train
-
-
-def check_same(folder: RunFolder, config: dict[str, Any], data: dict[str, Any]) -> None:
-    """Raise RunFolderError unless a run to be continued has the settings and the data it was begun with."""
-    begun = folder.read_config()
-    for name in sorted(begun.keys() | config.keys()):
-        if begun.get(name) != config.get(name):
-            raise RunFolderError(
-                f"{folder.path} was begun with {name} = {begun.get(name)!r}, but now it is {config.get(name)!r}; "
-                "leave it out to continue, or start again with --overwrite."
-            )
-    if folder.read_json("checkpoints/data.json") != data:
-        raise RunFolderError(
-            f"{folder.path} was begun with other content in {', '.join(config['data'])}; "
-            "bring the old file back to continue, or start again with --overwrite."
-        )
-
-
-def checksums(job: PropertyJob) -> list[str]:
-    """The SHA-256 of each data file."""
-    return [hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in job.data]
 
 
 def finish_run(run: PreparedRun, report: MemberReport | None = None) -> dict[str, Any]:

@@ -1,14 +1,12 @@
-"""Everything that decides a run, and its flat form in `config.toml`."""
+"""Everything that decides a run over a table of molecules."""
 
-import dataclasses
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from dataclasses import dataclass, field
+from typing import Any
 
 from edgewise.data.table import Columns
 from edgewise.errors import SettingError
+from edgewise.estimators.config import arranged
 from edgewise.models.settings import PropertySettings
 from edgewise.train.conformal import check_coverage
 from edgewise.train.settings import TrainSettings, require, require_one_of
@@ -76,71 +74,7 @@ class PropertyJob:
         return "group" if self.columns.group_column else "random"
 
 
-def job_to_config(job: PropertyJob) -> dict[str, Any]:
-    """The job as one flat table, names written as the flags are; settings that are None are left out."""
-    flat: dict[str, Any] = {}
-    for name, value in ((f.name, getattr(job, f.name)) for f in fields(job)):
-        if name in PARTS:
-            flat.update({f.name: getattr(value, f.name) for f in fields(value)})
-        else:
-            flat[name] = value
-    return {
-        name.replace("_", "-"): list(value) if isinstance(value, tuple) else value
-        for name, value in flat.items()
-        if value is not None
-    }
-
-
 def job_from_config(config: Mapping[str, Any], source: str = "the settings") -> PropertyJob:
-    """The job that a flat table describes.
-
-    Args:
-        config: Names as the flags, with hyphens or underscores; what is left out has its default.
-        source: What an error calls the table, such as its file name.
-
-    Raises:
-        SettingError: A name is not known, or a value is of the wrong kind.
-    """
-    given = {name.replace("-", "_"): value for name, value in config.items()}
-    owners = {f.name: ("", f) for f in fields(PropertyJob) if f.name not in PARTS}
-    owners |= {f.name: (part, f) for part, kind in PARTS.items() for f in fields(kind)}
-    values: dict[str, dict[str, Any]] = {"": {}, **{part: {} for part in PARTS}}
-    for name, value in given.items():
-        if name not in owners:
-            close = difflib.get_close_matches(name, owners, n=1)
-            hint = f"; did you mean {close[0].replace('_', '-')!r}?" if close else "."
-            raise SettingError(f"{source} has the unknown setting {name.replace('_', '-')!r}{hint}")
-        part, owner = owners[name]
-        values[part][name] = checked(source, name, value, owner)
-    for name in MISSING:
-        if not given.get(name):
-            raise SettingError(MISSING[name])
-    parts = {part: kind(**values[part]) for part, kind in PARTS.items()}
-    return PropertyJob(**values[""], **parts)
-
-
-def checked(source: str, name: str, value: Any, owner: dataclasses.Field) -> Any:
-    """The value in the type of its field; raises SettingError where it cannot be."""
-    kinds = kinds_of(owner.type)
-    if tuple in kinds:
-        if isinstance(value, (list, tuple)):
-            return tuple(value)
-        if isinstance(value, (str, int, float)):
-            return (value,)
-    if float in kinds and type(value) is int:
-        return float(value)
-    if type(value) in kinds:
-        return value
-    expected = " or ".join(kind.__name__ for kind in kinds)
-    raise SettingError(f"{source} has {name.replace('_', '-')} = {value!r}; expected {expected}.")
-
-
-def kinds_of(annotation: Any) -> tuple[type, ...]:
-    """The plain types that an annotation allows, None left out."""
-    origin = get_origin(annotation)
-    if origin in (Union, UnionType):
-        return tuple(kind for part in get_args(annotation) for kind in kinds_of(part))
-    if origin is Literal:
-        return tuple(dict.fromkeys(type(choice) for choice in get_args(annotation)))
-    kind = origin or annotation
-    return () if kind is NoneType else (kind,)
+    """The job over molecules that a flat table describes; see `arranged`."""
+    own, parts = arranged(config, source, PropertyJob, PARTS, MISSING)
+    return PropertyJob(**own, **{part: kind(**parts[part]) for part, kind in PARTS.items()})

@@ -2,7 +2,34 @@
 
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
+from edgewise.layers.cache import Cache
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
+from edgewise.layers.position import (
+    ALiBi,
+    LearnedPosition,
+    PairPosition,
+    RotaryPosition,
+    ShawPosition,
+    SinusoidalPosition,
+    T5Position,
+)
 from edgewise.layers.readout import Readout
+from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 
-__all__ = ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"]
+__all__ = [
+    "ALiBi",
+    "Cache",
+    "LearnedPosition",
+    "MeanConvolution",
+    "MultiHeadAttention",
+    "PairPosition",
+    "Readout",
+    "RecurrentDecoder",
+    "RecurrentEncoder",
+    "ResidualBlock",
+    "RotaryPosition",
+    "ShawPosition",
+    "SinusoidalPosition",
+    "SymmetricConvolution",
+    "T5Position",
+]

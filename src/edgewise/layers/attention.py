@@ -1,17 +1,20 @@
 """Multi-head attention, for sequences and graphs alike."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
 from edgewise.choices import COMBINES, Combine, ScoreName
 from edgewise.errors import SettingError, ShapeError
+from edgewise.layers.cache import LayerCache
+from edgewise.layers.position import PairPosition, default_positions, distances
 from edgewise.layers.scorer import Given, LearnedScore
-from edgewise.neighborhood import Full, Neighborhood
+from edgewise.neighborhood import Edges, Full, Neighborhood
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import Score
 from edgewise.trace import Trace
@@ -37,6 +40,7 @@ class MultiHeadAttention(nn.Module):
         score: a name from `choices.SCORES`, with parameters made here, or a score of your own.
         normalize: from scores to weights; tensors in it that are parameters are learned with the layer.
         project: False splits the input into H parts instead of projecting it.
+        position: how far key and query stand from each other, as every pair sees it; see `layers.position`.
         combine: "concatenate" and an output matrix; "weights", a learned weight per head; "tensor", a learned
             (head, value, value) tensor; "mean"; "max".
         dropout: the probability that a weight is set to zero in training.
@@ -59,6 +63,7 @@ class MultiHeadAttention(nn.Module):
         edge_dim: int | None = None,
         score: ScoreName | Score = "scaled_dot",
         normalize: Normalize = Softmax(),
+        position: PairPosition | None = None,
         project: bool = True,
         combine: Combine = "concatenate",
         dropout: float = 0.0,
@@ -95,6 +100,7 @@ class MultiHeadAttention(nn.Module):
             self.query, self.key, self.value = nn.Identity(), nn.Identity(), nn.Identity()
         self.score = LearnedScore(score, self.head_shape, key_dim) if isinstance(score, str) else Given(score)
         self.normalize = Given(normalize)
+        self.position = position
         if edge_dim is not None:
             # Key, value and bias of every head from one matrix product.
             self.edge_sizes = (num_heads * key_dim, num_heads * value_dim, num_heads)
@@ -117,9 +123,22 @@ class MultiHeadAttention(nn.Module):
         neighborhood: Neighborhood = Full(),
         *,
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        positions: Int64[Tensor, " *position_batch query"] | None = None,
+        key_positions: Int64[Tensor, " *key_position_batch key"] | None = None,
+        cache: LayerCache | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *out_batch query output_dim"]:
         """Attend from `query` to `key`, which defaults to the query, summing `value`, which defaults to the key.
+
+        Args:
+            query, key, value, neighborhood: as in `attend`, heads left out.
+            edge: features of the edges; `Edges` only.
+            positions: of the queries, where the layer has a `position`; by default the last ones of the keys.
+            key_positions: of the keys; those of the queries in self-attention, else 0, 1, 2, ... by default.
+            cache: keys and values of earlier calls, which come before those of this one and are kept together with
+                them; the neighborhood is then that of the queries among all keys so far. A fixed one keeps the keys
+                and values of the first call instead, which later calls then do not compute again.
+            trace: where the weights are recorded.
 
         Raises:
             ShapeError: sizes do not fit, or edge features came (or not) against what the layer was made for.
@@ -129,12 +148,44 @@ class MultiHeadAttention(nn.Module):
         if (edge is None) != (self.edge_dim is None):
             expected = "none" if self.edge_dim is None else f"(*batch, edge, {self.edge_dim})"
             raise ShapeError(f"MultiHeadAttention: expected edge features {expected}; see edge_dim.")
+        start = 0 if cache is None or cache.is_fixed else cache.length
+        num_queries, num_keys = query.shape[-2], key.shape[-2]
+        if self.position is not None and self.position.carries and not isinstance(neighborhood, Edges):
+            neighborhood = neighborhood.to_edges(num_queries, start + num_keys)
         for _ in self.head_shape:
             neighborhood = neighborhood.with_head_axis()
+        if cache is not None and cache.is_full and cache.keys is not None and cache.values is not None:
+            queries = _split(self.query(query), self.head_shape)
+            nothing = (None, None, None)
+            return self._attended(queries, cache.keys, cache.values, neighborhood, nothing, trace)
         projected = self._projected(query, key, value)
         head_shapes = (self.head_shape, self.key_head_shape, self.key_head_shape)
         queries, keys, values = (_split(nodes, shape) for nodes, shape in zip(projected, head_shapes))
-        edge_key, edge_value, bias = self._edge_parts(edge)
+        parts: Any = self._edge_parts(edge)
+        if self.position is not None or cache is not None:
+            given = positions, key_positions
+            positions, key_positions = default_positions(num_queries, num_keys, start, *given, like=queries)
+        if self.position is not None and positions is not None and key_positions is not None:
+            queries = self.position.turned(queries, self._over_heads(positions))
+            keys = self.position.turned(keys, self._over_heads(key_positions))
+        if cache is not None and key_positions is not None:
+            keys, values, key_positions = cache.append(keys, values, key_positions)
+        if self.position is not None and positions is not None and key_positions is not None:
+            placed = self._position_parts(self.position, neighborhood, positions, key_positions)
+            parts = tuple(_sum(part, other) for part, other in zip(parts, placed))
+        return self._attended(queries, keys, values, neighborhood, parts, trace)
+
+    def _attended(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        neighborhood: Neighborhood,
+        parts: tuple[Tensor | None, Tensor | None, Tensor | None],
+        trace: Trace | None,
+    ) -> Tensor:
+        """The output from what every head compares and sums; parts are k^e, v^e and b."""
+        edge_key, edge_value, bias = parts
         score, normalize = self.score(), self.normalize()
         if trace is not None:
             trace.record(
@@ -157,6 +208,23 @@ class MultiHeadAttention(nn.Module):
         weight = torch.cat([layer.weight for layer in linears])
         bias = torch.cat([layer.bias for layer in linears])
         return F.linear(query, weight, bias).split([layer.out_features for layer in linears], -1)
+
+    def _position_parts(
+        self, position: PairPosition, neighborhood: Neighborhood, positions: Tensor, key_positions: Tensor
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """k^e, v^e and b of every head, from how far key and query stand from each other."""
+        if not position.biases and not position.carries:
+            return None, None, None
+        distance = distances(neighborhood, positions, key_positions)
+        edge_key, edge_value = position.carried(distance) if position.carries else (None, None)
+        if not position.biases:
+            return edge_key, edge_value, None
+        place = -2 if isinstance(neighborhood, Edges) else -3
+        return edge_key, edge_value, position.bias(distance).movedim(-1, place).unflatten(place, self.head_shape)
+
+    def _over_heads(self, positions: Tensor) -> Tensor:
+        """Positions `(*batch, node)` beside nodes `(*batch, *head, node, dim)`."""
+        return positions if positions.dim() == 1 else positions[(..., *(None,) * len(self.head_shape), slice(None))]
 
     def _edge_parts(self, edge: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """k^e, v^e and b of every head."""
@@ -185,6 +253,10 @@ def _split(nodes: Tensor, head_shape: tuple[int, ...]) -> Tensor:
     """`(*batch, node, head · dim)` as `(*batch, *head, node, dim)`, a view: in memory a node's heads stay together."""
     nodes = nodes.unflatten(-1, (*head_shape, -1))
     return nodes.movedim(-2 - len(head_shape), -2)
+
+
+def _sum(part: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return other if part is None else part if other is None else part + other
 
 
 def _per_head(name: str, size: int, num_heads: int, given: int | None) -> int:

@@ -1,12 +1,15 @@
-"""The residual block that transformers, graph transformers and encoders are stacked from."""
+"""The residual block that transformers, graph transformers, encoders and decoders are stacked from."""
 
+from collections.abc import Callable
 from typing import Literal
 
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.errors import SettingError
+from edgewise.choices import ACTIVATIONS, Activation
+from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.attention import MultiHeadAttention
+from edgewise.layers.cache import LayerCache
 from edgewise.neighborhood import Full, Neighborhood
 from edgewise.trace import Trace
 
@@ -14,14 +17,17 @@ from edgewise.trace import Trace
 class ResidualBlock(nn.Module):
     """Attention, then a feed-forward network on every node, each added to what came in.
 
-        pre-norm    x ← x + A(norm(x));  x ← x + F(norm(x))
-        post-norm   x ← norm(x + A(x));  x ← norm(x + F(x))
+        pre-norm    x ← x + A(norm(x));  x ← x + C(norm(x), source);  x ← x + F(norm(x))
+        post-norm   x ← norm(x + A(x));  x ← norm(x + C(x, source));  x ← norm(x + F(x))
 
     Args:
         attention: A; its output must have the size of its query nodes.
+        cross_attention: C, to another set of nodes; left out where None.
         model_dim: size of the nodes.
         hidden_dim: width of F; 4 · model_dim by default.
         norm: "pre" or "post".
+        norm_eps: what keeps a normalization from dividing by zero.
+        activation: between the two matrices of F: "gelu", "gelu_tanh" (its approximation, as in GPT-2) or "relu".
         dropout: of what A and F add, in training.
         hidden_dropout: within F, in training.
 
@@ -35,23 +41,37 @@ class ResidualBlock(nn.Module):
         hidden_dim: int | None = None,
         *,
         norm: Literal["pre", "post"] = "pre",
+        norm_eps: float = 1e-5,
+        activation: Activation = "gelu",
+        cross_attention: MultiHeadAttention | None = None,
         dropout: float = 0.0,
         hidden_dropout: float = 0.0,
     ):
         super().__init__()
         if norm not in ("pre", "post"):
             raise SettingError(f"ResidualBlock: norm must be 'pre' or 'post', not {norm!r}.")
-        if attention.output_dim != model_dim:
+        if activation not in ACTIVATIONS:
             raise SettingError(
-                f"ResidualBlock: attention gives nodes of size {attention.output_dim}, but model_dim is {model_dim}."
+                f"ResidualBlock: activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}."
             )
+        for name, part in (("attention", attention), ("cross_attention", cross_attention)):
+            if part is not None and part.output_dim != model_dim:
+                raise SettingError(
+                    f"ResidualBlock: {name} gives nodes of size {part.output_dim}, but model_dim is {model_dim}."
+                )
         hidden_dim = 4 * model_dim if hidden_dim is None else hidden_dim
         self.norm = norm
         self.attention = attention
-        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(model_dim), nn.LayerNorm(model_dim)
+        self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(model_dim, norm_eps) for _ in range(2))
+        self.cross_attention = cross_attention
+        if cross_attention is not None:
+            self.cross_norm = nn.LayerNorm(model_dim, norm_eps)
         self.dropout = nn.Dropout(dropout)
         self.feed_forward = nn.Sequential(
-            nn.Linear(model_dim, hidden_dim), nn.GELU(), nn.Dropout(hidden_dropout), nn.Linear(hidden_dim, model_dim)
+            nn.Linear(model_dim, hidden_dim),
+            _activation(activation),
+            nn.Dropout(hidden_dropout),
+            nn.Linear(hidden_dim, model_dim),
         )
 
     def forward(
@@ -60,14 +80,55 @@ class ResidualBlock(nn.Module):
         neighborhood: Neighborhood = Full(),
         *,
         source: Float[Tensor, " *source_batch key source_dim"] | None = None,
+        source_neighborhood: Neighborhood = Full(),
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        positions: Int64[Tensor, " *position_batch node"] | None = None,
+        cache: LayerCache | None = None,
+        source_cache: LayerCache | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *out_batch node model_dim"]:
-        """The nodes after the block; with `source` they attend to that (cross-attention) instead of to each other."""
+        """The nodes after the block.
+
+        With `source` and no `cross_attention`, `attention` looks there instead of among the nodes themselves.
+
+        Args:
+            nodes, neighborhood, edge: what attends, to whom, along what.
+            source, source_neighborhood: what cross-attention attends to.
+            positions, cache: those of `MultiHeadAttention`; source_cache: that of the cross-attention, a fixed one.
+            trace: where the weights are recorded, those among the nodes first.
+
+        Raises:
+            ShapeError: there is a `cross_attention`, and no source.
+        """
+        if self.cross_attention is not None and source is None:
+            raise ShapeError("ResidualBlock: cross_attention needs a source to attend to.")
+        own_source = source if self.cross_attention is None else None
+
+        def attend(x: Tensor) -> Tensor:
+            return self.attention(
+                x, own_source, None, neighborhood, edge=edge, positions=positions, cache=cache, trace=trace
+            )
+
+        def look(x: Tensor) -> Tensor:
+            assert self.cross_attention is not None
+            return self.cross_attention(x, source, None, source_neighborhood, cache=source_cache, trace=trace)
+
+        nodes = self._added(nodes, attend, self.attention_norm)
+        if self.cross_attention is not None:
+            nodes = self._added(nodes, look, self.cross_norm)
+        return self._added(nodes, self.feed_forward, self.feed_forward_norm)
+
+    def _added(self, nodes: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module) -> Tensor:
+        """What came in and what a part makes of it."""
         if self.norm == "pre":
-            attended = self.attention(self.attention_norm(nodes), source, None, neighborhood, edge=edge, trace=trace)
-            nodes = nodes + self.dropout(attended)
-            return nodes + self.dropout(self.feed_forward(self.feed_forward_norm(nodes)))
-        attended = self.attention(nodes, source, None, neighborhood, edge=edge, trace=trace)
-        nodes = self.attention_norm(nodes + self.dropout(attended))
-        return self.feed_forward_norm(nodes + self.dropout(self.feed_forward(nodes)))
+            return nodes + self.dropout(part(norm(nodes)))
+        return norm(nodes + self.dropout(part(nodes)))
+
+
+def _activation(name: Activation) -> nn.Module:
+    match name:
+        case "gelu_tanh":
+            return nn.GELU(approximate="tanh")
+        case "relu":
+            return nn.ReLU()
+    return nn.GELU()

@@ -16,11 +16,11 @@ from torch import nn
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.keeper import EpochKeeper, Report, Reporter, save
-from edgewise.train.loader import RowLoader
+from edgewise.train.loader import Loader
 from edgewise.train.log import MetricsLog
-from edgewise.train.loss import TargetLoss
+from edgewise.train.loss import TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
-from edgewise.train.task import PropertyTask, pl
+from edgewise.train.task import ModelTask, pl
 
 PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed", "64": "32-true"}
 
@@ -37,9 +37,9 @@ class FitResult:
 
 def fit(
     model: nn.Module,
-    train_loader: RowLoader,
-    val_loader: RowLoader | None,
-    loss: TargetLoss,
+    train_loader: Loader,
+    val_loader: Loader | None,
+    loss: TargetLoss | TokenLoss,
     settings: TrainSettings,
     *,
     folder: Path | None = None,
@@ -54,7 +54,7 @@ def fit(
     any moment and resumed ends with the same weights, bit for bit, as one that was left alone.
 
     Args:
-        model: Maps a batch to (row, output); its weights are replaced by the trained ones.
+        model: Maps a batch to what the loss takes; its weights are replaced by the trained ones.
         train_loader: Batches to learn from.
         val_loader: Batches to choose by; None or empty keeps the weights of the last epoch.
         loss: What is minimized.
@@ -82,7 +82,7 @@ def fit(
         raise SettingError("epochs is None; hand over settings.resolved(num_rows, num_molecules).")
     num_steps = settings.epochs * len(train_loader)
     has_val = val_loader is not None and len(val_loader) > 0
-    task = PropertyTask(model, loss, settings, num_steps)
+    task = ModelTask(model, loss, settings, num_steps)
     keeper = EpochKeeper(settings, folder, log, member)
     callbacks: list[pl.Callback] = [keeper]
     if report is not None:

@@ -21,6 +21,7 @@ FILES = (
     "metrics.json",
     "model.safetensors",
     "model.json",
+    "tokenizer.json",
     "test_predictions.csv",
     "rejected.csv",
 )

@@ -2,10 +2,25 @@
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
 
-from edgewise.records import Batch
+from edgewise.records import Batch, TextBatch
+
+
+class Loader(Protocol):
+    """What a training reads batches from."""
+
+    epoch: int
+    """The number of the epoch that the next iteration is for."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 class RowLoader:
@@ -46,6 +61,55 @@ class RowLoader:
         if not self.kept and len(self):
             self.kept = [self.make_batch(rows) for rows in np.array_split(self.rows, len(self))]
         yield from self.kept
+
+
+class WindowLoader:
+    """Windows of one long text, each token with the one that follows it.
+
+    With a seed they begin at random places, drawn anew in every epoch; without one they follow on each other, so that
+    every token of the text but the first is told once.
+
+    Args:
+        tokens: The text.
+        context: Tokens of a window.
+        batch_size: Windows a batch.
+        num_batches: Batches an epoch; None, without a seed, is as many as the text has.
+        seed: Seed of the places.
+    """
+
+    def __init__(
+        self,
+        tokens: Int64[Tensor, " token"],
+        context: int,
+        batch_size: int,
+        num_batches: int | None = None,
+        seed: int | None = None,
+    ):
+        self.tokens, self.context, self.batch_size, self.seed = tokens, context, batch_size, seed
+        self.epoch = 0
+        self.whole = (len(tokens) - 1) // context
+        rest = (len(tokens) - 1) % context > 0
+        self.num_batches = math.ceil(self.whole / batch_size) + rest if num_batches is None else num_batches
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[TextBatch]:
+        if self.seed is not None:
+            random = np.random.default_rng([self.seed, self.epoch])
+            for _ in range(len(self)):
+                yield self.windows(random.integers(0, len(self.tokens) - self.context, self.batch_size))
+            return
+        for first in range(0, self.whole, self.batch_size):
+            yield self.windows(np.arange(first, min(first + self.batch_size, self.whole)) * self.context)
+        if (rest := self.tokens[self.whole * self.context :]).shape[0] > 1:
+            yield TextBatch(rest[None, :-1], targets=rest[None, 1:])
+
+    def windows(self, starts: np.ndarray) -> TextBatch:
+        """The windows that begin at these places."""
+        places = torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)
+        found = self.tokens[places]
+        return TextBatch(found[:, :-1], targets=found[:, 1:])
 
 
 def seed_of(*numbers: int) -> int:

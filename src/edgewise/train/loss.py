@@ -68,3 +68,20 @@ class TargetLoss:
         if self.loss_function == "mse":
             return (output - targets).square()
         return F.huber_loss(output, targets, reduction="none", delta=self.huber_width) / self.huber_width
+
+
+@dataclass(frozen=True)
+class TokenLoss:
+    """−ln of the probability that the model gives to the right token, summed over the places that have one."""
+
+    def __call__(self, scores: Tensor, targets: Tensor, weights: None = None) -> tuple[Tensor, Tensor]:
+        """The sum over all places, and how many there are.
+
+        Args:
+            scores: (*batch, token, vocabulary), before softmax.
+            targets: (*batch, token), numbers of tokens; −1 where none is to be told.
+            weights: None.
+        """
+        targets = targets.flatten()
+        total = F.cross_entropy(scores.flatten(0, -2).float(), targets, ignore_index=-1, reduction="sum")
+        return total, (targets >= 0).sum()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from edgewise.errors import MissingExtraError
 from edgewise.records import Batch
 from edgewise.train.loader import seed_of
-from edgewise.train.loss import TargetLoss
+from edgewise.train.loss import TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
 
 try:
@@ -18,13 +18,13 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("lightning", "train") from error
 
 
-class PropertyTask(pl.LightningModule):
+class ModelTask(pl.LightningModule):
     """A model, its loss and its optimizer, in the words of Lightning.
 
     Nothing is logged per step: training consists of thousands of small steps, and each hook costs time.
     """
 
-    def __init__(self, model: nn.Module, loss: TargetLoss, settings: TrainSettings, num_steps: int):
+    def __init__(self, model: nn.Module, loss: TargetLoss | TokenLoss, settings: TrainSettings, num_steps: int):
         super().__init__()
         self.model = model
         self.loss = loss
@@ -48,7 +48,8 @@ class PropertyTask(pl.LightningModule):
     def loss_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The summed loss and the summed weight of a batch with targets."""
         assert batch.targets is not None
-        return self.loss(self.model(batch), batch.targets, batch.weights)
+        loss: Any = self.loss
+        return loss(self.model(batch), batch.targets, batch.weights)
 
     def add(self, part: str, total: Tensor, weight: Tensor) -> None:
         """Adds to the running sums of a part without waiting for the device."""

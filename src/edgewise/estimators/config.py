@@ -1,0 +1,108 @@
+"""Settings as the flat table of a `config.toml`, and whether a run that is continued still has the same ones."""
+
+import dataclasses
+import difflib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from edgewise.errors import RunFolderError, SettingError
+from edgewise.train.folder import RunFolder
+
+
+def job_to_config(job: Any) -> dict[str, Any]:
+    """The job as one flat table, names written as the flags are; settings that are None are left out."""
+    flat: dict[str, Any] = {}
+    for name, value in ((f.name, getattr(job, f.name)) for f in fields(job)):
+        if dataclasses.is_dataclass(value):
+            flat.update({f.name: getattr(value, f.name) for f in fields(value)})
+        else:
+            flat[name] = value
+    return {
+        name.replace("_", "-"): list(value) if isinstance(value, tuple) else value
+        for name, value in flat.items()
+        if value is not None
+    }
+
+
+def arranged(
+    config: Mapping[str, Any], source: str, job: type, kinds: Mapping[str, type], missing: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The values of a flat table, sorted by whom they belong to: the job itself, and each of its parts.
+
+    Args:
+        config: Names as the flags, with hyphens or underscores; what is left out has its default.
+        source: What an error calls the table, such as its file name.
+        job: The dataclass of the job.
+        kinds: The dataclasses of its parts.
+        missing: What is said where a setting without a default is not given.
+
+    Raises:
+        SettingError: A name is not known, or a value is of the wrong kind.
+    """
+    given = {name.replace("-", "_"): value for name, value in config.items()}
+    owners = {f.name: ("", f) for f in fields(job) if f.name not in kinds}
+    owners |= {f.name: (part, f) for part, kind in kinds.items() for f in fields(kind)}
+    values: dict[str, dict[str, Any]] = {"": {}, **{part: {} for part in kinds}}
+    for name, value in given.items():
+        if name not in owners:
+            close = difflib.get_close_matches(name, owners, n=1)
+            hint = f"; did you mean {close[0].replace('_', '-')!r}?" if close else "."
+            raise SettingError(f"{source} has the unknown setting {name.replace('_', '-')!r}{hint}")
+        part, owner = owners[name]
+        values[part][name] = checked(source, name, value, owner)
+    for name in missing:
+        if not given.get(name):
+            raise SettingError(missing[name])
+    return values.pop(""), values
+
+
+def checked(source: str, name: str, value: Any, owner: dataclasses.Field) -> Any:
+    """The value in the type of its field; raises SettingError where it cannot be."""
+    kinds = kinds_of(owner.type)
+    if tuple in kinds:
+        if isinstance(value, (list, tuple)):
+            return tuple(value)
+        if isinstance(value, (str, int, float)):
+            return (value,)
+    if float in kinds and type(value) is int:
+        return float(value)
+    if type(value) in kinds:
+        return value
+    expected = " or ".join(kind.__name__ for kind in kinds)
+    raise SettingError(f"{source} has {name.replace('_', '-')} = {value!r}; expected {expected}.")
+
+
+def kinds_of(annotation: Any) -> tuple[type, ...]:
+    """The plain types that an annotation allows, None left out."""
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        return tuple(kind for part in get_args(annotation) for kind in kinds_of(part))
+    if origin is Literal:
+        return tuple(dict.fromkeys(type(choice) for choice in get_args(annotation)))
+    kind = origin or annotation
+    return () if kind is NoneType else (kind,)
+
+
+def check_same(folder: RunFolder, config: dict[str, Any], data: dict[str, Any]) -> None:
+    """Raise RunFolderError unless a run to be continued has the settings and the data it was begun with."""
+    begun = folder.read_config()
+    for name in sorted(begun.keys() | config.keys()):
+        if begun.get(name) != config.get(name):
+            raise RunFolderError(
+                f"{folder.path} was begun with {name} = {begun.get(name)!r}, but now it is {config.get(name)!r}; "
+                "leave it out to continue, or start again with --overwrite."
+            )
+    if folder.read_json("checkpoints/data.json") != data:
+        raise RunFolderError(
+            f"{folder.path} was begun with other content in {', '.join(config['data'])}; "
+            "bring the old file back to continue, or start again with --overwrite."
+        )
+
+
+def checksums(files: Sequence[str]) -> list[str]:
+    """The SHA-256 of each data file."""
+    return [hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in files]

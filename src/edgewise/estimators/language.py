@@ -1,0 +1,284 @@
+"""LanguageModel: learn a text, write more of it."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from safetensors.torch import save as to_safetensors
+
+from edgewise.data.text import Tokenizer
+from edgewise.errors import DataError, RunFolderError, SettingError
+from edgewise.estimators.language_job import LanguageJob
+from edgewise.models.generate import generate
+from edgewise.models.language import NextTokenModel
+from edgewise.models.transformer_settings import SamplingSettings, TransformerSettings
+from edgewise.train.device import cpu_threads
+from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.keeper import Report
+from edgewise.train.loader import WindowLoader, seed_of
+from edgewise.train.log import MetricsLog
+from edgewise.train.loss import TokenLoss
+
+FORMAT, FORMAT_VERSION = "edgewise language model", 1
+WINDOWS_A_BATCH = 64
+"""Windows that are read at once where no gradient is wanted."""
+
+
+@dataclass
+class TrainedLanguage:
+    """A model with the vocabulary that it was trained with."""
+
+    tokenizer: Tokenizer
+    """From text to tokens and back."""
+    model: NextTokenModel
+    """What was trained."""
+    threads: int = 1
+    """CPU threads that it computes with."""
+
+    def loss(self, numbers: np.ndarray) -> float:
+        """The mean of −ln p over the tokens of a text, read in windows of the model's context."""
+        return text_loss(self.model, torch.from_numpy(numbers), self.threads)
+
+    def write(self, prompt: str, sampling: SamplingSettings, device: str = "cpu") -> Iterator[str]:
+        """What follows the prompt, piece by piece.
+
+        Raises:
+            SettingError: the prompt is empty, or has characters or words that the model has never seen.
+        """
+        numbers = self.read(prompt)
+        model = self.model.to(device).eval()
+        written: list[int] = []
+        shown = ""
+        # One long text has no end, and nothing unknown that could be written down.
+        never = [number for number in (self.tokenizer.unknown, self.tokenizer.end) if number is not None]
+        with cpu_threads(self.threads):
+            for number in generate(model, torch.from_numpy(numbers).to(device), sampling, never=never):
+                written.append(number)
+                text = self.tokenizer.decode(written)
+                # A character of several bytes, or a space between words, is known only with the token after it.
+                if not text.endswith("\ufffd"):
+                    yield text[len(shown) :]
+                    shown = text
+        if written and len(text := self.tokenizer.decode(written)) > len(shown):
+            yield text[len(shown) :]
+
+    def read(self, prompt: str) -> np.ndarray:
+        """The tokens of a prompt.
+
+        Raises:
+            SettingError: it is empty, or has characters or words that the model has never seen.
+        """
+        if unknown := self.tokenizer.unknown_parts(prompt):
+            what = "characters" if self.tokenizer.kind == "characters" else "words"
+            shown = ", ".join(repr(part) for part in unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+            raise SettingError(f"the prompt has {what} that the model has never seen: {shown}; leave them out.")
+        numbers = self.tokenizer.encode(prompt).numbers
+        if not len(numbers):
+            raise SettingError("the prompt is empty; give the model something to go on from.")
+        return numbers
+
+    def cut(self, prompt: str) -> int:
+        """How many tokens at the beginning of a prompt the model cannot read, because it learned fewer positions."""
+        settings = self.model.settings
+        limit = settings.context if settings.position == "learned" else math.inf
+        return int(max(0, len(self.read(prompt)) - limit))
+
+    def save(self, folder: RunFolder) -> None:
+        """Writes model.safetensors, tokenizer.json and model.json."""
+        tensors = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+        folder.path.mkdir(parents=True, exist_ok=True)
+        write_bytes(folder.path / "model.safetensors", to_safetensors(tensors))
+        write_bytes(folder.path / "tokenizer.json", self.tokenizer.to_json().encode())
+        folder.write_json(
+            "model.json",
+            {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "tokens": self.tokenizer.kind,
+                "num_tokens": len(self.tokenizer),
+                "settings": dataclasses.asdict(self.model.settings),
+            },
+        )
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
+        content, path = folder.read_json("model.json"), folder.path / "model.json"
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise RunFolderError(f"{path} is no {FORMAT}.")
+        if content["format_version"] > FORMAT_VERSION:
+            raise RunFolderError(
+                f"{path} has format {content['format_version']}, this Edgewise reads up to {FORMAT_VERSION}; "
+                "upgrade it: pip install --upgrade edgewise"
+            )
+        try:
+            tokenizer = Tokenizer.from_json((folder.path / "tokenizer.json").read_text("utf-8"), content["tokens"])
+            model = untrained(content["num_tokens"], TransformerSettings(**content["settings"]), seed=0)
+            model.load_state_dict(load_file(folder.path / "model.safetensors"))
+        except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
+            raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
+        return cls(tokenizer, model.eval())
+
+
+def untrained(num_tokens: int, settings: TransformerSettings, seed: int) -> NextTokenModel:
+    """A model before its first step."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(seed))
+        return NextTokenModel(num_tokens, settings)
+
+
+def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> float:
+    """The mean of −ln p over all tokens of a text but the first."""
+    loss, total, count = TokenLoss(), 0.0, 0
+    with torch.no_grad(), cpu_threads(threads):
+        for batch in WindowLoader(numbers, model.settings.context, WINDOWS_A_BATCH):
+            assert batch.targets is not None
+            sums = loss(model(batch), batch.targets)
+            total, count = total + float(sums[0]), count + int(sums[1])
+    return total / max(count, 1)
+
+
+def fit_text(
+    text: str,
+    job: LanguageJob,
+    *,
+    folder: RunFolder | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> tuple[TrainedLanguage, dict[str, Any]]:
+    """Learns a text; also the scores of the model beside those of counting pairs of tokens.
+
+    Raises:
+        DataError: the text is shorter than the model's context.
+    """
+    # Lightning takes seconds to import, and reading a model does without it.
+    from edgewise.train.fit import fit
+
+    tokenizer, parts = tokens_of(text, job)
+    epochs, steps = job.schedule(len(parts["training"]))
+    settings = replace(job.train, epochs=epochs)
+    assert settings.batch_size is not None
+    training, validation = (torch.from_numpy(numbers) for numbers in parts.values())
+    context = job.model.context
+    model = untrained(len(tokenizer), job.model, settings.seed)
+    log = None if folder is None else MetricsLog(folder.path / "logs", settings.logger, folder.path.name)
+    result = fit(
+        model,
+        WindowLoader(training, context, settings.batch_size, steps, settings.seed),
+        WindowLoader(validation, context, WINDOWS_A_BATCH) if len(validation) > 1 else None,
+        TokenLoss(),
+        settings,
+        folder=None if folder is None else folder.checkpoint_folder(0),
+        resume=resume,
+        log=log,
+        report=report,
+    )
+    if log is not None:
+        log.close()
+    trained = TrainedLanguage(tokenizer, model.eval(), settings.threads)
+    metrics: dict[str, Any] = {
+        "tokens": {"vocabulary": len(tokenizer), **{part: len(numbers) for part, numbers in parts.items()}},
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "steps": epochs * steps,
+        "training_seconds": round(sum(record["seconds"] for record in result.history), 2),
+    }
+    if len(validation) > 1:
+        loss = trained.loss(parts["validation"])
+        pairs = pair_loss(parts["training"], parts["validation"], len(tokenizer))
+        metrics["validation"] = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        metrics["baselines"] = {"pairs": {"validation": {"loss": pairs, "perplexity": math.exp(pairs)}}}
+    return trained, metrics
+
+
+def tokens_of(text: str, job: LanguageJob) -> tuple[Tokenizer, dict[str, np.ndarray]]:
+    """The vocabulary of the training part of a text, and the tokens of both parts."""
+    cut = round(len(text) * job.split_sizes[0])
+    stop = cut + round(len(text) * job.split_sizes[1])
+    parts = {"training": text[:cut], "validation": text[cut:stop]}
+    tokenizer = Tokenizer.learned([parts["training"]], job.tokens, job.vocabulary_size)
+    numbers = {part: tokenizer.encode(words).numbers for part, words in parts.items()}
+    needed = job.model.context + 1
+    if len(numbers["training"]) < needed:
+        raise DataError(
+            f"{', '.join(job.data)}: the text has {len(numbers['training'])} tokens to train on, fewer than --context "
+            f"+ 1 = {needed}; give a longer text or a smaller --context."
+        )
+    return tokenizer, numbers
+
+
+def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> float:
+    """The mean of −ln p where p(b | a) comes from counting pairs in the training text, each once more than seen."""
+    pairs, counts = np.unique(training[:-1] * num_tokens + training[1:], return_counts=True)
+    wanted = validation[:-1] * num_tokens + validation[1:]
+    places = np.searchsorted(pairs, wanted).clip(max=len(pairs) - 1)
+    seen = np.where(pairs[places] == wanted, counts[places], 0)
+    firsts = np.bincount(training[:-1], minlength=num_tokens)[validation[:-1]]
+    return float(-np.log((seen + 1) / (firsts + num_tokens)).mean())
+
+
+class LanguageModel:
+    """A model of a text, in the habit of scikit-learn.
+
+        LanguageModel(steps=2000).fit(text).generate("ROMEO:")
+
+    Args:
+        settings: any field of LanguageJob, TransformerSettings or TrainSettings by its name, or `model`, the name of
+            one of `CONFIGURATIONS`.
+    """
+
+    def __init__(self, **settings: Any):
+        self.settings = settings
+        self.trained_: TrainedLanguage | None = None
+        self.metrics_: dict[str, Any] = {}
+
+    def fit(self, text: str) -> Self:
+        """Learns a text, the last part of it for validation.
+
+        Raises:
+            DataError: it is shorter than the context.
+            SettingError: a setting is not known, or has a value it cannot have.
+        """
+        from edgewise.estimators.language_job import language_job
+
+        if not isinstance(text, str):
+            raise SettingError(f"LanguageModel.fit takes one text, a str, not {type(text).__name__}; join several.")
+        job = language_job({**self.settings, "data": ("the text",)}, "LanguageModel")
+        self.trained_, self.metrics_ = fit_text(text, job)
+        return self
+
+    def generate(self, prompt: str, **sampling: Any) -> str:
+        """The prompt and what follows it.
+
+        Args:
+            prompt: what to go on from.
+            sampling: fields of SamplingSettings by their names, such as num_tokens, temperature, top_k and seed.
+        """
+        return prompt + "".join(self._trained().write(prompt, SamplingSettings(**sampling)))
+
+    def score(self, text: str) -> float:
+        """−ln p of each token of another text, negated so that larger is better, on average."""
+        trained = self._trained()
+        return -trained.loss(trained.tokenizer.encode(text).numbers)
+
+    def save(self, path: str | Path) -> None:
+        """Writes a folder that `load`, and `edgewise generate`, read."""
+        self._trained().save(RunFolder(Path(path)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save` or `edgewise train` wrote."""
+        model = cls()
+        model.trained_ = TrainedLanguage.load(RunFolder.finished(path))
+        return model
+
+    def _trained(self) -> TrainedLanguage:
+        if self.trained_ is None:
+            raise SettingError("this LanguageModel is not fitted yet; call fit(text) or load(folder) first.")
+        return self.trained_

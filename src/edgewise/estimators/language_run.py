@@ -1,0 +1,66 @@
+"""A run over a text: read it, learn it, score it, in a run folder."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from edgewise.data.text import read_text
+from edgewise.errors import SettingError
+from edgewise.estimators.config import check_same, checksums, job_to_config
+from edgewise.estimators.language import fit_text, tokens_of
+from edgewise.estimators.language_job import LanguageJob
+from edgewise.train.folder import RunFolder
+from edgewise.train.keeper import Report
+from edgewise.train.log import check_logger
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """A run whose text has been read and whose folder has been begun."""
+
+    job: LanguageJob
+    """What is to be done."""
+    folder: RunFolder
+    """Where it is kept."""
+    text: str
+    """What is learned."""
+    counts: dict[str, int]
+    """Tokens of the vocabulary, and of each part of the text."""
+    resume: bool
+    """Whether checkpoints in the folder are to be continued."""
+
+
+def prepare_text(job: LanguageJob, folder: RunFolder, *, overwrite: bool = False, resume: bool = False) -> PreparedText:
+    """Reads the text and begins the folder: nothing is written before the text is known to be good.
+
+    Raises:
+        RunFolderError: The folder is taken, or holds a run with other settings or another text.
+        DataError: The text cannot be used.
+    """
+    folder.check(overwrite=overwrite, resume=resume)
+    check_logger(job.train.logger)
+    if job.train.precision == "64":
+        raise SettingError("--precision 64 is for molecules; a text is learned in 32 or bf16.")
+    continues = resume and folder.is_begun
+    text = "".join(read_text(path) for path in job.data)
+    tokenizer, parts = tokens_of(text, job)
+    config, data = job_to_config(job), {"sha256": checksums(job.data)}
+    if continues:
+        check_same(folder, config, data)
+    else:
+        folder.begin()
+        folder.checkpoint_folder(0)
+        folder.write_json("checkpoints/data.json", data)
+        folder.write_config(config)
+    counts = {"vocabulary": len(tokenizer), **{part: len(numbers) for part, numbers in parts.items()}}
+    return PreparedText(job, folder, text, counts, continues)
+
+
+def finish_text(run: PreparedText, report: Report | None = None) -> dict[str, Any]:
+    """Trains, scores and writes; returns what stands in `metrics.json`."""
+    began = time.perf_counter()
+    trained, metrics = fit_text(run.text, run.job, folder=run.folder, resume=run.resume, report=report)
+    metrics["seconds"] = round(time.perf_counter() - began, 2)
+    trained.save(run.folder)
+    run.folder.write_json("metrics.json", metrics)
+    return metrics

@@ -1,0 +1,1 @@
+"""Other dialects in, ours out; and back."""

@@ -1,0 +1,106 @@
+"""What a decoder remembers of the nodes before: their keys and values, so that a step costs one node, not all."""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+
+class LayerCache:
+    """Keys and values of one attention layer, in memory that doubles when it is full: a step copies O(1) of them.
+
+    Args:
+        is_fixed: keep those of the first call and give them back in every later one, as cross-attention needs: the
+            source stays the same while the target grows.
+    """
+
+    def __init__(self, is_fixed: bool = False) -> None:
+        self.is_fixed = is_fixed
+        self.length = 0
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+        self.positions: Tensor | None = None
+
+    def append(self, keys: Tensor, values: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Remember the keys `(*batch, head, node, dim)`, values and positions `(node)` of new nodes.
+
+        Returns:
+            Those of all nodes so far.
+        """
+        if self.is_full and self.keys is not None and self.values is not None and self.positions is not None:
+            return self.keys, self.values, self.positions
+        if self.is_fixed:
+            self.keys, self.values, self.positions, self.length = keys, values, positions, keys.shape[-2]
+            return keys, values, positions
+        start, self.length = self.length, self.length + keys.shape[-2]
+        self.keys = _with_room(self.keys, keys, start, -2)
+        self.values = _with_room(self.values, values, start, -2)
+        self.positions = _with_room(self.positions, positions, start, -1)
+        span = slice(start, self.length)
+        self.keys[..., span, :], self.values[..., span, :], self.positions[..., span] = keys, values, positions
+        return (
+            self.keys[..., : self.length, :],
+            self.values[..., : self.length, :],
+            self.positions[..., : self.length],
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether later keys and values are not looked at any more."""
+        return self.is_fixed and self.length > 0
+
+    def reorder(self, members: Int64[Tensor, " member"]) -> None:
+        """Keep these members of the first batch axis, in this order, such as the best beams."""
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = self.keys.index_select(0, members), self.values.index_select(0, members)
+
+
+@dataclass(eq=False)
+class Cache:
+    """Hand it to a stack, `stack(nodes, Causal(), cache=cache)`, which then takes `nodes` to follow those before.
+
+    It is for inference: what it holds carries no gradient.
+    """
+
+    layers: list[LayerCache] = field(default_factory=list)
+    """One for each self-attention, made when the layer first asks."""
+    sources: list[LayerCache] = field(default_factory=list)
+    """One for each cross-attention, which keeps what it first sees."""
+
+    @property
+    def length(self) -> int:
+        """How many nodes have been seen."""
+        return self.layers[0].length if self.layers else 0
+
+    def of_layer(self, number: int) -> LayerCache:
+        """That of the layer with this number."""
+        return _of(self.layers, number, False)
+
+    def of_source(self, number: int) -> LayerCache:
+        """That of the cross-attention with this number."""
+        return _of(self.sources, number, True)
+
+    def reorder(self, members: Int64[Tensor, " member"]) -> None:
+        """Keep these members of the batch, in this order, in every layer."""
+        for layer in self.layers + self.sources:
+            layer.reorder(members)
+
+
+def _of(layers: list[LayerCache], number: int, is_fixed: bool) -> LayerCache:
+    while len(layers) <= number:
+        layers.append(LayerCache(is_fixed))
+    return layers[number]
+
+
+def _with_room(buffer: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
+    """The buffer, or one of twice the size with the same content, so that the new nodes fit behind `length`."""
+    needed = length + new.shape[axis]
+    if buffer is not None and buffer.shape[axis] >= needed:
+        return buffer
+    shape = list(new.shape)
+    shape[axis] = max(needed, 2 * length, 16)
+    grown = torch.empty(shape, dtype=new.dtype, device=new.device)
+    if buffer is not None:
+        grown.narrow(axis, 0, length).copy_(buffer.narrow(axis, 0, length))
+    return grown

@@ -1,0 +1,304 @@
+"""Where a node stands in its sequence: without it, self-attention sees a bag of words.
+
+Self-attention without positions is permutation equivariant: nodes in another order give the same outputs in that order.
+Each of these says what becomes of that. Two kinds, by what they touch:
+
+    of nodes   SinusoidalPosition, LearnedPosition: added to the nodes once, before the first layer
+    of pairs   RotaryPosition, ALiBi, T5Position, ShawPosition: inside every attention, which sees how far key and query
+               stand from each other; `MultiHeadAttention(..., position=...)`
+
+A position is a whole number, 0 for the first node; a distance is that of the key minus that of the query.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from edgewise.errors import SettingError, ShapeError
+from edgewise.neighborhood import Edges, Neighborhood
+
+
+class SinusoidalPosition(nn.Module):
+    """Adds sines and cosines of the position, in wavelengths from 2π to 2π · base.
+
+        x_t ← x_t + p_t        p_{t,2i} = sin(t / base^{2i/dim})        p_{t,2i+1} = cos(t / base^{2i/dim})
+
+    Equivariance: gone, each node carries the place it stands at; nodes and positions permuted together give permuted
+    outputs. Longer sequences than were trained on can be read, mostly badly.
+
+    Args:
+        model_dim: size of the nodes.
+        base: of the wavelengths.
+
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+
+    def __init__(self, model_dim: int, base: float = 10_000.0):
+        super().__init__()
+        self.register_buffer("rates", _rates(model_dim, base), persistent=False)
+        self.rates: Tensor
+        self.model_dim = model_dim
+
+    def forward(
+        self, nodes: Float[Tensor, " *batch node model_dim"], positions: Int64[Tensor, " *places node"] | None = None
+    ) -> Float[Tensor, " *batch node model_dim"]:
+        """The nodes with their positions, by default 0, 1, 2, ..., added."""
+        positions = first_positions(nodes) if positions is None else positions
+        angles = positions[..., None] * self.rates
+        waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[..., : self.model_dim]
+        return nodes + waves.to(nodes.dtype)
+
+
+class LearnedPosition(nn.Module):
+    """Adds a learned vector for each position: x_t ← x_t + P_t.
+
+    Equivariance: gone, as with `SinusoidalPosition`; and positions beyond the last learned one do not exist.
+
+    Args:
+        num_positions: how many positions there are.
+        model_dim: size of the nodes.
+
+    Source: Gehring et al. 2017; GPT (Radford et al. 2018) and BERT (Devlin et al. 2019).
+    """
+
+    def __init__(self, num_positions: int, model_dim: int):
+        super().__init__()
+        self.table = nn.Embedding(num_positions, model_dim)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def forward(
+        self, nodes: Float[Tensor, " *batch node model_dim"], positions: Int64[Tensor, " *places node"] | None = None
+    ) -> Float[Tensor, " *batch node model_dim"]:
+        """The nodes with the vectors of their positions, by default 0, 1, 2, ..., added.
+
+        Raises:
+            ShapeError: by default positions, more nodes than positions.
+        """
+        known = self.table.num_embeddings
+        if positions is None:
+            if nodes.shape[-2] > known:
+                raise ShapeError(f"LearnedPosition: {nodes.shape[-2]} nodes, but only {known} positions were learned.")
+            return nodes + self.table.weight[: nodes.shape[-2]]
+        return nodes + self.table(positions)
+
+
+class PairPosition(nn.Module):
+    """What an attention layer asks of positions: it turns queries and keys, adds a bias, or puts vectors on edges.
+
+    A subclass overrides what it needs; the rest does nothing.
+    """
+
+    biases = False
+    """Whether there is a bias, which needs the distance of each pair."""
+    carries = False
+    """Whether there are vectors for each pair, which needs the pairs one by one, as `Edges`."""
+
+    def turned(
+        self, nodes: Float[Tensor, " *batch node key_dim"], positions: Int64[Tensor, " *position_batch node"]
+    ) -> Float[Tensor, " *batch node key_dim"]:
+        """Queries or keys as they take part in the score."""
+        return nodes
+
+    def bias(self, distance: Int64[Tensor, " *pair"]) -> Float[Tensor, " *pair head"]:
+        """What is added to the score of a pair, where it `biases`."""
+        raise NotImplementedError
+
+    def carried(self, distance: Int64[Tensor, " edge"]) -> tuple[Tensor, Tensor]:
+        """k^e and v^e of each edge, `(edge, key_dim)` and `(edge, value_dim)`, where it `carries`."""
+        raise NotImplementedError
+
+
+class RotaryPosition(PairPosition):
+    """Turns queries and keys in the plane of two features each by an angle that grows with the position.
+
+        q_t ← R(t) q_t,  k_t ← R(t) k_t,  R(t) the rotation by t / base^{2i/turned_dim} in plane i
+
+    so that a dot product depends on content and on the distance of the two alone, as R(s)ᵀ R(t) = R(t − s).
+
+    Equivariance: permutation equivariance is gone; shifting all positions alike changes nothing.
+
+    Args:
+        key_dim: size of a head's queries and keys.
+        base: of the angles.
+        planes: "half", feature i with feature i + turned_dim/2, as in LLaMA and GPT-NeoX; "interleaved", 2i with
+            2i + 1, as in the paper.
+        turned_dim: how many features, from the first on, are turned; all by default.
+
+    Source: Su et al. 2021 (RoFormer), eq. 34.
+    """
+
+    def __init__(
+        self,
+        key_dim: int,
+        base: float = 10_000.0,
+        planes: Literal["half", "interleaved"] = "half",
+        turned_dim: int | None = None,
+    ):
+        super().__init__()
+        self.turned_dim = key_dim if turned_dim is None else turned_dim
+        if self.turned_dim % 2 != 0 or not 0 < self.turned_dim <= key_dim:
+            raise SettingError(
+                f"RotaryPosition: {self.turned_dim} of {key_dim} features cannot be turned two by two; the size of a "
+                "head's keys (model_dim / num_heads), or turned_dim, must be even."
+            )
+        if planes not in ("half", "interleaved"):
+            raise SettingError(f"RotaryPosition: planes must be 'half' or 'interleaved', not {planes!r}.")
+        self.planes = planes
+        self.register_buffer("rates", _rates(self.turned_dim, base), persistent=False)
+        self.rates: Tensor
+
+    def turned(self, nodes: Tensor, positions: Tensor) -> Tensor:
+        angles = positions[..., None] * self.rates
+        cos, sin = angles.cos().to(nodes.dtype), angles.sin().to(nodes.dtype)
+        part, rest = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
+        if self.planes == "half":
+            first, second = part.chunk(2, -1)
+            found = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+        else:
+            first, second = part[..., 0::2], part[..., 1::2]
+            found = torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
+        return torch.cat([found, rest], -1) if rest.shape[-1] > 0 else found
+
+
+class ALiBi(PairPosition):
+    """Subtracts the distance from the score, times a fixed slope of each head: b_ij = −m_h |i − j|.
+
+        m_h = 2^{−8 h / H}, h = 1 … H;  where H is no power of two: those of the power below it, then every second one
+        of the power above
+
+    Equivariance: permutation equivariance is gone; shifting all positions alike changes nothing. Meant for sequences
+    longer than those trained on.
+
+    Args:
+        num_heads: H.
+
+    Cost: a bias of O(head · query · key) numbers; over `Edges` O(head · edge).
+    Source: Press et al. 2022.
+    """
+
+    biases = True
+
+    def __init__(self, num_heads: int):
+        super().__init__()
+        below = 2 ** math.floor(math.log2(num_heads))
+        slopes = [2 ** (-8 * h / below) for h in range(1, below + 1)]
+        slopes += [2 ** (-4 * h / below) for h in range(1, 2 * (num_heads - below), 2)]
+        self.register_buffer("slopes", torch.tensor(slopes), persistent=False)
+        self.slopes: Tensor
+
+    def bias(self, distance: Tensor) -> Tensor:
+        return -distance.abs()[..., None] * self.slopes
+
+
+class T5Position(PairPosition):
+    """Adds a learned number for each head and each bucket of distances: b_ij = B_{h, bucket(j − i)}.
+
+    Half of the buckets hold one distance each; the others hold ever more, up to max_distance, the last all beyond.
+
+    Equivariance: permutation equivariance is gone; shifting all positions alike changes nothing.
+
+    Args:
+        num_heads: H.
+        num_buckets: how many numbers a head has.
+        max_distance: from where on all distances are one.
+        is_causal: keys after the query share the bucket of distance 0; otherwise half of the buckets are theirs.
+
+    Cost: a bias of O(head · query · key) numbers; over `Edges` O(head · edge).
+    Source: Raffel et al. 2020, section 2.1, with the buckets of their code.
+    """
+
+    biases = True
+
+    def __init__(self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, is_causal: bool = False):
+        super().__init__()
+        if num_buckets < 4 or num_buckets % 2 or max_distance <= num_buckets:
+            raise SettingError(
+                f"T5Position: num_buckets ({num_buckets}) must be even and at least 4, and max_distance "
+                f"({max_distance}) larger than it."
+            )
+        self.num_buckets, self.max_distance, self.is_causal = num_buckets, max_distance, is_causal
+        self.table = nn.Embedding(num_buckets, num_heads)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def bias(self, distance: Tensor) -> Tensor:
+        return self.table(self.bucket(distance))
+
+    def bucket(self, distance: Int64[Tensor, " *pair"]) -> Int64[Tensor, " *pair"]:
+        """The number of the bucket that a distance falls into."""
+        count = self.num_buckets if self.is_causal else self.num_buckets // 2
+        apart = (-distance).clamp(min=0) if self.is_causal else distance.abs()
+        near = count // 2
+        far = (apart.clamp(min=1) / near).log() / math.log(self.max_distance / near) * (count - near)
+        found = torch.where(apart < near, apart, (near + far.long()).clamp(max=count - 1))
+        return found if self.is_causal else found + count * (distance > 0)
+
+
+class ShawPosition(PairPosition):
+    """Adds learned vectors of the distance to key and value: s(q_i, k_j + a_{j−i}) and v_j + b_{j−i}.
+
+    Distances beyond max_distance count as max_distance, on either side; heads share the vectors.
+
+    Equivariance: permutation equivariance is gone; shifting all positions alike changes nothing.
+
+    Args:
+        key_dim: size of a head's keys.
+        value_dim: size of a head's values; key_dim by default.
+        max_distance: how many distances on each side have vectors of their own.
+
+    Cost: the pairs are listed as `Edges`: O(head · pair · (key_dim + value_dim)) numbers.
+    Source: Shaw et al. 2018, eqs. 3 and 4.
+    """
+
+    carries = True
+
+    def __init__(self, key_dim: int, value_dim: int | None = None, max_distance: int = 16):
+        super().__init__()
+        if max_distance < 0:
+            raise SettingError(f"ShawPosition: max_distance is {max_distance}; expected at least 0.")
+        self.max_distance = max_distance
+        number = 2 * max_distance + 1
+        self.key, self.value = nn.Embedding(number, key_dim), nn.Embedding(number, value_dim or key_dim)
+        for table in (self.key, self.value):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def carried(self, distance: Tensor) -> tuple[Tensor, Tensor]:
+        place = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        return F.embedding(place, self.key.weight), F.embedding(place, self.value.weight)
+
+
+def first_positions(nodes: Float[Tensor, " *batch node dim"]) -> Int64[Tensor, " node"]:
+    """0, 1, 2, ... for the nodes of a sequence."""
+    return torch.arange(nodes.shape[-2], device=nodes.device)
+
+
+def _rates(dim: int, base: float) -> Tensor:
+    """How fast the angle of each pair of features grows, in radians a position."""
+    return base ** (-torch.arange(0, dim, 2, dtype=torch.float32) / dim)
+
+
+def default_positions(
+    num_queries: int, num_keys: int, start: int, positions: Tensor | None, key_positions: Tensor | None, like: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Positions of queries and new keys where they are not given: keys follow on `start`, queries are the last ones."""
+    if key_positions is None and positions is not None and num_queries == num_keys:
+        key_positions = positions
+    if key_positions is None:
+        key_positions = torch.arange(start, start + num_keys, device=like.device)
+    if positions is None:
+        positions = key_positions[..., num_keys - num_queries :] if num_queries <= num_keys else None
+    if positions is None:
+        raise ShapeError(
+            f"{num_queries} queries and {num_keys} keys: with more queries than keys, positions must be given."
+        )
+    return positions, key_positions
+
+
+def distances(neighborhood: Neighborhood, positions: Tensor, key_positions: Tensor) -> Tensor:
+    """How far each key stands behind its query: `(edge)` for `Edges`, else `(*batch, query, key)`."""
+    if isinstance(neighborhood, Edges):
+        return key_positions[..., neighborhood.senders] - positions[..., neighborhood.receivers]
+    return key_positions[..., None, :] - positions[..., :, None]

@@ -1,0 +1,117 @@
+"""Beam search: the best of several texts that grow side by side."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from edgewise.errors import SettingError
+from edgewise.layers.cache import Cache
+from edgewise.models.translation import TranslationModel
+
+Step = Callable[[Int64[Tensor, " beam"], Int64[Tensor, " beam"] | None], Float[Tensor, " beam vocabulary"]]
+"""Called with the last token of every beam, and which beams before they go on from; gives ln p of every next token."""
+
+
+@dataclass(frozen=True)
+class BeamSettings:
+    """How far a search looks around."""
+
+    beam_size: int = 4
+    """Texts that grow side by side; 1 always takes the likeliest token."""
+    length_penalty: float = 0.6
+    """α: texts are compared by ln p / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 favors short ones."""
+    max_length: int = 128
+    """Tokens of a text, at most."""
+
+    def __post_init__(self) -> None:
+        if self.beam_size < 1:
+            raise SettingError(f"--beam-size is {self.beam_size}; expected at least 1.")
+        if self.length_penalty < 0:
+            raise SettingError(f"--length-penalty is {self.length_penalty}; expected at least 0.")
+        if self.max_length < 1:
+            raise SettingError(f"--max-length is {self.max_length}; expected at least 1.")
+
+    def score(self, log_probability: float, length: int) -> float:
+        """What texts are compared by."""
+        return log_probability / ((5 + length) / 6) ** self.length_penalty
+
+
+def beam_search(step: Step, num_members: int, begin: int, end: int, settings: BeamSettings) -> list[list[int]]:
+    """The best text found for every member of a batch, without its beginning and its end.
+
+    Args:
+        step: the model.
+        num_members: how many texts are looked for; beams of member m are m · beam_size and those after it.
+        begin, end: the tokens that every text begins and ends with.
+        settings: how far to look.
+    """
+    width = settings.beam_size
+    texts: list[list[list[int]]] = [[[] for _ in range(width)] for _ in range(num_members)]
+    found: list[list[tuple[float, list[int]]]] = [[] for _ in range(num_members)]
+    tokens, order = torch.full((num_members * width,), begin), None
+    scores = torch.full((num_members, width), -torch.inf)
+    scores[:, 0] = 0.0  # all beams are the same at first
+    for length in range(1, settings.max_length + 1):
+        after = step(tokens, order).cpu().float()
+        totals = (scores.reshape(-1, 1) + after).reshape(num_members, -1)
+        best, places = totals.topk(min(2 * width, totals.shape[1]), dim=1)
+        chosen, following = torch.zeros(num_members, width, dtype=torch.int64), torch.full((num_members, width), end)
+        scores = torch.full((num_members, width), -torch.inf)
+        for member in range(num_members):
+            if _is_done(found[member], float(best[member, 0]), settings):
+                continue
+            grown: list[list[int]] = []
+            for total, place in zip(best[member].tolist(), places[member].tolist()):
+                beam, token = divmod(place, after.shape[1])
+                text = texts[member][beam]
+                if total == -torch.inf or len(grown) == width:
+                    break
+                if token == end or length == settings.max_length:
+                    whole = text if token == end else [*text, token]
+                    found[member].append((settings.score(total, length), whole))
+                else:
+                    chosen[member, len(grown)], following[member, len(grown)] = beam, token
+                    scores[member, len(grown)] = total
+                    grown.append([*text, token])
+            texts[member] = grown + [[] for _ in range(width - len(grown))]
+        if bool((scores == -torch.inf).all()):
+            break
+        order = (chosen + torch.arange(num_members)[:, None] * width).flatten()
+        tokens = following.flatten()
+    return [max(texts, key=lambda each: each[0])[1] for texts in found]
+
+
+def _is_done(found: list[tuple[float, list[int]]], best: float, settings: BeamSettings) -> bool:
+    """Whether nothing that still grows can overtake what has ended: ln p only falls, and the penalty has its limit."""
+    if len(found) < settings.beam_size:
+        return False
+    return max(score for score, _ in found) >= settings.score(best, settings.max_length)
+
+
+@torch.no_grad()
+def translate(
+    model: TranslationModel,
+    source: Int64[Tensor, " graph key"],
+    lengths: Int64[Tensor, " graph"],
+    begin: int,
+    end: int,
+    settings: BeamSettings = BeamSettings(),
+) -> list[list[int]]:
+    """The tokens of the translation of every source.
+
+    Cost: each step reads one token a beam; keys and values of source and target are kept.
+    """
+    width, cache = settings.beam_size, Cache()
+    read = model.read(source, lengths).repeat_interleave(width, 0)
+    members = lengths.repeat_interleave(width, 0)
+
+    def step(tokens: Tensor, order: Tensor | None) -> Tensor:
+        if order is not None:
+            cache.reorder(order.to(source.device))
+        scores = model.write(tokens[:, None].to(source.device), read, members, cache=cache)
+        return scores[:, -1].log_softmax(-1)
+
+    return beam_search(step, source.shape[0], begin, end, settings)

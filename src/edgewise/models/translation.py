@@ -1,0 +1,99 @@
+"""A model that reads one text and writes another: encoder, decoder, and cross-attention between them."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from edgewise.errors import ShapeError
+from edgewise.layers.cache import Cache
+from edgewise.layers.position import LearnedPosition, SinusoidalPosition, first_positions
+from edgewise.models.transformer import Stack
+from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.neighborhood import Causal, Lengths, Neighborhood, Window
+from edgewise.records import PairBatch
+from edgewise.trace import Trace
+
+
+class TranslationModel(nn.Module):
+    """Scores of every token to come next in the target, given the source and the target so far.
+
+        encoder  x = √d E[source] + position;  x = Stack(x), each token attending to all true ones
+        decoder  y = √d E[target] + position;  y = Stack(y, x), each token attending to those before, and to x
+        scores   y Eᵀ
+
+    One matrix E serves both texts and the output: they share a vocabulary.
+
+    Args:
+        num_tokens: size of the vocabulary.
+        settings: sizes and choices, the same for both stacks.
+
+    Source: Vaswani et al. 2017, whose choices are `CONFIGURATIONS["transformer-base"]` and `"transformer-big"`.
+    """
+
+    def __init__(self, num_tokens: int, settings: TransformerSettings):
+        super().__init__()
+        self.settings = settings
+        self.embedding = nn.Embedding(num_tokens, settings.model_dim)
+        nn.init.normal_(self.embedding.weight, std=settings.model_dim**-0.5)
+        self.position: LearnedPosition | SinusoidalPosition | None = None
+        if settings.position == "learned":
+            self.position = LearnedPosition(settings.context, settings.model_dim)
+        elif settings.position == "sinusoidal":
+            self.position = SinusoidalPosition(settings.model_dim)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.encoder = Stack(settings)
+        self.decoder = Stack(settings, is_causal=True, has_source=True)
+
+    def forward(self, batch: PairBatch, trace: Trace | None = None) -> Float[Tensor, " graph token num_tokens"]:
+        """The scores for the token after each target token of a batch."""
+        source = self.read(batch.source, batch.source_lengths, trace=trace)
+        return self.write(batch.tokens, source, batch.source_lengths, trace=trace)
+
+    def read(
+        self, source: Int64[Tensor, " graph key"], lengths: Int64[Tensor, " graph"], *, trace: Trace | None = None
+    ) -> Float[Tensor, " graph key model_dim"]:
+        """The vectors of the source's tokens."""
+        return self.encoder(self._placed(source, None), Lengths(lengths), trace=trace)
+
+    def write(
+        self,
+        tokens: Int64[Tensor, " graph token"],
+        source: Float[Tensor, " graph key model_dim"],
+        lengths: Int64[Tensor, " graph"],
+        *,
+        cache: Cache | None = None,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " graph token num_tokens"]:
+        """The scores for the token after each of these; with a cache they follow the tokens of earlier calls."""
+        positions = None if cache is None else torch.arange(tokens.shape[-1], device=tokens.device) + cache.length
+        nodes = self.decoder(
+            self._placed(tokens, positions),
+            self.neighborhood,
+            source=source,
+            source_neighborhood=Lengths(lengths),
+            positions=positions,
+            cache=cache,
+            trace=trace,
+        )
+        return nn.functional.linear(nodes, self.embedding.weight)
+
+    @property
+    def neighborhood(self) -> Neighborhood:
+        """Whom each token of the target attends to, among those of the target."""
+        window = self.settings.window
+        return Causal() if window is None else Window(window - 1, 0)
+
+    def _placed(self, tokens: Tensor, positions: Tensor | None) -> Tensor:
+        nodes = self.embedding(tokens) * math.sqrt(self.settings.model_dim)
+        if self.position is not None:
+            places = first_positions(nodes) if positions is None else positions
+            last = int(places.max()) + 1 if places.numel() > 0 else 0
+            if self.settings.position == "learned" and last > self.settings.context:
+                raise ShapeError(
+                    f"the text has {last} tokens, but only {self.settings.context} positions were learned; shorten it, "
+                    "or train with a longer --context or with --position rotary."
+                )
+            nodes = self.position(nodes, positions)
+        return self.dropout(nodes)

@@ -1,0 +1,96 @@
+"""`edgewise train book.txt` and `edgewise generate`: what a run leaves, goes on from, prints and refuses."""
+
+import json
+import tomllib
+
+import pytest
+
+SONG = "the cat sat on the mat and the dog sat on the log. " * 30
+SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--context", 16, "--steps", 4, "--threads", 1]
+
+
+@pytest.fixture
+def book(tmp_path):
+    path = tmp_path / "book.txt"
+    path.write_text(SONG)
+    return path
+
+
+def test_a_run_leaves_everything_it_promises(book, edgewise, tmp_path):
+    run = tmp_path / "run"
+    code, out, err = edgewise("train", book, *SMALL, "-o", run)
+    assert (code, err) == (0, "")
+    assert "1,530 characters; 1,377 training and 153 validation tokens out of a vocabulary of 16" in out
+    assert f"Next: edgewise generate {run}" in out
+    for name in (
+        "config.toml",
+        "metrics.json",
+        "model.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "logs/metrics.csv",
+    ):
+        assert (run / name).is_file(), name
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["steps"] == 4
+    assert metrics["validation"]["loss"] > 0
+    config = tomllib.loads((run / "config.toml").read_text())
+    assert (config["task-type"], config["context"], config["data"]) == ("language", 16, [str(book)])
+
+
+def test_a_run_can_be_repeated_and_gone_on_with(book, edgewise, tmp_path):
+    first, again = tmp_path / "first", tmp_path / "again"
+    edgewise("train", book, *SMALL, "-o", first)
+    code, _, err = edgewise("train", "--config-path", first / "config.toml", "-o", again)
+    assert (code, err) == (0, "")
+    assert (again / "model.safetensors").read_bytes() == (first / "model.safetensors").read_bytes()
+    assert "nothing to resume" in edgewise("train", "--resume", "-o", first)[1]
+    (first / "metrics.json").unlink()
+    (first / "model.json").unlink()
+    code, _, _ = edgewise("train", "--resume", "-o", first)
+    assert code == 0
+    assert (first / "model.safetensors").read_bytes() == (again / "model.safetensors").read_bytes()
+    book.write_text(SONG + "more")
+    (first / "metrics.json").unlink()
+    assert "other content" in edgewise("train", "--resume", "-o", first)[2]
+
+
+def test_it_writes(book, edgewise, tmp_path):
+    run = tmp_path / "run"
+    edgewise("train", book, *SMALL, "-o", run)
+    code, out, err = edgewise("generate", run, "--prompt", "the cat", "--num-tokens", 9, "--seed", 3)
+    assert (code, err) == (0, "")
+    assert out.startswith("the cat")
+    assert len(out) == len("the cat") + 9 + 1
+    assert edgewise("generate", run, "--prompt", "the cat", "--num-tokens", 9, "--seed", 3)[1] == out
+
+
+def test_a_prompt_that_is_too_long_is_cut_and_it_says_so(book, edgewise, tmp_path):
+    run = tmp_path / "run"
+    edgewise("train", book, *SMALL, "--position", "learned", "-o", run)
+    code, out, err = edgewise("generate", run, "--prompt", SONG[:50], "--num-tokens", 2)
+    assert code == 0
+    assert "the first 34 tokens are left out, the last 16 are read" in err
+    assert out.startswith(SONG[:50])
+
+
+def test_bad_words(book, edgewise, tmp_path):
+    run = tmp_path / "run"
+    edgewise("train", book, *SMALL, "-o", run)
+    cases = [
+        (["generate", run, "--prompt", "Ä"], "characters that the model has never seen: 'Ä'"),
+        (["generate", run, "--prompt", ""], "the prompt is empty"),
+        (["generate", run, "--top-p", 2], "--top-p is 2.0"),
+        (["generate", tmp_path / "nowhere"], "is no run folder"),
+        (["train", book, "-o", run], "holds a finished run"),
+        (["train", book, "--context", 4000, "-o", tmp_path / "b"], "fewer than --context"),
+        (["train", book, "--smiles-columns", "a", "-o", tmp_path / "b"], "smiles-columns"),
+        (["train", tmp_path / "no.txt", "-o", tmp_path / "b"], "no such file"),
+        (["predict", run, book, "-o", tmp_path / "p.csv"], "is no"),
+    ]
+    for words, message in cases:
+        code, out, err = edgewise(*words)
+        assert (code, out) == (2, ""), words
+        assert message in err
+        assert err.count("\n") == 1
+    assert not (tmp_path / "b").exists()

@@ -1,0 +1,204 @@
+"""Positions: by hand, what they do to symmetry, masks against edges, and decoding step by step against one pass."""
+
+import math
+
+import pytest
+import torch
+
+from edgewise import Causal, Full, SettingError, ShapeError, Window
+from edgewise.layers import (
+    ALiBi,
+    Cache,
+    LearnedPosition,
+    MultiHeadAttention,
+    RotaryPosition,
+    ShawPosition,
+    SinusoidalPosition,
+    T5Position,
+)
+
+DIM, HEADS = 16, 4
+PAIRS = {
+    "rotary": lambda: RotaryPosition(4),
+    "rotary_interleaved": lambda: RotaryPosition(4, planes="interleaved"),
+    "rotary_in_part": lambda: RotaryPosition(4, turned_dim=2),
+    "alibi": lambda: ALiBi(HEADS),
+    "t5": lambda: T5Position(HEADS, num_buckets=8, max_distance=9),
+    "t5_causal": lambda: T5Position(HEADS, num_buckets=4, max_distance=6, is_causal=True),
+    "shaw": lambda: ShawPosition(4, max_distance=3),
+}
+
+
+def layer(kind, **options):
+    """An attention whose positions matter: what is learned of them is drawn large."""
+    torch.manual_seed(0)
+    made = MultiHeadAttention(DIM, HEADS, position=PAIRS[kind](), **options).double()
+    for name, parameter in made.named_parameters():
+        if "position" in name:
+            torch.nn.init.normal_(parameter)
+    return made
+
+
+def nodes(*batch, number=9, seed=1):
+    return torch.randn(*batch, number, DIM, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_sines_and_cosines_by_hand():
+    added = SinusoidalPosition(4, base=100.0)(torch.zeros(3, 4))
+    expected = [[math.sin(t), math.cos(t), math.sin(t / 10), math.cos(t / 10)] for t in range(3)]
+    torch.testing.assert_close(added, torch.tensor(expected))
+    torch.testing.assert_close(
+        SinusoidalPosition(3)(torch.zeros(2, 3))[1, 2], torch.tensor(math.sin(10_000 ** (-2 / 3)))
+    )
+
+
+def test_positions_may_be_given():
+    for position in (SinusoidalPosition(6), LearnedPosition(9, 6)):
+        x = torch.randn(5, 6)
+        given = position(x, torch.tensor([3, 0, 1, 8, 3]))
+        by_default = position(torch.zeros(9, 6))
+        torch.testing.assert_close(given, x + by_default[[3, 0, 1, 8, 3]])
+
+
+def test_a_sequence_longer_than_what_was_learned():
+    with pytest.raises(ShapeError, match="5 nodes, but only 4 positions were learned"):
+        LearnedPosition(4, 6)(torch.zeros(5, 6))
+
+
+def test_rotary_by_hand():
+    """One plane, one radian a position: (1, 0) at position t becomes (cos t, sin t)."""
+    turned = RotaryPosition(2).turned(torch.tensor([[1.0, 0.0]] * 3), torch.arange(3))
+    torch.testing.assert_close(turned, torch.tensor([[math.cos(t), math.sin(t)] for t in range(3)]))
+
+
+def test_the_two_layouts_of_planes_are_one_up_to_the_order_of_features():
+    x, positions = torch.randn(7, 8), torch.arange(7)
+    order = [0, 4, 1, 5, 2, 6, 3, 7]  # the halves, interleaved
+    half = RotaryPosition(8).turned(x, positions)
+    torch.testing.assert_close(RotaryPosition(8, planes="interleaved").turned(x[:, order], positions), half[:, order])
+
+
+def test_rotary_leaves_the_features_it_does_not_turn():
+    x = torch.randn(7, 8)
+    turned = RotaryPosition(8, turned_dim=4).turned(x, torch.arange(7))
+    torch.testing.assert_close(turned[:, :4], RotaryPosition(4).turned(x[:, :4], torch.arange(7)))
+    assert torch.equal(turned[:, 4:], x[:, 4:])
+
+
+def test_the_slopes_of_alibi_as_published():
+    assert ALiBi(8).slopes.tolist() == [2.0**-n for n in range(1, 9)]
+    expected = [2.0**-n for n in range(1, 9)] + [2.0 ** (-n / 2) for n in (1, 3, 5, 7)]
+    torch.testing.assert_close(ALiBi(12).slopes, torch.tensor(expected))
+    torch.testing.assert_close(ALiBi(8).bias(torch.tensor([-3, 2]))[:, 0], torch.tensor([-1.5, -1.0]))
+
+
+def test_the_buckets_of_t5_by_hand():
+    """16 buckets a side: distances 0 to 7 have their own, then logarithmically up to 128."""
+    position = T5Position(2)
+    distance = torch.tensor([0, -1, -7, -8, -16, -64, -127, -128, -1000, 1, 8, 1000])
+    assert position.bucket(distance).tolist() == [0, 1, 7, 8, 10, 14, 15, 15, 15, 17, 24, 31]
+    causal = T5Position(2, is_causal=True)
+    assert causal.bucket(torch.tensor([3, 0, -1, -15, -16, -127])).tolist() == [0, 0, 1, 15, 16, 31]
+
+
+def test_shaw_by_hand():
+    """The two sums of the paper, pair by pair."""
+    attention = layer("shaw")
+    x, position = nodes(number=6), attention.position
+    query, key, value = (
+        part(x).unflatten(-1, (HEADS, 4)) for part in (attention.query, attention.key, attention.value)
+    )
+    place = torch.tensor([[min(max(j - i, -3), 3) + 3 for j in range(6)] for i in range(6)])
+    to_key, to_value = position.key.weight[place], position.value.weight[place]
+    scores = torch.einsum("ihd,jhd->hij", query, key) + torch.einsum("ihd,ijd->hij", query, to_key)
+    weights = (scores / 2).softmax(-1)
+    heads = torch.einsum("hij,jhd->ihd", weights, value) + torch.einsum("hij,ijd->ihd", weights, to_value)
+    torch.testing.assert_close(attention(x), attention.output(heads.flatten(1)))
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_only_distances_count(kind):
+    attention, x = layer(kind), nodes()
+    torch.testing.assert_close(attention(x, positions=torch.arange(9) + 50), attention(x))
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_permutations_are_seen_unless_positions_go_along(kind):
+    attention, x = layer(kind), nodes()
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(3))
+    expected = attention(x)[order]
+    torch.testing.assert_close(attention(x[order], positions=order), expected)
+    assert not torch.allclose(attention(x[order]), expected)
+
+
+def test_without_positions_self_attention_is_permutation_equivariant():
+    torch.manual_seed(0)
+    attention, x, order = MultiHeadAttention(DIM, HEADS).double(), nodes(), torch.randperm(9)
+    torch.testing.assert_close(attention(x[order]), attention(x)[order])
+
+
+@pytest.mark.parametrize("neighborhood", [Causal(), Window(2, 1), Full()], ids=str)
+@pytest.mark.parametrize("num_key_heads", [4, 2, 1])
+@pytest.mark.parametrize("kind", PAIRS)
+def test_ranges_and_their_edges_give_the_same_numbers(kind, num_key_heads, neighborhood):
+    attention, x = layer(kind, num_key_heads=num_key_heads), nodes()
+    torch.testing.assert_close(
+        attention(x, neighborhood=neighborhood), attention(x, neighborhood=neighborhood.to_edges(9))
+    )
+
+
+@pytest.mark.parametrize("neighborhood", [Causal(), Window(3, 0)], ids=str)
+@pytest.mark.parametrize("num_key_heads", [4, 2])
+@pytest.mark.parametrize("kind", PAIRS)
+def test_decoding_step_by_step_equals_one_pass(kind, num_key_heads, neighborhood):
+    attention, x = layer(kind, num_key_heads=num_key_heads), nodes(number=20)
+    expected = attention(x, neighborhood=neighborhood)
+    with torch.no_grad():
+        for steps in ([20], [1] * 20, [7, 1, 1, 11]):
+            cache, found = Cache(), []
+            for part in x.split(steps):
+                found.append(attention(part, neighborhood=neighborhood, cache=cache.of_layer(0)))
+            torch.testing.assert_close(torch.cat(found), expected)
+            assert cache.length == 20
+
+
+def test_each_member_of_a_batch_may_have_positions_of_its_own():
+    for kind in ("rotary", "alibi", "t5"):
+        attention, x = layer(kind), nodes(3)
+        positions = torch.stack([torch.arange(9), torch.arange(9) * 2, torch.arange(9).flip(0)])
+        found = attention(x, positions=positions)
+        for member in range(3):
+            torch.testing.assert_close(found[member], attention(x[member], positions=positions[member]))
+
+
+def test_beams_of_a_cache_change_places():
+    attention, x = layer("rotary"), nodes(3, number=6)
+    order = torch.tensor([2, 0, 2])
+    with torch.no_grad():
+        expected = attention(x[order], neighborhood=Causal())[:, 5:]
+        cache = Cache()
+        attention(x[:, :5], neighborhood=Causal(), cache=cache.of_layer(0))
+        cache.reorder(order)
+        torch.testing.assert_close(attention(x[order, 5:], neighborhood=Causal(), cache=cache.of_layer(0)), expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RotaryPosition(5), "two by two"),
+        (lambda: RotaryPosition(4, turned_dim=6), "6 of 4 features"),
+        (lambda: RotaryPosition(4, planes="odd"), "'half' or 'interleaved'"),
+        (lambda: T5Position(2, num_buckets=7), "must be even"),
+        (lambda: T5Position(2, max_distance=32), "larger"),
+        (lambda: ShawPosition(4, max_distance=-1), "at least 0"),
+    ],
+)
+def test_positions_that_cannot_be(make, message, shapes_unchecked):
+    with pytest.raises(SettingError, match=message):
+        make()
+
+
+def test_more_queries_than_keys_need_positions():
+    attention = layer("alibi")
+    with pytest.raises(ShapeError, match="9 queries and 4 keys"):
+        attention(nodes(), nodes(number=4))

@@ -1,0 +1,136 @@
+"""Attention as it came in: every formula by hand, padding that is never read, weights that are recorded."""
+
+import itertools
+
+import pytest
+import torch
+
+from edgewise import SettingError, Trace
+from edgewise.layers import RecurrentDecoder, RecurrentEncoder
+
+CELLS, LOOKS = ["rnn", "gru", "lstm"], ["bahdanau", "dot", "general", "concat"]
+DIM, WORDS, PLACES = 6, 4, 7
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def decoder(**options):
+    torch.manual_seed(0)
+    return RecurrentDecoder(3, DIM, **options).double()
+
+
+def by_hand(layer, nodes, source):
+    """One sentence, word after word, with nothing but torch's cells and matrices."""
+    hidden = torch.tanh(layer.begin(source.mean(0)))
+    memory, fed, found, looked = torch.zeros(DIM).double(), torch.zeros(DIM).double(), [], []
+
+    def moved(x, hidden, memory):
+        if isinstance(layer.cell, torch.nn.LSTMCell):
+            return layer.cell(x, (hidden, memory))
+        return layer.cell(x, hidden), memory
+
+    def look(hidden, time):
+        match layer.look:
+            case "dot":
+                scores = source @ hidden
+            case "general":
+                scores = source @ (layer.weight.T @ hidden)
+            case _:
+                scores = torch.tanh(layer.query(hidden) + layer.key(source)) @ layer.vector
+        places = torch.arange(len(source)).double()
+        if layer.local is None:
+            weights = scores.softmax(0)
+        else:
+            center = time if layer.local == "monotonic" else len(source) * layer.place(hidden).sigmoid()
+            near = (places - center).abs() <= layer.window
+            weights = scores.masked_fill(~near, -torch.inf).softmax(0)
+            weights = weights * torch.exp(-((places - center) ** 2) / (2 * (layer.window / 2) ** 2))
+        looked.append(weights)
+        return weights @ source
+
+    for time, node in enumerate(nodes):
+        read = torch.cat([node, fed]) if layer.is_input_fed else node
+        if layer.look == "bahdanau":
+            context = look(hidden, time)
+            hidden, memory = moved(torch.cat([read, context]), hidden, memory)
+        else:
+            hidden, memory = moved(read, hidden, memory)
+            context = look(hidden, time)
+        fed = torch.tanh(layer.output(torch.cat([context, hidden])))
+        found.append(fed)
+    return torch.stack(found), torch.stack(looked)
+
+
+@pytest.mark.parametrize("is_input_fed", [True, False])
+@pytest.mark.parametrize(("cell", "look"), list(itertools.product(CELLS, LOOKS)))
+def test_every_cell_with_every_look_by_hand(cell, look, is_input_fed):
+    layer = decoder(cell=cell, look=look, is_input_fed=is_input_fed)
+    nodes, source = draw(2, WORDS, 3), draw(2, PLACES, DIM, seed=1)
+    trace = Trace()
+    found = layer(nodes, source, trace=trace)
+    torch.testing.assert_close(layer(nodes, source), found)
+    for member in range(2):
+        expected, weights = by_hand(layer, nodes[member], source[member])
+        torch.testing.assert_close(found[member], expected)
+        recorded = torch.cat([each.to_dense()[member] for each in trace.weights])
+        torch.testing.assert_close(recorded, weights)
+
+
+@pytest.mark.parametrize("look", ["dot", "general", "concat"])
+@pytest.mark.parametrize("local", ["monotonic", "predictive"])
+def test_local_attention_by_hand(local, look):
+    layer = decoder(look=look, local=local, window=2)
+    nodes, source = draw(1, WORDS, 3), draw(1, PLACES, DIM, seed=1)
+    trace = Trace()
+    expected, weights = by_hand(layer, nodes[0], source[0])
+    torch.testing.assert_close(layer(nodes, source, trace=trace)[0], expected)
+    torch.testing.assert_close(torch.cat([each.to_dense()[0] for each in trace.weights]), weights)
+    layer(nodes, source).sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in layer.parameters())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"look": "bahdanau"}, {"local": "monotonic"}, {"local": "predictive"}], ids=str
+)
+def test_padding_is_never_read(options):
+    layer, nodes, lengths = decoder(**options), draw(3, WORDS, 3), torch.tensor([7, 4, 5])
+    source = draw(3, PLACES, DIM, seed=1)
+    for member, length in enumerate(lengths):
+        source[member, length:] = torch.nan
+    found = layer(nodes, source, lengths)
+    for member, length in enumerate(lengths):
+        alone = layer(nodes[member : member + 1], source[member : member + 1, :length])
+        torch.testing.assert_close(found[member : member + 1], alone)
+
+
+@pytest.mark.parametrize("is_bidirectional", [True, False])
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_encoder_reads_each_sentence_alone(cell, is_bidirectional):
+    torch.manual_seed(0)
+    encoder = RecurrentEncoder(3, DIM, cell=cell, num_layers=2, is_bidirectional=is_bidirectional).double()
+    nodes, lengths = draw(3, PLACES, 3), torch.tensor([4, 7, 1])
+    found = encoder(nodes, lengths)
+    for member, length in enumerate(lengths):
+        torch.testing.assert_close(found[member, :length], encoder(nodes[member : member + 1, :length])[0])
+        assert (found[member, length:] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cell": "transformer"}, "cell must be one of rnn, gru, lstm"),
+        ({"look": "cosine"}, "look must be one of bahdanau"),
+        ({"local": "global"}, "local must be one of monotonic"),
+        ({"look": "bahdanau", "local": "monotonic"}, "local is Luong's"),
+        ({"look": "dot", "source_dim": 4}, "use 'general'"),
+        ({"window": 0}, "window is 0"),
+    ],
+    ids=str,
+)
+def test_decoders_that_cannot_be(options, message, shapes_unchecked):
+    with pytest.raises(SettingError, match=message):
+        RecurrentDecoder(3, DIM, **options)
+    with pytest.raises(SettingError, match="must be even"):
+        RecurrentEncoder(3, 5)
