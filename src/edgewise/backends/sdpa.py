@@ -38,7 +38,7 @@ def refusals(call: Call) -> tuple[str, ...]:
 def run(call: Call) -> Tensor:
     """softmax(q kᵀ / √key_dim + bias) v over the neighborhood."""
     query, key, value, scale = _operands(call)
-    if call.bias is None and type(call.neighborhood) is Full:
+    if call.bias is None and _sees_all(call):
         return _fused(query, key, value, None, False, scale, call.dropout)
     if call.bias is None and _is_kernels_causal(call):
         return _fused(query, key, value, None, True, scale, call.dropout)
@@ -49,6 +49,13 @@ def run(call: Call) -> Tensor:
     allowed = mask | ~reaching
     out = _fused(query, key, value, _with_bias(call, allowed), False, scale, call.dropout)
     return torch.where(reaching, out, 0.0)
+
+
+def _sees_all(call: Call) -> bool:
+    """Whether every query attends to every key; the last word of a causal text, the step of a decoder, does."""
+    if type(call.neighborhood) is Causal and call.neighborhood.align == "end":
+        return call.num_queries == 1
+    return type(call.neighborhood) is Full
 
 
 def _is_kernels_causal(call: Call) -> bool:
