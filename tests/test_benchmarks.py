@@ -1,6 +1,7 @@
 """The benchmark of attention: its peers agree, it refuses a busy machine, its tables come from its numbers."""
 
 import json
+import subprocess
 import sys
 import warnings
 from dataclasses import replace
@@ -228,3 +229,10 @@ def test_the_committed_page_is_that_of_the_committed_numbers(tmp_path):
     assert (FOLDER / "results" / "attention.md").read_text() == report.page(data)
     report.write(data, tmp_path)
     assert json.loads((tmp_path / "attention.json").read_text()) == data
+
+
+def test_the_benchmark_of_words_runs_and_compares_before_it_times():
+    done = subprocess.run([sys.executable, FOLDER / "words.py", "--quick"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for line in ("edgewise runs at", "keys and values kept", "Packed takes"):
+        assert line in done.stdout

@@ -2,6 +2,7 @@
 # Repeats the runs of docs/results.md in the folder it is started in, where the data sets lie as
 # moleculenet/esol.csv and co2_ionic_liquids/co2_ionic_liquids.csv:
 #   docs/results/reproduce.sh timed      ESOL and CO2 by random rows, one after the other on a quiet machine
+#   docs/results/reproduce.sh words      tiny Shakespeare, tiny_shakespeare/input.txt
 #   docs/results/reproduce.sh FOLD ...   CO2 with whole ionic liquids held out, folds 0 to 4, one model and five
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +19,8 @@ train() {
     echo "whole command: $(($(date +%s) - began)) s" >> "logs/$name.log"
 }
 
-[ -f co2_folds.csv ] || python "$here/ionic_liquid_folds.py" co2_ionic_liquids/co2_ionic_liquids.csv co2_folds.csv
+small="--num-layers 4 --num-heads 4 --model-dim 128 --context 64 --steps 2000"
+[ "$1" = words ] || [ -f co2_folds.csv ] || python "$here/ionic_liquid_folds.py" co2_ionic_liquids/co2_ionic_liquids.csv co2_folds.csv
 for what in "$@"; do
     if [ "$what" = timed ]; then
         for split in 0 1 2; do
@@ -30,6 +32,12 @@ for what in "$@"; do
             train "co2_random_$seed" co2_ionic_liquids/co2_ionic_liquids.csv $ionic \
                 --split random --split-sizes 0.72 0.08 0.2 --data-seed "$seed"
         done
+    elif [ "$what" = words ]; then
+        # shellcheck disable=SC2086
+        train shakespeare tiny_shakespeare/input.txt $small
+        # shellcheck disable=SC2086
+        train shakespeare_gpt2 tiny_shakespeare/input.txt --model gpt2 $small --dropout 0 --learning-rate 1e-3 \
+            --final-learning-rate 1e-4 --second-moment-decay 0.99
     else
         # shellcheck disable=SC2086
         train "co2_fold_$what" co2_folds.csv $ionic --splits-column "fold_$what"

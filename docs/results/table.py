@@ -70,7 +70,16 @@ def tables() -> dict[str, str]:
     esol = [(f"mat_split_{k}", load(f"esol_{k}")) for k in range(3)]
     random = [(f"seed {k}", load(f"co2_random_{k}")) for k in range(3)]
     folds = [(f"fold {k}", load(f"co2_fold_{k}"), load(f"co2_fold_{k}_ensemble")) for k in range(5)]
+    texts = [("defaults: rotary positions", load("shakespeare")), ("GPT-2's choices", load("shakespeare_gpt2"))]
     return {
+        "shakespeare": table(
+            ["model", "validation loss", "counting pairs", "seconds"],
+            [
+                [name, m["validation"]["loss"], m["baselines"]["pairs"]["validation"]["loss"], m["whole"]]
+                for name, m in texts
+            ],
+            3,
+        ),
         "esol": table(
             ["split", "test RMSE", "forest beside it", "within interval", "seconds"],
             with_mean([[n, score(m, "rmse"), forest(m, "rmse"), covered(m), m["whole"]] for n, m in esol]),

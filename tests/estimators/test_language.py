@@ -39,10 +39,17 @@ def test_it_is_the_same_after_it_was_kept(singer, tmp_path):
         LanguageModel.load(tmp_path / "run")
 
 
-@pytest.mark.parametrize("tokens", ["words", "bpe"])
-def test_other_tokens(tokens):
-    model = LanguageModel(**SMALL, steps=2, tokens=tokens, vocabulary_size=300).fit(SONG)
+@pytest.mark.parametrize(
+    "changes", [{"tokens": "words"}, {"tokens": "bpe"}, {"precision": "64"}, {"precision": "bf16"}]
+)
+def test_other_tokens_and_numbers(changes):
+    model = LanguageModel(**SMALL, steps=2, vocabulary_size=300, **changes).fit(SONG)
     assert model.generate("the cat", num_tokens=3).startswith("the cat")
+
+
+def test_no_validation_text():
+    model = LanguageModel(**SMALL, steps=2, split_sizes=(1.0, 0.0)).fit(SONG)
+    assert "validation" not in model.metrics_
 
 
 def test_the_same_seed_learns_the_same():

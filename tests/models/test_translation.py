@@ -8,7 +8,8 @@ import torch
 
 from edgewise import SettingError, ShapeError
 from edgewise.layers import Cache
-from edgewise.models.beam import BeamSettings, beam_search, translate
+from edgewise.models.beam import beam_search, translate
+from edgewise.models.beam_settings import BeamSettings
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch

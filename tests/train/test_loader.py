@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise.train.loader import RowLoader, WindowLoader, seed_of
+from edgewise.train.loader import LengthLoader, RowLoader, WindowLoader, seed_of
 
 
 def rows_of(loader: RowLoader, epoch: int = 0) -> list[list[int]]:
@@ -51,6 +51,32 @@ def test_seeds_of_neighboring_numbers_differ():
     seeds = {seed_of(seed, epoch) for seed in range(10) for epoch in range(10)}
     assert len(seeds) == 100
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_batches_of_about_the_same_length(seed):
+    lengths = np.random.default_rng(0).integers(1, 40, 500)
+    loader = LengthLoader(lengths, lambda rows: rows, 200, seed)
+    for epoch in (0, 1):
+        loader.epoch = epoch
+        batches = list(loader)
+        assert len(batches) == len(loader)
+        assert sorted(np.concatenate(batches).tolist()) == list(range(500))
+        assert max(len(rows) * lengths[rows].max() for rows in batches) <= 200
+        padding = sum(len(rows) * lengths[rows].max() for rows in batches) / lengths.sum()
+        assert padding < 1.03
+    orders = []
+    for epoch in (0, 1, 0):
+        loader.epoch = epoch
+        orders.append(np.concatenate(list(loader)).tolist())
+    assert orders[0] == orders[2]
+    assert (orders[0] == orders[1]) == (seed is None)
+
+
+def test_a_long_row_is_a_batch_of_its_own():
+    loader = LengthLoader(np.array([9, 30, 2]), lambda rows: rows.tolist(), 12)
+    assert list(loader) == [[2], [0], [1]]
+    assert list(LengthLoader(np.zeros(0), lambda rows: rows, 12)) == []
 
 
 def windows(**options):

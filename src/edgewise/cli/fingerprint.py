@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 
 from edgewise.cli import predict
+from edgewise.cli.output import check_output
 
 SUMMARY = "write the learned vector of each row"
 DESCRIPTION = (
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Computes and writes the vectors."""
-    predict.check_output(arguments, (".npz",))
+    check_output(arguments, (".npz",))
     trained, table = predict.read(arguments)
 
     import numpy as np

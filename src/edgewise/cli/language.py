@@ -13,10 +13,10 @@ def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resum
     from edgewise.estimators.language_run import finish_text, prepare_text
 
     prepared = prepare_text(language_job(settings, source), folder, overwrite=overwrite, resume=resume)
-    counts = prepared.counts
+    counts = {part: len(numbers) for part, numbers in prepared.parts.items()}
     print(
-        f"{', '.join(prepared.job.data)}: {len(prepared.text):,} characters; {counts['training']:,} training and "
-        f"{counts['validation']:,} validation tokens out of a vocabulary of {counts['vocabulary']:,}"
+        f"{', '.join(prepared.job.data)}: {prepared.num_characters:,} characters; {counts['training']:,} training and "
+        f"{counts['validation']:,} validation tokens out of a vocabulary of {len(prepared.tokenizer):,}"
     )
     if not counts["validation"]:
         print("  no validation text: nothing says how good the model is")

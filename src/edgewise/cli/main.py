@@ -8,10 +8,17 @@ from typing import NoReturn
 
 from rich_argparse import RichHelpFormatter
 
-from edgewise.cli import demo, fingerprint, generate, predict, train
+from edgewise.cli import convert, demo, fingerprint, generate, predict, train
 from edgewise.errors import EdgewiseError
 
-VERBS = {"train": train, "predict": predict, "fingerprint": fingerprint, "generate": generate, "demo": demo}
+VERBS = {
+    "train": train,
+    "predict": predict,
+    "fingerprint": fingerprint,
+    "generate": generate,
+    "convert": convert,
+    "demo": demo,
+}
 
 
 class Parser(argparse.ArgumentParser):

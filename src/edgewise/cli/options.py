@@ -67,6 +67,7 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     many = {"nargs": "+", "metavar": "COLUMN"}
     one = {"metavar": "COLUMN"}
     add_flag(group, "--smiles-columns", **many, help="SMILES; several for a cation and an anion in one row")
+    add_flag(group, "--text-columns", **many, help="texts: the column to translate")
     add_flag(group, "--target-columns", **many, help="what to predict (default: every column without another role)")
     add_flag(group, "--descriptors-columns", **many, help="numbers of the row: temperature, pressure")
     add_flag(group, "--ignore-columns", **many, help="columns without a role")
@@ -76,8 +77,8 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass", "language"),
-        help="numbers, two classes or several (default: regression); language, the next token, for a text",
+        choices=("regression", "classification", "multiclass", "language", "translation"),
+        help="numbers, two classes or several (default: regression); for texts the next token, or their translation",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
@@ -162,7 +163,11 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--hidden-dim", type=int, metavar="N", help="of the feed-forward networks (default: 4 model-dims)")
     add_flag(group, "--norm", choices=("pre", "post"), help=f"before or after each part (default: {known.norm})")
     add_flag(group, "--activation", choices=ACTIVATIONS, help=f"(default: {known.activation})")
-    add_flag(group, "--dropout", type=float, metavar="P", help=f"(default: {known.dropout:g})")
+    add_flag(group, "--dropout", type=float, metavar="P", help=f"(default: {known.dropout:g}; 0.3 for translations)")
+    add_flag(group, "--label-smoothing", type=float, metavar="P", help="wanted for all tokens alike (default: 0.1)")
+    add_flag(group, "--beam-size", type=int, metavar="N", help="translations that grow side by side (default: 4)")
+    add_flag(group, "--length-penalty", type=float, metavar="X", help="0 favors short translations (default: 0.6)")
+    add_flag(group, "--max-length", type=int, metavar="N", help="tokens of a translation, at most (default: 128)")
 
 
 def add_recipe_options(parser: argparse.ArgumentParser) -> None:

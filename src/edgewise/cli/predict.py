@@ -1,10 +1,10 @@
 """`edgewise predict`: a trained model on a new table."""
 
 import argparse
-import io
 import sys
-from pathlib import Path
 from typing import Any
+
+from edgewise.cli.output import FORMATS, check_output, write
 
 SUMMARY = "predict the rows of a new table"
 DESCRIPTION = (
@@ -12,7 +12,6 @@ DESCRIPTION = (
     "<target>_low and <target>_high (for classes the class and its probabilities), the similarity to the nearest "
     "training molecule, and a status that says why a row could not be predicted."
 )
-FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +30,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--smiles-columns", nargs="+", metavar="COLUMN", help="where they are called otherwise than in training"
     )
+    parser.add_argument("--text-columns", nargs=1, metavar="COLUMN", help="the same for the texts to translate")
     parser.add_argument(
         "--descriptors-columns", nargs="+", metavar="COLUMN", help="the same for the numbers of the row"
     )
@@ -43,6 +43,10 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Predicts, writes, and counts."""
     suffix = check_output(arguments, FORMATS)
+    if translates(arguments.folder):
+        from edgewise.cli import translation
+
+        return translation.predict(arguments, suffix)
     trained, table = read(arguments)
 
     import numpy as np
@@ -72,23 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str:
-    """The ending of the output file; raises where it cannot or must not be written."""
-    from edgewise.errors import DataError, SettingError
+def translates(folder: str) -> bool:
+    """Whether a run folder holds a model that translates."""
+    from edgewise.train.folder import RunFolder
 
-    if arguments.output == "-" and ".csv" in formats:
-        return ".csv"
-    path = Path(arguments.output)
-    suffix = next((end for end in sorted(formats, key=len, reverse=True) if path.name.lower().endswith(end)), None)
-    if suffix is None:
-        raise SettingError(f"-o is {arguments.output}; expected a name that ends in {', '.join(formats)}.")
-    if path.exists() and Path(arguments.data).exists() and path.samefile(arguments.data):
-        raise DataError(f"{path} is the input; choose another name with -o.")
-    if path.exists() and not arguments.overwrite:
-        raise DataError(f"{path} exists already; choose another name with -o, or replace it with --overwrite.")
-    if not path.parent.is_dir():
-        raise DataError(f"{path.parent} is no folder; make it, or choose another name with -o.")
-    return suffix
+    content = RunFolder.finished(folder).read_json("model.json")
+    return isinstance(content, dict) and content.get("format") == "edgewise translation model"
 
 
 def read(arguments: argparse.Namespace) -> tuple[Any, Any]:
@@ -126,27 +119,3 @@ def as_text(table: Any, added: dict[str, Any]) -> str:
     columns = {name: table.frame[name].tolist() for name in table.frame.columns}
     columns |= {name: [show(value) for value in values] for name, values in added.items()}
     return csv_text(list(columns), zip(*columns.values(), strict=True))
-
-
-def write(content: Any, output: str, suffix: str) -> None:
-    """Writes in one stroke."""
-    import csv
-    import gzip
-
-    from edgewise.train.folder import write_bytes
-
-    if output == "-":
-        sys.stdout.write(content)
-        sys.stdout.flush()
-        return
-    if suffix == ".parquet":
-        buffer = io.BytesIO()
-        content.to_parquet(buffer, index=False)
-        write_bytes(Path(output), buffer.getvalue())
-        return
-    if suffix.startswith(".tsv"):
-        tabs = io.StringIO()
-        csv.writer(tabs, delimiter="\t", lineterminator="\n").writerows(csv.reader(io.StringIO(content, newline="")))
-        content = tabs.getvalue()
-    data = content.encode()
-    write_bytes(Path(output), gzip.compress(data, mtime=0) if suffix.endswith(".gz") else data)

@@ -11,7 +11,7 @@ SUMMARY = "train a model on a table of molecules or on a text"
 DESCRIPTION = (
     "Train a model on a table of molecules (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside the training "
     "mean and a random forest, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those "
-    "before it."
+    "before it; or, with --task-type translation, on texts and their translations."
 )
 TEXTS = (".txt", ".txt.gz")
 # Words of the command that are no settings of the run.
@@ -55,15 +55,15 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import language, report
+    from edgewise.cli import language, report, translation
 
-    of = language if is_text(settings) else report
+    of = {"table": report, "language": language, "translation": translation}[kind_of(settings)]
     if resume and folder.is_finished:
         print(f"{folder.path} is finished; there is nothing to resume.")
         of.print_scores(folder)
         return 0
     try:
-        learn = language.learn if is_text(settings) else learn_table
+        learn = learn_table if of is report else of.learn
         learn(settings, folder, overwrite=overwrite, resume=resume, source=source)
     except KeyboardInterrupt:
         if not folder.is_begun:
@@ -74,12 +74,15 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
     return 0
 
 
-def is_text(settings: dict[str, Any]) -> bool:
-    """Whether the data is a text, not a table."""
+def kind_of(settings: dict[str, Any]) -> str:
+    """What is learned: a table, a language or a translation."""
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
-    return task_type == "language" or (task_type is None and bool(names) and str(names[0]).lower().endswith(TEXTS))
+    if task_type in ("language", "translation"):
+        return task_type
+    is_text = task_type is None and bool(names) and str(names[0]).lower().endswith(TEXTS)
+    return "language" if is_text else "table"
 
 
 def learn_table(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> None:

@@ -12,10 +12,28 @@ from jaxtyping import Float64
 from edgewise.errors import DataError
 
 Classes = dict[str, list[str]]
+OK = "ok"
+"""The status of a row that can be used."""
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
 # What numpy and pandas write for a missing number.
 _MISSING = ("", "nan")
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """One row that cannot be used, and why."""
+
+    file: str
+    """The file, as it was named."""
+    row: int
+    """Line of the file on which the row begins; the header is line 1."""
+    column: str
+    """The first column that cannot be read."""
+    value: str
+    """The cell as it stands in the file."""
+    reason: str
+    """What is wrong with it."""
 
 
 @dataclass

@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from edgewise.data.cell import Classes, Problems, find_classes, read_labels, read_numbers
+from edgewise.data.cell import OK, Classes, Problems, Rejection, find_classes, read_labels, read_numbers
 from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells, pd, read_cells
 from edgewise.data.store import MoleculeStore
 from edgewise.errors import DataError, SettingError
 
 TASK_TYPES = ("regression", "classification", "multiclass")
-OK = "ok"
-"""The status of a row that can be used."""
 
 
 @dataclass(frozen=True)
@@ -64,22 +62,6 @@ class Columns:
             "splits_column": () if self.splits_column is None else (self.splits_column,),
             "group_column": () if self.group_column is None else (self.group_column,),
         }
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """One row that cannot be used, and why."""
-
-    file: str
-    """The file, as it was named."""
-    row: int
-    """Line of the file on which the row begins; the header is line 1."""
-    column: str
-    """The first column that cannot be read."""
-    value: str
-    """The cell as it stands in the file."""
-    reason: str
-    """What is wrong with it."""
 
 
 @dataclass(frozen=True, eq=False)

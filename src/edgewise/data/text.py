@@ -18,8 +18,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("tokenizers", "text") from error
 
-UNKNOWN, END = "<unk>", "<end>"
-"""What stands for characters or words that the vocabulary lacks, and for the end of a text."""
+UNKNOWN, END, END_OF_GPT2 = "<unk>", "<end>", "<|endoftext|>"
+"""What stands for characters or words that the vocabulary lacks, and for the end of a text, in ours and in GPT-2."""
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
 
@@ -50,7 +50,8 @@ class Tokenizer:
     def __init__(self, inner: Any, kind: TokenKind):
         self.inner, self.kind = inner, kind
         self.unknown: int | None = inner.token_to_id(UNKNOWN)
-        self.end: int = inner.token_to_id(END)
+        ends = (inner.token_to_id(name) for name in (END, END_OF_GPT2))
+        self.end: int | None = next((end for end in ends if end is not None), None)
 
     @classmethod
     def learned(
@@ -85,9 +86,7 @@ class Tokenizer:
                 show_progress=False,
             )
         else:
-            inner = tokenizers.Tokenizer(models.BPE())
-            inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-            inner.decoder = decoders.ByteLevel()
+            inner = _on_bytes(tokenizers.Tokenizer(models.BPE()))
             alphabet = pre_tokenizers.ByteLevel.alphabet()
             if vocabulary_size < len(alphabet) + 1:
                 raise SettingError(
@@ -130,6 +129,19 @@ class Tokenizer:
         """The text of some tokens."""
         return self.inner.decode(list(numbers), skip_special_tokens=False)
 
+    @classmethod
+    def from_pairs(cls, vocabulary: str, merges: str) -> "Tokenizer":
+        """Byte pairs as GPT-2 was published: `vocab.json` and `merges.txt`.
+
+        Raises:
+            DataError: a file is something else.
+        """
+        try:
+            inner = tokenizers.Tokenizer(models.BPE(*models.BPE.read_file(vocabulary, merges)))
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{vocabulary}, {merges}: the tokenizer cannot be read: {error}") from error
+        return cls(_on_bytes(inner), "bpe")
+
     def to_json(self) -> str:
         """Everything it is, as Hugging Face keeps it."""
         return self.inner.to_str()
@@ -148,6 +160,13 @@ class Tokenizer:
         if not isinstance(found, dict) or "model" not in found:
             raise DataError("the tokenizer cannot be read: it has no model.")
         return cls(tokenizers.Tokenizer.from_str(content), kind)
+
+
+def _on_bytes(inner: Any) -> Any:
+    """A tokenizer that takes the bytes of a text for its letters."""
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    return inner
 
 
 def chunks(text: str, whole: bool) -> Iterator[tuple[int, str]]:

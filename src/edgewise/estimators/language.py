@@ -41,6 +41,8 @@ class TrainedLanguage:
     """What was trained."""
     threads: int = 1
     """CPU threads that it computes with."""
+    has_end: bool = False
+    """Whether it has learned where texts end; one long text has no end."""
 
     def loss(self, numbers: np.ndarray) -> float:
         """The mean of −ln p over the tokens of a text, read in windows of the model's context."""
@@ -56,10 +58,12 @@ class TrainedLanguage:
         model = self.model.to(device).eval()
         written: list[int] = []
         shown = ""
-        # One long text has no end, and nothing unknown that could be written down.
-        never = [number for number in (self.tokenizer.unknown, self.tokenizer.end) if number is not None]
+        end = self.tokenizer.end if self.has_end else None
+        # What is unknown cannot be written down.
+        unsaid = (self.tokenizer.unknown, None if self.has_end else self.tokenizer.end)
+        never = [number for number in unsaid if number is not None]
         with cpu_threads(self.threads):
-            for number in generate(model, torch.from_numpy(numbers).to(device), sampling, never=never):
+            for number in generate(model, torch.from_numpy(numbers).to(device), sampling, end=end, never=never):
                 written.append(number)
                 text = self.tokenizer.decode(written)
                 # A character of several bytes, or a space between words, is known only with the token after it.
@@ -102,7 +106,8 @@ class TrainedLanguage:
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,
                 "tokens": self.tokenizer.kind,
-                "num_tokens": len(self.tokenizer),
+                "num_tokens": self.model.embedding.num_embeddings,
+                "has_end": self.has_end,
                 "settings": dataclasses.asdict(self.model.settings),
             },
         )
@@ -124,7 +129,7 @@ class TrainedLanguage:
             model.load_state_dict(load_file(folder.path / "model.safetensors"))
         except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
             raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
-        return cls(tokenizer, model.eval())
+        return cls(tokenizer, model.eval(), has_end=content["has_end"])
 
 
 def untrained(num_tokens: int, settings: TransformerSettings, seed: int) -> NextTokenModel:
@@ -145,23 +150,20 @@ def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> flo
     return total / max(count, 1)
 
 
-def fit_text(
-    text: str,
+def fit_tokens(
+    tokenizer: Tokenizer,
+    parts: dict[str, np.ndarray],
     job: LanguageJob,
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
     report: Report | None = None,
 ) -> tuple[TrainedLanguage, dict[str, Any]]:
-    """Learns a text; also the scores of the model beside those of counting pairs of tokens.
-
-    Raises:
-        DataError: the text is shorter than the model's context.
-    """
+    """Learns a text, cut up as `tokens_of` does; also the scores of the model beside those of counting pairs of
+    tokens."""
     # Lightning takes seconds to import, and reading a model does without it.
     from edgewise.train.fit import fit
 
-    tokenizer, parts = tokens_of(text, job)
     epochs, steps = job.schedule(len(parts["training"]))
     settings = replace(job.train, epochs=epochs)
     assert settings.batch_size is not None
@@ -198,7 +200,11 @@ def fit_text(
 
 
 def tokens_of(text: str, job: LanguageJob) -> tuple[Tokenizer, dict[str, np.ndarray]]:
-    """The vocabulary of the training part of a text, and the tokens of both parts."""
+    """The vocabulary of the training part of a text, and the tokens of both parts.
+
+    Raises:
+        DataError: the training part is shorter than the model's context.
+    """
     cut = round(len(text) * job.split_sizes[0])
     stop = cut + round(len(text) * job.split_sizes[1])
     parts = {"training": text[:cut], "validation": text[cut:stop]}
@@ -250,7 +256,7 @@ class LanguageModel:
         if not isinstance(text, str):
             raise SettingError(f"LanguageModel.fit takes one text, a str, not {type(text).__name__}; join several.")
         job = language_job({**self.settings, "data": ("the text",)}, "LanguageModel")
-        self.trained_, self.metrics_ = fit_text(text, job)
+        self.trained_, self.metrics_ = fit_tokens(*tokens_of(text, job), job)
         return self
 
     def generate(self, prompt: str, **sampling: Any) -> str:

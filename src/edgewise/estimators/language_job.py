@@ -19,9 +19,9 @@ RECIPE = TrainSettings(
     warmup=0.05,
     weight_decay=0.1,
     ema_decay=0.0,
-    threads=os.cpu_count() or 1,
+    threads=min(os.cpu_count() or 1, 8),
 )
-"""How a language model is trained where nothing else is asked for."""
+"""How a language model is trained where nothing else is asked for; its matrices are too small for many threads."""
 STEPS_AN_EPOCH = 500
 """Steps between two looks at the validation text, about."""
 MISSING = {"data": "no text file was given: edgewise train book.txt"}

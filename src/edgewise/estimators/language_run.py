@@ -4,10 +4,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.data.text import read_text
-from edgewise.errors import SettingError
+import numpy as np
+
+from edgewise.data.text import Tokenizer, read_text
 from edgewise.estimators.config import check_same, checksums, job_to_config
-from edgewise.estimators.language import fit_text, tokens_of
+from edgewise.estimators.language import fit_tokens, tokens_of
 from edgewise.estimators.language_job import LanguageJob
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
@@ -22,10 +23,12 @@ class PreparedText:
     """What is to be done."""
     folder: RunFolder
     """Where it is kept."""
-    text: str
-    """What is learned."""
-    counts: dict[str, int]
-    """Tokens of the vocabulary, and of each part of the text."""
+    num_characters: int
+    """How long the text is."""
+    tokenizer: Tokenizer
+    """The vocabulary of its training part."""
+    parts: dict[str, np.ndarray]
+    """The tokens of its training and validation part."""
     resume: bool
     """Whether checkpoints in the folder are to be continued."""
 
@@ -39,8 +42,6 @@ def prepare_text(job: LanguageJob, folder: RunFolder, *, overwrite: bool = False
     """
     folder.check(overwrite=overwrite, resume=resume)
     check_logger(job.train.logger)
-    if job.train.precision == "64":
-        raise SettingError("--precision 64 is for molecules; a text is learned in 32 or bf16.")
     continues = resume and folder.is_begun
     text = "".join(read_text(path) for path in job.data)
     tokenizer, parts = tokens_of(text, job)
@@ -52,14 +53,15 @@ def prepare_text(job: LanguageJob, folder: RunFolder, *, overwrite: bool = False
         folder.checkpoint_folder(0)
         folder.write_json("checkpoints/data.json", data)
         folder.write_config(config)
-    counts = {"vocabulary": len(tokenizer), **{part: len(numbers) for part, numbers in parts.items()}}
-    return PreparedText(job, folder, text, counts, continues)
+    return PreparedText(job, folder, len(text), tokenizer, parts, continues)
 
 
 def finish_text(run: PreparedText, report: Report | None = None) -> dict[str, Any]:
     """Trains, scores and writes; returns what stands in `metrics.json`."""
     began = time.perf_counter()
-    trained, metrics = fit_text(run.text, run.job, folder=run.folder, resume=run.resume, report=report)
+    trained, metrics = fit_tokens(
+        run.tokenizer, run.parts, run.job, folder=run.folder, resume=run.resume, report=report
+    )
     metrics["seconds"] = round(time.perf_counter() - began, 2)
     trained.save(run.folder)
     run.folder.write_json("metrics.json", metrics)

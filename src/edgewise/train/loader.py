@@ -112,6 +112,41 @@ class WindowLoader:
         return TextBatch(found[:, :-1], targets=found[:, 1:])
 
 
+class LengthLoader:
+    """Batches of rows of about the same length, so that little of a batch is padding; at most so many tokens each.
+
+    With a seed, rows of one length come in another order in every epoch, and so do the batches.
+
+    Args:
+        lengths: Tokens of each row.
+        make_batch: Turns row numbers into a batch.
+        batch_tokens: Tokens of a batch, padding included, at most (a longer row is a batch of its own).
+        seed: Seed of the order; None sorts by length.
+    """
+
+    def __init__(
+        self, lengths: np.ndarray, make_batch: Callable[[np.ndarray], Any], batch_tokens: int, seed: int | None = None
+    ):
+        self.lengths, self.make_batch, self.seed = np.asarray(lengths), make_batch, seed
+        self.epoch = 0
+        ordered = np.sort(self.lengths)
+        # Whatever the order of rows of one length, the lengths of a batch, and so their number, stay the same.
+        self.cuts = [0]
+        for row, length in enumerate(ordered):
+            if row > self.cuts[-1] and length * (row + 1 - self.cuts[-1]) > batch_tokens:
+                self.cuts.append(row)
+
+    def __len__(self) -> int:
+        return len(self.cuts) if len(self.lengths) else 0
+
+    def __iter__(self) -> Iterator[Any]:
+        random = None if self.seed is None else np.random.default_rng([self.seed, self.epoch])
+        tie = np.arange(len(self.lengths)) if random is None else random.permutation(len(self.lengths))
+        batches = np.split(np.lexsort([tie, self.lengths]), self.cuts[1:])
+        for number in range(len(self)) if random is None else random.permutation(len(self)):
+            yield self.make_batch(batches[number])
+
+
 def seed_of(*numbers: int) -> int:
     """One well-mixed seed out of several small numbers, such as the seed and the epoch."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -74,6 +74,9 @@ class TargetLoss:
 class TokenLoss:
     """−ln of the probability that the model gives to the right token, summed over the places that have one."""
 
+    smoothing: float = 0.0
+    """The part of the probability that is wanted for all tokens alike (Szegedy et al. 2016)."""
+
     def __call__(self, scores: Tensor, targets: Tensor, weights: None = None) -> tuple[Tensor, Tensor]:
         """The sum over all places, and how many there are.
 
@@ -83,5 +86,11 @@ class TokenLoss:
             weights: None.
         """
         targets = targets.flatten()
-        total = F.cross_entropy(scores.flatten(0, -2).float(), targets, ignore_index=-1, reduction="sum")
+        total = F.cross_entropy(
+            scores.flatten(0, -2).float(),
+            targets,
+            ignore_index=-1,
+            reduction="sum",
+            label_smoothing=self.smoothing,
+        )
         return total, (targets >= 0).sum()

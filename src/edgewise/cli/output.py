@@ -1,0 +1,52 @@
+"""The file that a verb writes: its kind by its name, never over another one unasked, in one stroke."""
+
+import argparse
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+
+
+def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str:
+    """The ending of the output file; raises where it cannot or must not be written."""
+    from edgewise.errors import DataError, SettingError
+
+    if arguments.output == "-" and ".csv" in formats:
+        return ".csv"
+    path = Path(arguments.output)
+    suffix = next((end for end in sorted(formats, key=len, reverse=True) if path.name.lower().endswith(end)), None)
+    if suffix is None:
+        raise SettingError(f"-o is {arguments.output}; expected a name that ends in {', '.join(formats)}.")
+    if path.exists() and Path(arguments.data).exists() and path.samefile(arguments.data):
+        raise DataError(f"{path} is the input; choose another name with -o.")
+    if path.exists() and not arguments.overwrite:
+        raise DataError(f"{path} exists already; choose another name with -o, or replace it with --overwrite.")
+    if not path.parent.is_dir():
+        raise DataError(f"{path.parent} is no folder; make it, or choose another name with -o.")
+    return suffix
+
+
+def write(content: Any, output: str, suffix: str) -> None:
+    """Writes in one stroke."""
+    import csv
+    import gzip
+
+    from edgewise.train.folder import write_bytes
+
+    if output == "-":
+        sys.stdout.write(content)
+        sys.stdout.flush()
+        return
+    if suffix == ".parquet":
+        buffer = io.BytesIO()
+        content.to_parquet(buffer, index=False)
+        write_bytes(Path(output), buffer.getvalue())
+        return
+    if suffix.startswith(".tsv"):
+        tabs = io.StringIO()
+        csv.writer(tabs, delimiter="\t", lineterminator="\n").writerows(csv.reader(io.StringIO(content, newline="")))
+        content = tabs.getvalue()
+    data = content.encode()
+    write_bytes(Path(output), gzip.compress(data, mtime=0) if suffix.endswith(".gz") else data)

@@ -1,0 +1,86 @@
+"""`edgewise train` and `predict` for translations: what they print and write."""
+
+import argparse
+import sys
+from typing import Any
+
+from edgewise.cli.output import write
+from edgewise.cli.report import number, print_table, progress
+from edgewise.train.folder import RunFolder
+
+
+def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resume: bool, source: str) -> None:
+    """Learns to translate."""
+    from edgewise.estimators.translation_job import translation_job
+    from edgewise.estimators.translation_run import finish_pairs, prepare_pairs
+
+    prepared = prepare_pairs(translation_job(settings, source), folder, overwrite=overwrite, resume=resume)
+    texts, parts = prepared.texts, prepared.parts
+    print(
+        f"{', '.join(texts.files)}: {len(texts.sources):,} pairs, {len(texts.rejected):,} rejected; a vocabulary of "
+        f"{len(prepared.tokenizer):,} byte pairs"
+    )
+    if texts.rejected:
+        first = texts.rejected[0]
+        print(
+            f"  the first in line {first.row}: {first.column}: {first.reason} (all in {folder.path / 'rejected.csv'})"
+        )
+    counts = {part: len(rows) for part, rows in parts.items()}
+    print(f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test pairs")
+    sys.stdout.flush()
+    with progress(1) as show_progress:
+        finish_pairs(prepared, None if show_progress is None else lambda *steps: show_progress(0, *steps))
+
+
+def print_scores(folder: RunFolder) -> None:
+    """The scores of a finished run beside the untranslated texts, and the next command."""
+    metrics = folder.read_json("metrics.json")
+    if "test" in metrics:
+        rows = {"edgewise": metrics["test"], "not translated": metrics["baselines"]["copy"]["test"]}
+        print_table(
+            f"{metrics['rows']['test']:,} test pairs",
+            ["", "BLEU", "loss"],
+            [[name, number(scores["bleu"]), number(scores.get("loss"))] for name, scores in rows.items()],
+        )
+    print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
+    print(f"The run is in {folder.path}. Next: edgewise predict {folder.path} new.csv -o translations.csv")
+
+
+def predict(arguments: argparse.Namespace, suffix: str) -> int:
+    """Translates a column of a table, or the lines of a text."""
+    from edgewise.data.pairs import is_table
+    from edgewise.data.read import check_columns_exist, read_cells
+    from edgewise.data.text import read_text
+    from edgewise.errors import DataError
+    from edgewise.estimators.translation import TrainedTranslation
+    from edgewise.train.device import pick_device
+    from edgewise.train.folder import csv_text
+
+    trained = TrainedTranslation.load(RunFolder.finished(arguments.folder))
+    trained.threads = arguments.threads
+    if is_table(arguments.data):
+        cells = read_cells(arguments.data)
+        column = (arguments.text_columns or [trained.names[0]])[0]
+        check_columns_exist(cells, (column,))
+        columns = {name: cells.frame[name].tolist() for name in cells.frame.columns}
+    else:
+        column = trained.names[0]
+        columns = {column: read_text(arguments.data).splitlines()}
+    name = f"{trained.names[1]}_pred"
+    if taken := [own for own in (name, "status") if own in columns]:
+        raise DataError(f"{arguments.data} already has the column {taken[0]!r}, which predictions need; rename it.")
+    found = trained.translate(columns[column], device=pick_device(arguments.device))
+    columns[name] = [text or "" for text in found]
+    columns["status"] = ["ok" if text is not None else "the text is empty or too long" for text in found]
+    if suffix == ".parquet":
+        import pandas as pd
+
+        write(pd.DataFrame(columns), arguments.output, suffix)
+    else:
+        write(csv_text(list(columns), zip(*columns.values(), strict=True)), arguments.output, suffix)
+    known = sum(text is not None for text in found)
+    summary = f"{known:,} of {len(found):,} rows translated"
+    if known < len(found):
+        summary += f"; {len(found) - known:,} could not be, and say why in the column 'status'"
+    print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)
+    return 0

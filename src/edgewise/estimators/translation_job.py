@@ -1,0 +1,85 @@
+"""Everything that decides a run over pairs of texts."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from edgewise.errors import SettingError
+from edgewise.estimators.config import arranged
+from edgewise.models.beam_settings import BeamSettings
+from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.train.settings import TrainSettings, require
+
+MODEL = TransformerSettings(num_layers=3, model_dim=256, hidden_dim=512, context=256, dropout=0.3)
+RECIPE = TrainSettings(
+    epochs=30,
+    batch_size=2048,
+    learning_rate=2e-3,
+    final_learning_rate=1e-5,
+    warmup=0.1,
+    weight_decay=0.01,
+    ema_decay=0.0,
+    keep="best",
+    threads=min(os.cpu_count() or 1, 8),
+)
+"""How a translation is learned where nothing else is asked for; the batch size counts tokens."""
+MISSING = {
+    "data": "no files were given: edgewise train pairs.csv --text-columns en --target-columns de --task-type "
+    "translation, or edgewise train train.en train.de --task-type translation."
+}
+
+
+@dataclass(frozen=True)
+class TranslationJob:
+    """One training on texts and their translations."""
+
+    data: tuple[str, ...]
+    """One, two (train, test) or three (train, val, test) tables; or two, four or six aligned files."""
+    text_columns: tuple[str, ...] = ()
+    """The column of a table that is read."""
+    target_columns: tuple[str, ...] = ()
+    """The column of a table that is written."""
+    model: TransformerSettings = field(default_factory=lambda: MODEL)
+    """The model."""
+    train: TrainSettings = RECIPE
+    """The recipe; its batch size counts tokens, padding included."""
+    beam: BeamSettings = field(default_factory=BeamSettings)
+    """How translations are searched for."""
+    task_type: Literal["translation"] = "translation"
+    """What is learned."""
+    vocabulary_size: int = 8192
+    """Byte pairs, of both languages together, at most."""
+    label_smoothing: float = 0.1
+    """The part of the probability that is wanted for all tokens alike."""
+    split_sizes: tuple[float, ...] = (0.8, 0.1, 0.1)
+    """The parts of training, validation and test rows of one file."""
+    data_seed: int = 0
+    """Seed of the split."""
+
+    def __post_init__(self) -> None:
+        fits = len(self.split_sizes) == 3 and min(self.split_sizes) >= 0 and abs(sum(self.split_sizes) - 1) < 1e-6
+        require("--split-sizes", self.split_sizes, fits and self.split_sizes[0] > 0, "three parts that sum to 1")
+        require("--label-smoothing", self.label_smoothing, 0 <= self.label_smoothing < 1, "at least 0 and below 1")
+        require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
+
+
+def translation_job(config: Mapping[str, Any], source: str = "the settings") -> TranslationJob:
+    """The job that a flat table describes; `model` in it may name one of `CONFIGURATIONS`, which the rest changes.
+
+    Raises:
+        SettingError: A name is not known, or a value is of the wrong kind.
+    """
+    config = dict(config)
+    named = config.pop("model", None)
+    if named is not None and named not in CONFIGURATIONS:
+        raise SettingError(f"--model is {named!r}; for a translation expected one of {', '.join(CONFIGURATIONS)}.")
+    model = MODEL if named is None else CONFIGURATIONS[named]
+    kinds = {"model": TransformerSettings, "train": TrainSettings, "beam": BeamSettings}
+    own, parts = arranged(config, source, TranslationJob, kinds, MISSING)
+    return TranslationJob(
+        **own,
+        model=replace(model, **parts["model"]),
+        train=replace(RECIPE, **parts["train"]),
+        beam=BeamSettings(**parts["beam"]),
+    )

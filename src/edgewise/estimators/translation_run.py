@@ -1,0 +1,121 @@
+"""A run over pairs of texts: read them, learn to translate, score, in a run folder."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgewise.data.cell import OK, Rejection
+from edgewise.data.pairs import TextPairs, read_pairs
+from edgewise.data.text import Tokenizer
+from edgewise.errors import DataError
+from edgewise.estimators.config import check_same, checksums, job_to_config
+from edgewise.estimators.translation import TokenPairs, bleu, fit_pairs, token_loss, with_end
+from edgewise.estimators.translation_job import TranslationJob
+from edgewise.train.folder import RunFolder
+from edgewise.train.keeper import Report
+from edgewise.train.log import check_logger
+
+
+@dataclass(frozen=True)
+class PreparedPairs:
+    """A run whose texts have been read and whose folder has been begun."""
+
+    job: TranslationJob
+    """What is to be done."""
+    folder: RunFolder
+    """Where it is kept."""
+    texts: TextPairs
+    """The pairs."""
+    tokenizer: Tokenizer
+    """The vocabulary of the training rows, of both languages together."""
+    pairs: TokenPairs
+    """The pairs as tokens."""
+    parts: dict[str, np.ndarray]
+    """The rows of each part."""
+    resume: bool
+    """Whether checkpoints in the folder are to be continued."""
+
+
+def prepare_pairs(
+    job: TranslationJob, folder: RunFolder, *, overwrite: bool = False, resume: bool = False
+) -> PreparedPairs:
+    """Reads the pairs and begins the folder: nothing is written before they are known to be good.
+
+    Raises:
+        RunFolderError: The folder is taken, or holds a run with other settings or other texts.
+        DataError: The files cannot be used.
+    """
+    folder.check(overwrite=overwrite, resume=resume)
+    check_logger(job.train.logger)
+    continues = resume and folder.is_begun
+    texts = read_pairs(job.data, job.text_columns, job.target_columns)
+    parts = texts.split(job.split_sizes, job.data_seed)
+    learned_from = [text for row in parts["train"] for text in (texts.sources[row], texts.targets[row])]
+    tokenizer = Tokenizer.learned(learned_from, "bpe", job.vocabulary_size)
+    assert tokenizer.end is not None
+    sources, targets = (
+        [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in side]
+        for side in (texts.sources, texts.targets)
+    )
+    texts = without_long(texts, sources, targets, job.model.context)
+    parts = {part: rows[[texts.status[row] == OK for row in rows]] for part, rows in parts.items()}
+    if not len(parts["train"]):
+        raise DataError(f"{', '.join(texts.files)}: no pair is left for training.")
+    config = job_to_config(job)
+    rows = {part: found.tolist() for part, found in parts.items()}
+    data = {"sha256": checksums(job.data), "rows": rows}
+    if continues:
+        check_same(folder, config, data)
+    else:
+        folder.begin()
+        folder.checkpoint_folder(0)
+        folder.write_json("checkpoints/data.json", data)
+        folder.write_json("splits.json", rows)
+        rejections = [[r.file, r.row, r.column, r.value, r.reason] for r in texts.rejected]
+        folder.write_table("rejected.csv", ["file", "row", "column", "value", "reason"], rejections)
+        folder.write_config(config)
+    return PreparedPairs(
+        job, folder, texts, tokenizer, TokenPairs(sources, targets, tokenizer.end), parts, continues
+    )  # fmt: skip
+
+
+def without_long(texts: TextPairs, sources: list[np.ndarray], targets: list[np.ndarray], context: int) -> TextPairs:
+    """The same pairs, those marked of which a text has more tokens than the model reads."""
+    status, rejected = list(texts.status), list(texts.rejected)
+    for row, sides in enumerate(zip(sources, targets, strict=True)):
+        for name, text, numbers in zip(
+            ("source", "target"), (texts.sources[row], texts.targets[row]), sides, strict=True
+        ):
+            if status[row] == OK and len(numbers) > context:
+                reason = f"{len(numbers)} tokens, more than --context {context}"
+                status[row] = f"{name}: {reason}"
+                place = int(texts.file_of_row[row])
+                rejected.append(Rejection(texts.files[place], int(texts.lines[row]), name, text, reason))
+    return replace(texts, status=status, rejected=rejected)
+
+
+def finish_pairs(run: PreparedPairs, report: Report | None = None) -> dict[str, Any]:
+    """Trains, translates the test rows, scores and writes; returns what stands in `metrics.json`."""
+    job, folder, texts = run.job, run.folder, run.texts
+    began = time.perf_counter()
+    trained, metrics = fit_pairs(
+        run.tokenizer, run.pairs, run.parts, job, folder=folder, resume=run.resume, report=report
+    )
+    trained.names = (job.text_columns[0], job.target_columns[0]) if job.text_columns else ("source", "target")
+    metrics["rows"]["rejected"] = len(texts.rejected)
+    rows = run.parts["test"]
+    if len(run.parts["val"]):
+        metrics["validation"] = {"loss": token_loss(trained, run.pairs, run.parts["val"])}
+    if len(rows):
+        sources, right = ([side[row] for row in rows] for side in (texts.sources, texts.targets))
+        written = [text or "" for text in trained.translate(sources, job.beam)]
+        metrics["test"] = {"bleu": bleu(written, right), "loss": token_loss(trained, run.pairs, rows)}
+        metrics["baselines"] = {"copy": {"test": {"bleu": bleu(sources, right)}}}
+        header = ["row_in_data", *trained.names, f"{trained.names[1]}_pred"]
+        folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, right, written, strict=True))
+    metrics["seconds"] = round(time.perf_counter() - began, 2)
+    trained.save(folder)
+    folder.write_json("metrics.json", metrics)
+    return metrics

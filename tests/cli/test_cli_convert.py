@@ -1,0 +1,78 @@
+"""`edgewise convert`: a run in Hugging Face's layout, read by their library, and back; and what it refuses."""
+
+import json
+
+import pytest
+import torch
+
+SONG = "the cat sat on the mat and the dog sat on the log. " * 30
+SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--context", 16, "--steps", 4, "--threads", 1]
+
+
+@pytest.fixture
+def run(edgewise, tmp_path):
+    (tmp_path / "book.txt").write_text(SONG)
+    words = ["--model", "gpt2", "--tokens", "bpe", "--vocabulary-size", 270, "-o", tmp_path / "run"]
+    assert edgewise("train", tmp_path / "book.txt", *SMALL, *words)[0] == 0
+    return tmp_path / "run"
+
+
+def test_there_and_back(run, edgewise, tmp_path):
+    code, out, err = edgewise("convert", run, "-o", tmp_path / "theirs")
+    assert (code, err) == (0, "")
+    assert "Hugging Face" in out
+    code, out, err = edgewise("convert", tmp_path / "theirs", "-o", tmp_path / "again")
+    assert (code, err) == (0, "")
+    written = [edgewise("generate", folder, "--prompt", "the cat", "--seed", 1) for folder in (run, tmp_path / "again")]
+    assert written[0] == written[1]
+
+
+def test_their_library_reads_it(run, edgewise, tmp_path):
+    transformers = pytest.importorskip("transformers", reason="pip install transformers, to read what was written")
+    edgewise("convert", run, "-o", tmp_path / "theirs")
+    model = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "theirs").eval()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "theirs" / "tokenizer.json"))
+    given = tokenizer("the cat", return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        for _ in range(8):
+            scores = model(given).logits[0, -1]
+            scores[tokenizer.convert_tokens_to_ids("<end>")] = -torch.inf
+            given = torch.cat([given, scores.argmax()[None, None]], 1)
+    words = ["--prompt", "the cat", "--temperature", 0, "--num-tokens", 8]
+    assert edgewise("generate", run, *words)[1] == tokenizer.decode(given[0]) + "\n"
+
+
+def test_byte_pairs_in_two_files(run, edgewise, tmp_path):
+    theirs = tmp_path / "theirs"
+    edgewise("convert", run, "-o", theirs)
+    tokenizer = json.loads((theirs / "tokenizer.json").read_text())
+    (theirs / "tokenizer.json").unlink()
+    (theirs / "vocab.json").write_text(json.dumps(tokenizer["model"]["vocab"]))
+    merges = [" ".join(pair) if isinstance(pair, list) else pair for pair in tokenizer["model"]["merges"]]
+    (theirs / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+    assert edgewise("convert", theirs, "-o", tmp_path / "again")[0] == 0
+    read = json.loads((tmp_path / "again" / "tokenizer.json").read_text())["model"]
+    assert read["vocab"] == tokenizer["model"]["vocab"]
+
+
+def test_what_cannot_be_converted(run, edgewise, tmp_path):
+    theirs = tmp_path / "theirs"
+    edgewise("convert", run, "-o", theirs)
+    (tmp_path / "rotary.txt").write_text(SONG)
+    edgewise("train", tmp_path / "rotary.txt", *SMALL, "-o", tmp_path / "rotary")
+
+    def refused(*words):
+        code, out, err = edgewise("convert", *words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        return err
+
+    assert "position is 'rotary'; GPT-2 has 'learned'" in refused(tmp_path / "rotary", "-o", tmp_path / "x")
+    assert "is there already" in refused(run, "-o", theirs)
+    assert "is no run folder" in refused(tmp_path / "nowhere", "-o", tmp_path / "x")
+    (theirs / "tokenizer.json").unlink()
+    assert "no tokenizer.json, and no vocab.json" in refused(theirs, "-o", tmp_path / "x")
+    (theirs / "model.safetensors").write_bytes(b"what")
+    assert "not a safetensors file" in refused(theirs, "-o", tmp_path / "x")
+    (theirs / "model.safetensors").unlink()
+    assert "no model.safetensors" in refused(theirs, "-o", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
