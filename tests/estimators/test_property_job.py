@@ -8,8 +8,8 @@ import pytest
 from edgewise.data.split import Splits
 from edgewise.data.table import Columns, table_from_arrays
 from edgewise.errors import SettingError
-from edgewise.estimators.property import score_baselines, untrained
 from edgewise.estimators.config import job_to_config
+from edgewise.estimators.property import score_baselines, untrained
 from edgewise.estimators.settings import PARTS, PropertyJob, job_from_config
 from edgewise.models.settings import PropertySettings
 from edgewise.train.settings import TrainSettings
