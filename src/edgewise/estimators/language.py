@@ -115,14 +115,7 @@ class TrainedLanguage:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content, path = folder.read_json("model.json"), folder.path / "model.json"
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise RunFolderError(f"{path} is no {FORMAT}.")
-        if content["format_version"] > FORMAT_VERSION:
-            raise RunFolderError(
-                f"{path} has format {content['format_version']}, this Edgewise reads up to {FORMAT_VERSION}; "
-                "upgrade it: pip install --upgrade edgewise"
-            )
+        content = folder.read_model(FORMAT, FORMAT_VERSION)
         try:
             tokenizer = Tokenizer.from_json((folder.path / "tokenizer.json").read_text("utf-8"), content["tokens"])
             model = untrained(content["num_tokens"], TransformerSettings(**content["settings"]), seed=0)

@@ -289,15 +289,8 @@ class TrainedProperty:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged, or of another format or RDKit."""
-        content = folder.read_json("model.json")
+        content = folder.read_model(FORMAT, FORMAT_VERSION)
         path = folder.path / "model.json"
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise RunFolderError(f"{path} is no {FORMAT}.")
-        if content["format_version"] > FORMAT_VERSION:
-            raise RunFolderError(
-                f"{path} has format {content['format_version']}, this Edgewise reads up to {FORMAT_VERSION}; "
-                "upgrade it: pip install --upgrade edgewise"
-            )
         if content["descriptors"] and content["descriptors"] != list(GLOBAL_FEATURE_NAMES):
             other = sorted(set(content["descriptors"]) ^ set(GLOBAL_FEATURE_NAMES)) or ["their order"]
             raise RunFolderError(

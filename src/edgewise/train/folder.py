@@ -116,6 +116,23 @@ class RunFolder:
         """Reads a JSON file of the folder; raises RunFolderError where it is missing or damaged."""
         return read_json(self.path / name)
 
+    def read_model(self, kind: str, newest: int) -> dict[str, Any]:
+        """Reads model.json; raises RunFolderError where it is damaged, of another kind, or newer than can be read.
+
+        Args:
+            kind: What stands under `format`.
+            newest: The largest `format_version` that can be read.
+        """
+        content, path = self.read_json("model.json"), self.path / "model.json"
+        if not isinstance(content, dict) or content.get("format") != kind:
+            raise RunFolderError(f"{path} is no {kind}.")
+        if content["format_version"] > newest:
+            raise RunFolderError(
+                f"{path} has format {content['format_version']}, this Edgewise reads up to {newest}; "
+                "upgrade it: pip install --upgrade edgewise"
+            )
+        return content
+
     def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Writes a CSV file."""
         write_bytes(self.path / name, csv_text(header, rows).encode())
