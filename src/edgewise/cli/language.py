@@ -11,7 +11,9 @@ def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resum
     """Learns a text."""
     from edgewise.estimators.language_job import language_job
     from edgewise.estimators.language_run import finish_text, prepare_text
+    from edgewise.train.device import keep_memory
 
+    keep_memory()
     prepared = prepare_text(language_job(settings, source), folder, overwrite=overwrite, resume=resume)
     counts = {part: len(numbers) for part, numbers in prepared.parts.items()}
     print(

@@ -13,7 +13,9 @@ def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resum
     """Learns to translate."""
     from edgewise.estimators.translation_job import translation_job
     from edgewise.estimators.translation_run import finish_pairs, prepare_pairs
+    from edgewise.train.device import keep_memory
 
+    keep_memory()
     prepared = prepare_pairs(translation_job(settings, source), folder, overwrite=overwrite, resume=resume)
     texts, parts = prepared.texts, prepared.parts
     print(

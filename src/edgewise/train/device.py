@@ -1,6 +1,8 @@
 """Where to compute."""
 
 import contextlib
+import ctypes
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -27,3 +29,18 @@ def cpu_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def keep_memory() -> None:
+    """Lets this process keep the memory that it frees, for the next step to take.
+
+    Each step of a training allocates and frees the same large tables. By default glibc gives them back to the system,
+    which hands them out again page by page, each filled with zeros: about a fifth of the time of a small transformer.
+    The process never shrinks from then on. Elsewhere than on Linux with glibc nothing happens.
+    """
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if library is None or not hasattr(library, "gnu_get_libc_version"):
+        return
+    trim_threshold, mmap_max = -1, -4  # names of malloc.h: M_TRIM_THRESHOLD, M_MMAP_MAX
+    library.mallopt(trim_threshold, -1)
+    library.mallopt(mmap_max, 0)
