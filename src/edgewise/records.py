@@ -95,6 +95,8 @@ class TextBatch:
     """The token that is to be told at each place; −1 where none is."""
     offsets: Int64[Tensor, " boundary"] | None = None
     """Packed texts: tokens of text g are `offsets[g]:offsets[g + 1]`; None where each row is one text."""
+    segments: Int64[Tensor, " *batch token"] | None = None
+    """Which of several texts in one input each token stands in; None where all stand in the first."""
     weights: None = None
     """All tokens count the same."""
 
@@ -106,6 +108,31 @@ class TextBatch:
         return torch.arange(self.tokens.shape[-1], device=begins.device) - begins
 
     def to(self, device: torch.device | str) -> "TextBatch":
+        """The same batch with its tensors on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
+class TextRows:
+    """Rows of a table of texts: their tokens, packed one behind the other, and what each row says of them."""
+
+    tokens: Int64[Tensor, " token"]
+    """Numbers in the vocabulary."""
+    offsets: Int64[Tensor, " boundary"]
+    """Tokens of row r are `offsets[r]:offsets[r + 1]`."""
+    segments: Int64[Tensor, " token"] | None = None
+    """Which text column each token stands in; None where there is one."""
+    targets: Float[Tensor, " row target"] | None = None
+    """What is to be predicted, in model units; NaN where the cell is empty."""
+    weights: Float[Tensor, " row"] | None = None
+    """How much each row counts in the loss."""
+
+    @property
+    def texts(self) -> TextBatch:
+        """The tokens alone."""
+        return TextBatch(self.tokens, offsets=self.offsets, segments=self.segments)
+
+    def to(self, device: torch.device | str) -> "TextRows":
         """The same batch with its tensors on `device`."""
         return move(self, device)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from edgewise.data.cell import Rejection
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.train.folder import RunFolder
 
@@ -85,6 +86,44 @@ def kinds_of(annotation: Any) -> tuple[type, ...]:
         return tuple(dict.fromkeys(type(choice) for choice in get_args(annotation)))
     kind = origin or annotation
     return () if kind is NoneType else (kind,)
+
+
+def begin(
+    folder: RunFolder,
+    job: Any,
+    *,
+    resume: bool,
+    rows: dict[str, list[int]] | None = None,
+    rejected: Sequence[Rejection] = (),
+) -> bool:
+    """Begins the folder of a run whose data is known to be good, or checks that it goes on with what it was begun with.
+
+    Args:
+        folder: Checked already.
+        job: What is to be done; its `data` names the files.
+        resume: Whether checkpoints are to be continued, if there are any.
+        rows: The rows of each part, where the data has rows.
+        rejected: Those that cannot be used.
+
+    Returns:
+        Whether there are checkpoints to continue.
+
+    Raises:
+        RunFolderError: The folder holds a run with other settings or other data.
+    """
+    config, data = job_to_config(job), {"sha256": checksums(job.data), **({} if rows is None else {"rows": rows})}
+    if resume and folder.is_begun:
+        check_same(folder, config, data)
+        return True
+    folder.begin()
+    folder.checkpoint_folder(0)
+    folder.write_json("checkpoints/data.json", data)
+    if rows is not None:
+        folder.write_json("splits.json", rows)
+        listed = [[each.file, each.row, each.column, each.value, each.reason] for each in rejected]
+        folder.write_table("rejected.csv", ["file", "row", "column", "value", "reason"], listed)
+    folder.write_config(config)
+    return False
 
 
 def check_same(folder: RunFolder, config: dict[str, Any], data: dict[str, Any]) -> None:

@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from safetensors.torch import save as to_safetensors
 
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, RunFolderError, SettingError
+from edgewise.estimators.kept import read_tokenizer, write_model
 from edgewise.estimators.language_job import LanguageJob
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.transformer_settings import SamplingSettings, TransformerSettings
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
 from edgewise.train.loader import WindowLoader, seed_of
 from edgewise.train.log import MetricsLog
@@ -96,28 +96,22 @@ class TrainedLanguage:
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors, tokenizer.json and model.json."""
-        tensors = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
-        folder.path.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder.path / "model.safetensors", to_safetensors(tensors))
-        write_bytes(folder.path / "tokenizer.json", self.tokenizer.to_json().encode())
-        folder.write_json(
-            "model.json",
-            {
-                "format": FORMAT,
-                "format_version": FORMAT_VERSION,
-                "tokens": self.tokenizer.kind,
-                "num_tokens": self.model.embedding.num_embeddings,
-                "has_end": self.has_end,
-                "settings": dataclasses.asdict(self.model.settings),
-            },
-        )
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "tokens": self.tokenizer.kind,
+            "num_tokens": self.model.embedding.num_embeddings,
+            "has_end": self.has_end,
+            "settings": dataclasses.asdict(self.model.settings),
+        }
+        write_model(folder, self.model, self.tokenizer, content)
 
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
         content = folder.read_model(FORMAT, FORMAT_VERSION)
         try:
-            tokenizer = Tokenizer.from_json((folder.path / "tokenizer.json").read_text("utf-8"), content["tokens"])
+            tokenizer = read_tokenizer(folder, content["tokens"])
             model = untrained(content["num_tokens"], TransformerSettings(**content["settings"]), seed=0)
             model.load_state_dict(load_file(folder.path / "model.safetensors"))
         except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.data.text import Tokenizer, read_text
-from edgewise.estimators.config import check_same, checksums, job_to_config
+from edgewise.estimators.config import begin
 from edgewise.estimators.language import fit_tokens, tokens_of
 from edgewise.estimators.language_job import LanguageJob
 from edgewise.train.folder import RunFolder
@@ -42,17 +42,9 @@ def prepare_text(job: LanguageJob, folder: RunFolder, *, overwrite: bool = False
     """
     folder.check(overwrite=overwrite, resume=resume)
     check_logger(job.train.logger)
-    continues = resume and folder.is_begun
     text = "".join(read_text(path) for path in job.data)
     tokenizer, parts = tokens_of(text, job)
-    config, data = job_to_config(job), {"sha256": checksums(job.data)}
-    if continues:
-        check_same(folder, config, data)
-    else:
-        folder.begin()
-        folder.checkpoint_folder(0)
-        folder.write_json("checkpoints/data.json", data)
-        folder.write_config(config)
+    continues = begin(folder, job, resume=resume)
     return PreparedText(job, folder, len(text), tokenizer, parts, continues)
 
 

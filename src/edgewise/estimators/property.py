@@ -12,7 +12,7 @@ from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits, split_rows
 from edgewise.data.table import MoleculeTable, join_files
 from edgewise.errors import DataError
-from edgewise.estimators.config import check_same, checksums, job_to_config
+from edgewise.estimators.config import begin
 from edgewise.estimators.settings import PropertyJob
 from edgewise.estimators.trained import (
     ROWS_A_BATCH,
@@ -63,7 +63,6 @@ def prepare_run(job: PropertyJob, folder: RunFolder, *, overwrite: bool = False,
     """
     folder.check(overwrite=overwrite, resume=resume)
     check_logger(job.train.logger)
-    continues = resume and folder.is_begun
     table = join_files(list(job.data), job.columns, strict=job.strict, with_descriptors=job.molecule_descriptors)
     splits = split_rows(table, kind=job.split_kind, sizes=job.split_sizes, seed=job.data_seed)
     if not len(splits.train):
@@ -71,17 +70,7 @@ def prepare_run(job: PropertyJob, folder: RunFolder, *, overwrite: bool = False,
     model, train = resolved(job.model, job.train, table, splits)
     job = replace(job, columns=table.columns, model=model, train=train)
     rows = {"train": splits.train.tolist(), "val": splits.val.tolist(), "test": splits.test.tolist()}
-    config = job_to_config(job)
-    if continues:
-        check_same(folder, config, {"rows": rows, "sha256": checksums(job.data)})
-    else:
-        folder.begin()
-        folder.checkpoint_folder(0)
-        folder.write_json("checkpoints/data.json", {"rows": rows, "sha256": checksums(job.data)})
-        folder.write_json("splits.json", rows)
-        rejections = [[r.file, r.row, r.column, r.value, r.reason] for r in table.rejected]
-        folder.write_table("rejected.csv", ["file", "row", "column", "value", "reason"], rejections)
-        folder.write_config(config)
+    continues = begin(folder, job, resume=resume, rows=rows, rejected=table.rejected)
     return PreparedRun(job, folder, table, splits, continues)
 
 

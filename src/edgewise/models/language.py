@@ -3,10 +3,9 @@
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.errors import ShapeError
 from edgewise.layers.cache import Cache
-from edgewise.layers.position import LearnedPosition, SinusoidalPosition, first_positions
-from edgewise.models.transformer import Stack
+from edgewise.layers.position import first_positions
+from edgewise.models.transformer import Stack, check_length, placing
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.neighborhood import Causal, Neighborhood, Segments, Window
 from edgewise.records import TextBatch
@@ -32,11 +31,7 @@ class NextTokenModel(nn.Module):
         self.settings = settings
         self.embedding = nn.Embedding(num_tokens, settings.model_dim)
         nn.init.normal_(self.embedding.weight, std=0.02)
-        self.position: LearnedPosition | SinusoidalPosition | None = None
-        if settings.position == "learned":
-            self.position = LearnedPosition(settings.context, settings.model_dim)
-        elif settings.position == "sinusoidal":
-            self.position = SinusoidalPosition(settings.model_dim)
+        self.position = placing(settings)
         self.dropout = nn.Dropout(settings.dropout)
         self.stack = Stack(settings, is_causal=True)
 
@@ -67,7 +62,7 @@ class NextTokenModel(nn.Module):
         if positions is None and cache is not None:
             positions = first_positions(nodes) + cache.length
         if self.position is not None:
-            self._check_length(nodes, positions)
+            check_length(self.settings, nodes, positions)
             nodes = self.position(nodes, positions)
         neighborhood = self.neighborhood if neighborhood is None else neighborhood
         return self.stack(self.dropout(nodes), neighborhood, positions=positions, cache=cache, trace=trace)
@@ -75,11 +70,3 @@ class NextTokenModel(nn.Module):
     def scores(self, nodes: Float[Tensor, " *token model_dim"]) -> Float[Tensor, " *token num_tokens"]:
         """How likely each token of the vocabulary is to follow, before softmax."""
         return nn.functional.linear(nodes, self.embedding.weight)
-
-    def _check_length(self, nodes: Tensor, positions: Tensor | None) -> None:
-        last = nodes.shape[-2] if positions is None else int(positions.max()) + 1 if positions.numel() > 0 else 0
-        if self.settings.position == "learned" and last > self.settings.context:
-            raise ShapeError(
-                f"the text has {last} tokens, but only {self.settings.context} positions were learned; shorten it, or "
-                "train with a longer --context or with --position rotary."
-            )

@@ -5,10 +5,19 @@ import math
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from edgewise.errors import ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.cache import Cache
-from edgewise.layers.position import ALiBi, PairPosition, RotaryPosition, ShawPosition, T5Position
+from edgewise.layers.position import (
+    ALiBi,
+    LearnedPosition,
+    PairPosition,
+    RotaryPosition,
+    ShawPosition,
+    SinusoidalPosition,
+    T5Position,
+)
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.neighborhood import Full, Neighborhood
 from edgewise.trace import Trace
@@ -70,6 +79,25 @@ def start(model: nn.Module, num_layers: int) -> None:
             nn.init.normal_(layer.weight, std=0.02 / math.sqrt(2 * num_layers) if adds else 0.02)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+
+
+def placing(settings: TransformerSettings) -> LearnedPosition | SinusoidalPosition | None:
+    """What is added to the tokens before the first block; None where positions come in otherwise."""
+    if settings.position == "learned":
+        return LearnedPosition(settings.context, settings.model_dim)
+    return SinusoidalPosition(settings.model_dim) if settings.position == "sinusoidal" else None
+
+
+def check_length(settings: TransformerSettings, nodes: Tensor, positions: Tensor | None) -> None:
+    """Raise ShapeError where a token stands beyond the positions that were learned."""
+    if settings.position != "learned":
+        return
+    last = nodes.shape[-2] if positions is None else int(positions.max()) + 1 if positions.numel() > 0 else 0
+    if last > settings.context:
+        raise ShapeError(
+            f"the text has {last} tokens, but only {settings.context} positions were learned; shorten it, or train "
+            "with a longer --context or with --position rotary."
+        )
 
 
 def _block(settings: TransformerSettings, is_causal: bool, has_source: bool) -> ResidualBlock:

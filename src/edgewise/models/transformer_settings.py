@@ -36,7 +36,14 @@ class TransformerSettings:
     dropout: float = 0.0
     """Of embeddings, of what each part of a block adds, and of attention weights, in training."""
 
+    norm_embeddings: bool = False
+    """Whether the tokens are normalized before the first block, as in BERT."""
+    num_segments: int = 0
+    """Kinds of texts that stand in one input, each with a learned vector (BERT's token types); 0 is none."""
+
     def __post_init__(self) -> None:
+        if self.num_segments < 0:
+            raise SettingError(f"--num-segments is {self.num_segments}; expected at least 0.")
         for name in ("num_layers", "num_heads", "num_key_heads", "model_dim", "hidden_dim", "context", "window"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -76,11 +83,21 @@ def original(num_heads: int, model_dim: int, dropout: float) -> TransformerSetti
     )  # fmt: skip
 
 
+def bert(num_layers: int, num_heads: int, model_dim: int) -> TransformerSettings:
+    """The choices of BERT (Devlin et al. 2019) in some size."""
+    return TransformerSettings(
+        num_layers, num_heads, model_dim=model_dim, context=512, position="learned", norm="post", norm_eps=1e-12,
+        dropout=0.1, norm_embeddings=True, num_segments=2,
+    )  # fmt: skip
+
+
 CONFIGURATIONS: dict[str, TransformerSettings] = {
     "gpt2": gpt2(12, 12, 768),
     "gpt2-medium": gpt2(24, 16, 1024),
     "gpt2-large": gpt2(36, 20, 1280),
     "gpt2-xl": gpt2(48, 25, 1600),
+    "bert-base": bert(12, 12, 768),
+    "bert-large": bert(24, 16, 1024),
     "transformer-base": original(8, 512, 0.1),
     "transformer-big": original(16, 1024, 0.3),
 }

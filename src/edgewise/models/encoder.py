@@ -1,0 +1,61 @@
+"""A model that reads texts: the vector of every token, made of all tokens of its text."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.models.transformer import Stack, check_length, placing
+from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.neighborhood import Full, Neighborhood, Segments, Window
+from edgewise.records import TextBatch
+from edgewise.trace import Trace
+
+
+class TokenEncoder(nn.Module):
+    """The vectors of the tokens of texts, each token attending to all of its own text.
+
+        x = E[token] (+ position) (+ segment);  x = norm(x) where the settings say so;  x = Stack(x)
+
+    Args:
+        num_tokens: size of the vocabulary.
+        settings: sizes and choices.
+
+    Source: Devlin et al. 2019 (BERT), whose choices are `CONFIGURATIONS["bert-base"]` and `"bert-large"`.
+    """
+
+    def __init__(self, num_tokens: int, settings: TransformerSettings):
+        super().__init__()
+        self.settings = settings
+        model_dim = settings.model_dim
+        self.embedding = nn.Embedding(num_tokens, model_dim)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        self.position = placing(settings)
+        self.segment: nn.Embedding | None = None
+        if settings.num_segments:
+            self.segment = nn.Embedding(settings.num_segments, model_dim)
+            nn.init.normal_(self.segment.weight, std=0.02)
+        self.norm = nn.LayerNorm(model_dim, settings.norm_eps) if settings.norm_embeddings else nn.Identity()
+        self.dropout = nn.Dropout(settings.dropout)
+        self.stack = Stack(settings)
+
+    @property
+    def neighborhood(self) -> Neighborhood:
+        """Whom each token attends to, in a text of its own."""
+        window = self.settings.window
+        return Full() if window is None else Window((window - 1) // 2, window // 2)
+
+    def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " *batch token model_dim"]:
+        """The vector of every token of a batch."""
+        neighborhood, positions = self.neighborhood, None
+        if batch.offsets is not None:
+            inside = Segments(batch.offsets)
+            neighborhood = inside if isinstance(neighborhood, Full) else neighborhood & inside
+            positions = batch.places
+        nodes = self.embedding(batch.tokens)
+        if self.position is not None:
+            check_length(self.settings, nodes, positions)
+            nodes = self.position(nodes, positions)
+        if self.segment is not None:
+            segments = torch.zeros_like(batch.tokens) if batch.segments is None else batch.segments
+            nodes = nodes + self.segment(segments)
+        return self.stack(self.dropout(self.norm(nodes)), neighborhood, positions=positions, trace=trace)
