@@ -1,6 +1,7 @@
 """The job: what it learns its scales from, and what it writes down."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from edgewise.data.split import Splits
 from edgewise.data.table import Columns, table_from_arrays
 from edgewise.errors import SettingError
 from edgewise.estimators.config import job_to_config
-from edgewise.estimators.property import score_baselines, untrained
+from edgewise.estimators.property import PropertyRun, untrained
 from edgewise.estimators.settings import PARTS, PropertyJob, job_from_config
 from edgewise.models.settings import PropertySettings
+from edgewise.train.folder import RunFolder
 from edgewise.train.settings import TrainSettings
 
 SMILES = ["C", "CC", "CCC", "CCO", "CCN", "c1ccccc1O"]
@@ -37,7 +39,8 @@ def test_scales_are_learned_on_training_rows_only():
 
 def test_baselines_see_training_targets_only():
     table, splits = table_and_splits()
-    scores, _ = score_baselines(table, splits)
+    job = PropertyJob(("arrays",), table.columns)
+    scores = PropertyRun(job, RunFolder(Path()), table, splits, resume=False).score_baselines()
     name = table.columns.target_columns[0]
     assert scores["mean"]["test"][name]["mae"] == 1e6 - 2.0
     # A forest averages what it has seen.

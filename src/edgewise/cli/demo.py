@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Builds, trains, shows."""
-    from edgewise.cli import report
+    from edgewise.cli import table
     from edgewise.cli.train import train
     from edgewise.train.folder import RunFolder, write_bytes
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     data = folder.path / "demo.csv"
     if folder.is_finished and not arguments.overwrite:
         print(f"The demo in {folder.path} is done; --overwrite runs it again.")
-        report.print_scores(folder)
+        table.print_scores(folder)
         say_what_next()
         return 0
     resume = folder.is_begun and not arguments.overwrite

@@ -1,13 +1,15 @@
 """The flags of `edgewise train`, in chemprop's words where chemprop has one."""
 
 import argparse
-from typing import Any
+from typing import Any, get_args
 
 from edgewise.choices import ACTIVATIONS, COMBINES, NORMALIZERS, POSITIONS, SCORES, TOKEN_KINDS
 from edgewise.models.settings import MODELS, PropertySettings
+from edgewise.models.text_settings import EncoderName, ReadoutName
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, PRECISIONS, TrainSettings
 
+RECURRENT_NETWORKS = tuple(name for name in get_args(EncoderName) if name != "transformer")
 DROPOUTS = {
     "encoder_dropout": "in the layers over the bonds",
     "molecule_dropout": "on the molecule's vector",
@@ -67,7 +69,7 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     many = {"nargs": "+", "metavar": "COLUMN"}
     one = {"metavar": "COLUMN"}
     add_flag(group, "--smiles-columns", **many, help="SMILES; several for a cation and an anion in one row")
-    add_flag(group, "--text-columns", **many, help="texts: the column to translate")
+    add_flag(group, "--text-columns", **many, help="texts to classify, to score or to translate")
     add_flag(group, "--target-columns", **many, help="what to predict (default: every column without another role)")
     add_flag(group, "--descriptors-columns", **many, help="numbers of the row: temperature, pressure")
     add_flag(group, "--ignore-columns", **many, help="columns without a role")
@@ -77,8 +79,9 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass", "language", "translation"),
-        help="numbers, two classes or several (default: regression); for texts the next token, or their translation",
+        choices=("regression", "classification", "multiclass", "auto", "language", "translation"),
+        help="numbers, two classes or several, or what the targets look like (default: regression; auto for texts); or "
+        "the next token of a text, or its translation",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
@@ -110,8 +113,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--model",
-        choices=(*MODELS, *CONFIGURATIONS),
-        help=f"the layer (default: {known.model}); for a text, the sizes of a paper's model",
+        choices=(*MODELS, *RECURRENT_NETWORKS, *CONFIGURATIONS),
+        help=f"the layer (default: {known.model}); for texts a recurrent network, or the sizes of a paper's model",
     )
     add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
     add_flag(group, "--num-heads", type=int, metavar="N", help=f"attentions side by side (default: {known.num_heads})")
@@ -155,6 +158,15 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     known = TransformerSettings()
     add_flag(group, "--tokens", choices=TOKEN_KINDS, help="what a text is cut into (default: characters)")
     add_flag(group, "--vocabulary-size", type=int, metavar="N", help="words or byte pairs, at most (default: 8192)")
+    add_flag(group, "--readout", choices=get_args(ReadoutName), help="of a text's tokens (default: attention)")
+    add_flag(group, "--word-dropout", type=float, metavar="P", help="tokens hidden in training (default: 0.1)")
+    group.add_argument(
+        "--from",
+        dest="from_run",
+        metavar="RUN",
+        default=argparse.SUPPRESS,
+        help="start from the vocabulary and the weights of a masked run",
+    )
     add_flag(group, "--context", type=int, metavar="N", help=f"tokens that are read at once (default: {known.context})")
     add_flag(group, "--steps", type=int, metavar="N", help="steps, where --epochs is not given (default: 2000)")
     add_flag(group, "--position", choices=POSITIONS, help=f"how order is seen (default: {known.position})")

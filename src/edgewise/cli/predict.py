@@ -8,9 +8,10 @@ from edgewise.cli.output import FORMATS, check_output, write
 
 SUMMARY = "predict the rows of a new table"
 DESCRIPTION = (
-    "Predict the rows of a new table. The output keeps the columns of the input and adds <target>_pred, <target>_std, "
-    "<target>_low and <target>_high (for classes the class and its probabilities), the similarity to the nearest "
-    "training molecule, and a status that says why a row could not be predicted."
+    "Predict the rows of a new table of molecules or texts, or translate them. The output keeps the columns of the input "
+    "and adds <target>_pred, <target>_std, <target>_low and <target>_high (for classes the class and its "
+    "probabilities), for molecules the similarity to the nearest one of the training, and a status that says why a row "
+    "could not be predicted."
 )
 
 
@@ -30,7 +31,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--smiles-columns", nargs="+", metavar="COLUMN", help="where they are called otherwise than in training"
     )
-    parser.add_argument("--text-columns", nargs=1, metavar="COLUMN", help="the same for the texts to translate")
+    parser.add_argument("--text-columns", nargs="+", metavar="COLUMN", help="the same for texts")
     parser.add_argument(
         "--descriptors-columns", nargs="+", metavar="COLUMN", help="the same for the numbers of the row"
     )
@@ -43,7 +44,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Predicts, writes, and counts."""
     suffix = check_output(arguments, FORMATS)
-    if translates(arguments.folder):
+    if format_of(arguments.folder) == "edgewise translation model":
         from edgewise.cli import translation
 
         return translation.predict(arguments, suffix)
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     added: dict[str, Any] = prediction_columns(
         trained, trained.predict(table, coverage=arguments.coverage, device=device)
     )
-    added["similarity"] = trained.similarity(table)
+    added |= trained.more_columns(table)
     added["status"] = list(table.status)
     taken = [name for name in added if name in table.frame.columns]
     if taken:
@@ -76,39 +77,62 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def translates(folder: str) -> bool:
-    """Whether a run folder holds a model that translates."""
+def format_of(folder: str) -> str | None:
+    """What kind of model a run folder holds, in the words of its model.json."""
     from edgewise.train.folder import RunFolder
 
     content = RunFolder.finished(folder).read_json("model.json")
-    return isinstance(content, dict) and content.get("format") == "edgewise translation model"
+    return content.get("format") if isinstance(content, dict) else None
 
 
 def read(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """The trained model, and the table with the columns it needs."""
-    from edgewise.data.table import read_table
-    from edgewise.errors import SettingError
-    from edgewise.estimators.trained import TrainedProperty, renamed
     from edgewise.train.folder import RunFolder
     from edgewise.train.settings import require
 
     require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
-    trained = TrainedProperty.load(RunFolder.finished(arguments.folder))
+    folder = RunFolder.finished(arguments.folder)
+    of = texts_of if format_of(arguments.folder) == "edgewise text model" else molecules_of
+    trained, table = of(folder, arguments)
     trained.threads = arguments.threads
+    return trained, table
+
+
+def molecules_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """A model of molecules, and the table with the columns it needs."""
+    from edgewise.data.table import read_table
+    from edgewise.estimators.trained_molecules import TrainedProperty, renamed
+
+    trained = TrainedProperty.load(folder)
     columns = renamed(trained.columns, arguments.smiles_columns, arguments.descriptors_columns)
-    for flag, new, old in (
-        ("--smiles-columns", columns.smiles_columns, trained.columns.smiles_columns),
-        ("--descriptors-columns", columns.descriptors_columns, trained.columns.descriptors_columns),
-    ):
+    check_numbers(columns, trained.columns)
+    options = {"strict": arguments.strict, "need_targets": False, "with_descriptors": trained.with_descriptors}
+    return trained, read_table(arguments.data, columns, **options)
+
+
+def texts_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """A model of texts, and the table, or the lines, with the columns it needs."""
+    from edgewise.data.texts import read_texts
+    from edgewise.estimators.trained_texts import TrainedTexts, renamed_texts
+
+    trained = TrainedTexts.load(folder)
+    columns = renamed_texts(trained.columns, arguments.text_columns)
+    check_numbers(columns, trained.columns)
+    table = read_texts([arguments.data], columns, strict=arguments.strict, need_targets=False)
+    if cut := trained.batches(table).cut:
+        print(f"{cut:,} texts have more than {trained.settings.context} tokens, and are cut there", file=sys.stderr)
+    return trained, table
+
+
+def check_numbers(columns: Any, known: Any) -> None:
+    """Raise SettingError where a role has more or fewer columns than in training."""
+    from edgewise.errors import SettingError
+
+    for role in ("smiles_columns", "text_columns", "descriptors_columns"):
+        new, old = getattr(columns, role), getattr(known, role)
         if len(new) != len(old):
+            flag = f"--{role.replace('_', '-')}"
             raise SettingError(f"{flag} names {len(new)}, but the model was trained on {len(old)}: {', '.join(old)}.")
-    return trained, read_table(
-        arguments.data,
-        columns,
-        strict=arguments.strict,
-        need_targets=False,
-        with_descriptors=trained.with_descriptors,
-    )
 
 
 def as_text(table: Any, added: dict[str, Any]) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 from edgewise.cli.options import add_train_options
 
-SUMMARY = "train a model on a table of molecules or on a text"
+SUMMARY = "train a model on a table of molecules or texts, or on a text"
 DESCRIPTION = (
-    "Train a model on a table of molecules (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside the training "
-    "mean and a random forest, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those "
-    "before it; or, with --task-type translation, on texts and their translations."
+    "Train a model on a table of molecules or of texts (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside "
+    "simple models, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those before it; "
+    "or, with --task-type translation, on texts and their translations."
 )
 TEXTS = (".txt", ".txt.gz")
 # Words of the command that are no settings of the run.
@@ -55,16 +55,15 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import language, report, translation
+    from edgewise.cli import language, table, translation
 
-    of = {"table": report, "language": language, "translation": translation}[kind_of(settings)]
+    of = {"language": language, "translation": translation}.get(kind_of(settings), table)
     if resume and folder.is_finished:
         print(f"{folder.path} is finished; there is nothing to resume.")
         of.print_scores(folder)
         return 0
     try:
-        learn = learn_table if of is report else of.learn
-        learn(settings, folder, overwrite=overwrite, resume=resume, source=source)
+        of.learn(settings, folder, overwrite=overwrite, resume=resume, source=source)
     except KeyboardInterrupt:
         if not folder.is_begun:
             raise
@@ -81,17 +80,6 @@ def kind_of(settings: dict[str, Any]) -> str:
     task_type = settings.get("task_type")
     if task_type in ("language", "translation"):
         return task_type
-    is_text = task_type is None and bool(names) and str(names[0]).lower().endswith(TEXTS)
+    is_text = not settings.get("text_columns") and task_type is None
+    is_text &= bool(names) and str(names[0]).lower().endswith(TEXTS)
     return "language" if is_text else "table"
-
-
-def learn_table(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> None:
-    """Learns a table of molecules."""
-    from edgewise.cli import report
-    from edgewise.estimators.property import finish_run, prepare_run
-    from edgewise.estimators.settings import job_from_config
-
-    prepared = prepare_run(job_from_config(settings, source), folder, overwrite=overwrite, resume=resume)
-    report.print_data(prepared)
-    with report.progress(prepared.job.ensemble_size) as show_progress:
-        finish_run(prepared, show_progress)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.data.molecule import murcko_scaffold
+from edgewise.data.rows import Table
 from edgewise.data.table import MoleculeTable
 from edgewise.errors import DataError, SettingError
 
@@ -32,11 +33,11 @@ class Splits:
     test: Int64[np.ndarray, " test_row"]
     """Rows that nothing but the final score sees."""
     leakage: int = 0
-    """How many molecules (or combinations of them, for several SMILES columns) are both in train and in test."""
+    """How many molecules (or combinations of them, for several SMILES columns) or texts are both in train and test."""
 
 
 def split_rows(
-    table: MoleculeTable, *, kind: str = "random", sizes: Sequence[float | int] = (0.8, 0.1, 0.1), seed: int = 0
+    table: Table, *, kind: str = "random", sizes: Sequence[float | int] = (0.8, 0.1, 0.1), seed: int = 0
 ) -> Splits:
     """Divide the usable rows of a table.
 
@@ -73,7 +74,8 @@ def split_rows(
             train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng)[::2]
             parts = [*_carve(table, train, kind, rng), test]
     train, val, test = (np.sort(part) for part in parts)
-    return Splits(train, val, test, leakage=_shared_molecules(table, train, test))
+    shared = set(table.contents(train)) & set(table.contents(test))
+    return Splits(train, val, test, leakage=len(shared))
 
 
 def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
@@ -86,7 +88,7 @@ def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
     return shares
 
 
-def _by_column(table: MoleculeTable, rows: RowNumbers) -> list:
+def _by_column(table: Table, rows: RowNumbers) -> list:
     column = table.columns.splits_column
     if column is None:
         raise SettingError("split is 'column', but splits_column is not given: name the column.")
@@ -104,7 +106,7 @@ def _by_column(table: MoleculeTable, rows: RowNumbers) -> list:
     return [parts[0], parts[1] if len(parts[1]) else None, parts[2]]
 
 
-def _by_file(table: MoleculeTable, rows: RowNumbers) -> list:
+def _by_file(table: Table, rows: RowNumbers) -> list:
     num_files = len(table.files)
     if num_files not in (2, 3):
         raise DataError(
@@ -117,12 +119,12 @@ def _by_file(table: MoleculeTable, rows: RowNumbers) -> list:
     return parts if num_files == 3 else [parts[0], None, parts[1]]
 
 
-def _carve(table: MoleculeTable, train: RowNumbers, kind: str, rng: np.random.Generator) -> list[RowNumbers]:
+def _carve(table: Table, train: RowNumbers, kind: str, rng: np.random.Generator) -> list[RowNumbers]:
     return _divide(table, train, kind, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2]
 
 
 def _divide(
-    table: MoleculeTable,
+    table: Table,
     rows: RowNumbers,
     kind: str,
     shares: tuple[float, ...],
@@ -185,13 +187,15 @@ def _divide_groups(
     return [np.array([row for name in part for row in members[name]], dtype=np.int64) for part in chosen]
 
 
-def _scaffold_keys(table: MoleculeTable, rows: RowNumbers) -> list[str]:
+def _scaffold_keys(table: Table, rows: RowNumbers) -> list[str]:
+    if not isinstance(table, MoleculeTable):
+        raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
     used = np.unique(table.graph_of_row[rows])
     scaffold_of = {int(graph): murcko_scaffold(table.store.canonical[graph]) for graph in used}
     return [" ".join(scaffold_of[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()]
 
 
-def _group_keys(table: MoleculeTable, rows: RowNumbers) -> list[str]:
+def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
     column = table.columns.group_column
     if column is None:
         raise SettingError("split is 'group', but group_column is not given: name the column.")
@@ -202,13 +206,9 @@ def _group_keys(table: MoleculeTable, rows: RowNumbers) -> list[str]:
     return [groups.iloc[row] for row in rows.tolist()]
 
 
-def _shared_molecules(table: MoleculeTable, train: RowNumbers, test: RowNumbers) -> int:
-    return len(set(map(tuple, table.graph_of_row[train].tolist())) & set(map(tuple, table.graph_of_row[test].tolist())))
-
-
 def _named(parts: list[int]) -> str:
     return ", ".join(PARTS[part] for part in parts)
 
 
-def _place(table: MoleculeTable, row: int) -> str:
+def _place(table: Table, row: int) -> str:
     return f"{table.files[table.file_of_row[row]]}, line {table.lines[row]}"

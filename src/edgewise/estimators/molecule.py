@@ -11,8 +11,9 @@ import numpy as np
 from edgewise.data.split import split_rows
 from edgewise.data.table import MoleculeTable, table_from_arrays
 from edgewise.errors import DataError, MissingExtraError, RunFolderError, SettingError
-from edgewise.estimators.property import fit_table
-from edgewise.estimators.trained import TrainedProperty
+from edgewise.estimators.property import resolved, untrained
+from edgewise.estimators.table_run import fit_members
+from edgewise.estimators.trained_molecules import TrainedProperty
 from edgewise.models.settings import PropertySettings
 from edgewise.records import Prediction
 from edgewise.train.conformal import check_coverage
@@ -133,9 +134,9 @@ class MoleculeEstimator(BaseEstimator):
         )
         sizes = (1 - self.validation_size, self.validation_size, 0)
         splits = split_rows(table, kind="random" if groups is None else "group", sizes=sizes, seed=self.random_state)
-        self.trained_ = fit_table(
-            table, splits, model=model, train=train, ensemble_size=self.ensemble_size, coverage=self.coverage
-        )
+        model, train = resolved(model, train, table, splits)
+        self.trained_ = untrained(table, splits, model, self.coverage)
+        fit_members(self.trained_, table, splits, train, ensemble_size=self.ensemble_size)
         if classes is not None:
             self.trained_.classes = classes
         return self

@@ -1,10 +1,10 @@
-"""Everything that decides a run over a table of molecules."""
+"""Everything that decides a run over a table, and over one of molecules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.data.table import Columns
+from edgewise.data.columns import Columns
 from edgewise.errors import SettingError
 from edgewise.estimators.config import arranged
 from edgewise.models.settings import PropertySettings
@@ -22,15 +22,13 @@ MISSING = {
 
 
 @dataclass(frozen=True)
-class PropertyJob:
-    """One training on a table of molecules: which data, which model, which recipe."""
+class TableJob:
+    """One training on a table: which data, which recipe; what the rows hold and which model, inheritors say."""
 
     data: tuple[str, ...]
     """The table, or three tables: training, validation and test rows."""
     columns: Columns
     """What each column is."""
-    model: PropertySettings = field(default_factory=PropertySettings)
-    """The model."""
     train: TrainSettings = field(default_factory=TrainSettings)
     """The recipe."""
     split: str | None = None
@@ -44,10 +42,8 @@ class PropertyJob:
     """How many models are trained from different seeds and averaged."""
     coverage: float = 0.9
     """The promised probability that a value lies within its interval."""
-    molecule_descriptors: bool = True
-    """Whether RDKit's descriptors of the whole molecule join the learned vectors, and feed the forest."""
     baselines: bool = True
-    """Whether the training mean and a random forest are scored on the same rows."""
+    """Whether simple models are scored on the same rows."""
     strict: bool = False
     """Whether a bad cell stops the run instead of being listed in `rejected.csv`."""
 
@@ -72,6 +68,16 @@ class PropertyJob:
         if len(self.data) > 1:
             return "file"
         return "group" if self.columns.group_column else "random"
+
+
+@dataclass(frozen=True)
+class PropertyJob(TableJob):
+    """One training on a table of molecules."""
+
+    model: PropertySettings = field(default_factory=PropertySettings)
+    """The model."""
+    molecule_descriptors: bool = True
+    """Whether RDKit's descriptors of the whole molecule join the learned vectors, and feed the forest."""
 
 
 def job_from_config(config: Mapping[str, Any], source: str = "the settings") -> PropertyJob:

@@ -1,6 +1,7 @@
-"""Honest company: what the mean and a random forest reach on the same rows."""
+"""Honest company: what the mean, a random forest, or counting words reach on the same rows."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ class Baseline:
     num_classes: tuple[int, ...]
     """For each target its number of classes; 0 for regression."""
 
-    def predict(self, features: np.ndarray) -> list[np.ndarray]:
+    def predict(self, features: Any) -> list[np.ndarray]:
         """For each target (row) numbers or (row, class) probabilities."""
         return [
             predict_one(model, features, num_classes)
@@ -24,7 +25,7 @@ class Baseline:
         ]
 
 
-def predict_one(model: Any, features: np.ndarray, num_classes: int) -> np.ndarray:
+def predict_one(model: Any, features: Any, num_classes: int) -> np.ndarray:
     """Predictions for one target."""
     if not hasattr(model, "predict"):
         return np.repeat(np.asarray(model)[None], len(features), axis=0)
@@ -77,6 +78,47 @@ def fit_forest(
         forest = kind(num_trees(*features.shape), max_features=part, n_jobs=-1, random_state=seed)
         models.append(forest.fit(features[known], targets[known, column], sample_weight=weights[known]))
     return Baseline(tuple(models), num_classes)
+
+
+def fit_words(
+    texts: Sequence[str], targets: np.ndarray, weights: np.ndarray, num_classes: tuple[int, ...]
+) -> dict[str, Baseline]:
+    """What counts single words and pairs of them: naive Bayes and logistic regression, or ridge regression.
+
+    Args:
+        texts: (row).
+        targets: (row, target); NaN where missing.
+        weights: (row).
+        num_classes: For each target its number of classes; 0 for regression.
+
+    Source: Wang and Manning 2012, on how hard naive Bayes over pairs of words is to beat on short texts.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.pipeline import make_pipeline
+
+    # By default single letters and signs are passed over; a text of nothing else would be empty.
+    counted = {"ngram_range": (1, 2), "token_pattern": r"\w+|[^\w\s]"}
+    is_class = any(num_classes)
+    makers: dict[str, Callable[[], Any]] = {"ridge": lambda: make_pipeline(TfidfVectorizer(**counted), Ridge())}
+    if is_class:
+        makers = {
+            "naive_bayes": lambda: make_pipeline(CountVectorizer(**counted), MultinomialNB()),
+            "logistic": lambda: make_pipeline(TfidfVectorizer(**counted), LogisticRegression(C=10, max_iter=1000)),
+        }
+    known = [np.flatnonzero(~np.isnan(column)).tolist() for column in targets.T]
+    if is_class and any(len(np.unique(targets[rows, place])) < 2 for place, rows in enumerate(known)):
+        del makers["logistic"]  # needs two classes
+    fitted = {}
+    for name, make in makers.items():
+        models = []
+        for place, rows in enumerate(known):
+            model = make()
+            weight = {f"{model.steps[-1][0]}__sample_weight": weights[rows]}
+            models.append(model.fit([texts[row] for row in rows], targets[rows, place], **weight))
+        fitted[name] = Baseline(tuple(models), num_classes)
+    return fitted
 
 
 def num_trees(num_rows: int, num_features: int) -> int:

@@ -1,0 +1,68 @@
+"""Which column of a table says what."""
+
+from dataclasses import dataclass
+
+from edgewise.errors import SettingError
+
+TASK_TYPES = ("regression", "classification", "multiclass", "auto")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column of a table says what."""
+
+    smiles_columns: tuple[str, ...] = ()
+    """One column for each component of a row: one molecule, or a cation and an anion."""
+    target_columns: tuple[str, ...] = ()
+    """What is to be predicted; where it is empty, every column that has no other role."""
+    descriptors_columns: tuple[str, ...] = ()
+    """Numbers that belong to the row: temperature, pressure."""
+    ignore_columns: tuple[str, ...] = ()
+    """Columns without a role."""
+    weight_column: str | None = None
+    """How much each row counts in training."""
+    splits_column: str | None = None
+    """Which part (train, val, test) each row belongs to."""
+    group_column: str | None = None
+    """Rows of one group stay in one part."""
+    text_columns: tuple[str, ...] = ()
+    """Texts, where a row is no molecule: one, or several that belong together, such as a title and a review."""
+    task_type: str = "regression"
+    """`regression`, `classification` (two classes) or `multiclass`; `auto` is what the targets look like."""
+
+    def __post_init__(self) -> None:
+        """Raise a `SettingError` for a role without a column, a column with two roles, or an unknown task."""
+        if not self.smiles_columns and not self.text_columns:
+            raise SettingError("smiles_columns is empty: name at least one column with SMILES.")
+        if self.smiles_columns and self.text_columns:
+            raise SettingError("a row is a molecule or a text: name --smiles-columns or --text-columns, not both.")
+        if self.text_columns and self.descriptors_columns:
+            raise SettingError("descriptors_columns belong to molecules; a row of texts has none.")
+        if self.task_type not in TASK_TYPES:
+            raise SettingError(f"task_type is {self.task_type!r}, expected one of {', '.join(TASK_TYPES)}.")
+        seen: dict[str, str] = {}
+        for role, names in self.roles().items():
+            for name in names:
+                if name in seen:
+                    raise SettingError(
+                        f"Column {name!r} is named in {seen[name]} and in {role}: a column has one role."
+                    )
+                seen[name] = role
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each role."""
+        return {
+            "smiles_columns": self.smiles_columns,
+            "text_columns": self.text_columns,
+            "target_columns": self.target_columns,
+            "descriptors_columns": self.descriptors_columns,
+            "ignore_columns": self.ignore_columns,
+            "weight_column": () if self.weight_column is None else (self.weight_column,),
+            "splits_column": () if self.splits_column is None else (self.splits_column,),
+            "group_column": () if self.group_column is None else (self.group_column,),
+        }
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that a prediction is made from."""
+        return (*self.smiles_columns, *self.text_columns, *self.descriptors_columns)

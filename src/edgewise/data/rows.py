@@ -1,0 +1,218 @@
+"""A table whose rows can be learned from: targets, weights, and what is wrong with the rows that cannot be used."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from edgewise.data.cell import (
+    OK,
+    Classes,
+    Problems,
+    Rejection,
+    find_classes,
+    is_missing,
+    read_labels,
+    read_number,
+    read_numbers,
+)
+from edgewise.data.columns import Columns
+from edgewise.data.read import Cells, check_columns_exist, join_cells, pd, read_cells
+from edgewise.errors import DataError, SettingError
+
+MOST_CLASSES = 20
+"""Different whole numbers that are still taken for classes, where nothing says what they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows of one or several files in their order; rows that cannot be used keep their place."""
+
+    source: str
+    """The file, or the files joined by commas."""
+    files: tuple[str, ...]
+    """Each file."""
+    frame: pd.DataFrame
+    """All cells as the strings they are in the file."""
+    columns: Columns
+    """Which column says what, targets resolved."""
+    targets: Float64[np.ndarray, " row target"]
+    """Numbers, or places in `classes`; NaN where missing or unreadable."""
+    weights: Float64[np.ndarray, " row"]
+    """1 where the table does not say; NaN where unreadable."""
+    status: list[str]
+    """`ok`, or the column and the reason why the row cannot be used."""
+    rejected: list[Rejection]
+    """Rows that cannot be used, in file order, each once."""
+    classes: Classes
+    """Names of the classes of each target in the order of their numbers; empty for regression."""
+    file_of_row: Int64[np.ndarray, " row"]
+    """Which of `files` each row came from, counted from 0."""
+    lines: Int64[np.ndarray, " row"]
+    """Line of its file on which each row begins."""
+
+    @property
+    def usable(self) -> Bool[np.ndarray, " row"]:
+        """True for rows that can be trained on or predicted."""
+        return np.array([status == OK for status in self.status], dtype=bool)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the files have, usable or not."""
+        return len(self.status)
+
+    @property
+    def unit(self) -> str:
+        """What a row holds, in the plural."""
+        raise NotImplementedError
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different ones there are."""
+        return len(set(self.contents(np.flatnonzero(self.usable))))
+
+    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+        """What some rows hold besides their targets: equal for rows that a model cannot tell apart."""
+        raise NotImplementedError
+
+
+def resolved(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
+    """The columns with targets named: those that have no other role where the caller named none."""
+    if columns.target_columns or not need_targets:
+        return columns
+    taken = {name for names in columns.roles().values() for name in names}
+    targets = tuple(name for name in cells.frame.columns if name not in taken)
+    if not targets:
+        raise DataError(f"{cells.source}: no column is left for a target: add one to the file or name it.")
+    return replace(columns, target_columns=targets)
+
+
+def read_files(paths: Sequence[str | Path], columns: Columns, need_targets: bool) -> tuple[Cells, Columns]:
+    """The cells of several files below each other, and the columns with targets named.
+
+    Raises:
+        DataError: A file cannot be read, lacks a column, or has other columns than the first.
+    """
+    if not paths:
+        raise SettingError("paths is empty: name at least one file.")
+    parts = [read_cells(path) for path in paths]
+    columns = resolved(parts[0], columns, need_targets)
+    needed = columns.inputs
+    if need_targets:
+        needed = tuple(name for names in columns.roles().values() for name in names)
+    for part in parts:
+        check_columns_exist(part, needed)
+    cells = join_cells(parts)
+    return cells, with_task(cells, columns)
+
+
+def with_task(cells: Cells, columns: Columns) -> Columns:
+    """The columns with a task that fits the targets, where it is `auto`.
+
+    Targets are numbers where most cells are, and one has a fraction or there are more than `MOST_CLASSES`; else they
+    are classes, two or several.
+
+    Raises:
+        DataError: Some targets are numbers and others classes.
+    """
+    if columns.task_type != "auto":
+        return columns
+    kinds = {}
+    for name in columns.target_columns:
+        known = [cell.strip() for cell in cells.frame[name] if not is_missing(cell)]
+        numbers = [number for cell in known if not math.isnan(number := read_number(cell)[0])]
+        is_number = 2 * len(numbers) > len(known)
+        is_number &= len(set(numbers)) > MOST_CLASSES or any(number % 1 for number in numbers)
+        kinds[name] = "regression" if is_number else "classification" if len(set(known)) < 3 else "multiclass"
+    if len(found := set(kinds.values())) > 1 and "regression" in found:
+        listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+        raise DataError(f"{cells.source}: some targets are numbers, others classes: {listed}; train them apart.")
+    task = "multiclass" if "multiclass" in found else found.pop() if found else "regression"
+    return replace(columns, task_type=task)
+
+
+def judged(
+    cells: Cells, columns: Columns, problems: Problems, classes: Classes | None, *, strict: bool, need_targets: bool
+) -> dict[str, Any]:
+    """All fields of a `Table`: targets and weights are read here, and added to what is wrong with the rows.
+
+    Args:
+        cells: The file.
+        columns: What each column is, targets named.
+        problems: What was found wrong so far.
+        classes: The classes that are known; None finds them.
+        strict: Stop at the first row that cannot be used.
+        need_targets: False for rows to predict: a target that cannot be read there is missing.
+
+    Raises:
+        DataError: No row can be used; or one cannot, and `strict`.
+    """
+    target_problems = problems if need_targets else Problems()
+    targets, classes = _read_targets(cells, columns, classes, target_problems)
+    weights = np.ones(len(cells.frame))
+    if columns.weight_column is not None and columns.weight_column in cells.frame:
+        weight_cells = list(cells.frame[columns.weight_column])
+        weights = read_numbers(weight_cells, columns.weight_column, target_problems, may_be_negative=False)
+    if need_targets:
+        for row in np.isnan(targets).all(axis=1).nonzero()[0].tolist():
+            reason = "every target cell of the row is empty" if targets.shape[1] > 1 else "the target cell is empty"
+            problems.add(row, columns.target_columns[0], "", reason)
+    if problems.first and strict:
+        _stop(cells, problems)
+    if need_targets and len(problems.first) == len(cells.frame):
+        column, _, reason = problems.first[0]
+        first = f"line {cells.lines[0]}, {column}: {reason}"
+        raise DataError(f"{cells.source}: none of its {len(cells.frame)} rows can be used; {first}.")
+    status = [OK] * len(cells.frame)
+    for row, (column, _, reason) in problems.first.items():
+        status[row] = f"{column}: {reason}"
+    return {
+        "source": cells.source,
+        "files": cells.files,
+        "frame": cells.frame,
+        "columns": columns,
+        "targets": targets,
+        "weights": weights,
+        "status": status,
+        "rejected": [
+            Rejection(cells.files[cells.file_of_row[row]], int(cells.lines[row]), *problems.first[row])
+            for row in sorted(problems.first)
+        ],
+        "classes": classes,
+        "file_of_row": cells.file_of_row,
+        "lines": cells.lines,
+    }
+
+
+def _read_targets(
+    cells: Cells, columns: Columns, classes: Classes | None, problems: Problems
+) -> tuple[Float64[np.ndarray, " row target"], Classes]:
+    """Targets as numbers, and the classes they count; a target column that is absent is all missing."""
+    targets = np.full((len(cells.frame), len(columns.target_columns)), np.nan)
+    known = dict(classes or {})
+    for place, column in enumerate(columns.target_columns):
+        if column not in cells.frame:
+            continue
+        texts = list(cells.frame[column])
+        if columns.task_type == "regression":
+            targets[:, place] = read_numbers(texts, column, problems, may_be_missing=True)
+            continue
+        if column not in known:
+            known[column] = find_classes(texts, column, cells.source, two=columns.task_type == "classification")
+        targets[:, place] = read_labels(texts, column, known[column], problems)
+    return targets, known
+
+
+def _stop(cells: Cells, problems: Problems) -> None:
+    row = min(problems.first)
+    column, value, reason = problems.first[row]
+    file = int(cells.file_of_row[row])
+    place = row - int(np.searchsorted(cells.file_of_row, file)) + 1
+    raise DataError(
+        f"{cells.files[file]}, row {place} (line {cells.lines[row]}), column {column!r}: {reason}; "
+        f"the cell is {value!r}. Mend the cell, or do without strict to pass over the row."
+    )

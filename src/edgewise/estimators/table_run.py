@@ -1,0 +1,242 @@
+"""The whole job over a table: rows → split → ensemble → intervals → scores, beside baselines, in a run folder."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import nn
+
+from edgewise.data.rows import Table
+from edgewise.data.split import Splits, split_rows
+from edgewise.errors import DataError
+from edgewise.estimators.config import begin
+from edgewise.estimators.settings import TableJob
+from edgewise.estimators.trained import ROWS_A_BATCH, Batches, TrainedTable, prediction_columns, show
+from edgewise.train.baseline import Baseline
+from edgewise.train.conformal import coverage_of
+from edgewise.train.folder import RunFolder, csv_text, write_bytes
+from edgewise.train.loader import RowLoader, seed_of
+from edgewise.train.log import MetricsLog, check_logger
+from edgewise.train.loss import TargetLoss
+from edgewise.train.metrics import table_of_scores
+from edgewise.train.settings import TrainSettings
+
+MemberReport = Callable[[int, int, int, dict[str, Any]], None]
+"""Called with the ensemble member, its steps done, its steps in all, and the numbers of its last epoch."""
+
+
+@dataclass(frozen=True)
+class TableRun:
+    """A run whose data has been read and whose folder has been begun; who inherits says what its rows hold."""
+
+    job: Any
+    """What is to be done."""
+    folder: RunFolder
+    """Where it is kept."""
+    table: Any
+    """The rows."""
+    splits: Splits
+    """The rows of each part."""
+    resume: bool
+    """Whether checkpoints in the folder are to be continued."""
+
+    @staticmethod
+    def read(job: Any) -> Table:
+        """The table of a job."""
+        raise NotImplementedError
+
+    @staticmethod
+    def resolved(job: Any, table: Any, splits: Splits) -> Any:
+        """The job with nothing left open: what fits the training rows stands where None stood."""
+        raise NotImplementedError
+
+    def untrained(self) -> TrainedTable:
+        """All that is known before the first step."""
+        raise NotImplementedError
+
+    @property
+    def num_classes(self) -> tuple[int, ...]:
+        """The number of classes of each target; 0 for regression."""
+        columns = self.table.columns
+        if columns.task_type == "regression":
+            return (0,) * len(columns.target_columns)
+        return tuple(len(self.table.classes[name]) for name in columns.target_columns)
+
+    def baselines(self) -> dict[str, Baseline]:
+        """Simple models, fitted on the training rows."""
+        raise NotImplementedError
+
+    def features(self, rows: np.ndarray) -> Any:
+        """What the baselines predict some rows from."""
+        raise NotImplementedError
+
+    def notes(self) -> list[str]:
+        """What else should be known of the data before the training begins, a line each."""
+        return []
+
+    @classmethod
+    def prepare(cls, job: TableJob, folder: RunFolder, *, overwrite: bool = False, resume: bool = False) -> Self:
+        """Reads and splits the table, and begins the folder: nothing is written before the data is known to be good.
+
+        Raises:
+            RunFolderError: The folder is taken, or holds a run with other settings or other data.
+            DataError: The table cannot be used.
+        """
+        folder.check(overwrite=overwrite, resume=resume)
+        check_logger(job.train.logger)
+        table = cls.read(job)
+        splits = split_rows(table, kind=job.split_kind, sizes=job.split_sizes, seed=job.data_seed)
+        if not len(splits.train):
+            raise DataError(f"{table.source}: no row is left for training.")
+        job = cls.resolved(replace(job, columns=table.columns), table, splits)
+        rows = {"train": splits.train.tolist(), "val": splits.val.tolist(), "test": splits.test.tolist()}
+        continues = begin(folder, job, resume=resume, rows=rows, rejected=table.rejected)
+        return cls(job, folder, table, splits, continues)
+
+    def finish(self, report: MemberReport | None = None) -> dict[str, Any]:
+        """Trains, scores and writes; returns what stands in `metrics.json`."""
+        job, folder = self.job, self.folder
+        began = time.perf_counter()
+        trained = self.untrained()
+        fit_members(
+            trained,
+            self.table,
+            self.splits,
+            job.train,
+            ensemble_size=job.ensemble_size,
+            folder=folder,
+            resume=self.resume,
+            report=report,
+        )
+        seconds = {"model": round(time.perf_counter() - began, 2)}
+        metrics = evaluate(trained, self.table, self.splits)
+        metrics["parameters"] = sum(parameter.numel() for parameter in trained.members[0].parameters())
+        write_test_predictions(trained, self.table, self.splits, folder)
+        if job.baselines:
+            began = time.perf_counter()
+            metrics["baselines"] = self.score_baselines()
+            seconds["baselines"] = round(time.perf_counter() - began, 2)
+        metrics["seconds"] = seconds
+        trained.save(folder)
+        folder.write_json("metrics.json", metrics)
+        return metrics
+
+    def score_baselines(self) -> dict[str, Any]:
+        """The baselines, scored on the rows that they have not seen: by baseline, part and target."""
+        table, columns = self.table, self.table.columns
+        return {
+            name: {
+                part: table_of_scores(
+                    table.targets[rows],
+                    baseline.predict(self.features(rows)),
+                    columns.target_columns,
+                    columns.task_type,
+                )
+                for part, rows in parts_of(self.splits).items()
+                if part != "training" and len(rows)
+            }
+            for name, baseline in self.baselines().items()
+        }
+
+
+def fit_members(
+    trained: TrainedTable,
+    table: Table,
+    splits: Splits,
+    train: TrainSettings,
+    *,
+    ensemble_size: int = 1,
+    folder: RunFolder | None = None,
+    resume: bool = False,
+    report: MemberReport | None = None,
+) -> None:
+    """Trains an ensemble on the training rows; intervals are learned on the validation rows."""
+    trained.threads = train.threads
+    batches = trained.batches(table)
+    loss = TargetLoss(trained.task_type, train.loss_function, train.huber_width, trained.num_classes)
+    log = None if folder is None else MetricsLog(folder.path / "logs", train.logger, folder.path.name)
+    for number in range(ensemble_size):
+        member = fit_member(
+            number, trained, batches, splits, loss, train, folder=folder, resume=resume, log=log, report=report
+        )
+        trained.members.append(member)
+    if log is not None:
+        log.close()
+    if trained.task_type == "regression" and len(splits.val):
+        mean = trained.outputs(table, splits.val).mean(axis=0)
+        trained.errors = mean - table.targets[splits.val]
+
+
+def fit_member(
+    number: int,
+    trained: TrainedTable,
+    batches: Batches,
+    splits: Splits,
+    loss: TargetLoss,
+    train: TrainSettings,
+    *,
+    folder: RunFolder | None,
+    resume: bool,
+    log: MetricsLog | None,
+    report: MemberReport | None,
+) -> nn.Module:
+    """Trains one member: its seed is the run's plus its number."""
+    # Lightning takes seconds to import, and reading a model does without it.
+    from edgewise.train.fit import fit
+
+    settings = replace(train, seed=train.seed + number)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(settings.seed))
+        member = trained.new_member()
+    fit(
+        member,
+        RowLoader(splits.train, batches.training_batch, settings.batch_size or 64, settings.seed),
+        RowLoader(splits.val, batches.training_batch, ROWS_A_BATCH),
+        loss,
+        settings,
+        folder=None if folder is None else folder.checkpoint_folder(number),
+        resume=resume,
+        log=log,
+        member=number,
+        report=None if report is None else lambda *progress: report(number, *progress),
+    )
+    return member.eval()
+
+
+def evaluate(trained: TrainedTable, table: Table, splits: Splits) -> dict[str, Any]:
+    """The scores on each part, and how many targets of each part lie within their interval."""
+    metrics: dict[str, Any] = {"rows": {"rejected": len(table.rejected)}}
+    names = table.columns.target_columns
+    coverage: dict[str, Any] = {"promised": trained.coverage}
+    for part, rows in parts_of(splits).items():
+        predictions = trained.predict(table, rows=rows)
+        metrics["rows"][part] = len(rows)
+        outputs = [p.value[rows] if p.probabilities is None else p.probabilities[rows] for p in predictions]
+        metrics[part] = table_of_scores(table.targets[rows], outputs, names, trained.task_type) if len(rows) else {}
+        if part == "test" and trained.task_type == "regression":
+            coverage["test"] = {
+                name: coverage_of(table.targets[rows, column], p.low[rows], p.high[rows])
+                for column, (name, p) in enumerate(zip(names, predictions, strict=True))
+            }
+    if trained.task_type == "regression":
+        metrics["coverage"] = coverage
+    return metrics
+
+
+def parts_of(splits: Splits) -> dict[str, np.ndarray]:
+    """The rows of each part by the names that `metrics.json` gives them."""
+    return {"test": splits.test, "validation": splits.val, "training": splits.train}
+
+
+def write_test_predictions(trained: TrainedTable, table: Table, splits: Splits, folder: RunFolder) -> None:
+    """Writes the test rows with their cells, their number in the data, and their predictions."""
+    rows = splits.test
+    columns: dict[str, Any] = {"row_in_data": np.arange(table.num_rows)}
+    columns |= {name: table.frame[name].to_numpy() for name in table.frame.columns}
+    columns |= prediction_columns(trained, trained.predict(table, rows=rows))
+    columns |= trained.more_columns(table, rows)
+    cells = [[show(values[row]) for values in columns.values()] for row in rows.tolist()]
+    write_bytes(folder.path / "test_predictions.csv", csv_text(list(columns), cells).encode())

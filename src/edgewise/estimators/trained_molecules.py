@@ -1,0 +1,214 @@
+"""A trained ensemble over molecules, with all it needs to read a new table: scales, sizes, the rows it knows."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from edgewise.data.columns import Columns
+from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, similarity
+from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
+from edgewise.data.store import MoleculeStore
+from edgewise.data.table import MoleculeTable
+from edgewise.errors import RunFolderError
+from edgewise.estimators.trained import TrainedTable, spread, with_tuples
+from edgewise.models.property import PropertyModel
+from edgewise.models.settings import PropertySettings, PropertySizes
+from edgewise.records import Batch
+from edgewise.train.folder import RunFolder
+
+FORMAT = "edgewise property model"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The scales learned on training rows."""
+
+    target: TargetScaler | None
+    """Of the targets; None for classes."""
+    feature: FeatureScaler
+    """Of the whole-molecule descriptors."""
+    condition: ConditionScaler
+    """Of the row's own numbers."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The scales as plain numbers."""
+        named = {"target": self.target, "feature": self.feature, "condition": self.condition}
+        return {name: None if scale is None else json.loads(scale.to_json()) for name, scale in named.items()}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Self:
+        """The scales that `to_json` wrote."""
+        target = content["target"]
+        return cls(
+            None if target is None else TargetScaler.from_json(json.dumps(target)),
+            FeatureScaler.from_json(json.dumps(content["feature"])),
+            ConditionScaler.from_json(json.dumps(content["condition"])),
+        )
+
+
+@dataclass(frozen=True)
+class TableBatches:
+    """A table in the units of a model: makes batches of its rows."""
+
+    store: MoleculeStore
+    """The molecules with scaled descriptors."""
+    graph_of_row: np.ndarray
+    """(row, component)."""
+    conditions: np.ndarray
+    """(row, condition), scaled, float32."""
+    targets: np.ndarray
+    """(row, target), scaled, float32; class numbers for classes."""
+    weights: np.ndarray
+    """(row), float32."""
+
+    @classmethod
+    def of(cls, table: MoleculeTable, scales: Scales) -> Self:
+        """The table, scaled."""
+        features = scales.feature.transform(table.store.global_features.numpy())
+        targets = table.targets
+        if scales.target is not None and targets.shape[1]:
+            targets = scales.target.transform(targets)
+        return cls(
+            table.store.with_global_features(features),
+            table.graph_of_row,
+            scales.condition.transform(table.conditions).astype(np.float32),
+            targets.astype(np.float32),
+            table.weights.astype(np.float32),
+        )
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        """Rows to predict."""
+        return self.store.batch(self.graph_of_row[rows], self.conditions[rows])
+
+    def training_batch(self, rows: np.ndarray) -> Batch:
+        """Rows to learn from."""
+        return self.store.batch(self.graph_of_row[rows], self.conditions[rows], self.targets[rows], self.weights[rows])
+
+
+@dataclass(kw_only=True)
+class TrainedProperty(TrainedTable):
+    """A trained ensemble; `save` and `load` keep it in a run folder without pickle."""
+
+    sizes: PropertySizes
+    """The sizes of the model."""
+    settings: PropertySettings
+    """The settings of the model."""
+    scales: Scales
+    """The scales learned on the training rows."""
+    known_rows: list[tuple[str, ...]]
+    """The molecules of each distinct training row, canonical."""
+
+    @property
+    def with_descriptors(self) -> bool:
+        """Whether the model takes RDKit's descriptors of the whole molecule."""
+        return self.sizes.num_global_features > 0
+
+    @property
+    def are_fractions(self) -> bool:
+        """Whether every target lies between 0 and 1, and every prediction must."""
+        return self.sizes.low is not None
+
+    @property
+    def target_scale(self) -> TargetScaler | None:
+        """From the unit of the targets to that of the model; None for classes."""
+        return self.scales.target
+
+    def new_member(self) -> PropertyModel:
+        """A model before its first step, drawn from torch's generator."""
+        return PropertyModel(self.sizes, self.settings)
+
+    def batches(self, table: MoleculeTable) -> TableBatches:
+        """The rows of a table as the models take them."""
+        return TableBatches.of(table, self.scales)
+
+    def similarity(self, table: MoleculeTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """(row): Tanimoto similarity to the nearest training row, from 0 to 1; NaN where a row cannot be predicted."""
+        rows = np.flatnonzero(table.usable) if rows is None else rows
+        return spread(similarity(molecules_of(table, rows), self.known_rows), rows, table.num_rows)
+
+    def more_columns(self, table: MoleculeTable, rows: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """The similarity to the nearest training row."""
+        return {"similarity": self.similarity(table, rows)}
+
+    def save(self, folder: RunFolder) -> None:
+        """Writes model.safetensors and model.json."""
+        self.save_tensors(folder)
+        folder.write_json(
+            "model.json",
+            {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "columns": dataclasses.asdict(self.columns),
+                "classes": {name: list(names) for name, names in self.classes.items()},
+                "sizes": dataclasses.asdict(self.sizes),
+                "settings": {name: plain(value) for name, value in dataclasses.asdict(self.settings).items()},
+                "scales": self.scales.to_json(),
+                "ensemble_size": len(self.members),
+                "coverage": self.coverage,
+                "descriptors": list(GLOBAL_FEATURE_NAMES) if self.sizes.num_global_features else [],
+                "known_rows": self.known_rows,
+            },
+        )
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote; raises RunFolderError where it is damaged, or of another format or RDKit."""
+        content = folder.read_model(FORMAT, FORMAT_VERSION)
+        path = folder.path / "model.json"
+        if content["descriptors"] and content["descriptors"] != list(GLOBAL_FEATURE_NAMES):
+            other = sorted(set(content["descriptors"]) ^ set(GLOBAL_FEATURE_NAMES)) or ["their order"]
+            raise RunFolderError(
+                f"{path} was trained with another release of RDKit, whose descriptors differ in "
+                f"{', '.join(other[:3])}; install that release, or train again."
+            )
+        columns, sizes = (with_tuples(content[name]) for name in ("columns", "sizes"))
+        settings: dict[str, Any] = {name: math.inf if v == "inf" else v for name, v in content["settings"].items()}
+        try:
+            tensors = load_file(folder.path / "model.safetensors")
+            trained = cls(
+                columns=Columns(**columns),
+                classes={name: tuple(names) for name, names in content["classes"].items()},
+                sizes=PropertySizes(**sizes),
+                settings=PropertySettings(**settings),
+                scales=Scales.from_json(content["scales"]),
+                members=[],
+                errors=np.zeros((0, 0)),
+                known_rows=[tuple(row) for row in content["known_rows"]],
+                coverage=content["coverage"],
+            )
+            trained.take_tensors(tensors, content["ensemble_size"])
+        except (KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
+        return trained
+
+
+def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]]:
+    """The canonical molecules of each row."""
+    return [tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows]]
+
+
+def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:
+    """The columns of a file to be predicted: no targets, and other names where they are given."""
+    return replace(
+        columns,
+        smiles_columns=tuple(smiles or columns.smiles_columns),
+        descriptors_columns=tuple(descriptors or columns.descriptors_columns),
+        target_columns=(),
+        ignore_columns=(),
+        weight_column=None,
+        splits_column=None,
+        group_column=None,
+    )
+
+
+def plain(value: Any) -> Any:
+    """A setting as JSON can hold it: an infinite temperature is a word."""
+    return "inf" if value == math.inf else value

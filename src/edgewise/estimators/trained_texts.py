@@ -1,0 +1,174 @@
+"""A trained ensemble over texts, with all it needs to read a new table: vocabulary, scale, sizes."""
+
+import dataclasses
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from edgewise.data.columns import Columns
+from edgewise.data.scale import TargetScaler
+from edgewise.data.text import Tokenizer
+from edgewise.data.texts import TextTable
+from edgewise.errors import RunFolderError
+from edgewise.estimators.kept import read_tokenizer
+from edgewise.estimators.trained import TrainedTable, with_tuples
+from edgewise.models.text import TextModel
+from edgewise.models.text_settings import TextSettings
+from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.records import TextRows
+from edgewise.train.folder import RunFolder, write_bytes
+
+FORMAT, FORMAT_VERSION = "edgewise text model", 1
+
+
+@dataclass(frozen=True)
+class TextBatches:
+    """A table of texts in the units of a model: makes batches of its rows."""
+
+    tokens: list[np.ndarray]
+    """Tokens of each row, those of several columns behind each other; none where the row cannot be used."""
+    segments: list[np.ndarray]
+    """The text column that each token stands in."""
+    targets: np.ndarray
+    """(row, target), scaled, float32; class numbers for classes."""
+    weights: np.ndarray
+    """(row), float32."""
+    cut: int
+    """Rows that were longer than the model reads."""
+
+    def batch(self, rows: np.ndarray) -> TextRows:
+        """Rows to predict."""
+        lengths = [len(self.tokens[row]) for row in rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        tokens, segments = (
+            torch.from_numpy(np.concatenate([parts[row] for row in rows])) for parts in (self.tokens, self.segments)
+        )
+        return TextRows(tokens, torch.from_numpy(offsets), segments)
+
+    def training_batch(self, rows: np.ndarray) -> TextRows:
+        """Rows to learn from."""
+        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
+        return replace(self.batch(rows), targets=targets, weights=weights)
+
+
+@dataclass(kw_only=True)
+class TrainedTexts(TrainedTable):
+    """A trained ensemble; `save` and `load` keep it in a run folder without pickle."""
+
+    tokenizer: Tokenizer
+    """From text to tokens."""
+    text: TextSettings
+    """What reads, and how one vector is made of all."""
+    settings: TransformerSettings
+    """The sizes of what reads."""
+    scale: TargetScaler | None
+    """Of the targets; None for classes."""
+    start: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    """Weights that every member's encoder begins with; not saved."""
+
+    @property
+    def target_scale(self) -> TargetScaler | None:
+        """From the unit of the targets to that of the model; None for classes."""
+        return self.scale
+
+    def new_member(self) -> TextModel:
+        """A model before its first step, drawn from torch's generator."""
+        model = TextModel(len(self.tokenizer), self.tokenizer.unknown, self.num_outputs, self.text, self.settings)
+        if self.start:
+            model.encoder.load_state_dict(self.start)
+        return model
+
+    def batches(self, table: TextTable) -> TextBatches:
+        """The rows of a table as the models take them."""
+        targets = table.targets
+        if self.scale is not None and targets.shape[1]:
+            targets = self.scale.transform(targets)
+        tokens, segments, cut = [], [], 0
+        end = [] if self.tokenizer.end is None else [self.tokenizer.end]
+        for texts, is_usable in zip(table.texts, table.usable, strict=True):
+            parts = [self.tokenizer.encode(text).numbers if is_usable else np.zeros(0, np.int64) for text in texts]
+            parts = [np.append(part, end).astype(np.int64) for part in parts]
+            joined = np.concatenate(parts)
+            cut += bool(is_usable) and len(joined) > self.settings.context
+            tokens.append(joined[: self.settings.context])
+            segments.append(np.repeat(np.arange(len(parts)), [len(part) for part in parts])[: self.settings.context])
+        return TextBatches(tokens, segments, targets.astype(np.float32), table.weights.astype(np.float32), int(cut))
+
+    def save(self, folder: RunFolder) -> None:
+        """Writes model.safetensors, tokenizer.json and model.json."""
+        self.save_tensors(folder)
+        write_bytes(folder.path / "tokenizer.json", self.tokenizer.to_json().encode())
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "columns": dataclasses.asdict(self.columns),
+            "classes": {name: list(names) for name, names in self.classes.items()},
+            "tokens": self.tokenizer.kind,
+            "text": dataclasses.asdict(self.text),
+            "settings": dataclasses.asdict(self.settings),
+            "scale": None if self.scale is None else self.scale.to_json(),
+            "ensemble_size": len(self.members),
+            "coverage": self.coverage,
+        }
+        folder.write_json("model.json", content)
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
+        content = folder.read_model(FORMAT, FORMAT_VERSION)
+        try:
+            trained = cls(
+                columns=Columns(**with_tuples(content["columns"])),
+                classes={name: tuple(names) for name, names in content["classes"].items()},
+                members=[],
+                errors=np.zeros((0, 0)),
+                coverage=content["coverage"],
+                tokenizer=read_tokenizer(folder, content["tokens"]),
+                text=TextSettings(**content["text"]),
+                settings=TransformerSettings(**content["settings"]),
+                scale=None if content["scale"] is None else TargetScaler.from_json(content["scale"]),
+            )
+            trained.take_tensors(load_file(folder.path / "model.safetensors"), content["ensemble_size"])
+        except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
+            raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
+        return trained
+
+
+def untrained_texts(
+    table: TextTable,
+    rows: np.ndarray,
+    tokenizer: Tokenizer,
+    text: TextSettings,
+    settings: TransformerSettings,
+    coverage: float,
+) -> TrainedTexts:
+    """All that is known before the first step; the scale of the targets is learned on `rows`."""
+    is_number = table.columns.task_type == "regression"
+    return TrainedTexts(
+        columns=table.columns,
+        classes={} if is_number else dict(table.classes),
+        members=[],
+        errors=np.zeros((0, len(table.columns.target_columns))),
+        coverage=coverage,
+        tokenizer=tokenizer,
+        text=text,
+        settings=settings,
+        scale=TargetScaler.fit(table.targets, rows) if is_number else None,
+    )
+
+
+def renamed_texts(columns: Columns, texts: Any) -> Columns:
+    """The columns of a file to be predicted: no targets, and other names of texts where they are given."""
+    return replace(
+        columns,
+        text_columns=tuple(texts or columns.text_columns),
+        target_columns=(),
+        ignore_columns=(),
+        weight_column=None,
+        splits_column=None,
+        group_column=None,
+    )
