@@ -8,8 +8,8 @@ from edgewise.cli.output import FORMATS, check_output, write
 
 SUMMARY = "predict the rows of a new table"
 DESCRIPTION = (
-    "Predict the rows of a new table of molecules or texts, or translate them. The output keeps the columns of the input "
-    "and adds <target>_pred, <target>_std, <target>_low and <target>_high (for classes the class and its "
+    "Predict the rows of a new table of molecules or texts, or translate them. The output keeps the columns of the "
+    "input and adds <target>_pred, <target>_std, <target>_low and <target>_high (for classes the class and its "
     "probabilities), for molecules the similarity to the nearest one of the training, and a status that says why a row "
     "could not be predicted."
 )

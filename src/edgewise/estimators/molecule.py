@@ -1,16 +1,24 @@
 """MoleculeRegressor and MoleculeClassifier: the same job from Python, in the habit of scikit-learn."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from edgewise.data.split import split_rows
 from edgewise.data.table import MoleculeTable, table_from_arrays
-from edgewise.errors import DataError, MissingExtraError, RunFolderError, SettingError
+from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.estimators.faces import (
+    CLASSES,
+    NUMBERS,
+    TableEstimator,
+    class_numbers,
+    joined,
+    load_for,
+    most_probable,
+    task_of,
+)
 from edgewise.estimators.property import resolved, untrained
 from edgewise.estimators.table_run import fit_members
 from edgewise.estimators.trained_molecules import TrainedProperty
@@ -18,11 +26,10 @@ from edgewise.models.settings import PropertySettings
 from edgewise.records import Prediction
 from edgewise.train.conformal import check_coverage
 from edgewise.train.device import pick_device
-from edgewise.train.folder import RunFolder
 from edgewise.train.settings import TrainSettings
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.base import ClassifierMixin, RegressorMixin
     from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError as error:
     raise MissingExtraError("scikit-learn", "train") from error
@@ -31,7 +38,7 @@ Molecules = Any
 """SMILES (row), or (row, component), or a DataFrame whose text columns are SMILES and whose numbers are conditions."""
 
 
-class MoleculeEstimator(BaseEstimator):
+class MoleculeEstimator(TableEstimator):
     """What both estimators share: their parameters, fitting, saving and loading.
 
     Args:
@@ -180,14 +187,6 @@ class MoleculeEstimator(BaseEstimator):
         """(row, dim): the learned vector of each row; NaN where a row cannot be read."""
         return self.trained_.fingerprint(self.table_of(X, conditions), pick_device(self.device))
 
-    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the trained model to a folder that `load` and `edgewise predict` read."""
-        check_is_fitted(self, "trained_")
-        run = RunFolder(Path(folder))
-        run.check(overwrite=overwrite)
-        run.begin()
-        self.trained_.save(run)
-
 
 class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
     """Predicts numbers of molecules.
@@ -217,24 +216,22 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
 
     def predict(self, X: Molecules, conditions: Any = None) -> np.ndarray:
         """(row), or (row, target) where y had that shape; NaN for a row that cannot be read."""
-        return self.joined([prediction.value for prediction in self.predictions(X, conditions)])
+        return joined([prediction.value for prediction in self.predictions(X, conditions)], self.one_target_)
 
     def predict_interval(
         self, X: Molecules, conditions: Any = None, coverage: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The lower and upper ends of the intervals, each as `predict`; NaN with too few validation rows."""
         found = self.predictions(X, conditions, coverage)
-        return self.joined([each.low for each in found]), self.joined([each.high for each in found])
-
-    def joined(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """One array in the shape of y."""
-        return columns[0] if self.one_target_ else np.stack(columns, axis=1)
+        return joined([each.low for each in found], self.one_target_), joined(
+            [each.high for each in found], self.one_target_
+        )
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The estimator of a run folder, written by `save` or by `edgewise train`."""
         loaded = cls()
-        loaded.trained_ = load_trained(folder, ("regression",))
+        loaded.trained_ = load_for(TrainedProperty, folder, NUMBERS)
         loaded.one_target_ = len(loaded.trained_.columns.target_columns) == 1
         return loaded
 
@@ -244,19 +241,14 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
 
     def fit(self, X: Molecules, y: Any, conditions: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Trains the model; as `MoleculeRegressor.fit`, with y: (row) class labels."""
-        labels = np.asarray(y)
-        if labels.ndim != 1:
-            raise DataError(f"fit: y has {labels.ndim} axes; expected (row) class labels.")
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DataError(f"fit: y holds {len(self.classes_)} class; expected two or more.")
+        self.classes_, numbers = class_numbers(y)
         return self.fit_targets(
             X,
             numbers,
             conditions=conditions,
             sample_weight=sample_weight,
             groups=groups,
-            task_type="classification" if len(self.classes_) == 2 else "multiclass",
+            task_type=task_of(self.classes_),
             classes={"target": self.classes_.tolist()},
         )
 
@@ -273,30 +265,16 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
             DataError: A row cannot be read: there is no class that would say so.
         """
         probabilities = self.predict_proba(X, conditions)
-        unknown = np.flatnonzero(np.isnan(probabilities).any(axis=1))
-        if len(unknown):
-            status = self.table_of(X, conditions).status[unknown[0]]
-            raise DataError(f"predict: row {unknown[0]} cannot be read: {status}")
-        return self.classes_[probabilities.argmax(axis=1)]
+        return most_probable(probabilities, self.classes_, self.table_of(X, conditions).status)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The estimator of a run folder with one target, written by `save` or by `edgewise train`."""
         loaded = cls()
-        loaded.trained_ = load_trained(folder, ("classification", "multiclass"))
+        loaded.trained_ = load_for(TrainedProperty, folder, CLASSES)
         (classes,) = loaded.trained_.classes.values()
         loaded.classes_ = np.array(classes)
         return loaded
-
-
-def load_trained(folder: str | os.PathLike[str], task_types: tuple[str, ...]) -> TrainedProperty:
-    """The model of a run folder; raises RunFolderError where it does another task."""
-    trained = TrainedProperty.load(RunFolder.finished(folder))
-    if trained.task_type not in task_types:
-        raise RunFolderError(f"{folder} holds a model for {trained.task_type}; expected {' or '.join(task_types)}.")
-    if task_types != ("regression",) and len(trained.columns.target_columns) != 1:
-        raise RunFolderError(f"{folder} has several targets; a classifier has one.")
-    return trained
 
 
 def class_cells(numbers: np.ndarray) -> list[str]:

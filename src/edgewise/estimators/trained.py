@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -201,6 +201,11 @@ class TrainedTable:
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors and model.json."""
+        raise NotImplementedError
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote."""
         raise NotImplementedError
 
     def save_tensors(self, folder: RunFolder) -> None:
