@@ -57,7 +57,7 @@ def print_data(prepared: Any) -> None:
         f"(split: {job.split_kind})"
     )
     if splits.leakage:
-        print(f"  {splits.leakage:,} {table.unit} are in training and test rows alike")
+        print(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
     if not len(splits.val):
         print("  no validation rows: the last epoch is kept, and there are no intervals")
     for note in prepared.notes():

@@ -67,8 +67,13 @@ class Table:
 
     @property
     def unit(self) -> str:
-        """What a row holds, in the plural."""
+        """What rows are made of, in the plural."""
         raise NotImplementedError
+
+    @property
+    def row_unit(self) -> str:
+        """What one row holds, in the plural."""
+        return self.unit
 
     @property
     def num_distinct(self) -> int:

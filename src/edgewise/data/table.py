@@ -34,8 +34,18 @@ class MoleculeTable(Table):
 
     @property
     def unit(self) -> str:
-        """What a row holds."""
+        """What rows are made of."""
+        return "molecules"
+
+    @property
+    def row_unit(self) -> str:
+        """What one row holds."""
         return "molecules" if self.graph_of_row.shape[1] == 1 else "combinations of molecules"
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different molecules there are, whichever columns and rows they stand in."""
+        return len(self.store)
 
     def contents(self, rows: np.ndarray) -> list[tuple[int, ...]]:
         """The molecules of some rows."""

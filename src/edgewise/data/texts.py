@@ -26,7 +26,7 @@ class TextTable(Table):
 
     @property
     def unit(self) -> str:
-        """What a row holds."""
+        """What rows are made of."""
         return "texts"
 
     def contents(self, rows: np.ndarray) -> list[tuple[str, ...]]:

@@ -88,12 +88,13 @@ class TextEstimator(TableEstimator):
 
     def predictions(self, X: Texts, coverage: float | None = None) -> list[Prediction]:
         """What the model says of each target; NaN for empty texts."""
-        device = pick_device(self.settings.get("device", "auto"))
-        return self.trained_.predict(self.table_of(X), coverage=coverage, device=device)
+        table, device = self.table_of(X), pick_device(self.settings.get("device", "auto"))
+        return self.trained_.predict(table, coverage=coverage, device=device)
 
     def fingerprint(self, X: Texts) -> np.ndarray:
         """(row, dim): one vector that sums up each text; NaN where it is empty."""
-        return self.trained_.fingerprint(self.table_of(X), pick_device(self.settings.get("device", "auto")))
+        table, device = self.table_of(X), pick_device(self.settings.get("device", "auto"))
+        return self.trained_.fingerprint(table, device)
 
 
 class TextClassifier(ClassifierMixin, TextEstimator):

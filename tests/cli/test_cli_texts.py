@@ -1,0 +1,170 @@
+"""`edgewise train reviews.csv --text-columns text`: what a run leaves, what it says, what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from cli_tables import read_csv, write_csv
+from safetensors.numpy import load_file
+
+import edgewise.estimators.table_run as job
+from review_tables import reviews
+
+SMALL = ["--model-dim", 16, "--num-heads", 2, "--learning-rate", 3e-3, "--batch-size", 16]
+COLUMNS = ["--text-columns", "text", "--target-columns", "label", "--ignore-columns", "stars"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    texts, labels, stars = reviews(100)
+    return write_csv(tmp_path / "reviews.csv", {"text": texts, "label": labels, "stars": stars})
+
+
+@pytest.fixture
+def learn(edgewise, tmp_path):
+    def run(*words, folder="run"):
+        return edgewise("train", *words, *SMALL, "--epochs", 8, "-o", tmp_path / folder)
+
+    return run
+
+
+def test_classes_from_a_table(table, learn, edgewise, tmp_path):
+    code, out, err = learn(table, *COLUMNS)
+    assert (code, err) == (0, "")
+    for words in (
+        "100 rows,",
+        "distinct texts, 0 rows rejected",
+        "80 training, 10 validation and 10 test rows (split: random)",
+        "a vocabulary of 12 words from the training rows",
+        "naive Bayes, pairs of words",
+        "logistic regression, pairs of words",
+        "training mean",
+    ):
+        assert words in out
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"]["label"]["accuracy"] == 1.0
+    assert metrics["baselines"].keys() == {"mean", "naive_bayes", "logistic"}
+    new = tmp_path / "new.csv"
+    write_csv(new, {"text": ["a great film", "", "awful"], "more": ["1", "2", "3"]})
+    code, out, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "told.csv")
+    assert (code, out) == (0, "")
+    assert err.startswith("2 of 3 rows predicted; 1 could not be")
+    rows = read_csv(tmp_path / "told.csv")
+    assert [row["label_pred"] for row in rows] == ["good", "", "bad"]
+    assert [row["status"] for row in rows] == ["ok", "text: the text is empty", "ok"]
+    assert float(rows[0]["label_prob_good"]) > 0.5 > float(rows[0]["label_prob_bad"])
+    assert rows[1]["more"] == "2"
+
+
+def test_numbers_from_a_recurrent_network(table, learn, edgewise, tmp_path):
+    columns = ["--text-columns", "text", "--target-columns", "stars", "--ignore-columns", "label"]
+    code, out, _ = learn(table, *columns, "--model", "lstm", "--split-sizes", 0.6, 0.2, 0.2)
+    assert code == 0
+    assert "ridge regression, pairs of words" in out
+    assert "of these values lie within their interval (90% were promised)" in out
+    (tmp_path / "lines.txt").write_text("a great film\nawful\n")
+    code, out, _ = edgewise("predict", tmp_path / "run", tmp_path / "lines.txt", "-o", "-")
+    assert code == 0
+    assert out.splitlines()[0] == "text,stars_pred,stars_std,stars_low,stars_high,status"
+    code, out, _ = edgewise("fingerprint", tmp_path / "run", tmp_path / "lines.txt", "-o", tmp_path / "vectors.npz")
+    assert "2 of 2 rows have a vector of 16" in out
+    with np.load(tmp_path / "vectors.npz") as found:
+        assert found["vectors"].shape == (2, 16)
+        assert not np.allclose(found["vectors"][0], found["vectors"][1])
+
+
+def test_an_interrupted_run_ends_with_the_same_weights(table, learn, edgewise, tmp_path, monkeypatch):
+    assert learn(table, *COLUMNS, folder="whole")[0] == 0
+    from edgewise.train.keeper import EpochKeeper
+
+    original = EpochKeeper.on_train_epoch_end
+
+    def stopped(self, trainer, task):
+        original(self, trainer, task)
+        if trainer.current_epoch == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochKeeper, "on_train_epoch_end", stopped)
+        assert learn(table, *COLUMNS)[0] == 130
+    assert edgewise("train", "--resume", "-o", tmp_path / "run")[0] == 0
+    whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "run"))
+    for name in whole:
+        np.testing.assert_array_equal(whole[name], parts[name])
+
+
+def test_several_columns_and_an_ensemble(tmp_path, learn):
+    texts, labels, _ = reviews(60)
+    data = write_csv(tmp_path / "two.csv", {"title": ["", "one"] * 30, "text": texts, "label": labels})
+    assert learn(data, "--text-columns", "title", "text", "--ensemble-size", 2)[0] == 0
+    tensors = load_file(tmp_path / "run/model.safetensors")
+    assert tensors["member_0.encoder.segment.weight"].shape == (2, 16)
+    assert not np.allclose(tensors["member_0.output.weight"], tensors["member_1.output.weight"])
+
+
+def test_long_texts_are_cut_and_counted(tmp_path, learn, edgewise):
+    texts, labels, _ = reviews(60)
+    texts[7] = "very " * 50 + texts[7]
+    data = write_csv(tmp_path / "long.csv", {"text": texts, "label": labels})
+    code, out, _ = learn(data, "--text-columns", "text", "--context", 20, "--position", "learned")
+    assert code == 0
+    assert "1 texts have more than --context 20 tokens, and are cut there" in out
+    _, _, err = edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "told.csv")
+    assert "1 texts have more than 20 tokens, and are cut there" in err
+
+
+def test_bad_rows_are_listed_and_strict_stops(tmp_path, learn):
+    texts, labels, _ = reviews(40)
+    texts[3], labels[5] = " ", ""
+    data = write_csv(tmp_path / "bad.csv", {"text": texts, "label": labels})
+    code, out, _ = learn(data, "--text-columns", "text")
+    assert code == 0
+    assert "2 rows rejected" in out
+    rejected = [(row["row"], row["column"], row["reason"]) for row in read_csv(tmp_path / "run/rejected.csv")]
+    assert rejected == [("5", "text", "the text is empty"), ("7", "label", "the target cell is empty")]
+    code, _, err = learn(data, "--text-columns", "text", "--strict", folder="strict")
+    assert (code, "row 4 (line 5), column 'text': the text is empty" in err) == (2, True)
+    assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "lstm", "--window", 3], "--window belongs to transformers; the lstm has no such choice"),
+        (["--model", "gat"], "for a table of texts expected one of"),
+        (["--smiles-columns", "stars"], "a row is a molecule or a text"),
+        (["--text-columns", "txt"], "no column 'txt' (did you mean 'text'?)"),
+        (["--split", "scaffold"], "only molecules have scaffolds"),
+        (["--from", "nowhere"], "nowhere is no run folder"),
+        (["--task-type", "classification", "--target-columns", "stars"], "is a number with a fraction"),
+        (["--head-dim", 3], "has the unknown setting 'head-dim'"),
+        (["--word-dropout", 1], "--word-dropout is 1.0; expected at least 0 and below 1"),
+    ],
+    ids=lambda words: str(words[0]) if isinstance(words, list) else "",
+)
+def test_what_is_refused(table, edgewise, tmp_path, words, message):
+    named = [] if "stars" in words else ["--ignore-columns", "stars"]
+    columns = ["--text-columns", "text", "--target-columns", "label", *named]
+    code, _, err = edgewise("train", table, *columns, *words, "-o", tmp_path / "run")
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_bytes_that_are_no_text(tmp_path, edgewise):
+    data = tmp_path / "latin.csv"
+    data.write_bytes("text,label\ncafé,a\n".encode("latin-1"))
+    code, _, err = edgewise("train", data, "--text-columns", "text", "-o", tmp_path / "run")
+    assert code == 2
+    assert "line 2" in err
+    assert "UTF-8" in err
+
+
+def test_a_run_is_interrupted_before_its_first_epoch(table, learn, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job, "fit_members", interrupted)
+    code, _, err = learn(table, *COLUMNS)
+    assert code == 130
+    assert f"continue with: edgewise train --resume -o {tmp_path / 'run'}" in err
