@@ -18,8 +18,9 @@ try:
 except ImportError as error:
     raise MissingExtraError("tokenizers", "text") from error
 
-UNKNOWN, END, END_OF_GPT2 = "<unk>", "<end>", "<|endoftext|>"
-"""What stands for characters or words that the vocabulary lacks, and for the end of a text, in ours and in GPT-2."""
+UNKNOWN, END, MASK, END_OF_GPT2 = "<unk>", "<end>", "<mask>", "<|endoftext|>"
+"""What stands for characters or words that the vocabulary lacks, for the end of a text, and for a token that is hidden;
+and GPT-2's end of a text."""
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
 
@@ -49,13 +50,34 @@ class Tokenizer:
 
     def __init__(self, inner: Any, kind: TokenKind):
         self.inner, self.kind = inner, kind
-        self.unknown: int | None = inner.token_to_id(UNKNOWN)
-        ends = (inner.token_to_id(name) for name in (END, END_OF_GPT2))
-        self.end: int | None = next((end for end in ends if end is not None), None)
+        self.unknown = self._first(UNKNOWN)
+        """What the vocabulary lacks; None where it lacks nothing."""
+        self.end = self._first(END, END_OF_GPT2)
+        """The end of a text; None where it has no token."""
+        self.mask = self._first(MASK)
+        """What stands for a token that is hidden; None where there is none."""
+
+    def _first(self, *names: str) -> int | None:
+        """The first of some tokens that the vocabulary has."""
+        found = (self.inner.token_to_id(name) for name in names)
+        return next((number for number in found if number is not None), None)
+
+    @property
+    def ordinary(self) -> Int64[np.ndarray, " ordinary"]:
+        """The tokens that stand for text: all but those for the unknown, an end, a mask, and the like."""
+        special = {number for number, token in self.inner.get_added_tokens_decoder().items() if token.special}
+        special |= {number for number in (self.unknown, self.end, self.mask) if number is not None}
+        return np.array(sorted(set(self.inner.get_vocab().values()) - special), dtype=np.int64)
 
     @classmethod
     def learned(
-        cls, texts: Iterable[str], kind: TokenKind, vocabulary_size: int = 8192, least_count: int = 1
+        cls,
+        texts: Iterable[str],
+        kind: TokenKind,
+        vocabulary_size: int = 8192,
+        least_count: int = 1,
+        *,
+        special: Sequence[str] = (),
     ) -> "Tokenizer":
         """The vocabulary of some texts.
 
@@ -64,11 +86,12 @@ class Tokenizer:
             kind: characters, words or bpe.
             vocabulary_size: tokens at most; read for words and bpe.
             least_count: words seen less often are unknown; pairs seen less often are not joined.
+            special: tokens besides, which stand for no text, such as `MASK`.
         """
         if kind not in TOKEN_KINDS:
             raise SettingError(f"--tokens is {kind!r}; expected one of {', '.join(TOKEN_KINDS)}.")
         if kind == "characters":
-            known = [UNKNOWN, END, *sorted(set().union(*map(set, texts)))]
+            known = [UNKNOWN, END, *special, *sorted(set().union(*map(set, texts)))]
             vocabulary = {token: number for number, token in enumerate(known)}
             inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
             inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
@@ -82,20 +105,19 @@ class Tokenizer:
             trainer: Any = trainers.WordLevelTrainer(
                 vocab_size=vocabulary_size,
                 min_frequency=least_count,
-                special_tokens=[UNKNOWN, END],
+                special_tokens=[UNKNOWN, END, *special],
                 show_progress=False,
             )
         else:
             inner = _on_bytes(tokenizers.Tokenizer(models.BPE()))
             alphabet = pre_tokenizers.ByteLevel.alphabet()
-            if vocabulary_size < len(alphabet) + 1:
-                raise SettingError(
-                    f"--vocabulary-size is {vocabulary_size}; byte pairs need at least {len(alphabet) + 1}."
-                )
+            needed = len(alphabet) + 1 + len(special)
+            if vocabulary_size < needed:
+                raise SettingError(f"--vocabulary-size is {vocabulary_size}; byte pairs need at least {needed}.")
             trainer = trainers.BpeTrainer(
                 vocab_size=vocabulary_size,
                 min_frequency=max(least_count, 2),
-                special_tokens=[END],
+                special_tokens=[END, *special],
                 initial_alphabet=alphabet,
                 show_progress=False,
             )
