@@ -67,7 +67,7 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     many = {"nargs": "+", "metavar": "COLUMN"}
     one = {"metavar": "COLUMN"}
     add_flag(group, "--smiles-columns", **many, help="SMILES; several for a cation and an anion in one row")
-    add_flag(group, "--text-columns", **many, help="texts: the column to translate")
+    add_flag(group, "--text-columns", **many, help="texts: the column to translate, those to learn from")
     add_flag(group, "--target-columns", **many, help="what to predict (default: every column without another role)")
     add_flag(group, "--descriptors-columns", **many, help="numbers of the row: temperature, pressure")
     add_flag(group, "--ignore-columns", **many, help="columns without a role")
@@ -77,8 +77,9 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass", "language", "translation"),
-        help="numbers, two classes or several (default: regression); for texts the next token, or their translation",
+        choices=("regression", "classification", "multiclass", "language", "translation", "masked"),
+        help="numbers, two classes or several (default: regression); for texts the next token, their "
+        "translation, or hidden tokens",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
@@ -153,8 +154,14 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     """What only a text has."""
     group = parser.add_argument_group("texts")
     known = TransformerSettings()
-    add_flag(group, "--tokens", choices=TOKEN_KINDS, help="what a text is cut into (default: characters)")
+    add_flag(
+        group,
+        "--tokens",
+        choices=TOKEN_KINDS,
+        help="what a text is cut into (default: characters; masked: words)",
+    )
     add_flag(group, "--vocabulary-size", type=int, metavar="N", help="words or byte pairs, at most (default: 8192)")
+    add_flag(group, "--mask-part", type=float, metavar="P", help="of the tokens, to be hidden (default: 0.15)")
     add_flag(group, "--context", type=int, metavar="N", help=f"tokens that are read at once (default: {known.context})")
     add_flag(group, "--steps", type=int, metavar="N", help="steps, where --epochs is not given (default: 2000)")
     add_flag(group, "--position", choices=POSITIONS, help=f"how order is seen (default: {known.position})")

@@ -11,7 +11,8 @@ SUMMARY = "train a model on a table of molecules or on a text"
 DESCRIPTION = (
     "Train a model on a table of molecules (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside the training "
     "mean and a random forest, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those "
-    "before it; or, with --task-type translation, on texts and their translations."
+    "before it; or, with --task-type translation, on texts and their translations; or, with --task-type masked, on "
+    "many texts (lines, or the cells of --text-columns), to tell hidden tokens from those around them."
 )
 TEXTS = (".txt", ".txt.gz")
 # Words of the command that are no settings of the run.
@@ -55,9 +56,9 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import language, report, translation
+    from edgewise.cli import language, masked, report, translation
 
-    of = {"table": report, "language": language, "translation": translation}[kind_of(settings)]
+    of = {"table": report, "language": language, "translation": translation, "masked": masked}[kind_of(settings)]
     if resume and folder.is_finished:
         print(f"{folder.path} is finished; there is nothing to resume.")
         of.print_scores(folder)
@@ -75,11 +76,11 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """What is learned: a table, a language or a translation."""
+    """What is learned: a table, a language, a translation or hidden tokens."""
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
-    if task_type in ("language", "translation"):
+    if task_type in ("language", "translation", "masked"):
         return task_type
     is_text = task_type is None and bool(names) and str(names[0]).lower().endswith(TEXTS)
     return "language" if is_text else "table"

@@ -129,5 +129,5 @@ class MaskLoader:
         for rows in np.split(order, cuts):
             numbers, offsets = self.pieces.packed(rows)
             hidden, places = self.masking(numbers, random)
-            found = (hidden, offsets, places, numbers[places])
-            yield MaskedBatch(*(torch.from_numpy(part) for part in found))
+            tokens, targets = torch.from_numpy(hidden), torch.from_numpy(numbers[places])
+            yield MaskedBatch(tokens, torch.from_numpy(offsets), torch.from_numpy(places), targets)
