@@ -121,7 +121,7 @@ def test_the_commands_over_texts_run(tmp_path, monkeypatch, capsys):
     Path("reviews.csv").write_text("title,text\n" + "good,it is good\nbad,it is not good\n" * 20)
     lines = [line for block in blocks(ROOT / "docs/texts.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    verbs = ["train", "generate", "train", "train", "train", "convert", "convert"]
+    verbs = ["train", "generate", "train", "train", "train", *["convert"] * 2, "train", *["convert"] * 2]
     assert [command[0] for command in commands] == verbs
     quick = {"train": ["--model-dim", "16", "--context", "32"], "generate": ["--num-tokens", "5"]}
     for command in commands:

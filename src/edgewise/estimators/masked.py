@@ -42,6 +42,8 @@ class TrainedMasked:
     """What was trained."""
     threads: int = 1
     """CPU threads that it computes with."""
+    left_out: tuple[str, ...] = ()
+    """The parts of the checkpoint it came from that it has no place for."""
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors, tokenizer.json and model.json."""
@@ -51,6 +53,7 @@ class TrainedMasked:
             "tokens": self.tokenizer.kind,
             "num_tokens": self.model.encoder.embedding.num_embeddings,
             "has_head": self.model.head is not None,
+            "left_out": list(self.left_out),
             "settings": dataclasses.asdict(self.model.settings),
         }
         write_model(folder, self.model, self.tokenizer, content)
@@ -64,7 +67,8 @@ class TrainedMasked:
             settings, num_tokens = TransformerSettings(**content["settings"]), content["num_tokens"]
             model = untrained(lambda: MaskedModel(num_tokens, settings, has_head=content["has_head"]))
             read_weights(folder, model)
-        return cls(tokenizer, model)
+            left_out = tuple(content["left_out"])
+        return cls(tokenizer, model, left_out=left_out)
 
 
 @dataclass(frozen=True)
