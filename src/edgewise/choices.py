@@ -17,5 +17,6 @@ ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 PositionName = Literal["rotary", "learned", "sinusoidal", "alibi", "t5", "shaw", "none"]
 POSITIONS: tuple[str, ...] = get_args(PositionName)
 
-TokenKind = Literal["characters", "words", "bpe"]
-TOKEN_KINDS: tuple[str, ...] = get_args(TokenKind)
+TokenKind = Literal["characters", "words", "bpe", "wordpiece"]
+TOKEN_KINDS = ("characters", "words", "bpe")
+"""Those that can be learned; the pieces of words of BERT's checkpoints are only read."""

@@ -113,6 +113,31 @@ class TextBatch:
 
 
 @dataclass(frozen=True, eq=False)
+class MaskedBatch:
+    """Texts of which some tokens are hidden, and which tokens those are."""
+
+    tokens: Int64[Tensor, " token"]
+    """Numbers in the vocabulary, packed one text behind the other; at hidden places mostly that of the mask."""
+    offsets: Int64[Tensor, " boundary"]
+    """Tokens of text g are `offsets[g]:offsets[g + 1]`."""
+    places: Int64[Tensor, " place"]
+    """Where a token is hidden, in increasing order."""
+    targets: Int64[Tensor, " place"]
+    """The token that is to be told at each of these places."""
+    weights: None = None
+    """All tokens count the same."""
+
+    @property
+    def texts(self) -> TextBatch:
+        """The tokens alone."""
+        return TextBatch(self.tokens, offsets=self.offsets)
+
+    def to(self, device: torch.device | str) -> "MaskedBatch":
+        """The same batch with its tensors on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
 class TextRows:
     """Rows of a table of texts: their tokens, packed one behind the other, and what each row says of them."""
 

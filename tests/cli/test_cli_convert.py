@@ -55,6 +55,29 @@ def test_byte_pairs_in_two_files(run, edgewise, tmp_path):
     assert read["vocab"] == tokenizer["model"]["vocab"]
 
 
+def test_hidden_tokens_there_and_back(edgewise, tmp_path):
+    (tmp_path / "texts.txt").write_text("the cat sat on the mat\nand the dog sat on the log\n" * 20)
+    sizes = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--hidden-dim", 32, "--context", 16]
+    recipe = ["--task-type", "masked", "--epochs", 1, "--threads", 1, "-o", tmp_path / "run"]
+    assert edgewise("train", tmp_path / "texts.txt", "--model", "bert-base", *sizes, *recipe)[0] == 0
+    for source, target in (("run", "theirs"), ("theirs", "again")):
+        code, _, err = edgewise("convert", tmp_path / source, "-o", tmp_path / target)
+        assert (code, err) == (0, "")
+    for name in ("model.safetensors", "model.json", "tokenizer.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+
+
+def test_what_a_checkpoint_of_an_encoder_lacks_is_said(edgewise, tmp_path):
+    transformers = pytest.importorskip("transformers", reason="pip install transformers, to make a checkpoint")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    transformers.BertModel(transformers.BertConfig(vocab_size=9, **sizes)).save_pretrained(tmp_path / "theirs")
+    (tmp_path / "theirs/vocab.txt").write_text("[PAD]\n[UNK]\na\n##b\n")
+    code, out, _ = edgewise("convert", tmp_path / "theirs", "-o", tmp_path / "run")
+    assert code == 0
+    assert "left out, since our model has no place for it: the pooler\n" in out
+    assert "no head that tells hidden tokens" in out
+
+
 def test_what_cannot_be_converted(run, edgewise, tmp_path):
     theirs = tmp_path / "theirs"
     edgewise("convert", run, "-o", theirs)
@@ -69,6 +92,16 @@ def test_what_cannot_be_converted(run, edgewise, tmp_path):
     assert "position is 'rotary'; GPT-2 has 'learned'" in refused(tmp_path / "rotary", "-o", tmp_path / "x")
     assert "is there already" in refused(run, "-o", theirs)
     assert "is no run folder" in refused(tmp_path / "nowhere", "-o", tmp_path / "x")
+    config = (theirs / "config.json").read_text()
+    (theirs / "config.json").write_text(config.replace('"gpt2"', '"t5"'))
+    assert "model_type is 't5'; only gpt2, bert can be converted" in refused(theirs, "-o", tmp_path / "x")
+    (theirs / "config.json").write_text("[]")
+    assert "model_type is None" in refused(theirs, "-o", tmp_path / "x")
+    (theirs / "config.json").write_text(config)
+    model = json.loads((tmp_path / "rotary/model.json").read_text())
+    (tmp_path / "rotary/model.json").write_text(json.dumps(model | {"format": "edgewise translation model"}))
+    message = "holds 'edgewise translation model'; only edgewise language model and edgewise masked model"
+    assert message in refused(tmp_path / "rotary", "-o", tmp_path / "x")
     (theirs / "tokenizer.json").unlink()
     assert "no tokenizer.json, and no vocab.json" in refused(theirs, "-o", tmp_path / "x")
     (theirs / "model.safetensors").write_bytes(b"what")

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from edgewise import DataError, SettingError
 from edgewise.data import text as text_module
-from edgewise.data.text import Tokenizer, read_text
+from edgewise.data.text import MASK, Tokenizer, read_text
 
 POEM = "The cat sat.\nThe dog, the cat: naïve — 日本!\n\nSat?  cat"
 
@@ -139,3 +139,18 @@ def test_texts_with_a_mark_and_compressed_ones(tmp_path):
     assert read_text(str(tmp_path / "a.txt")) == "Ä\r\n"
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress("Ä\n".encode()))
     assert read_text(str(tmp_path / "a.txt.gz")) == "Ä\n"
+
+
+def test_a_vocabulary_has_a_mask_only_where_one_is_asked_for(tokenizer):
+    masked = Tokenizer.learned([POEM], tokenizer.kind, vocabulary_size=300, special=(MASK,))
+    assert tokenizer.mask is None
+    assert masked.inner.id_to_token(masked.mask) == MASK
+    special = {"characters": ["<unk>", "<end>", MASK], "words": ["<unk>", "<end>", MASK], "bpe": ["<end>", MASK]}
+    assert [masked.inner.id_to_token(number) for number in range(len(masked) - len(masked.ordinary))] == special[
+        masked.kind
+    ]
+    assert masked.ordinary.tolist() == list(range(len(special[masked.kind]), len(masked)))
+    again = Tokenizer.from_json(masked.to_json(), masked.kind)
+    assert (again.mask, again.ordinary.tolist()) == (masked.mask, masked.ordinary.tolist())
+    with pytest.raises(SettingError, match="at least 258"):
+        Tokenizer.learned([POEM], "bpe", vocabulary_size=257, special=(MASK,))

@@ -5,9 +5,10 @@ from pathlib import Path
 
 SUMMARY = "make a run folder of a Hugging Face checkpoint, or the other way round"
 DESCRIPTION = (
-    "Read a GPT-2 checkpoint folder in Hugging Face's layout (config.json, model.safetensors, tokenizer.json or "
-    "vocab.json and merges.txt) and write it as a run folder that `edgewise generate` reads; or a run folder of a "
-    "model of a text, made with --position learned, and write it in their layout. Nothing is downloaded."
+    "Read a GPT-2 or BERT checkpoint folder in Hugging Face's layout (config.json, model.safetensors, tokenizer.json "
+    "or vocab.json and merges.txt or vocab.txt) and write it as a run folder; or a run folder of a model of a text, "
+    "made with --position learned, or of hidden tokens, made with --model bert-base, and write it in their layout. "
+    "Nothing is downloaded."
 )
 
 
@@ -22,17 +23,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Reads one and writes the other."""
     from edgewise.errors import RunFolderError
-    from edgewise.estimators.convert import from_checkpoint, to_checkpoint
-    from edgewise.estimators.language import TrainedLanguage
+    from edgewise.estimators.convert import from_checkpoint, from_run, to_checkpoint
+    from edgewise.estimators.masked import TrainedMasked
     from edgewise.train.folder import RunFolder
 
     source, target = Path(arguments.source), Path(arguments.output_dir)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise RunFolderError(f"{target} is there already; choose another folder with -o.")
     if (source / "config.json").is_file():
-        from_checkpoint(source).save(RunFolder(target))
+        read = from_checkpoint(source)
+        read.save(RunFolder(target))
+        if isinstance(read, TrainedMasked):
+            print(f"{source} is now the run folder {target}.")
+            if read.left_out:
+                print(f"  left out, since our model has no place for it: {'; '.join(read.left_out)}")
+            if read.model.head is None:
+                print("  it has no head that tells hidden tokens: what is read is the encoder")
+            return 0
         print(f'{source} is now the run folder {target}. Next: edgewise generate {target} --prompt "..."')
         return 0
-    to_checkpoint(TrainedLanguage.load(RunFolder.finished(source)), target)
+    to_checkpoint(from_run(RunFolder.finished(source)), target)
     print(f"{source} is now {target} in Hugging Face's layout.")
     return 0

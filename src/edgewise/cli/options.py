@@ -69,7 +69,7 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     many = {"nargs": "+", "metavar": "COLUMN"}
     one = {"metavar": "COLUMN"}
     add_flag(group, "--smiles-columns", **many, help="SMILES; several for a cation and an anion in one row")
-    add_flag(group, "--text-columns", **many, help="texts to classify, to score or to translate")
+    add_flag(group, "--text-columns", **many, help="texts: to classify, to score, to translate, to learn from")
     add_flag(group, "--target-columns", **many, help="what to predict (default: every column without another role)")
     add_flag(group, "--descriptors-columns", **many, help="numbers of the row: temperature, pressure")
     add_flag(group, "--ignore-columns", **many, help="columns without a role")
@@ -79,9 +79,9 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass", "auto", "language", "translation"),
+        choices=("regression", "classification", "multiclass", "auto", "language", "translation", "masked"),
         help="numbers, two classes or several, or what the targets look like (default: regression; auto for texts); or "
-        "the next token of a text, or its translation",
+        "the next token of a text, its translation, or hidden tokens",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
@@ -156,7 +156,12 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     """What only a text has."""
     group = parser.add_argument_group("texts")
     known = TransformerSettings()
-    add_flag(group, "--tokens", choices=TOKEN_KINDS, help="what a text is cut into (default: characters)")
+    add_flag(
+        group,
+        "--tokens",
+        choices=TOKEN_KINDS,
+        help="what a text is cut into (default: words; characters for one text, bpe for translations)",
+    )
     add_flag(group, "--vocabulary-size", type=int, metavar="N", help="words or byte pairs, at most (default: 8192)")
     add_flag(group, "--readout", choices=get_args(ReadoutName), help="of a text's tokens (default: attention)")
     add_flag(group, "--word-dropout", type=float, metavar="P", help="tokens hidden in training (default: 0.1)")
@@ -167,6 +172,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="start from the vocabulary and the weights of a masked run",
     )
+    add_flag(group, "--mask-part", type=float, metavar="P", help="of the tokens, to be hidden (default: 0.15)")
     add_flag(group, "--context", type=int, metavar="N", help=f"tokens that are read at once (default: {known.context})")
     add_flag(group, "--steps", type=int, metavar="N", help="steps, where --epochs is not given (default: 2000)")
     add_flag(group, "--position", choices=POSITIONS, help=f"how order is seen (default: {known.position})")

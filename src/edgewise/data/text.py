@@ -14,12 +14,15 @@ from edgewise.errors import DataError, MissingExtraError, SettingError
 
 try:
     import tokenizers
-    from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 except ImportError as error:
     raise MissingExtraError("tokenizers", "text") from error
 
-UNKNOWN, END, END_OF_GPT2 = "<unk>", "<end>", "<|endoftext|>"
-"""What stands for characters or words that the vocabulary lacks, and for the end of a text, in ours and in GPT-2."""
+UNKNOWN, END, MASK = "<unk>", "<end>", "<mask>"
+"""What stands for characters or words that the vocabulary lacks, for the end of a text, for a token that is hidden."""
+END_OF_GPT2 = "<|endoftext|>"
+UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT = "[UNK]", "[CLS]", "[SEP]"
+MASK_OF_BERT, PADDING_OF_BERT = "[MASK]", "[PAD]"
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
 
@@ -43,19 +46,49 @@ class Tokenizer:
     words        runs of letters and digits, and each other sign; spaces between them are not kept
     bpe          byte pairs, joined as often as the vocabulary has room (Sennrich et al. 2016, on bytes as in GPT-2):
                  nothing is unknown
+    wordpiece    the longest pieces of words that the vocabulary has, as in BERT; read from checkpoints, not learned
 
     It is a Hugging Face tokenizer inside, and is kept in their format.
     """
 
     def __init__(self, inner: Any, kind: TokenKind):
+        # A checkpoint may ask for texts to be cut or filled up, which nothing here expects.
+        inner.no_truncation()
+        inner.no_padding()
         self.inner, self.kind = inner, kind
-        self.unknown: int | None = inner.token_to_id(UNKNOWN)
-        ends = (inner.token_to_id(name) for name in (END, END_OF_GPT2))
-        self.end: int | None = next((end for end in ends if end is not None), None)
+        self.unknown = self._first(UNKNOWN, UNKNOWN_OF_BERT)
+        """What the vocabulary lacks; None where it lacks nothing."""
+        self.begin = self._first(BEGIN_OF_BERT)
+        """What stands before a text; None where nothing does."""
+        self.end = self._first(END, END_OF_GPT2, END_OF_BERT)
+        """The end of a text; None where it has no token."""
+        self.mask = self._first(MASK, MASK_OF_BERT)
+        """What stands for a token that is hidden; None where there is none."""
+        self.padding = self._first(PADDING_OF_BERT)
+        """What others fill texts up with; None where there is none."""
+
+    def _first(self, *names: str) -> int | None:
+        """The first of some tokens that the vocabulary has."""
+        found = (self.inner.token_to_id(name) for name in names)
+        return next((number for number in found if number is not None), None)
+
+    @property
+    def ordinary(self) -> Int64[np.ndarray, " ordinary"]:
+        """The tokens that stand for text: all but those for the unknown, an end, a mask, and the like."""
+        special = {number for number, token in self.inner.get_added_tokens_decoder().items() if token.special}
+        named = (self.unknown, self.begin, self.end, self.mask, self.padding)
+        special |= {number for number in named if number is not None}
+        return np.array(sorted(set(self.inner.get_vocab().values()) - special), dtype=np.int64)
 
     @classmethod
     def learned(
-        cls, texts: Iterable[str], kind: TokenKind, vocabulary_size: int = 8192, least_count: int = 1
+        cls,
+        texts: Iterable[str],
+        kind: TokenKind,
+        vocabulary_size: int = 8192,
+        least_count: int = 1,
+        *,
+        special: Sequence[str] = (),
     ) -> "Tokenizer":
         """The vocabulary of some texts.
 
@@ -64,11 +97,12 @@ class Tokenizer:
             kind: characters, words or bpe.
             vocabulary_size: tokens at most; read for words and bpe.
             least_count: words seen less often are unknown; pairs seen less often are not joined.
+            special: tokens besides, which stand for no text, such as `MASK`.
         """
         if kind not in TOKEN_KINDS:
             raise SettingError(f"--tokens is {kind!r}; expected one of {', '.join(TOKEN_KINDS)}.")
         if kind == "characters":
-            known = [UNKNOWN, END, *sorted(set().union(*map(set, texts)))]
+            known = [UNKNOWN, END, *special, *sorted(set().union(*map(set, texts)))]
             vocabulary = {token: number for number, token in enumerate(known)}
             inner = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
             inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
@@ -82,20 +116,19 @@ class Tokenizer:
             trainer: Any = trainers.WordLevelTrainer(
                 vocab_size=vocabulary_size,
                 min_frequency=least_count,
-                special_tokens=[UNKNOWN, END],
+                special_tokens=[UNKNOWN, END, *special],
                 show_progress=False,
             )
         else:
             inner = _on_bytes(tokenizers.Tokenizer(models.BPE()))
             alphabet = pre_tokenizers.ByteLevel.alphabet()
-            if vocabulary_size < len(alphabet) + 1:
-                raise SettingError(
-                    f"--vocabulary-size is {vocabulary_size}; byte pairs need at least {len(alphabet) + 1}."
-                )
+            needed = len(alphabet) + 1 + len(special)
+            if vocabulary_size < needed:
+                raise SettingError(f"--vocabulary-size is {vocabulary_size}; byte pairs need at least {needed}.")
             trainer = trainers.BpeTrainer(
                 vocab_size=vocabulary_size,
                 min_frequency=max(least_count, 2),
-                special_tokens=[END],
+                special_tokens=[END, *special],
                 initial_alphabet=alphabet,
                 show_progress=False,
             )
@@ -142,13 +175,44 @@ class Tokenizer:
             raise DataError(f"{vocabulary}, {merges}: the tokenizer cannot be read: {error}") from error
         return cls(_on_bytes(inner), "bpe")
 
+    @classmethod
+    def from_word_pieces(
+        cls, vocabulary: str, lowercase: bool = True, strip_accents: bool | None = None
+    ) -> "Tokenizer":
+        """Pieces of words as BERT was published: `vocab.txt`, a token a line; those within a word begin with `##`.
+
+        Args:
+            vocabulary: the file.
+            lowercase: whether texts are written small before they are cut.
+            strip_accents: whether é becomes e; None does so where texts are written small.
+
+        Raises:
+            DataError: the file is something else.
+        """
+        content = decoded(vocabulary, check_file(vocabulary, "a vocabulary").read_bytes(), "text")
+        tokens = [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
+        numbers = {token: number for number, token in enumerate(tokens)}
+        if len(numbers) < len(tokens) or UNKNOWN_OF_BERT not in numbers:
+            problem = "a token stands there twice" if len(numbers) < len(tokens) else f"it has no {UNKNOWN_OF_BERT}"
+            raise DataError(f"{vocabulary}: the tokenizer cannot be read: {problem}.")
+        inner = tokenizers.Tokenizer(models.WordPiece(numbers, unk_token=UNKNOWN_OF_BERT))
+        inner.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
+        inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        inner.decoder = decoders.WordPiece()
+        names = (UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT, MASK_OF_BERT, PADDING_OF_BERT)
+        inner.add_special_tokens([name for name in names if name in numbers])
+        if BEGIN_OF_BERT in numbers and END_OF_BERT in numbers:  # for other readers: nothing here asks for it
+            ends = ((name, numbers[name]) for name in (END_OF_BERT, BEGIN_OF_BERT))
+            inner.post_processor = processors.BertProcessing(*ends)
+        return cls(inner, "wordpiece")
+
     def to_json(self) -> str:
         """Everything it is, as Hugging Face keeps it."""
         return self.inner.to_str()
 
     @classmethod
-    def from_json(cls, content: str, kind: TokenKind) -> "Tokenizer":
-        """What `to_json` gave.
+    def from_json(cls, content: str, kind: TokenKind | None = None) -> "Tokenizer":
+        """What `to_json` gave, or another library wrote; without a kind the content says which.
 
         Raises:
             DataError: it is something else.
@@ -159,7 +223,20 @@ class Tokenizer:
             raise DataError(f"the tokenizer cannot be read: {error}") from error
         if not isinstance(found, dict) or "model" not in found:
             raise DataError("the tokenizer cannot be read: it has no model.")
+        kind = _kind_of(found) if kind is None else kind
         return cls(tokenizers.Tokenizer.from_str(content), kind)
+
+
+def _kind_of(found: dict[str, Any]) -> TokenKind:
+    """The kind of a tokenizer by its content; old ones do not name it."""
+    model, cut = found["model"], found.get("pre_tokenizer") or {}
+    if "merges" in model:
+        return "bpe"
+    if "max_input_chars_per_word" in model:
+        return "wordpiece"
+    if model.get("type") != "WordLevel":
+        raise DataError(f"the tokenizer cannot be read: its model is {model.get('type')!r}.")
+    return "characters" if cut.get("type") == "Split" else "words"
 
 
 def _on_bytes(inner: Any) -> Any:

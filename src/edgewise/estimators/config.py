@@ -11,7 +11,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from edgewise.data.cell import Rejection
 from edgewise.errors import RunFolderError, SettingError
+from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.folder import RunFolder
+from edgewise.train.settings import require
 
 
 def job_to_config(job: Any) -> dict[str, Any]:
@@ -59,6 +61,32 @@ def arranged(
         if not given.get(name):
             raise SettingError(missing[name])
     return values.pop(""), values
+
+
+def named_model(
+    config: Mapping[str, Any], default: TransformerSettings, what: str
+) -> tuple[dict[str, Any], TransformerSettings]:
+    """A flat table without `model`, and the settings that it names there, which the rest of the table changes.
+
+    Args:
+        config: Names as the flags.
+        default: The settings where `model` is not given.
+        what: What is learned from, for the message.
+
+    Raises:
+        SettingError: It is none of `CONFIGURATIONS`.
+    """
+    rest = {name: value for name, value in config.items() if name != "model"}
+    named = config.get("model")
+    if named is not None and named not in CONFIGURATIONS:
+        raise SettingError(f"--model is {named!r}; for {what} expected one of {', '.join(CONFIGURATIONS)}.")
+    return rest, default if named is None else CONFIGURATIONS[named]
+
+
+def check_two_parts(split_sizes: tuple[float, ...]) -> None:
+    """Raise SettingError unless these are parts for training and validation."""
+    fits = len(split_sizes) == 2 and min(split_sizes) >= 0 and 0 < sum(split_sizes) <= 1 + 1e-9
+    require("--split-sizes", split_sizes, fits and split_sizes[0] > 0, "two parts, training and validation")
 
 
 def checked(source: str, name: str, value: Any, owner: dataclasses.Field) -> Any:

@@ -9,12 +9,18 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from edgewise.data.text import Tokenizer
-from edgewise.errors import DataError, RunFolderError, SettingError
-from edgewise.estimators.kept import read_tokenizer, write_model
+from edgewise.errors import DataError, SettingError
+from edgewise.estimators.kept import (
+    fit_in,
+    read_tokenizer,
+    read_weights,
+    training_metrics,
+    undamaged,
+    untrained,
+    write_model,
+)
 from edgewise.estimators.language_job import LanguageJob
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
@@ -22,8 +28,7 @@ from edgewise.models.transformer_settings import SamplingSettings, TransformerSe
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
-from edgewise.train.loader import WindowLoader, seed_of
-from edgewise.train.log import MetricsLog
+from edgewise.train.loader import WindowLoader
 from edgewise.train.loss import TokenLoss
 
 FORMAT, FORMAT_VERSION = "edgewise language model", 1
@@ -110,20 +115,12 @@ class TrainedLanguage:
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
         content = folder.read_model(FORMAT, FORMAT_VERSION)
-        try:
+        with undamaged(folder):
             tokenizer = read_tokenizer(folder, content["tokens"])
-            model = untrained(content["num_tokens"], TransformerSettings(**content["settings"]), seed=0)
-            model.load_state_dict(load_file(folder.path / "model.safetensors"))
-        except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
-            raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
-        return cls(tokenizer, model.eval(), has_end=content["has_end"])
-
-
-def untrained(num_tokens: int, settings: TransformerSettings, seed: int) -> NextTokenModel:
-    """A model before its first step."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of(seed))
-        return NextTokenModel(num_tokens, settings)
+            settings = TransformerSettings(**content["settings"])
+            model = untrained(lambda: NextTokenModel(content["num_tokens"], settings))
+            read_weights(folder, model)
+        return cls(tokenizer, model, has_end=content["has_end"])
 
 
 def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> float:
@@ -148,35 +145,22 @@ def fit_tokens(
 ) -> tuple[TrainedLanguage, dict[str, Any]]:
     """Learns a text, cut up as `tokens_of` does; also the scores of the model beside those of counting pairs of
     tokens."""
-    # Lightning takes seconds to import, and reading a model does without it.
-    from edgewise.train.fit import fit
-
     epochs, steps = job.schedule(len(parts["training"]))
     settings = replace(job.train, epochs=epochs)
     assert settings.batch_size is not None
     training, validation = (torch.from_numpy(numbers) for numbers in parts.values())
     context = job.model.context
-    model = untrained(len(tokenizer), job.model, settings.seed)
-    log = None if folder is None else MetricsLog(folder.path / "logs", settings.logger, folder.path.name)
-    result = fit(
-        model,
+    model = untrained(lambda: NextTokenModel(len(tokenizer), job.model), settings.seed)
+    loaders = (
         WindowLoader(training, context, settings.batch_size, steps, settings.seed),
         WindowLoader(validation, context, WINDOWS_A_BATCH) if len(validation) > 1 else None,
-        TokenLoss(),
-        settings,
-        folder=None if folder is None else folder.checkpoint_folder(0),
-        resume=resume,
-        log=log,
-        report=report,
     )
-    if log is not None:
-        log.close()
-    trained = TrainedLanguage(tokenizer, model.eval(), settings.threads)
+    history = fit_in(folder, model, loaders, settings, resume=resume, report=report)
+    trained = TrainedLanguage(tokenizer, model, settings.threads)
     metrics: dict[str, Any] = {
         "tokens": {"vocabulary": len(tokenizer), **{part: len(numbers) for part, numbers in parts.items()}},
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "steps": epochs * steps,
-        "training_seconds": round(sum(record["seconds"] for record in result.history), 2),
+        **training_metrics(model, history),
     }
     if len(validation) > 1:
         loss = trained.loss(parts["validation"])

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.errors import SettingError
-from edgewise.estimators.config import arranged
-from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.estimators.config import arranged, check_two_parts, named_model
+from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.train.settings import TrainSettings, require, require_one_of
 
 RECIPE = TrainSettings(
@@ -52,10 +51,7 @@ class LanguageJob:
         require_one_of("--tokens", self.tokens, TOKEN_KINDS)
         require("--steps", self.steps, self.steps >= 1, "at least 1")
         require("--vocabulary-size", self.vocabulary_size, self.vocabulary_size >= 2, "at least 2")
-        fits = len(self.split_sizes) == 2 and min(self.split_sizes) >= 0 and 0 < sum(self.split_sizes) <= 1 + 1e-9
-        require(
-            "--split-sizes", self.split_sizes, fits and self.split_sizes[0] > 0, "two parts, training and validation"
-        )
+        check_two_parts(self.split_sizes)
 
     def schedule(self, num_tokens: int) -> tuple[int, int]:
         """How many epochs, and how many steps in each; an epoch ends with a look at the validation text.
@@ -76,11 +72,7 @@ def language_job(config: Mapping[str, Any], source: str = "the settings") -> Lan
     Raises:
         SettingError: A name is not known, or a value is of the wrong kind.
     """
-    config = dict(config)
-    named = config.pop("model", None)
-    if named is not None and named not in CONFIGURATIONS:
-        raise SettingError(f"--model is {named!r}; for a text expected one of {', '.join(CONFIGURATIONS)}.")
-    model = TransformerSettings() if named is None else CONFIGURATIONS[named]
+    config, model = named_model(config, TransformerSettings(), "a text")
     kinds = {"model": TransformerSettings, "train": TrainSettings}
     own, parts = arranged(config, source, LanguageJob, kinds, MISSING)
     return LanguageJob(**own, model=replace(model, **parts["model"]), train=replace(RECIPE, **parts["train"]))

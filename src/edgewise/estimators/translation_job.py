@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from edgewise.errors import SettingError
-from edgewise.estimators.config import arranged
+from edgewise.estimators.config import arranged, named_model
 from edgewise.models.beam_settings import BeamSettings
-from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.train.settings import TrainSettings, require
 
 MODEL = TransformerSettings(num_layers=3, model_dim=256, hidden_dim=512, context=256, dropout=0.3)
@@ -70,11 +69,7 @@ def translation_job(config: Mapping[str, Any], source: str = "the settings") -> 
     Raises:
         SettingError: A name is not known, or a value is of the wrong kind.
     """
-    config = dict(config)
-    named = config.pop("model", None)
-    if named is not None and named not in CONFIGURATIONS:
-        raise SettingError(f"--model is {named!r}; for a translation expected one of {', '.join(CONFIGURATIONS)}.")
-    model = MODEL if named is None else CONFIGURATIONS[named]
+    config, model = named_model(config, MODEL, "a translation")
     kinds = {"model": TransformerSettings, "train": TrainSettings, "beam": BeamSettings}
     own, parts = arranged(config, source, TranslationJob, kinds, MISSING)
     return TranslationJob(

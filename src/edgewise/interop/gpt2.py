@@ -9,17 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgewise.choices import Activation
-from edgewise.errors import DataError
+from edgewise.interop.checkpoint import Config, Tensors, activation_name, check_choices, state_of, with_state
 from edgewise.models.language import NextTokenModel
 from edgewise.models.transformer_settings import TransformerSettings
 
-ACTIVATIONS: dict[str, Activation] = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-}
 NORMS = {"ln_1": "attention_norm", "ln_2": "feed_forward_norm"}
 LINEARS = {"attn.c_proj": "attention.output", "mlp.c_fc": "feed_forward.0", "mlp.c_proj": "feed_forward.3"}
 PROJECTIONS = ("query", "key", "value")
@@ -39,29 +32,17 @@ def settings_of(config: Mapping[str, Any]) -> TransformerSettings:
     Raises:
         DataError: it describes another kind of model, or a choice that ours does not have.
     """
-    if config.get("model_type") != "gpt2":
-        raise DataError(f"config.json: model_type is {config.get('model_type')!r}, expected 'gpt2'.")
-    for name, expected in MUST_BE.items():
-        if config.get(name, expected) != expected:
-            raise DataError(f"config.json: {name} is {config[name]}; only {expected} can be converted.")
-    activation = config.get("activation_function", "gelu_new")
-    if activation not in ACTIVATIONS:
-        raise DataError(
-            f"config.json: activation_function is {activation!r}; only {', '.join(ACTIVATIONS)} can be converted."
-        )
-    drops = {config.get(name, 0.1) for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop")}
-    if len(drops) > 1:
-        raise DataError("config.json: resid_pdrop, embd_pdrop and attn_pdrop differ; ours has one dropout.")
+    read = Config(config, "gpt2", MUST_BE)
     return TransformerSettings(
-        num_layers=config["n_layer"],
-        num_heads=config["n_head"],
-        model_dim=config["n_embd"],
-        hidden_dim=config.get("n_inner"),
-        context=config.get("n_positions", 1024),
+        num_layers=read.size("n_layer"),
+        num_heads=read.size("n_head"),
+        model_dim=read.size("n_embd"),
+        hidden_dim=None if config.get("n_inner") is None else read.size("n_inner"),
+        context=read.size("n_positions", 1024),
         position="learned",
-        activation=ACTIVATIONS[activation],
-        norm_eps=config.get("layer_norm_epsilon", 1e-5),
-        dropout=drops.pop(),
+        activation=read.activation("activation_function", "gelu_new"),
+        norm_eps=read.number("layer_norm_epsilon", 1e-5),
+        dropout=read.dropout("resid_pdrop", "embd_pdrop", "attn_pdrop"),
     )
 
 
@@ -71,18 +52,11 @@ def model_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NextTo
     Raises:
         DataError: a tensor is missing, left over, or has another shape than the configuration says.
     """
-    settings, left = settings_of(config), {}
-    for name, tensor in tensors.items():
-        own = name.removeprefix("transformer.")
-        if not own.endswith((".attn.bias", ".attn.masked_bias")) and own != "lm_head.weight":  # masks; the tied output
-            left[own] = tensor
-    state: dict[str, Tensor] = {}
-
-    def take(name: str) -> Tensor:
-        if name not in left:
-            raise DataError(f"model.safetensors: no tensor {name!r}.")
-        return left.pop(name).float()
-
+    settings, state = settings_of(config), {}
+    named = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
+    others = (".attn.bias", ".attn.masked_bias", "lm_head.weight")  # masks; the tied output
+    read = Tensors({name: tensor for name, tensor in named.items() if not name.endswith(others)})
+    take = read.take
     state["embedding.weight"], state["position.table.weight"] = take("wte.weight"), take("wpe.weight")
     for layer in range(settings.num_layers):
         theirs, ours = f"h.{layer}", f"stack.blocks.{layer}"
@@ -97,15 +71,8 @@ def model_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NextTo
                 state[f"{ours}.{own}.{part}"] = take(f"{theirs}.{other}.{part}")
     for part in ("weight", "bias"):
         state[f"stack.last_norm.{part}"] = take(f"ln_f.{part}")
-    if left:
-        raise DataError(f"model.safetensors: tensors that GPT-2 does not have: {', '.join(sorted(left)[:5])}.")
-    with torch.random.fork_rng(devices=[]):
-        model = NextTokenModel(state["embedding.weight"].shape[0], settings)
-    try:
-        model.load_state_dict(state)
-    except RuntimeError as error:
-        raise DataError(f"model.safetensors does not fit config.json: {error}") from error
-    return model.eval()
+    read.check_all_taken("GPT-2")
+    return with_state(lambda: NextTokenModel(state["embedding.weight"].shape[0], settings), state)
 
 
 def checkpoint_of(model: NextTokenModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -115,13 +82,8 @@ def checkpoint_of(model: NextTokenModel) -> tuple[dict[str, Any], dict[str, Tens
         DataError: the model has a choice that GPT-2 does not have.
     """
     settings = model.settings
-    gpt2 = {"position": "learned", "norm": "pre", "window": None}
-    for name, expected in gpt2.items():
-        if getattr(settings, name) != expected:
-            raise DataError(f"{name} is {getattr(settings, name)!r}; GPT-2 has {expected!r}.")
-    if settings.num_key_heads not in (None, settings.num_heads):
-        raise DataError(f"num_key_heads is {settings.num_key_heads}; GPT-2 has as many as num_heads.")
-    own = {name: value.detach().cpu() for name, value in model.state_dict().items()}
+    check_choices(settings, "GPT-2", {"position": "learned", "norm": "pre", "window": None})
+    own = state_of(model)
     tensors = {"wte.weight": own["embedding.weight"], "wpe.weight": own["position.table.weight"]}
     for layer in range(settings.num_layers):
         theirs, ours = f"h.{layer}", f"stack.blocks.{layer}"
@@ -135,7 +97,6 @@ def checkpoint_of(model: NextTokenModel) -> tuple[dict[str, Any], dict[str, Tens
                 tensors[f"{theirs}.{other}.{part}"] = own[f"{ours}.{name}.{part}"]
     for part in ("weight", "bias"):
         tensors[f"ln_f.{part}"] = own[f"stack.last_norm.{part}"]
-    activation = next(other for other, name in ACTIVATIONS.items() if name == settings.activation)
     config = {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
@@ -145,7 +106,7 @@ def checkpoint_of(model: NextTokenModel) -> tuple[dict[str, Any], dict[str, Tens
         "n_embd": settings.model_dim,
         "n_inner": settings.hidden_dim,
         "n_positions": settings.context,
-        "activation_function": activation,
+        "activation_function": activation_name(settings.activation),
         "layer_norm_epsilon": settings.norm_eps,
         "resid_pdrop": settings.dropout,
         "embd_pdrop": settings.dropout,

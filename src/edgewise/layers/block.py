@@ -69,7 +69,7 @@ class ResidualBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.feed_forward = nn.Sequential(
             nn.Linear(model_dim, hidden_dim),
-            _activation(activation),
+            activation_of(activation),
             nn.Dropout(hidden_dropout),
             nn.Linear(hidden_dim, model_dim),
         )
@@ -125,7 +125,8 @@ class ResidualBlock(nn.Module):
         return norm(nodes + self.dropout(part(nodes)))
 
 
-def _activation(name: Activation) -> nn.Module:
+def activation_of(name: Activation) -> nn.Module:
+    """The layer that a name of `choices.ACTIVATIONS` stands for."""
     match name:
         case "gelu_tanh":
             return nn.GELU(approximate="tanh")
