@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.data.text import MASK, Tokenizer
 from edgewise.data.corpus import Corpus, read_corpus
+from edgewise.data.text import MASK, Tokenizer
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
 from edgewise.estimators.masked import fit_pieces, masking_of
