@@ -164,7 +164,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     )
     add_flag(group, "--vocabulary-size", type=int, metavar="N", help="words or byte pairs, at most (default: 8192)")
     add_flag(group, "--readout", choices=get_args(ReadoutName), help="of a text's tokens (default: attention)")
-    add_flag(group, "--word-dropout", type=float, metavar="P", help="tokens hidden in training (default: 0.1)")
+    add_flag(group, "--word-dropout", type=float, metavar="P", help="tokens hidden in training (default: 0.2)")
     group.add_argument(
         "--from",
         dest="from_run",

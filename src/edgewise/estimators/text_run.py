@@ -13,7 +13,7 @@ from edgewise.estimators.trained_texts import TrainedTexts, untrained_texts
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 from edgewise.train.folder import RunFolder
 
-NAMES = {"characters": "characters", "words": "words", "bpe": "byte pairs"}
+NAMES = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wordpiece": "word pieces"}
 """The kinds of tokens, in the plural."""
 
 
@@ -71,5 +71,6 @@ def untrained(table: TextTable, splits: Splits, job: TextJob) -> TrainedTexts:
         pretrained = TrainedMasked.load(RunFolder.finished(job.from_run))
         tokenizer, start = pretrained.tokenizer, pretrained.model.encoder.state_dict()
     trained = untrained_texts(table, rows, tokenizer, job.text, job.model, job.coverage)
-    trained.start = start
+    if start:
+        trained.start, trained.num_tokens = start, start["embedding.weight"].shape[0]
     return trained

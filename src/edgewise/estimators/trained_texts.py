@@ -6,15 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
 from edgewise.data.text import Tokenizer
 from edgewise.data.texts import TextTable
-from edgewise.errors import RunFolderError
-from edgewise.estimators.kept import read_tokenizer
+from edgewise.estimators.kept import read_tokenizer, undamaged
 from edgewise.estimators.trained import TrainedTable, with_tuples
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings
@@ -61,6 +59,8 @@ class TrainedTexts(TrainedTable):
 
     tokenizer: Tokenizer
     """From text to tokens."""
+    num_tokens: int
+    """Tokens that the models have vectors for: those of the tokenizer, and any that stand unused behind them."""
     text: TextSettings
     """What reads, and how one vector is made of all."""
     settings: TransformerSettings
@@ -77,7 +77,8 @@ class TrainedTexts(TrainedTable):
 
     def new_member(self) -> TextModel:
         """A model before its first step, drawn from torch's generator."""
-        model = TextModel(len(self.tokenizer), self.tokenizer.unknown, self.num_outputs, self.text, self.settings)
+        hidden = self.tokenizer.unknown if self.tokenizer.mask is None else self.tokenizer.mask
+        model = TextModel(self.num_tokens, hidden, self.num_outputs, self.text, self.settings)
         if self.start:
             model.encoder.load_state_dict(self.start)
         return model
@@ -88,10 +89,11 @@ class TrainedTexts(TrainedTable):
         if self.scale is not None and targets.shape[1]:
             targets = self.scale.transform(targets)
         tokens, segments, cut = [], [], 0
-        end = [] if self.tokenizer.end is None else [self.tokenizer.end]
+        begin, end = ([] if token is None else [token] for token in (self.tokenizer.begin, self.tokenizer.end))
         for texts, is_usable in zip(table.texts, table.usable, strict=True):
             parts = [self.tokenizer.encode(text).numbers if is_usable else np.zeros(0, np.int64) for text in texts]
             parts = [np.append(part, end).astype(np.int64) for part in parts]
+            parts[0] = np.append(begin, parts[0]).astype(np.int64)
             joined = np.concatenate(parts)
             cut += bool(is_usable) and len(joined) > self.settings.context
             tokens.append(joined[: self.settings.context])
@@ -108,6 +110,7 @@ class TrainedTexts(TrainedTable):
             "columns": dataclasses.asdict(self.columns),
             "classes": {name: list(names) for name, names in self.classes.items()},
             "tokens": self.tokenizer.kind,
+            "num_tokens": self.num_tokens,
             "text": dataclasses.asdict(self.text),
             "settings": dataclasses.asdict(self.settings),
             "scale": None if self.scale is None else self.scale.to_json(),
@@ -120,7 +123,7 @@ class TrainedTexts(TrainedTable):
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
         content = folder.read_model(FORMAT, FORMAT_VERSION)
-        try:
+        with undamaged(folder):
             trained = cls(
                 columns=Columns(**with_tuples(content["columns"])),
                 classes={name: tuple(names) for name, names in content["classes"].items()},
@@ -128,13 +131,12 @@ class TrainedTexts(TrainedTable):
                 errors=np.zeros((0, 0)),
                 coverage=content["coverage"],
                 tokenizer=read_tokenizer(folder, content["tokens"]),
+                num_tokens=content["num_tokens"],
                 text=TextSettings(**content["text"]),
                 settings=TransformerSettings(**content["settings"]),
                 scale=None if content["scale"] is None else TargetScaler.from_json(content["scale"]),
             )
             trained.take_tensors(load_file(folder.path / "model.safetensors"), content["ensemble_size"])
-        except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
-            raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
         return trained
 
 
@@ -155,6 +157,7 @@ def untrained_texts(
         errors=np.zeros((0, len(table.columns.target_columns))),
         coverage=coverage,
         tokenizer=tokenizer,
+        num_tokens=len(tokenizer),
         text=text,
         settings=settings,
         scale=TargetScaler.fit(table.targets, rows) if is_number else None,

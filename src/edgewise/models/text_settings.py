@@ -17,7 +17,7 @@ class TextSettings:
     """What reads: a transformer, or a recurrent network (lstm, gru, rnn) in both directions."""
     readout: ReadoutName = "attention"
     """What makes one vector of all: attention, mean, sum or max."""
-    word_dropout: float = 0.1
+    word_dropout: float = 0.2
     """The part of the tokens that is unknown in each step of the training."""
     head_dropout: float = 0.3
     """Of the text's vector, in training."""
