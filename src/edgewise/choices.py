@@ -19,3 +19,12 @@ POSITIONS: tuple[str, ...] = get_args(PositionName)
 
 TokenKind = Literal["characters", "words", "bpe"]
 TOKEN_KINDS: tuple[str, ...] = get_args(TokenKind)
+
+CellName = Literal["lstm", "gru", "rnn"]
+CELLS: tuple[str, ...] = get_args(CellName)
+
+LookName = Literal["bahdanau", "dot", "general", "concat"]
+LOOKS: tuple[str, ...] = get_args(LookName)
+
+LocalName = Literal["monotonic", "predictive"]
+LOCALS: tuple[str, ...] = get_args(LocalName)
