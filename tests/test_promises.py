@@ -97,7 +97,7 @@ def test_what_a_query_may_not_attend_to_never_reaches_it(score, normalize, backe
             assert gradients[0][:, 4].isfinite().all()
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30], ids=["nan", "inf", "overflowing"])
 @pytest.mark.parametrize("backend", all_backends)
 @pytest.mark.parametrize(
     "neighborhood",

@@ -108,7 +108,8 @@ def written(function):
 
 def test_the_names():
     assert sorted(edgewise.__all__) == sorted(NAMES)
-    assert sorted(dir(edgewise)) == sorted([*NAMES, "LanguageModel", "MoleculeClassifier", "MoleculeRegressor"])
+    estimators = ["LanguageModel", "MoleculeClassifier", "MoleculeRegressor", "Translator"]
+    assert sorted(dir(edgewise)) == sorted([*NAMES, *estimators])
     assert all(getattr(edgewise, name) is not None for name in NAMES)
     assert sorted(layers.__all__) == LAYERS
 

@@ -78,10 +78,11 @@ def test_every_cell_with_every_look_by_hand(cell, look, is_input_fed):
         torch.testing.assert_close(recorded, weights)
 
 
+@pytest.mark.parametrize("is_input_fed", [True, False])
 @pytest.mark.parametrize("look", ["dot", "general", "concat"])
 @pytest.mark.parametrize("local", ["monotonic", "predictive"])
-def test_local_attention_by_hand(local, look):
-    layer = decoder(look=look, local=local, window=2)
+def test_local_attention_by_hand(local, look, is_input_fed):
+    layer = decoder(look=look, local=local, window=2, is_input_fed=is_input_fed)
     nodes, source = draw(1, WORDS, 3), draw(1, PLACES, DIM, seed=1)
     trace = Trace()
     expected, weights = by_hand(layer, nodes[0], source[0])
@@ -92,17 +93,30 @@ def test_local_attention_by_hand(local, look):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"look": "bahdanau"}, {"local": "monotonic"}, {"local": "predictive"}], ids=str
+    "options",
+    [
+        {},
+        {"look": "dot", "is_input_fed": False},
+        {"look": "concat"},
+        {"look": "bahdanau"},
+        {"local": "monotonic"},
+        {"local": "predictive"},
+    ],
+    ids=str,
 )
 def test_padding_is_never_read(options):
     layer, nodes, lengths = decoder(**options), draw(3, WORDS, 3), torch.tensor([7, 4, 5])
     source = draw(3, PLACES, DIM, seed=1)
     for member, length in enumerate(lengths):
         source[member, length:] = torch.nan
-    found = layer(nodes, source, lengths)
+    found = layer(nodes, source.requires_grad_(), lengths)
     for member, length in enumerate(lengths):
         alone = layer(nodes[member : member + 1], source[member : member + 1, :length])
         torch.testing.assert_close(found[member : member + 1], alone)
+    found.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
+    for member, length in enumerate(lengths):
+        assert (source.grad[member, length:] == 0).all()
 
 
 @pytest.mark.parametrize("is_bidirectional", [True, False])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgewise.estimators.language import LanguageModel
     from edgewise.estimators.molecule import MoleculeClassifier, MoleculeRegressor
     from edgewise.estimators.text import TextClassifier, TextRegressor
+    from edgewise.estimators.translation import Translator
     from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
     from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
     from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
@@ -46,6 +47,7 @@ _HOMES = {
     "edgewise.estimators.language": ["LanguageModel"],
     "edgewise.estimators.molecule": ["MoleculeClassifier", "MoleculeRegressor"],
     "edgewise.estimators.text": ["TextClassifier", "TextRegressor"],
+    "edgewise.estimators.translation": ["Translator"],
     "edgewise.layers": ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"],
     "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],
     "edgewise.normalize": ["Entmax15", "Hardmax", "Identity", "Mean", "Sigmoid", "Softmax", "Sparsemax"],

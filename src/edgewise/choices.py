@@ -20,3 +20,12 @@ POSITIONS: tuple[str, ...] = get_args(PositionName)
 TokenKind = Literal["characters", "words", "bpe", "wordpiece"]
 TOKEN_KINDS = ("characters", "words", "bpe")
 """Those that can be learned; the pieces of words of BERT's checkpoints are only read."""
+
+CellName = Literal["lstm", "gru", "rnn"]
+CELLS: tuple[str, ...] = get_args(CellName)
+
+LookName = Literal["bahdanau", "dot", "general", "concat"]
+LOOKS: tuple[str, ...] = get_args(LookName)
+
+LocalName = Literal["monotonic", "predictive"]
+LOCALS: tuple[str, ...] = get_args(LocalName)

@@ -1,13 +1,19 @@
 """`edgewise train --task-type translation` and `predict`: numbers into words, what a run leaves, what it refuses."""
 
 import csv
+import itertools
 import json
+import tomllib
 
 import pytest
 from cli_tables import read_csv
 
+from edgewise.train.keeper import EpochKeeper
+
 DIGITS = {"1": "eins", "2": "zwei", "3": "drei", "4": "vier"}
 SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 32, "--hidden-dim", 64, "--dropout", 0, "--threads", 1]
+TINY = ["--num-layers", 1, "--model-dim", 32, "--dropout", 0, "--threads", 1, "--vocabulary-size", 257]
+COLUMNS = ["--text-columns", "en", "--target-columns", "de", "--task-type", "translation"]
 QUICK = [*SMALL, "--epochs", 2, "--vocabulary-size", 280, "--max-length", 12, "--task-type", "translation"]
 
 
@@ -66,6 +72,84 @@ def test_it_learns_to_translate(edgewise, tmp_path):
     assert found[1]["status"] == "the text is empty or too long"
 
 
+def reversals():
+    """Words of three letters, and the same backward; every fifth for the test."""
+    rows = [("".join(word), "".join(reversed(word))) for word in itertools.product("abcd", repeat=3)]
+    return [row for row in rows if row not in rows[::5]], rows[::5]
+
+
+@pytest.mark.parametrize("words", [["--model", "lstm"], ["--model", "gru", "--look", "bahdanau", "--no-input-feeding"]])
+def test_a_recurrent_model_learns_to_write_words_backward(words, edgewise, tmp_path):
+    """Thirteen of the sixty-four words were never seen."""
+    seen, unseen = reversals()
+    files = [write_table(tmp_path / "train.csv", seen * 2), write_table(tmp_path / "test.csv", unseen)]
+    recipe = ["--epochs", 60, "--batch-size", 96, "--learning-rate", 0.01, "--label-smoothing", 0, "--max-length", 6]
+    run = tmp_path / "run"
+    code, _, err = edgewise("train", *files, *COLUMNS, *TINY, *recipe, *words, "--beam-size", 2, "-o", run)
+    assert (code, err) == (0, "")
+    written = read_csv(run / "test_predictions.csv")
+    assert sum(row["de_pred"] == row["de"] for row in written) >= 12
+    assert edgewise("predict", run, files[1], "-o", tmp_path / "out.csv")[0] == 0
+    assert [row["de_pred"] for row in read_csv(tmp_path / "out.csv")] == [row["de_pred"] for row in written]
+    model = json.loads((run / "model.json").read_text())
+    assert (model["kind"], model["settings"]["cell"], model["beam"]["beam_size"]) == ("recurrent", words[1], 2)
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+def test_a_recurrent_run_that_was_killed_ends_with_the_same_bits(edgewise, tmp_path, monkeypatch):
+    data = write_table(tmp_path / "pairs.csv", reversals()[0])
+    recipe = [*COLUMNS, *TINY, "--dropout", 0.2, "--model", "lstm", "--local", "predictive", "--epochs", 3]
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    assert edgewise("train", data, *recipe, "--max-length", 4, "-o", whole)[0] == 0
+    original = EpochKeeper.on_train_epoch_end
+
+    def killed(keeper, trainer, task):
+        if trainer.current_epoch == 1:
+            raise KilledError
+        original(keeper, trainer, task)
+
+    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", killed)
+    with pytest.raises(KilledError):
+        edgewise("train", data, *recipe, "--max-length", 4, "-o", run)
+    monkeypatch.undo()
+    assert "unfinished run" in edgewise("predict", run, data, "-o", tmp_path / "out.csv")[2]
+    code, _, err = edgewise("train", "--resume", "--model", "gru", "-o", run)
+    assert (code, "--model gru and --cell lstm contradict each other" in err) == (2, True)
+    assert edgewise("train", "--resume", "--model", "lstm", "-o", run)[0] == 0
+    again = tmp_path / "again"
+    assert edgewise("train", "--config-path", whole / "config.toml", "-o", again)[0] == 0
+    for folder in (run, again):
+        assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    config = tomllib.loads((run / "config.toml").read_text())
+    assert (config["cell"], config["local"], config["local-window"], config["input-feeding"]) == (
+        "lstm",
+        "predictive",
+        10,
+        True,
+    )
+    assert {"model", "num-heads"} & config.keys() == set()
+
+
+def test_a_transformer_of_the_first_format_is_read(table, edgewise, tmp_path):
+    run = tmp_path / "run"
+    assert edgewise("train", table, *COLUMNS, *QUICK, "-o", run)[0] == 0
+    assert edgewise("predict", run, table, "-o", tmp_path / "new.csv")[0] == 0
+    content = json.loads((run / "model.json").read_text())
+    content |= {"format_version": 1, "beam": {"max_length": 12}}
+    del content["kind"]
+    (run / "model.json").write_text(json.dumps(content))
+    assert edgewise("predict", run, table, "-o", tmp_path / "old.csv")[0] == 0
+    assert (tmp_path / "old.csv").read_bytes() == (tmp_path / "new.csv").read_bytes()
+    del content["beam"]
+    (run / "model.json").write_text(json.dumps(content))
+    assert edgewise("predict", run, table, "-o", tmp_path / "older.csv")[0] == 0
+    (run / "model.json").write_text(json.dumps(content | {"kind": "oracle"}))
+    assert "holds a damaged model" in edgewise("predict", run, table, "-o", tmp_path / "none.csv")[2]
+
+
 def test_aligned_files(edgewise, tmp_path):
     names = []
     for part, rows in (("train", pairs(40)), ("val", pairs(8, 40)), ("test", pairs(8, 48))):
@@ -104,9 +188,19 @@ def test_bad_words(table, edgewise, tmp_path):
         ([table, *columns, "--beam-size", 0], "--beam-size is 0"),
         ([table, *columns, "--label-smoothing", 1], "--label-smoothing is 1"),
         ([table, *columns, "--split-sizes", 1, 0], "three parts"),
+        ([table, *columns, "--model", "gat"], "expected one of lstm, gru, rnn, gpt2"),
+        ([table, *columns, "--model", "lstm", *SMALL], "--num-heads goes with a transformer, not with --model lstm"),
+        ([table, *columns, "--cell", "gru", "--window", 3], "--window goes with a transformer, not with --model gru"),
+        ([table, *columns, "--look", "dot"], "--look goes with --model lstm or gru or rnn, not with a transformer"),
+        ([table, *columns, "--no-input-feeding"], "--input-feeding goes with --model lstm"),
+        ([table, *columns, "--model", "transformer-base", "--cell", "lstm"], "--cell goes with --model lstm"),
+        ([table, *columns, "--model", "lstm", "--cell", "gru"], "--model lstm and --cell gru contradict each other"),
+        ([table, *columns, "--model", "lstm", "--look", "bahdanau", "--local", "monotonic"], "--local goes with"),
+        ([table, *columns, "--model", "rnn", "--model-dim", 7], "--model-dim is 7"),
+        ([table, *columns, "--model", "lstm", "--smiles-columns", "a"], "unknown setting 'smiles-columns'"),
     ]
     for words, message in cases:
-        code, out, err = edgewise("train", *words, *SMALL, "--task-type", "translation", "-o", tmp_path / "b")
+        code, out, err = edgewise("train", *words, "--task-type", "translation", "-o", tmp_path / "b")
         assert (code, out) == (2, ""), words
         assert message in err, err
     assert not (tmp_path / "b").exists()

@@ -2,7 +2,7 @@
 
 They may read what a mask forbids and return NaN for an empty row. So keys and values that nobody may attend to, and
 queries that may attend to nobody, are replaced by zero first, and the output of the latter is set to zero; without
-asking the device for a value.
+asking a GPU for a value. On the CPU asking is free, and where no score can overflow nothing has to be replaced.
 """
 
 import math
@@ -44,11 +44,25 @@ def run(call: Call) -> Tensor:
         return _fused(query, key, value, None, True, scale, call.dropout)
     mask = call.neighborhood.to_mask(call.num_queries, call.num_keys, query.device)
     reached, reaching = mask.any(-2).unsqueeze(-1), mask.any(-1).unsqueeze(-1)
-    query = torch.where(reaching, query, 0.0)
-    key, value = torch.where(reached, key, 0.0), torch.where(reached, value, 0.0)
+    if not _is_harmless(query, key, value, scale):
+        query = torch.where(reaching, query, 0.0)
+        key, value = torch.where(reached, key, 0.0), torch.where(reached, value, 0.0)
     allowed = mask | ~reaching
     out = _fused(query, key, value, _with_bias(call, allowed), False, scale, call.dropout)
     return torch.where(reaching, out, 0.0)
+
+
+def _is_harmless(query: Tensor, key: Tensor, value: Tensor, scale: float) -> bool:
+    """Whether every number is finite, and every score, so that a weight of zero is enough to keep a pair out.
+
+    |q·k| ≤ ‖q‖ ‖k‖, of which the lengths of whole tensors are bounds: a look at each, where to replace parts of them
+    would write them anew, forward and backward.
+    """
+    if query.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    lengths = [float(torch.linalg.vector_norm(x.detach())) for x in (query, key, value)]
+    largest = torch.finfo(query.dtype).max
+    return abs(scale) * lengths[0] * lengths[1] < largest and lengths[2] < largest
 
 
 def _sees_all(call: Call) -> bool:

@@ -3,13 +3,23 @@
 import argparse
 from typing import Any, get_args
 
-from edgewise.choices import ACTIVATIONS, COMBINES, NORMALIZERS, POSITIONS, SCORES, TOKEN_KINDS
+from edgewise.choices import (
+    ACTIVATIONS,
+    CELLS,
+    COMBINES,
+    LOCALS,
+    LOOKS,
+    NORMALIZERS,
+    POSITIONS,
+    SCORES,
+    TOKEN_KINDS,
+)
+from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.settings import MODELS, PropertySettings
-from edgewise.models.text_settings import EncoderName, ReadoutName
+from edgewise.models.text_settings import ReadoutName
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, PRECISIONS, TrainSettings
 
-RECURRENT_NETWORKS = tuple(name for name in get_args(EncoderName) if name != "transformer")
 DROPOUTS = {
     "encoder_dropout": "in the layers over the bonds",
     "molecule_dropout": "on the molecule's vector",
@@ -113,8 +123,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--model",
-        choices=(*MODELS, *RECURRENT_NETWORKS, *CONFIGURATIONS),
-        help=f"the layer (default: {known.model}); for texts a recurrent network, or the sizes of a paper's model",
+        choices=(*MODELS, *CELLS, *CONFIGURATIONS),
+        help=f"the layer (default: {known.model}); for texts {', '.join(CELLS)}, or the sizes of a paper's model",
     )
     add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
     add_flag(group, "--num-heads", type=int, metavar="N", help=f"attentions side by side (default: {known.num_heads})")
@@ -182,6 +192,24 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--norm", choices=("pre", "post"), help=f"before or after each part (default: {known.norm})")
     add_flag(group, "--activation", choices=ACTIVATIONS, help=f"(default: {known.activation})")
     add_flag(group, "--dropout", type=float, metavar="P", help=f"(default: {known.dropout:g}; 0.3 for translations)")
+    recurrent = RecurrentSettings()
+    add_flag(group, "--cell", choices=CELLS, help="of recurrent translation, as --model says it, too")
+    add_flag(group, "--look", choices=LOOKS, help=f"from its decoder to the source (default: {recurrent.look})")
+    add_flag(group, "--local", choices=LOCALS, help="it looks at a window of the source (default: at all of it)")
+    add_flag(
+        group,
+        "--local-window",
+        type=int,
+        metavar="N",
+        help=f"how far on either side (default: {recurrent.local_window})",
+    )
+    group.add_argument(
+        "--no-input-feeding",
+        dest="input_feeding",
+        action="store_false",
+        default=argparse.SUPPRESS,
+        help="do not read what was last looked up together with the next word",
+    )
     add_flag(group, "--label-smoothing", type=float, metavar="P", help="wanted for all tokens alike (default: 0.1)")
     add_flag(group, "--beam-size", type=int, metavar="N", help="translations that grow side by side (default: 4)")
     add_flag(group, "--length-penalty", type=float, metavar="X", help="0 favors short translations (default: 0.6)")

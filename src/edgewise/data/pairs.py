@@ -1,7 +1,8 @@
 """Texts and their translations: two columns of a table, or two files that are aligned line by line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
@@ -13,6 +14,8 @@ from edgewise.errors import DataError, SettingError
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 PARTS = ("train", "val", "test")
+Texts = Any
+"""Several texts: a list, an array, a column of a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,37 @@ def read_pairs(paths: Sequence[str], text_columns: Sequence[str], target_columns
         SettingError: the number of files or columns is another.
     """
     return _from_tables(paths, text_columns, target_columns) if is_table(paths[0]) else _from_lines(paths)
+
+
+def pairs_of(parts: Mapping[str, tuple[Texts, Texts]]) -> TextPairs:
+    """Texts that are in memory, by the names of their parts.
+
+    Raises:
+        DataError: a part has not as many translations as texts, or something in it is no text.
+    """
+    for name, sides in parts.items():
+        check_pairs(name, *sides)
+    file_of_row = np.repeat(np.arange(len(parts)), [len(sides[0]) for sides in parts.values()])
+    lines = np.concatenate([np.arange(len(sides[0])) for sides in parts.values()])
+    sources, targets = ([text for sides in parts.values() for text in sides[side]] for side in (0, 1))
+    return _checked(tuple(parts), file_of_row, lines, sources, targets, ("source", "target"))
+
+
+def check_pairs(name: str, sources: Texts, targets: Texts) -> None:
+    """Raise DataError unless there are as many texts on both sides."""
+    for side in (sources, targets):
+        check_texts(name, side)
+    if len(sources) != len(targets):
+        raise DataError(f"{name}: there are {len(sources)} texts, but {len(targets)} translations.")
+
+
+def check_texts(name: str, texts: Texts) -> None:
+    """Raise DataError unless it is several texts, not one."""
+    if isinstance(texts, str):
+        raise DataError(f"{name} must be several texts, not one; put it in a list.")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"{name}: number {row} is {text!r}, not a text.")
 
 
 def is_table(path: str) -> bool:

@@ -99,7 +99,7 @@ def checked(source: str, name: str, value: Any, owner: dataclasses.Field) -> Any
             return (value,)
     if float in kinds and type(value) is int:
         return float(value)
-    if type(value) in kinds:
+    if type(value) in kinds or (value is None and NoneType in get_args(owner.type)):
         return value
     expected = " or ".join(kind.__name__ for kind in kinds)
     raise SettingError(f"{source} has {name.replace('_', '-')} = {value!r}; expected {expected}.")

@@ -1,9 +1,10 @@
-"""A model that translates, with the vocabulary it was trained with; and how it is trained."""
+"""Translator, and what it is made of: a model that translates, with its vocabulary; and how it is trained."""
 
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,22 +13,29 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 
+from edgewise.data.cell import OK, Rejection
+from edgewise.data.pairs import TextPairs, Texts, check_pairs, check_texts, pairs_of
 from edgewise.data.text import Tokenizer
-from edgewise.errors import DataError, MissingExtraError, RunFolderError
-from edgewise.estimators.translation_job import TranslationJob
+from edgewise.errors import DataError, MissingExtraError, RunFolderError, SettingError
+from edgewise.estimators.translation_job import ModelSettings, TranslationJob, translation_job
 from edgewise.models.beam import translate
 from edgewise.models.beam_settings import BeamSettings
+from edgewise.models.recurrent_settings import RecurrentSettings
+from edgewise.models.recurrent_translation import RecurrentTranslationModel
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch
-from edgewise.train.device import cpu_threads
+from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder, write_bytes
 from edgewise.train.keeper import Report
 from edgewise.train.loader import LengthLoader, seed_of
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import TokenLoss
 
-FORMAT, FORMAT_VERSION = "edgewise translation model", 1
+FORMAT, FORMAT_VERSION = "edgewise translation model", 2
+"""Version 1 did not name the kind of the model, which was a transformer."""
+SETTINGS: dict[str, type[ModelSettings]] = {"transformer": TransformerSettings, "recurrent": RecurrentSettings}
+"""What a model of each kind is made of."""
 TEXTS_A_BATCH = 64
 """Texts that are translated at once."""
 
@@ -38,16 +46,16 @@ class TrainedTranslation:
 
     tokenizer: Tokenizer
     """From text to tokens and back, the same for both languages."""
-    model: TranslationModel
+    model: TranslationModel | RecurrentTranslationModel
     """What was trained."""
     names: tuple[str, str] = ("source", "target")
     """The columns of the table it was trained on."""
     threads: int = 1
     """CPU threads that it computes with."""
+    beam: BeamSettings = field(default_factory=BeamSettings)
+    """How translations are searched for."""
 
-    def translate(
-        self, texts: Sequence[str], beam: BeamSettings = BeamSettings(), device: str = "cpu"
-    ) -> list[str | None]:
+    def translate(self, texts: Sequence[str], device: str = "cpu") -> list[str | None]:
         """The translation of each text; None where one is empty or longer than the model reads."""
         end = self.tokenizer.end
         assert end is not None
@@ -60,7 +68,7 @@ class TrainedTranslation:
             for first in range(0, len(able), TEXTS_A_BATCH):
                 rows = able[first : first + TEXTS_A_BATCH]
                 source, lengths = padded([with_end(tokens[row], end) for row in rows], end)
-                written = translate(self.model, source.to(device), lengths.to(device), end, end, beam)
+                written = translate(self.model, source.to(device), lengths.to(device), end, end, self.beam)
                 for row, numbers in zip(rows, written, strict=True):
                     found[row] = self.tokenizer.decode(numbers)
         self.model.to("cpu")
@@ -77,7 +85,9 @@ class TrainedTranslation:
             "format_version": FORMAT_VERSION,
             "num_tokens": self.model.embedding.num_embeddings,
             "names": list(self.names),
+            "kind": next(kind for kind, made_of in SETTINGS.items() if isinstance(self.model.settings, made_of)),
             "settings": dataclasses.asdict(self.model.settings),
+            "beam": dataclasses.asdict(self.beam),
         }
         folder.write_json("model.json", content)
 
@@ -87,11 +97,13 @@ class TrainedTranslation:
         content = folder.read_model(FORMAT, FORMAT_VERSION)
         try:
             tokenizer = Tokenizer.from_json((folder.path / "tokenizer.json").read_text("utf-8"), "bpe")
-            model = untrained(content["num_tokens"], TransformerSettings(**content["settings"]), seed=0)
+            settings = SETTINGS[content.get("kind", "transformer")](**content["settings"])
+            model = untrained(content["num_tokens"], settings, seed=0)
             model.load_state_dict(load_file(folder.path / "model.safetensors"))
+            beam = BeamSettings(**content.get("beam", {}))
         except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
             raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
-        return cls(tokenizer, model.eval(), tuple(content["names"]))
+        return cls(tokenizer, model.eval(), tuple(content["names"]), beam=beam)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +144,42 @@ def padded(texts: Sequence[np.ndarray], filling: int) -> tuple[torch.Tensor, tor
     return table, lengths
 
 
-def untrained(num_tokens: int, settings: TransformerSettings, seed: int) -> TranslationModel:
+def tokens_of(
+    texts: TextPairs, parts: dict[str, np.ndarray], job: TranslationJob
+) -> tuple[Tokenizer, TokenPairs, TextPairs]:
+    """The vocabulary of the training rows, all pairs as tokens, and the pairs with those marked that are too long."""
+    learned_from = [text for row in parts["train"] for text in (texts.sources[row], texts.targets[row])]
+    tokenizer = Tokenizer.learned(learned_from, "bpe", job.vocabulary_size)
+    assert tokenizer.end is not None
+    sources, targets = (
+        [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in side]
+        for side in (texts.sources, texts.targets)
+    )
+    pairs = TokenPairs(sources, targets, tokenizer.end)
+    return tokenizer, pairs, without_long(texts, pairs, job.model.context)
+
+
+def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs:
+    """The same pairs, those marked of which a text has more tokens than the model reads."""
+    status, rejected = list(texts.status), list(texts.rejected)
+    for row, sides in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        for name, text, numbers in zip(
+            ("source", "target"), (texts.sources[row], texts.targets[row]), sides, strict=True
+        ):
+            if status[row] == OK and len(numbers) > context:
+                reason = f"{len(numbers)} tokens, more than --context {context}"
+                status[row] = f"{name}: {reason}"
+                place = int(texts.file_of_row[row])
+                rejected.append(Rejection(texts.files[place], int(texts.lines[row]), name, text, reason))
+    return dataclasses.replace(texts, status=status, rejected=rejected)
+
+
+def untrained(num_tokens: int, settings: ModelSettings, seed: int) -> TranslationModel | RecurrentTranslationModel:
     """A model before its first step."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(seed))
+        if isinstance(settings, RecurrentSettings):
+            return RecurrentTranslationModel(num_tokens, settings)
         return TranslationModel(num_tokens, settings)
 
 
@@ -175,7 +219,7 @@ def fit_pairs(
     )
     if log is not None:
         log.close()
-    trained = TrainedTranslation(tokenizer, model.eval(), threads=settings.threads)
+    trained = TrainedTranslation(tokenizer, model.eval(), threads=settings.threads, beam=job.beam)
     metrics: dict[str, Any] = {
         "rows": {part: len(rows) for part, rows in parts.items()},
         "tokens": {"vocabulary": len(tokenizer)},
@@ -207,3 +251,84 @@ def bleu(written: Sequence[str], right: Sequence[str]) -> float:
     if not math.isfinite(score):
         raise DataError("the translations cannot be scored: there is no text.")
     return round(score, 2)
+
+
+OF_FILES = {"data", "text_columns", "target_columns", "split_sizes", "data_seed"}
+"""Settings of a run over files, which texts in memory have no use for."""
+
+
+class Translator:
+    """Learns from texts and their translations to translate, in the habit of scikit-learn.
+
+        Translator(model="lstm", epochs=20).fit(english, german).predict(["a dog runs"])
+
+    Args:
+        settings: any field of TranslationJob, TrainSettings, BeamSettings and of the model's settings
+            (TransformerSettings or RecurrentSettings) by its name; or `model`, one of "lstm", "gru" and "rnn" or the
+            name of one of `CONFIGURATIONS`. Without it the model is a transformer.
+    """
+
+    def __init__(self, **settings: Any):
+        self.settings = settings
+        self.trained_: TrainedTranslation | None = None
+        self.metrics_: dict[str, Any] = {}
+
+    def fit(
+        self,
+        sources: Texts,
+        targets: Texts,
+        validation: tuple[Texts, Texts] | None = None,
+    ) -> Self:
+        """Learns to turn each source into its target.
+
+        Args:
+            sources: what is read.
+            targets: what is written, one a source.
+            validation: sources and targets that choose the epoch; without them the last one stays.
+
+        Raises:
+            DataError: a text is empty, no text at all, or longer than the context; the message says which.
+            SettingError: a setting is not known, or has a value it cannot have.
+        """
+        if own := OF_FILES & self.settings.keys():
+            raise SettingError(
+                f"Translator: {min(own)} is of runs over files; hand texts to fit, those to choose by as validation."
+            )
+        job = translation_job({**self.settings, "data": ("the texts",)}, "Translator")
+        parts = {"fit": (sources, targets)} | ({} if validation is None else {"validation": validation})
+        texts = pairs_of(parts)
+        rows = {"train": np.flatnonzero(texts.file_of_row == 0), "val": np.flatnonzero(texts.file_of_row == 1)}
+        tokenizer, pairs, texts = tokens_of(texts, rows, job)
+        if texts.rejected:
+            first = texts.rejected[0]
+            raise DataError(f"{first.file}: number {first.row}: the {first.column} cannot be used: {first.reason}.")
+        self.trained_, self.metrics_ = fit_pairs(tokenizer, pairs, rows, job)
+        if len(rows["val"]):
+            self.metrics_["validation"] = {"loss": token_loss(self.trained_, pairs, rows["val"])}
+        return self
+
+    def predict(self, texts: Texts) -> list[str | None]:
+        """The translation of each text; None where one is empty or longer than the model reads."""
+        check_texts("predict", texts)
+        return self._trained().translate(list(texts), pick_device(self.settings.get("device", "auto")))
+
+    def score(self, sources: Texts, targets: Texts) -> float:
+        """The BLEU of the translations of some sources, 0 to 100; what cannot be translated counts as an empty text."""
+        check_pairs("score", sources, targets)
+        return bleu([text or "" for text in self.predict(sources)], targets)
+
+    def save(self, path: str | Path) -> None:
+        """Writes a folder that `load`, and `edgewise predict`, read."""
+        self._trained().save(RunFolder(Path(path)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save` or `edgewise train` wrote."""
+        translator = cls()
+        translator.trained_ = TrainedTranslation.load(RunFolder.finished(path))
+        return translator
+
+    def _trained(self) -> TrainedTranslation:
+        if self.trained_ is None:
+            raise SettingError("this Translator is not fitted yet; call fit(sources, targets) or load(folder) first.")
+        return self.trained_

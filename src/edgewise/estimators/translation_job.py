@@ -2,14 +2,18 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from edgewise.estimators.config import arranged, named_model
+from edgewise.choices import CELLS
+from edgewise.errors import SettingError
+from edgewise.estimators.config import arranged
 from edgewise.models.beam_settings import BeamSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.recurrent_settings import RecurrentSettings
+from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.settings import TrainSettings, require
 
+ModelSettings = TransformerSettings | RecurrentSettings
 MODEL = TransformerSettings(num_layers=3, model_dim=256, hidden_dim=512, context=256, dropout=0.3)
 RECIPE = TrainSettings(
     epochs=30,
@@ -39,7 +43,7 @@ class TranslationJob:
     """The column of a table that is read."""
     target_columns: tuple[str, ...] = ()
     """The column of a table that is written."""
-    model: TransformerSettings = field(default_factory=lambda: MODEL)
+    model: ModelSettings = field(default_factory=lambda: MODEL)
     """The model."""
     train: TrainSettings = RECIPE
     """The recipe; its batch size counts tokens, padding included."""
@@ -64,13 +68,16 @@ class TranslationJob:
 
 
 def translation_job(config: Mapping[str, Any], source: str = "the settings") -> TranslationJob:
-    """The job that a flat table describes; `model` in it may name one of `CONFIGURATIONS`, which the rest changes.
+    """The job that a flat table describes; `model` in it may name one of `CONFIGURATIONS`, or a recurrent cell, which
+    the rest changes.
 
     Raises:
-        SettingError: A name is not known, or a value is of the wrong kind.
+        SettingError: A name is not known or not one of the model's, or a value is of the wrong kind.
     """
-    config, model = named_model(config, MODEL, "a translation")
-    kinds = {"model": TransformerSettings, "train": TrainSettings, "beam": BeamSettings}
+    config = dict(config)
+    model = _named(config.pop("model", None), config.get("cell"))
+    _check_owner(config, model)
+    kinds = {"model": type(model), "train": TrainSettings, "beam": BeamSettings}
     own, parts = arranged(config, source, TranslationJob, kinds, MISSING)
     return TranslationJob(
         **own,
@@ -78,3 +85,29 @@ def translation_job(config: Mapping[str, Any], source: str = "the settings") -> 
         train=replace(RECIPE, **parts["train"]),
         beam=BeamSettings(**parts["beam"]),
     )
+
+
+def _named(model: Any, cell: Any) -> ModelSettings:
+    """What is chosen by the names of a model and of a cell, either of which may be None."""
+    if model is None:
+        return MODEL if cell is None else RecurrentSettings(cell=cell)
+    if model in CELLS:
+        if cell not in (None, model):
+            raise SettingError(f"--model {model} and --cell {cell} contradict each other; give one of them.")
+        return RecurrentSettings(cell=model)
+    if model not in CONFIGURATIONS:
+        known = ", ".join((*CELLS, *CONFIGURATIONS))
+        raise SettingError(f"--model is {model!r}; for a translation expected one of {known}.")
+    return CONFIGURATIONS[model]
+
+
+def _check_owner(config: Mapping[str, Any], model: ModelSettings) -> None:
+    """Raise SettingError where something is set that only the other kind of model has."""
+    transformer, recurrent = ({f.name for f in fields(kind)} for kind in (TransformerSettings, RecurrentSettings))
+    if isinstance(model, RecurrentSettings):
+        foreign, right, wrong = transformer - recurrent, "a transformer", f"--model {model.cell}"
+    else:
+        foreign, right, wrong = recurrent - transformer, f"--model {' or '.join(CELLS)}", "a transformer"
+    for name in config:
+        if name.replace("-", "_") in foreign:
+            raise SettingError(f"--{name.replace('_', '-')} goes with {right}, not with {wrong}.")

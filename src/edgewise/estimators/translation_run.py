@@ -1,17 +1,17 @@
 """A run over pairs of texts: read them, learn to translate, score, in a run folder."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from edgewise.data.cell import OK, Rejection
+from edgewise.data.cell import OK
 from edgewise.data.pairs import TextPairs, read_pairs
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError
 from edgewise.estimators.config import check_same, checksums, job_to_config
-from edgewise.estimators.translation import TokenPairs, bleu, fit_pairs, token_loss, with_end
+from edgewise.estimators.translation import TokenPairs, bleu, fit_pairs, token_loss, tokens_of
 from edgewise.estimators.translation_job import TranslationJob
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
@@ -52,14 +52,7 @@ def prepare_pairs(
     continues = resume and folder.is_begun
     texts = read_pairs(job.data, job.text_columns, job.target_columns)
     parts = texts.split(job.split_sizes, job.data_seed)
-    learned_from = [text for row in parts["train"] for text in (texts.sources[row], texts.targets[row])]
-    tokenizer = Tokenizer.learned(learned_from, "bpe", job.vocabulary_size)
-    assert tokenizer.end is not None
-    sources, targets = (
-        [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in side]
-        for side in (texts.sources, texts.targets)
-    )
-    texts = without_long(texts, sources, targets, job.model.context)
+    tokenizer, pairs, texts = tokens_of(texts, parts, job)
     parts = {part: rows[[texts.status[row] == OK for row in rows]] for part, rows in parts.items()}
     if not len(parts["train"]):
         raise DataError(f"{', '.join(texts.files)}: no pair is left for training.")
@@ -76,24 +69,7 @@ def prepare_pairs(
         rejections = [[r.file, r.row, r.column, r.value, r.reason] for r in texts.rejected]
         folder.write_table("rejected.csv", ["file", "row", "column", "value", "reason"], rejections)
         folder.write_config(config)
-    return PreparedPairs(
-        job, folder, texts, tokenizer, TokenPairs(sources, targets, tokenizer.end), parts, continues
-    )  # fmt: skip
-
-
-def without_long(texts: TextPairs, sources: list[np.ndarray], targets: list[np.ndarray], context: int) -> TextPairs:
-    """The same pairs, those marked of which a text has more tokens than the model reads."""
-    status, rejected = list(texts.status), list(texts.rejected)
-    for row, sides in enumerate(zip(sources, targets, strict=True)):
-        for name, text, numbers in zip(
-            ("source", "target"), (texts.sources[row], texts.targets[row]), sides, strict=True
-        ):
-            if status[row] == OK and len(numbers) > context:
-                reason = f"{len(numbers)} tokens, more than --context {context}"
-                status[row] = f"{name}: {reason}"
-                place = int(texts.file_of_row[row])
-                rejected.append(Rejection(texts.files[place], int(texts.lines[row]), name, text, reason))
-    return replace(texts, status=status, rejected=rejected)
+    return PreparedPairs(job, folder, texts, tokenizer, pairs, parts, continues)
 
 
 def finish_pairs(run: PreparedPairs, report: Report | None = None) -> dict[str, Any]:
@@ -110,7 +86,7 @@ def finish_pairs(run: PreparedPairs, report: Report | None = None) -> dict[str, 
         metrics["validation"] = {"loss": token_loss(trained, run.pairs, run.parts["val"])}
     if len(rows):
         sources, right = ([side[row] for row in rows] for side in (texts.sources, texts.targets))
-        written = [text or "" for text in trained.translate(sources, job.beam)]
+        written = [text or "" for text in trained.translate(sources)]
         metrics["test"] = {"bleu": bleu(written, right), "loss": token_loss(trained, run.pairs, rows)}
         metrics["baselines"] = {"copy": {"test": {"bleu": bleu(sources, right)}}}
         header = ["row_in_data", *trained.names, f"{trained.names[1]}_pred"]

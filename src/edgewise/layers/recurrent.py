@@ -3,26 +3,23 @@
     Bahdanau et al. 2015   s_t = cell(s_{t−1}, [x_t; c_t])      c_t = attend(s_{t−1}, states)
     Luong et al. 2015      s_t = cell(s_{t−1}, x_t)             c_t = attend(s_t, states)
 
-and in both h_t = tanh(W [c_t; s_t]) goes to the output. The cells are torch's own.
+and in both h_t = tanh(W [c_t; s_t]) goes to the output. The cells, and their weights, are torch's own.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
+from edgewise.choices import LOCALS, LOOKS, CellName, LocalName, LookName
 from edgewise.errors import SettingError
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
-from edgewise.normalize import Identity
-from edgewise.score import Additive, Bilinear, Constant, Dot, Score
-from edgewise.trace import Trace, Weights
+from edgewise.score import Additive, Constant, Dot, Score
+from edgewise.trace import Trace
 
-CellName = Literal["rnn", "gru", "lstm"]
-LookName = Literal["bahdanau", "dot", "general", "concat"]
-LocalName = Literal["monotonic", "predictive"]
 CELLS: dict[str, type[nn.RNNCell] | type[nn.GRUCell] | type[nn.LSTMCell]] = {
     "rnn": nn.RNNCell,
     "gru": nn.GRUCell,
@@ -75,6 +72,22 @@ class RecurrentEncoder(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
+class RecurrentSource:
+    """What a recurrent decoder has at hand at every word: made once, the same for all of them."""
+
+    states: Float[Tensor, " graph key source_dim"]
+    """The states of the encoder; zero in the padding, whatever it held."""
+    keys: Float[Tensor, " graph key key_dim"]
+    """What the decoder's state is compared with."""
+    counts: Int64[Tensor, " graph"] | None
+    """How many of the states are true; all where None."""
+    neighborhood: Neighborhood
+    """The same for `attend`."""
+    looked_weight: Float[Tensor, " gate looked_dim"]
+    """What the cell makes of that part of its input which is looked up, not read."""
+
+
+@dataclass(frozen=True, eq=False)
 class RecurrentState:
     """Where a recurrent decoder stands between two words."""
 
@@ -86,6 +99,12 @@ class RecurrentState:
     """h_t, what went to the output; zero before the first word."""
     time: int
     """How many words have been read."""
+
+    def reordered(self, members: Int64[Tensor, " member"]) -> "RecurrentState":
+        """These members of the batch, in this order, such as the best beams."""
+        memory = None if self.memory is None else self.memory.index_select(0, members)
+        hidden, attended = self.hidden.index_select(0, members), self.attended.index_select(0, members)
+        return RecurrentState(hidden, memory, attended, self.time)
 
 
 class RecurrentDecoder(nn.Module):
@@ -126,9 +145,9 @@ class RecurrentDecoder(nn.Module):
         super().__init__()
         source_dim = source_dim or model_dim
         _require("cell", cell, CELLS)
-        _require("look", look, get_args(LookName))
+        _require("look", look, LOOKS)
         if local is not None:
-            _require("local", local, get_args(LocalName))
+            _require("local", local, LOCALS)
             if look == "bahdanau":
                 raise SettingError("RecurrentDecoder: local is Luong's; look must be 'dot', 'general' or 'concat'.")
         if window < 1:
@@ -138,8 +157,8 @@ class RecurrentDecoder(nn.Module):
                 f"RecurrentDecoder: look='dot' needs states of one size, but model_dim is {model_dim} and source_dim "
                 f"{source_dim}; use 'general'."
             )
-        self.model_dim, self.look, self.local, self.window, self.is_input_fed = (
-            model_dim, look, local, window, is_input_fed,
+        self.input_dim, self.look, self.local, self.window, self.is_input_fed = (
+            input_dim, look, local, window, is_input_fed,
         )  # fmt: skip
         fed = model_dim if is_input_fed else 0
         context = source_dim if look == "bahdanau" else 0
@@ -170,94 +189,129 @@ class RecurrentDecoder(nn.Module):
             nodes: what is read, such as the vectors of the words before those to be told.
             source: the encoder's states.
             lengths: how many of them are true; all where None.
-            trace: where the weights are recorded, one record a word.
+            trace: where the weights are recorded: one record a word, or one of all words where the cell reads nothing
+                that was looked up.
         """
-        state, keys, found = self.start(source, lengths), self.keys(source), []
-        for node in nodes.unbind(1):
-            state = self.step(node, state, source, keys, lengths, trace=trace)
+        read = self.source(source, lengths)
+        state, words, found = self.start(read), self.words(nodes).unbind(1), []
+        if not self.is_input_fed and self.look != "bahdanau" and self.local is None:
+            # The cell reads nothing that was looked up: one look serves all words.
+            for word in words:
+                state = self._moved(word, state)
+                found.append(state.hidden)
+            hidden = torch.stack(found, 1)
+            return self._joined(self._look(hidden, read, 0, trace), hidden)
+        for word in words:
+            state = self.step(word, state, read, trace=trace)
             found.append(state.attended)
         return torch.stack(found, 1)
 
-    def start(self, source: Tensor, lengths: Tensor | None = None) -> RecurrentState:
+    def source(
+        self, states: Float[Tensor, " graph key source_dim"], lengths: Int64[Tensor, " graph"] | None = None
+    ) -> RecurrentSource:
+        """What every word looks at."""
+        neighborhood: Neighborhood = Full()
+        if lengths is not None:
+            neighborhood = Lengths(lengths)
+            is_true = neighborhood.to_mask(1, states.shape[-2], states.device).transpose(-2, -1)
+            states = torch.where(is_true, states, 0.0)
+        keys = states
+        if self.look == "general":  # sᵀ (W h), where h is the same at every word
+            keys = nn.functional.linear(states, self.weight)
+        elif self.look != "dot":
+            keys = self.key(states)
+        looked_weight = self.cell.weight_ih[:, self.input_dim :]
+        return RecurrentSource(states, keys.to(states.dtype), lengths, neighborhood, looked_weight)
+
+    def words(self, nodes: Float[Tensor, " *word input_dim"]) -> Float[Tensor, " *word gate"]:
+        """What the cell makes of words, before it knows where it stands: W x + b, of all words at once."""
+        return nn.functional.linear(nodes, self.cell.weight_ih[:, : self.input_dim], self.cell.bias_ih)
+
+    def start(self, source: RecurrentSource) -> RecurrentState:
         """The state before the first word: tanh(W · mean of the encoder's states)."""
-        neighborhood = Full() if lengths is None else Lengths(lengths)
-        blind = source[..., :1, :1]
-        mean = attend(blind, source[..., :1], source, neighborhood, score=Constant(0.0)).squeeze(-2)
+        blind = source.states[..., :1]
+        mean = attend(blind[..., :1, :], blind, source.states, source.neighborhood, score=Constant(0.0)).squeeze(-2)
         hidden = torch.tanh(self.begin(mean))
         memory = torch.zeros_like(hidden) if isinstance(self.cell, nn.LSTMCell) else None
         return RecurrentState(hidden, memory, torch.zeros_like(hidden), 0)
 
-    def keys(self, source: Tensor) -> Tensor:
-        """What states are compared with; the same for all words."""
-        return self.key(source) if self.look in ("bahdanau", "concat") else source
-
     def step(
         self,
-        node: Float[Tensor, " graph input_dim"],
+        word: Float[Tensor, " graph gate"],
         state: RecurrentState,
-        source: Float[Tensor, " graph key source_dim"],
-        keys: Float[Tensor, " graph key key_dim"],
-        lengths: Int64[Tensor, " graph"] | None = None,
+        source: RecurrentSource,
         *,
         trace: Trace | None = None,
     ) -> RecurrentState:
-        """The state after one more word."""
-        if self.is_input_fed:
-            node = torch.cat([node, state.attended], -1)
+        """The state after one more word, which `words` has prepared."""
+        looked = [state.attended] if self.is_input_fed else []
         if self.look == "bahdanau":
-            context = self._look(state.hidden, source, keys, lengths, state.time, trace)
-            state = self._moved(torch.cat([node, context], -1), state)
-        else:
-            state = self._moved(node, state)
-            context = self._look(state.hidden, source, keys, lengths, state.time - 1, trace)
-        return replace(state, attended=torch.tanh(self.output(torch.cat([context, state.hidden], -1))))
+            context = self._look(state.hidden.unsqueeze(-2), source, state.time, trace)
+            looked.append(context.squeeze(-2))
+        if looked:
+            word = word + nn.functional.linear(torch.cat(looked, -1), source.looked_weight)
+        moved = self._moved(word, state)
+        hidden = moved.hidden.unsqueeze(-2)
+        if self.look != "bahdanau":
+            context = self._look(hidden, source, state.time, trace)
+        return replace(moved, attended=self._joined(context, hidden).squeeze(-2))
 
-    def _moved(self, node: Tensor, state: RecurrentState) -> RecurrentState:
+    def _moved(self, read: Tensor, state: RecurrentState) -> RecurrentState:
+        """The state after one step of the cell: torch's, but for W x + b of its input, which comes as `read`."""
+        kept = nn.functional.linear(state.hidden, self.cell.weight_hh, self.cell.bias_hh)
         if isinstance(self.cell, nn.LSTMCell):
-            hidden, memory = self.cell(node, (state.hidden, state.memory))
-            return replace(state, hidden=hidden, memory=memory, time=state.time + 1)
-        return replace(state, hidden=self.cell(node, state.hidden), time=state.time + 1)
+            assert state.memory is not None
+            enter, stay, new, leave = (read + kept).chunk(4, -1)
+            memory = stay.sigmoid() * state.memory + enter.sigmoid() * new.tanh()
+            return replace(state, hidden=leave.sigmoid() * memory.tanh(), memory=memory, time=state.time + 1)
+        if isinstance(self.cell, nn.GRUCell):
+            (reset, stay, new), (kept_reset, kept_stay, kept_new) = read.chunk(3, -1), kept.chunk(3, -1)
+            new = (new + (reset + kept_reset).sigmoid() * kept_new).tanh()
+            hidden = torch.lerp(new, state.hidden, (stay + kept_stay).sigmoid())
+        else:
+            hidden = (read + kept).tanh()
+        return replace(state, hidden=hidden, time=state.time + 1)
 
-    def _look(
-        self, hidden: Tensor, source: Tensor, keys: Tensor, lengths: Tensor | None, time: int, trace: Trace | None
-    ) -> Tensor:
-        """c_t: the source, summed by how well each state matches."""
-        query = (self.query(hidden) if self.look in ("bahdanau", "concat") else hidden).unsqueeze(-2)
-        neighborhood: Neighborhood = Full() if lengths is None else Lengths(lengths)
+    def _joined(self, context: Tensor, hidden: Tensor) -> Tensor:
+        """h_t = tanh(W [c_t; s_t])."""
+        return self.output(torch.cat([context, hidden], -1)).tanh()
+
+    def _look(self, hidden: Tensor, source: RecurrentSource, time: int, trace: Trace | None) -> Tensor:
+        """c_t: the source, summed by how well each state matches. Local looks are those of one word."""
+        query = self.query(hidden) if self.look in ("bahdanau", "concat") else hidden
+        query, score = query.to(source.keys.dtype), self._score()
+        neighborhood, values, nearness = source.neighborhood, source.states, None
         if self.local is not None:
-            distance = self._distance(hidden, source, lengths, time)
-            near = distance.abs() <= self.window
-            seen = neighborhood.to_mask(1, source.shape[-2], source.device)
-            neighborhood = Mask(near & seen)
-        if trace is None and self.local is None:
-            return attend(query, keys, source, neighborhood, score=self._score()).squeeze(-2)
-        weights = attention_weights(query, keys, neighborhood, score=self._score())
-        table = weights.to_dense()
-        if self.local is not None:
-            table = table * torch.exp(-2 * (distance / self.window).square())  # σ is half of the window
+            distance = self._distance(hidden, source, time)
+            seen = neighborhood.to_mask(1, values.shape[-2], values.device)
+            neighborhood = Mask((distance.abs() <= self.window) & seen)
+            nearness = torch.exp(-2 * (distance / self.window).square())  # σ is half of the window
+            values = values * nearness.transpose(-2, -1)
         if trace is not None:
-            values = table[..., weights.receivers, weights.senders]
-            trace.record(Weights(weights.senders, weights.receivers, values, source.shape[-2], 1))
-        blind = source[..., :1]
-        summed = attend(blind[..., :1, :], blind, source, neighborhood, score=Constant(table), normalize=Identity())
-        return summed.squeeze(-2)
+            weights = attention_weights(query, source.keys, neighborhood, score=score)
+            if nearness is not None:
+                near = nearness[..., weights.receivers, weights.senders]
+                weights = replace(weights, values=weights.values * near)
+            trace.record(weights)
+        return attend(query, source.keys, values, neighborhood, score=score)
 
-    def _distance(self, hidden: Tensor, source: Tensor, lengths: Tensor | None, time: int) -> Tensor:
+    def _distance(self, hidden: Tensor, source: RecurrentSource, time: int) -> Tensor:
         """How far each source place lies from p_t: `(graph, 1, key)`."""
-        places = torch.arange(source.shape[-2], device=source.device, dtype=source.dtype)
+        states, counts = source.states, source.counts
+        places = torch.arange(states.shape[-2], device=states.device, dtype=states.dtype)
         if self.local == "monotonic":
-            return (places - time).expand(source.shape[0], 1, -1)
-        count = torch.full_like(source[:, 0, 0], source.shape[-2]) if lengths is None else lengths.to(source.dtype)
-        place = count * self.place(hidden).squeeze(-1).sigmoid()
-        return (places - place.unsqueeze(-1)).unsqueeze(-2)
+            return (places - time).expand(states.shape[0], 1, -1)
+        count = (
+            states.new_full((1, 1, 1), states.shape[-2]) if counts is None else counts.to(states.dtype)[:, None, None]
+        )
+        return places - count * self.place(hidden).sigmoid()
 
     def _score(self) -> Score:
-        if self.look == "dot":
-            return Dot()
-        return Bilinear(self.weight) if self.look == "general" else Additive(self.vector)
+        """How well a query and a key match: both are projected where the score has matrices."""
+        return Dot() if self.look in ("dot", "general") else Additive(self.vector)
 
 
-def _require(name: str, value: str, choices: object) -> None:
-    known = list(choices)  # type: ignore[call-overload]
+def _require(name: str, value: str, choices: Iterable[str]) -> None:
+    known = list(choices)
     if value not in known:
         raise SettingError(f"{name} must be one of {', '.join(known)}, not {value!r}.")

@@ -1,14 +1,31 @@
 """Beam search: the best of several texts that grow side by side."""
 
 from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.layers.cache import Cache
 from edgewise.models.beam_settings import BeamSettings
-from edgewise.models.translation import TranslationModel
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """A model that writes texts word by word: what the search asks of it, and every model that translates has."""
+
+    def begin(self, source: Tensor, lengths: Tensor, num_beams: int = 1) -> Any:
+        """Before the first word of `num_beams` texts for every source; those of one stand side by side."""
+
+    def next(self, tokens: Tensor, progress: Any) -> Tensor:
+        """The scores for the token after one more of every text.
+
+        Args:
+            tokens: `(beam)`.
+            progress: what `begin` gave, which then stands behind them; its `reorder(beams)` says from which texts, each
+                in the place of one with the same source, the next call goes on.
+        """
+
 
 Step = Callable[[Int64[Tensor, " beam"], Int64[Tensor, " beam"] | None], Float[Tensor, " beam vocabulary"]]
 """Called with the last token of every beam, and which beams before they go on from; gives ln p of every next token."""
@@ -68,7 +85,7 @@ def _is_done(found: list[tuple[float, list[int]]], best: float, settings: BeamSe
 
 @torch.no_grad()
 def translate(
-    model: TranslationModel,
+    model: Writer,
     source: Int64[Tensor, " graph key"],
     lengths: Int64[Tensor, " graph"],
     begin: int,
@@ -77,16 +94,13 @@ def translate(
 ) -> list[list[int]]:
     """The tokens of the translation of every source.
 
-    Cost: each step reads one token a beam; keys and values of source and target are kept.
+    Cost: each step reads one token a beam; what the model knows of source and target is kept.
     """
-    width, cache = settings.beam_size, Cache()
-    read = model.read(source, lengths).repeat_interleave(width, 0)
-    members = lengths.repeat_interleave(width, 0)
+    progress = model.begin(source, lengths, settings.beam_size)
 
     def step(tokens: Tensor, order: Tensor | None) -> Tensor:
         if order is not None:
-            cache.reorder(order.to(source.device))
-        scores = model.write(tokens[:, None].to(source.device), read, members, cache=cache)
-        return scores[:, -1].log_softmax(-1)
+            progress.reorder(order.to(source.device))
+        return model.next(tokens.to(source.device), progress).log_softmax(-1)
 
     return beam_search(step, source.shape[0], begin, end, settings)

@@ -1,6 +1,7 @@
 """A model that reads one text and writes another: encoder, decoder, and cross-attention between them."""
 
 import math
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int64
@@ -14,6 +15,23 @@ from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.neighborhood import Causal, Lengths, Neighborhood, Window
 from edgewise.records import PairBatch
 from edgewise.trace import Trace
+
+
+@dataclass(eq=False)
+class TranslationProgress:
+    """Where a transformer stands in the texts that it writes."""
+
+    source: Float[Tensor, " beam key model_dim"]
+    """The vectors of the source's tokens, for every text."""
+    lengths: Int64[Tensor, " beam"]
+    """How many of them are true."""
+    cache: Cache = field(default_factory=Cache)
+    """Keys and values of source and target."""
+
+    def reorder(self, beams: Int64[Tensor, " beam"]) -> None:
+        """Go on from these texts, each in the place of one with the same source, whose keys and values stay."""
+        for layer in self.cache.layers:
+            layer.reorder(beams)
 
 
 class TranslationModel(nn.Module):
@@ -78,6 +96,17 @@ class TranslationModel(nn.Module):
             trace=trace,
         )
         return nn.functional.linear(nodes, self.embedding.weight)
+
+    def begin(
+        self, source: Int64[Tensor, " graph key"], lengths: Int64[Tensor, " graph"], num_beams: int = 1
+    ) -> TranslationProgress:
+        """Before the first word of `num_beams` texts for every source; those of one stand side by side."""
+        read = self.read(source, lengths)
+        return TranslationProgress(read.repeat_interleave(num_beams, 0), lengths.repeat_interleave(num_beams, 0))
+
+    def next(self, tokens: Int64[Tensor, " beam"], progress: TranslationProgress) -> Float[Tensor, " beam num_tokens"]:
+        """The scores for the token after one more of every text; `progress` then stands behind it."""
+        return self.write(tokens[:, None], progress.source, progress.lengths, cache=progress.cache)[:, -1]
 
     @property
     def neighborhood(self) -> Neighborhood:
