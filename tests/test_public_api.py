@@ -108,7 +108,14 @@ def written(function):
 
 def test_the_names():
     assert sorted(edgewise.__all__) == sorted(NAMES)
-    estimators = ["LanguageModel", "MoleculeClassifier", "MoleculeRegressor", "Translator"]
+    estimators = [
+        "LanguageModel",
+        "MoleculeClassifier",
+        "MoleculeRegressor",
+        "TextClassifier",
+        "TextRegressor",
+        "Translator",
+    ]
     assert sorted(dir(edgewise)) == sorted([*NAMES, *estimators])
     assert all(getattr(edgewise, name) is not None for name in NAMES)
     assert sorted(layers.__all__) == LAYERS
