@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from edgewise.errors import SettingError
 
-TASK_TYPES = ("regression", "classification", "multiclass", "auto")
+TASK_TYPES = ("regression", "classification", "multiclass")
+AUTO = "auto"
+"""The task is what the targets look like."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Columns:
             raise SettingError("a row is a molecule or a text: name --smiles-columns or --text-columns, not both.")
         if self.text_columns and self.descriptors_columns:
             raise SettingError("descriptors_columns belong to molecules; a row of texts has none.")
-        if self.task_type not in TASK_TYPES:
+        if self.task_type not in (*TASK_TYPES, AUTO):
             raise SettingError(f"task_type is {self.task_type!r}, expected one of {', '.join(TASK_TYPES)}.")
         seen: dict[str, str] = {}
         for role, names in self.roles().items():

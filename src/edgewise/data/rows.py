@@ -20,7 +20,7 @@ from edgewise.data.cell import (
     read_number,
     read_numbers,
 )
-from edgewise.data.columns import Columns
+from edgewise.data.columns import AUTO, Columns
 from edgewise.data.read import Cells, check_columns_exist, join_cells, pd, read_cells
 from edgewise.errors import DataError, SettingError
 
@@ -124,7 +124,7 @@ def with_task(cells: Cells, columns: Columns) -> Columns:
     Raises:
         DataError: Some targets are numbers and others classes.
     """
-    if columns.task_type != "auto":
+    if columns.task_type != AUTO:
         return columns
     kinds = {}
     for name in columns.target_columns:
