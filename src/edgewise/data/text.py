@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.data.decode import check_file, decoded, uncompressed
+from edgewise.data.decode import read_decoded
 from edgewise.errors import DataError, MissingExtraError, SettingError
 
 try:
@@ -187,8 +187,7 @@ def read_text(path: str) -> str:
     Raises:
         DataError: it is missing, empty, or not UTF-8; the message names the line and the byte.
     """
-    file = check_file(path, "a text file")
-    text = decoded(path, uncompressed(path, file) if file.name.endswith(".gz") else file.read_bytes(), "text")
+    text = read_decoded(path, "text", "a text file")
     if not text.strip():
         raise DataError(f"{path}: the file is empty, expected a text to learn from.")
     return text
