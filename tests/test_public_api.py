@@ -55,6 +55,15 @@ NAMES = [
     "why",
 ]
 
+ESTIMATORS = [
+    "LanguageModel",
+    "MoleculeClassifier",
+    "MoleculeRegressor",
+    "Tagger",
+    "TextClassifier",
+    "TextRegressor",
+]
+
 LAYERS = [
     "ALiBi",
     "Cache",
@@ -108,7 +117,7 @@ def written(function):
 
 def test_the_names():
     assert sorted(edgewise.__all__) == sorted(NAMES)
-    assert sorted(dir(edgewise)) == sorted([*NAMES, "LanguageModel", "MoleculeClassifier", "MoleculeRegressor"])
+    assert sorted(dir(edgewise)) == sorted([*NAMES, *ESTIMATORS])
     assert all(getattr(edgewise, name) is not None for name in NAMES)
     assert sorted(layers.__all__) == LAYERS
 

@@ -79,9 +79,9 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass", "auto", "language", "translation"),
+        choices=("regression", "classification", "multiclass", "auto", "language", "translation", "tagging"),
         help="numbers, two classes or several, or what the targets look like (default: regression; auto for texts); or "
-        "the next token of a text, or its translation",
+        "the next token of a text, or its translation, or the tag of each word",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
