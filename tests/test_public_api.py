@@ -55,6 +55,16 @@ NAMES = [
     "why",
 ]
 
+ESTIMATORS = [
+    "LanguageModel",
+    "MoleculeClassifier",
+    "MoleculeRegressor",
+    "Tagger",
+    "TextClassifier",
+    "TextRegressor",
+    "Translator",
+]
+
 LAYERS = [
     "ALiBi",
     "Cache",
@@ -108,15 +118,7 @@ def written(function):
 
 def test_the_names():
     assert sorted(edgewise.__all__) == sorted(NAMES)
-    estimators = [
-        "LanguageModel",
-        "MoleculeClassifier",
-        "MoleculeRegressor",
-        "TextClassifier",
-        "TextRegressor",
-        "Translator",
-    ]
-    assert sorted(dir(edgewise)) == sorted([*NAMES, *estimators])
+    assert sorted(dir(edgewise)) == sorted([*NAMES, *ESTIMATORS])
     assert all(getattr(edgewise, name) is not None for name in NAMES)
     assert sorted(layers.__all__) == LAYERS
 

@@ -93,6 +93,29 @@ def test_an_interrupted_run_ends_with_the_same_weights(table, learn, edgewise, t
         np.testing.assert_array_equal(whole[name], parts[name])
 
 
+def test_it_starts_from_what_a_masked_run_has_learned(table, learn, edgewise, tmp_path):
+    sizes = ["--num-layers", 1, "--model-dim", 16, "--num-heads", 2, "--epochs", 1]
+    masked = tmp_path / "masked"
+    words = ["train", table, "--text-columns", "text", "--task-type", "masked", *sizes, "-o", masked]
+    assert edgewise(*words)[0] == 0
+    recipe = ["--from", masked, "--epochs", 1, "--learning-rate", 1e-12, "--final-learning-rate", 0]
+    code, out, _ = edgewise("train", table, *COLUMNS, *recipe, "-o", tmp_path / "run")
+    assert code == 0
+    assert f"words from {masked}" in out
+    start, found = (load_file(folder / "model.safetensors") for folder in (masked, tmp_path / "run"))
+    names = [name for name in start if name.startswith("encoder.")]
+    assert names
+    for name in names:
+        np.testing.assert_allclose(found[f"member_0.{name}"], start[name], atol=1e-9)
+    code, out, _ = edgewise("predict", tmp_path / "run", table, "-o", "-")
+    assert (code, len(out.splitlines())) == (0, 101)
+    for words, message in [
+        (["--model", "lstm"], "brings its own model"),
+        (["--model-dim", 64], "--model-dim is 64, but the model of"),
+    ]:
+        assert message in edgewise("train", table, *COLUMNS, "--from", masked, *words, "-o", tmp_path / "b")[2]
+
+
 def test_several_columns_and_an_ensemble(tmp_path, learn):
     texts, labels, _ = reviews(60)
     data = write_csv(tmp_path / "two.csv", {"title": ["", "one"] * 30, "text": texts, "label": labels})
@@ -131,7 +154,7 @@ def test_bad_rows_are_listed_and_strict_stops(tmp_path, learn):
     ("words", "message"),
     [
         (["--model", "lstm", "--window", 3], "--window belongs to transformers; the lstm has no such choice"),
-        (["--model", "gat"], "for a table of texts expected one of"),
+        (["--model", "gat"], "to read texts expected one of"),
         (["--smiles-columns", "stars"], "a row is a molecule or a text"),
         (["--text-columns", "txt"], "no column 'txt' (did you mean 'text'?)"),
         (["--split", "scaffold"], "only molecules have scaffolds"),

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from edgewise import SettingError, ShapeError, Trace
+from edgewise.models.encoder import hidden
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings
 from edgewise.models.transformer_settings import TransformerSettings
@@ -16,7 +17,7 @@ ENCODERS = ("transformer", "lstm", "gru", "rnn")
 
 def model_of(encoder="transformer", readout="attention", **settings):
     torch.manual_seed(0)
-    text = TextSettings(encoder, readout, word_dropout=0.5)
+    text = TextSettings(encoder=encoder, readout=readout, word_dropout=0.5)
     model = TextModel(20, 0, 3, text, TransformerSettings(**SIZES, **settings)).eval()
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -76,9 +77,10 @@ def test_every_weight_learns(encoder):
 def test_words_are_hidden_in_training_only():
     model, batch = model_of("lstm"), batch_of(*some_texts())
     torch.testing.assert_close(model(batch), model(batch))
-    hidden = model.train()._hidden(batch.texts).tokens
-    assert 0 < int((hidden == 0).sum()) < len(hidden)
-    assert (hidden[hidden != 0] == batch.tokens[hidden != 0]).all()
+    tokens = hidden(batch.texts, 0, 0.5).tokens
+    assert 0 < int((tokens == 0).sum()) < len(tokens)
+    assert (tokens[tokens != 0] == batch.tokens[tokens != 0]).all()
+    assert not torch.allclose(model.train()(batch), model(batch))
 
 
 def test_weights_are_recorded_layer_by_layer_and_readout_last():

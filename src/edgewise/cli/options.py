@@ -89,9 +89,9 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass", "auto", "language", "translation", "masked"),
+        choices=("regression", "classification", "multiclass", "auto", "language", "translation", "masked", "tagging"),
         help="numbers, two classes or several, or what the targets look like (default: regression; auto for texts); or "
-        "the next token of a text, its translation, or hidden tokens",
+        "the next token of a text, its translation, hidden tokens, or the tag of each word",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 

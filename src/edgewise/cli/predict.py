@@ -8,8 +8,8 @@ from edgewise.cli.output import FORMATS, check_output, write
 
 SUMMARY = "predict the rows of a new table"
 DESCRIPTION = (
-    "Predict the rows of a new table of molecules or texts, or translate them. The output keeps the columns of the "
-    "input and adds <target>_pred, <target>_std, <target>_low and <target>_high (for classes the class and its "
+    "Predict the rows of a new table of molecules or texts, or translate or tag them. The output keeps the columns of "
+    "the input and adds <target>_pred, <target>_std, <target>_low and <target>_high (for classes the class and its "
     "probabilities), for molecules the similarity to the nearest one of the training, and a status that says why a row "
     "could not be predicted."
 )
@@ -19,7 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
     add_input_arguments(parser)
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help=f"{', '.join(FORMATS)}, or - for CSV to the screen"
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help=f"{', '.join(FORMATS)}, or - for CSV to the screen; .jsonl or .conll where tags are told",
     )
     parser.add_argument("--coverage", type=float, metavar="P", help="promised by the intervals (default: as trained)")
 
@@ -43,8 +47,13 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Predicts, writes, and counts."""
+    kind = format_of(arguments.folder)
+    if kind == "edgewise tagging model":
+        from edgewise.cli import tagging
+
+        return tagging.predict(arguments)
     suffix = check_output(arguments, FORMATS)
-    if format_of(arguments.folder) == "edgewise translation model":
+    if kind == "edgewise translation model":
         from edgewise.cli import translation
 
         return translation.predict(arguments, suffix)

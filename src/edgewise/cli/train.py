@@ -12,9 +12,11 @@ DESCRIPTION = (
     "Train a model on a table of molecules or of texts (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside "
     "simple models, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those before it; "
     "or, with --task-type translation, on texts and their translations; or, with --task-type masked, on many texts "
-    "(lines, or the cells of --text-columns), to tell hidden tokens from those around them."
+    "(lines, or the cells of --text-columns), to tell hidden tokens from those around them; or, with --task-type "
+    "tagging, on sentences with one tag a word."
 )
 TEXTS = (".txt", ".txt.gz")
+SENTENCES = tuple(name + end for name in (".conll", ".iob", ".bio") for end in ("", ".gz"))
 # Words of the command that are no settings of the run.
 NOT_SETTINGS = ("run", "version", "config_path", "output_dir", "overwrite", "resume")
 
@@ -56,9 +58,10 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import language, masked, table, translation
+    from edgewise.cli import language, masked, table, tagging, translation
 
-    of = {"language": language, "translation": translation, "masked": masked}.get(kind_of(settings), table)
+    kinds = {"language": language, "translation": translation, "masked": masked, "tagging": tagging}
+    of: Any = kinds.get(kind_of(settings), table)
     if resume and folder.is_finished:
         print(f"{folder.path} is finished; there is nothing to resume.")
         of.print_scores(folder)
@@ -75,12 +78,15 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """What is learned: a table, a language, a translation or hidden tokens."""
+    """What is learned: a table, a language, a translation, hidden tokens or tags."""
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
-    if task_type in ("language", "translation", "masked"):
+    if task_type in ("language", "translation", "masked", "tagging"):
         return task_type
+    name = str(names[0]).lower() if names else ""
+    if task_type is None and name.endswith(SENTENCES):
+        return "tagging"
     is_text = not settings.get("text_columns") and task_type is None
-    is_text &= bool(names) and str(names[0]).lower().endswith(TEXTS)
+    is_text &= name.endswith(TEXTS)
     return "language" if is_text else "table"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from edgewise.errors import DataError
 
-_GZIP_NAMES = {"CSV": ".csv.gz or .tsv.gz", "text": ".txt.gz"}
+_GZIP_NAMES = {"CSV": ".csv.gz or .tsv.gz", "text": ".txt.gz", "CoNLL": ".conll.gz", "JSON": ".jsonl.gz"}
 # What a file begins with when it is something else under the name of a text.
 _MAGIC = {
     b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as {kind}",
@@ -40,13 +40,29 @@ def uncompressed(name: str, file: Path) -> bytes:
         raise DataError(f"{name}: its name says gzip, but it cannot be unpacked ({error}).") from error
 
 
+def read_decoded(name: str, kind: str, expected: str) -> str:
+    """The text of a file, unpacked where its name ends in .gz.
+
+    Args:
+        name: the path as it was given.
+        kind: what the file should be, as in `decoded`.
+        expected: the same in the words of a message, such as "a text file".
+
+    Raises:
+        DataError: it is missing, something else, or not UTF-8.
+    """
+    file = check_file(name, expected)
+    content = uncompressed(name, file) if file.name.lower().endswith(".gz") else file.read_bytes()
+    return decoded(name, content, kind)
+
+
 def decoded(name: str, content: bytes, kind: str) -> str:
     """The text that stands in a file, with or without a mark at its beginning.
 
     Args:
         name: the path as it was given.
         content: the bytes of the file.
-        kind: what the file should be, "CSV" or "text", for the messages.
+        kind: what the file should be, "CSV", "text", "CoNLL" or "JSON", for the messages.
 
     Raises:
         DataError: it is something else, or not UTF-8; the message names the line and the byte.

@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.data.cell import OK, Rejection
+from edgewise.data.parts import parts_of
 from edgewise.data.read import check_columns_exist, join_cells, read_cells
 from edgewise.data.text import read_text
 from edgewise.errors import DataError, SettingError
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-PARTS = ("train", "val", "test")
 Texts = Any
 """Several texts: a list, an array, a column of a table."""
 
@@ -37,22 +37,14 @@ class TextPairs:
     rejected: list[Rejection]
     """Pairs that cannot be used, in file order."""
 
-    def split(self, sizes: Sequence[float], seed: int) -> dict[str, Int64[np.ndarray, " part_row"]]:
+    def split(self, sizes: Sequence[float], seed: int) -> dict[str, Int64[np.ndarray, " _"]]:
         """The rows of each part: files in the order train, (val), test; or one file parted at random.
 
         Args:
             sizes: parts of training, validation and test rows of one file.
             seed: of the draw.
         """
-        rows = np.flatnonzero([status == OK for status in self.status])
-        if len(self.files) == 1:
-            order, shares = np.random.default_rng(seed).permutation(rows), np.cumsum(sizes)
-            cuts = np.rint(shares[:2] * len(rows)).astype(int)
-            return dict(zip(PARTS, (np.sort(part) for part in np.split(order, cuts)), strict=True))
-        by_file = [rows[self.file_of_row[rows] == number] for number in range(len(self.files))]
-        nothing = np.zeros(0, dtype=np.int64)
-        first, middle, last = by_file if len(by_file) == 3 else (by_file[0], nothing, by_file[1])
-        return {"train": first, "val": middle, "test": last}
+        return parts_of(self.status, self.file_of_row, len(self.files), sizes, seed)
 
 
 def read_pairs(paths: Sequence[str], text_columns: Sequence[str], target_columns: Sequence[str]) -> TextPairs:

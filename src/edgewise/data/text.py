@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.data.decode import check_file, decoded, uncompressed
+from edgewise.data.decode import read_decoded
 from edgewise.errors import DataError, MissingExtraError, SettingError
 
 try:
@@ -189,7 +189,7 @@ class Tokenizer:
         Raises:
             DataError: the file is something else.
         """
-        content = decoded(vocabulary, check_file(vocabulary, "a vocabulary").read_bytes(), "text")
+        content = read_decoded(vocabulary, "text", "a vocabulary")
         tokens = [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
         numbers = {token: number for number, token in enumerate(tokens)}
         if len(numbers) < len(tokens) or UNKNOWN_OF_BERT not in numbers:
@@ -264,8 +264,7 @@ def read_text(path: str) -> str:
     Raises:
         DataError: it is missing, empty, or not UTF-8; the message names the line and the byte.
     """
-    file = check_file(path, "a text file")
-    text = decoded(path, uncompressed(path, file) if file.name.endswith(".gz") else file.read_bytes(), "text")
+    text = read_decoded(path, "text", "a text file")
     if not text.strip():
         raise DataError(f"{path}: the file is empty, expected a text to learn from.")
     return text

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from edgewise.data.split import Splits
-from edgewise.data.text import Tokenizer
 from edgewise.data.texts import TextTable, read_texts
+from edgewise.estimators.start import started
 from edgewise.estimators.table_run import TableRun
 from edgewise.estimators.text_job import TextJob
 from edgewise.estimators.trained_texts import TrainedTexts, untrained_texts
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
-from edgewise.train.folder import RunFolder
 
 NAMES = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wordpiece": "word pieces"}
 """The kinds of tokens, in the plural."""
@@ -62,15 +61,9 @@ def untrained(table: TextTable, splits: Splits, job: TextJob) -> TrainedTexts:
     """All that is known before the first step: the vocabulary and the scale of the training rows, and what a masked
     run has learned."""
     rows = splits.train
-    if job.from_run is None:
-        known = [text for texts in table.contents(rows) for text in texts]
-        tokenizer, start = Tokenizer.learned(known, job.tokens, job.vocabulary_size), {}
-    else:
-        from edgewise.estimators.masked import TrainedMasked
-
-        pretrained = TrainedMasked.load(RunFolder.finished(job.from_run))
-        tokenizer, start = pretrained.tokenizer, pretrained.model.encoder.state_dict()
+    known = (text for texts in table.contents(rows) for text in texts)
+    tokenizer, weights = started(job.from_run, known, job.tokens, job.vocabulary_size)
     trained = untrained_texts(table, rows, tokenizer, job.text, job.model, job.coverage)
-    if start:
-        trained.start, trained.num_tokens = start, start["embedding.weight"].shape[0]
+    if weights:
+        trained.start, trained.num_tokens = weights, weights["embedding.weight"].shape[0]
     return trained

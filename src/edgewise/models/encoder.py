@@ -1,9 +1,11 @@
-"""A model that reads texts: the vector of every token, made of all tokens of its text."""
+"""What reads texts: the vector of every token, made of all tokens of its text."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.layers.recurrent import CellName, RecurrentEncoder
+from edgewise.models.text_settings import EncoderName
 from edgewise.models.transformer import Stack, check_length, placing
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.neighborhood import Full, Neighborhood, Segments, Window
@@ -59,3 +61,59 @@ class TokenEncoder(nn.Module):
             segments = torch.zeros_like(batch.tokens) if batch.segments is None else batch.segments
             nodes = nodes + self.segment(segments)
         return self.stack(self.dropout(self.norm(nodes)), neighborhood, positions=positions, trace=trace)
+
+
+class RecurrentTokenEncoder(nn.Module):
+    """The vectors of the tokens of packed texts, read by a recurrent network in both directions.
+
+    Args:
+        num_tokens: size of the vocabulary.
+        cell: which network reads: "lstm", "gru" or "rnn".
+        settings: its sizes: num_layers, model_dim, dropout.
+    """
+
+    def __init__(self, num_tokens: int, cell: CellName, settings: TransformerSettings):
+        super().__init__()
+        self.embedding = nn.Embedding(num_tokens, settings.model_dim)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.sequence = RecurrentEncoder(
+            settings.model_dim,
+            settings.model_dim,
+            cell=cell,
+            num_layers=settings.num_layers,
+            dropout=settings.dropout,
+        )
+
+    def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " token model_dim"]:
+        """The vector of every token of a batch."""
+        assert batch.offsets is not None
+        lengths, places = batch.offsets.diff(), batch.places
+        text_of_token = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+        nodes = self.dropout(self.embedding(batch.tokens))
+        table = nodes.new_zeros(len(lengths), int(lengths.max()), nodes.shape[-1])
+        table = table.index_put((text_of_token, places), nodes)
+        return self.sequence(table, lengths)[text_of_token, places]
+
+
+def encoder_of(
+    num_tokens: int, name: EncoderName, settings: TransformerSettings
+) -> TokenEncoder | RecurrentTokenEncoder:
+    """What reads texts, by its name: a transformer or a recurrent network."""
+    if name == "transformer":
+        return TokenEncoder(num_tokens, settings)
+    return RecurrentTokenEncoder(num_tokens, name, settings)
+
+
+def hidden(texts: TextBatch, unknown: int | None, part: float) -> TextBatch:
+    """The texts with a part of the tokens unknown, drawn anew at each call, as they are seen in training.
+
+    Args:
+        texts: what is read.
+        unknown: the token that stands for what the vocabulary lacks; None hides nothing.
+        part: how many of the tokens are hidden, about.
+    """
+    if unknown is None or not part:
+        return texts
+    hides = torch.rand(texts.tokens.shape, device=texts.tokens.device) < part
+    return TextBatch(texts.tokens.masked_fill(hides, unknown), offsets=texts.offsets, segments=texts.segments)

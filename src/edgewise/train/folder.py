@@ -23,6 +23,7 @@ FILES = (
     "model.json",
     "tokenizer.json",
     "test_predictions.csv",
+    "test_predictions.jsonl",
     "rejected.csv",
 )
 FOLDERS = ("checkpoints", "logs")
@@ -38,7 +39,7 @@ class RunFolder:
     model.json             what the model is and how its columns are scaled, with a format version
     model.safetensors      every tensor of every ensemble member
     checkpoints/ logs/     where an interrupted run continues; the numbers of each epoch
-    test_predictions.csv   the test rows with their predictions
+    test_predictions.csv   the test rows with their predictions; .jsonl where they are sentences
     rejected.csv           the cells that could not be used, and why
     """
 
@@ -181,6 +182,17 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     writer.writerow(header)
     writer.writerows(rows)
     return buffer.getvalue()
+
+
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Objects as text, one a line."""
+    return "".join(json_line(row) + "\n" for row in rows)
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """An object on one line, signs beyond ASCII as they are unless one is half a character, which UTF-8 lacks."""
+    line = json.dumps(row, ensure_ascii=False)
+    return json.dumps(row) if any("\ud800" <= sign <= "\udfff" for sign in line) else line
 
 
 def write_bytes(path: Path, content: bytes) -> None:

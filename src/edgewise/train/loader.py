@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from edgewise.records import Batch, TextBatch
+from edgewise.records import TextBatch
 
 
 class Loader(Protocol):
@@ -36,7 +36,7 @@ class RowLoader:
     def __init__(
         self,
         rows: np.ndarray,
-        make_batch: Callable[[np.ndarray], Batch],
+        make_batch: Callable[[np.ndarray], Any],
         batch_size: int,
         seed: int | None = None,
     ):
@@ -45,12 +45,12 @@ class RowLoader:
         self.num_batches = math.ceil(len(self.rows) / batch_size)
         self.seed = seed
         self.epoch = 0
-        self.kept: list[Batch] = []
+        self.kept: list[Any] = []
 
     def __len__(self) -> int:
         return self.num_batches
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Any]:
         # Generators start at the first `next`: by then the epoch's number has been set.
         if self.seed is not None:
             for rows in np.array_split(

@@ -1,0 +1,124 @@
+"""`edgewise train` and `predict` for tags: what they print and write."""
+
+import argparse
+import sys
+from typing import Any
+
+from edgewise.cli.output import check_output, write
+from edgewise.cli.report import number, print_table, progress
+from edgewise.train.folder import RunFolder
+
+FORMATS = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
+HEADLINES = {True: ("f1", "precision", "recall", "accuracy"), False: ("accuracy", "f1_macro")}
+"""The scores that tables show, for tags that mark spans and for others."""
+
+
+def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resume: bool, source: str) -> None:
+    """Learns to tag."""
+    from edgewise.estimators.tagging_job import tagging_job
+    from edgewise.estimators.tagging_run import finish_tags, prepare_tags
+    from edgewise.train.device import keep_memory
+
+    keep_memory()
+    prepared = prepare_tags(tagging_job(settings, source), folder, overwrite=overwrite, resume=resume)
+    sentences, parts, trained = prepared.sentences, prepared.parts, prepared.trained
+    print(
+        f"{', '.join(sentences.files)}: {len(sentences.words):,} sentences, {len(sentences.rejected):,} rejected; "
+        f"{len(trained.tags)} tags, a vocabulary of {len(trained.tokenizer):,}"
+    )
+    if sentences.rejected:
+        first = sentences.rejected[0]
+        print(
+            f"  the first in line {first.row}: {first.column}: {first.reason} (all in {folder.path / 'rejected.csv'})"
+        )
+    counts = {part: len(rows) for part, rows in parts.items()}
+    print(f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test sentences")
+    if prepared.num_unknown:
+        print(f"  {prepared.num_unknown:,} words to be scored have a tag that no training sentence has")
+    sys.stdout.flush()
+    with progress(1) as show_progress:
+        finish_tags(prepared, None if show_progress is None else lambda *steps: show_progress(0, *steps))
+
+
+def print_scores(folder: RunFolder) -> None:
+    """The scores of a finished run beside usual tags, those of each type, and the next command."""
+    metrics = folder.read_json("metrics.json")
+    part = next((name for name in ("test", "validation") if name in metrics), None)
+    if part is not None:
+        scores, usual = metrics[part], metrics["baselines"]["usual_tags"][part]
+        headlines = HEADLINES["types" in scores]
+        print_table(
+            f"{scores['num_sentences']:,} {part} sentences, {scores['num_words']:,} words",
+            ["", *headlines],
+            [
+                [label, *(number(of[name]) for name in headlines)]
+                for label, of in {"edgewise": scores, "each word's most frequent tag": usual}.items()
+            ],
+        )
+        if types := scores.get("types"):
+            names = ("f1", "precision", "recall")
+            print_table(
+                f"{scores['num_spans']:,} spans",
+                ["", *names, "spans"],
+                [[name, *(number(of[each]) for each in names), f"{of['support']:,}"] for name, of in types.items()],
+            )
+    print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
+    print(f"The run is in {folder.path}. Next: edgewise predict {folder.path} new.txt -o tagged.jsonl")
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    """Tags the words of a file of sentences."""
+    suffix = check_output(arguments, FORMATS)
+
+    from edgewise.data.cell import OK
+    from edgewise.data.tags import read_tagged
+    from edgewise.errors import DataError
+    from edgewise.estimators.tagging import TrainedTagger
+    from edgewise.train.device import pick_device
+    from edgewise.train.folder import json_lines
+    from edgewise.train.settings import require
+
+    require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
+    trained = TrainedTagger.load(RunFolder.finished(arguments.folder))
+    trained.threads = arguments.threads
+    sentences = read_tagged(
+        [arguments.data], arguments.text_columns or (), usual=trained.names, strict=arguments.strict, need_tags=False
+    )
+    told = f"{trained.names[1]}_pred"
+    for name in (told, "status"):
+        if any(name in row for row in sentences.rows):
+            raise DataError(f"{arguments.data} already has the key {name!r}, which predictions need; rename it.")
+    tags = trained.tag(sentences.words, pick_device(arguments.device))
+    if suffix.startswith(".jsonl"):
+        rows = zip(sentences.rows, tags, sentences.status, strict=True)
+        content = json_lines(
+            {**row, told: each if status == OK else None, "status": status} for row, each, status in rows
+        )
+    else:
+        content = columns(sentences, tags)
+    write(content, arguments.output, suffix)
+    known = sum(status == OK for status in sentences.status)
+    summary = f"{known:,} of {len(tags):,} sentences tagged"
+    if known < len(tags):
+        first = sentences.rejected[0]
+        summary += f"; the first that could not be in line {first.row}: {first.column}: {first.reason}"
+    print(f"{summary}: {arguments.output}", file=sys.stderr)
+    return 0
+
+
+def columns(sentences: Any, tags: list[list[str]]) -> str:
+    """A word and its tag a line, a blank line behind each sentence."""
+    from edgewise.errors import DataError
+
+    written = []
+    for line, words, each in zip(sentences.lines, sentences.words, tags, strict=True):
+        for word, tag in zip(words, each, strict=True):
+            if any(not part or set(part) & set(" \t\r\n") for part in (word, tag)):
+                raise DataError(
+                    f"{sentences.files[0]}, line {line}: {word!r} with the tag {tag!r} cannot stand in columns, which "
+                    "spaces part; write .jsonl."
+                )
+            written.append(f"{word} {tag}\n")
+        if words:
+            written.append("\n")
+    return "".join(written)

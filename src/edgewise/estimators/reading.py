@@ -1,0 +1,87 @@
+"""What reads texts, out of the flags: a transformer, a recurrent network, or the model of a masked run; and how long
+it is trained."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar, get_args
+
+from edgewise.errors import SettingError
+from edgewise.models.text_settings import EncoderName, ReaderSettings
+from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.train.settings import TrainSettings
+
+PRETRAINED = ("edgewise masked model", 1)
+"""The kind of run that can be a start, and its newest format."""
+RECURRENT = ("num_layers", "num_heads", "model_dim", "context", "dropout")
+"""The sizes that a recurrent network has too."""
+LEAST_STEPS, EPOCHS = 400, 4
+"""Much text is read so many times; a little until so many steps are done."""
+Reader = TypeVar("Reader", bound=ReaderSettings)
+
+
+def chosen(
+    kind: type[Reader],
+    usual: TransformerSettings,
+    named: str | None,
+    read: Mapping[str, Any],
+    given: Mapping[str, Any],
+    from_run: str | None,
+) -> tuple[Reader, TransformerSettings]:
+    """What reads, and its sizes.
+
+    Args:
+        kind: The dataclass of the choices around it.
+        usual: The sizes where nothing else is asked for.
+        named: What `--model` says: a recurrent network, or one of `CONFIGURATIONS`.
+        read: The fields of `kind` that are given.
+        given: The sizes that are given.
+        from_run: The folder of a masked run, which brings its own sizes.
+
+    Raises:
+        SettingError: A name is not known, or two choices contradict each other.
+        RunFolderError: The folder is not that of a finished masked run.
+    """
+    if named in get_args(EncoderName):
+        read = {**read, "encoder": named}
+    elif named is not None and named not in CONFIGURATIONS:
+        known = ", ".join([*get_args(EncoderName), *CONFIGURATIONS])
+        raise SettingError(f"--model is {named!r}; to read texts expected one of {known}.")
+    reader, start = kind(**read), CONFIGURATIONS.get(named or "", usual)
+    if reader.encoder != "transformer":
+        for name, value in given.items():
+            if name not in RECURRENT and value != getattr(usual, name):
+                flag = f"--{name.replace('_', '-')}"
+                raise SettingError(f"{flag} belongs to transformers; the {reader.encoder} has no such choice.")
+    if from_run:
+        start = pretrained_settings(from_run, named, reader)
+        for name, value in given.items():
+            if name != "dropout" and value != getattr(start, name):
+                raise SettingError(
+                    f"--{name.replace('_', '-')} is {value}, but the model of {from_run} has "
+                    f"{getattr(start, name)}; leave it out."
+                )
+    return reader, replace(start, **given)
+
+
+def pretrained_settings(path: str, named: str | None, reader: ReaderSettings) -> TransformerSettings:
+    """The choices of the model of a masked run.
+
+    Raises:
+        RunFolderError: The folder is not that of a finished masked run.
+        SettingError: Another model is asked for.
+    """
+    from edgewise.train.folder import RunFolder
+
+    if named is not None or reader.encoder != "transformer":
+        raise SettingError(f"--from {path} brings its own model; leave out --model.")
+    content = RunFolder.finished(path).read_model(*PRETRAINED)
+    return TransformerSettings(**content["settings"])
+
+
+def scheduled(train: TrainSettings, num_rows: int) -> TrainSettings:
+    """The recipe with a batch size, and a number of epochs that fits the training rows."""
+    batch_size = train.batch_size or 64
+    steps = math.ceil(num_rows / batch_size)
+    epochs = train.epochs or max(EPOCHS, math.ceil(LEAST_STEPS / steps))
+    return replace(train, batch_size=batch_size, epochs=epochs)

@@ -1,0 +1,115 @@
+"""Scores of predicted tags: spans by the rules of conlleval and seqeval, or plain tags."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Span = tuple[str, int, int]
+"""The type of a span, its first word, and one past its last word."""
+Tags = Sequence[str]
+_OF_SPAN = re.compile(r"[BIES]-.")
+
+
+def marks_spans(tags: Iterable[str]) -> bool:
+    """Whether tags say where spans begin and go on, as B-, I-, E- and S- do; parts of speech do not."""
+    return any(_OF_SPAN.match(tag) for tag in tags)
+
+
+def spans_of(tags: Tags) -> set[Span]:
+    """The spans that the tags of one sentence mark, in any of the schemes IOB1, IOB2 and IOBES.
+
+    A span begins at B and S; at I and E where none goes on (behind O, E and S); and wherever the type changes. It ends
+    before the next one and before O, and behind E and S. So I after O begins a span, and so does I-X after B-Y.
+
+    Args:
+        tags: "O", or a sign and a type, such as "B-PER".
+
+    Source: conlleval of the CoNLL shared tasks; seqeval (Nakayama 2018) in its default mode.
+    """
+    found: set[Span] = set()
+    begin, before, before_type = 0, "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        sign, of_type = tag[:1], tag[1:].split("-", 1)[-1] or "_"
+        changes = of_type != before_type
+        if before != "O" and (before in "ES" or sign in "BSO" or changes):
+            found.add((before_type, begin, place))
+        if sign != "O" and (sign in "BS" or before in "OES" or changes):
+            begin = place
+        before, before_type = sign, of_type
+    return found
+
+
+def tag_scores(truths: Sequence[Tags], found: Sequence[Tags], *, spans: bool) -> dict[str, Any]:
+    """The scores of the tags of some sentences.
+
+    Args:
+        truths: the right tags of each sentence.
+        found: the predicted ones.
+        spans: whether tags mark spans, see `marks_spans`.
+
+    Returns:
+        num_sentences, num_words and accuracy (the part of the words whose tag is right). Of spans also precision,
+        recall and f1 over all of them, num_spans, and under `types` the same of each type, `support` being how many
+        there are. Otherwise f1_macro, the mean over the tags that occur. 0 where nothing could be right, None without
+        words.
+    """
+    pairs = [pair for truth, tags in zip(truths, found, strict=True) for pair in zip(truth, tags, strict=True)]
+    scores: dict[str, Any] = {
+        "num_sentences": len(truths),
+        "num_words": len(pairs),
+        "accuracy": sum(truth == tag for truth, tag in pairs) / len(pairs) if pairs else None,
+    }
+    if not spans:
+        there, told = Counter(truth for truth, _ in pairs), Counter(tag for _, tag in pairs)
+        right = Counter(truth for truth, tag in pairs if truth == tag)
+        each = [_shares(right[tag], told[tag], there[tag])["f1"] for tag in there | told]
+        return scores | {"f1_macro": sum(each) / len(each) if each else None}
+    there, told, right = Counter(), Counter(), Counter()
+    for truth, tags in zip(truths, found, strict=True):
+        known, said = spans_of(truth), spans_of(tags)
+        there.update(of_type for of_type, *_ in known)
+        told.update(of_type for of_type, *_ in said)
+        right.update(of_type for of_type, *_ in known & said)
+    types = {
+        of_type: {**_shares(right[of_type], told[of_type], there[of_type]), "support": there[of_type]}
+        for of_type in sorted(there | told)
+    }
+    return scores | _shares(right.total(), told.total(), there.total()) | {"num_spans": there.total(), "types": types}
+
+
+def _shares(right: int, told: int, there: int) -> dict[str, float]:
+    """Precision, recall and their harmonic mean; 0 where there is nothing to divide by, as in seqeval."""
+    return {
+        "precision": right / told if told else 0.0,
+        "recall": right / there if there else 0.0,
+        "f1": 2 * right / (told + there) if told + there else 0.0,
+    }
+
+
+class UsualTags:
+    """Honest company: each word has the tag it had most often in the training, an unknown one the most frequent tag.
+
+    Args:
+        sentences: the words of the training.
+        tags: their tags.
+    """
+
+    def __init__(self, sentences: Sequence[Sequence[str]], tags: Sequence[Tags]):
+        counts: dict[str, Counter[str]] = {}
+        total: Counter[str] = Counter()
+        for words, marks in zip(sentences, tags, strict=True):
+            total.update(marks)
+            for word, tag in zip(words, marks, strict=True):
+                counts.setdefault(word, Counter())[tag] += 1
+        self.of_word = {word: _most(count) for word, count in counts.items()}
+        self.usual = _most(total)
+
+    def tag(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        """The tag of every word."""
+        return [[self.of_word.get(word, self.usual) for word in words] for words in sentences]
+
+
+def _most(counts: Counter[str]) -> str:
+    """The most frequent tag; the first in the alphabet where several are."""
+    return min(counts, key=lambda tag: (-counts[tag], tag))
