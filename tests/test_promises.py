@@ -128,6 +128,20 @@ def test_keys_that_nobody_may_attend_to_reach_nothing(neighborhood, backend, bad
         assert gradient.isfinite().all()
 
 
+@pytest.mark.parametrize("backend", all_backends)
+def test_a_score_that_overflows_where_nobody_may_attend_reaches_nothing(backend):
+    """Every number is finite, and so is every length; the score of the padding is not."""
+    options = {"neighborhood": Lengths(torch.tensor([3, 2])), "normalize": Softmax(1e-25)}
+    query, key, value = torch.ones(2, 3, 4), torch.randn(2, 5, 4) * 1e-25, torch.randn(2, 5, 4)
+    expected = attend(query, key, value, backend="reference", **options)
+    key[0, 3:], key[1, 2:] = 1e15, 1e15
+    tensors = [x.requires_grad_() for x in (query, key, value)]
+    out = run_or_skip(*tensors, backend=backend, **options)
+    torch.testing.assert_close(out, expected)
+    for gradient in torch.autograd.grad(out.sum(), tensors, materialize_grads=True):
+        assert gradient.isfinite().all()
+
+
 @pytest.mark.parametrize("backend", EXACT)
 @pytest.mark.parametrize("score", all_scores, ids=lambda case: case.name)
 def test_nan_is_never_hidden_from_those_who_attend_to_it(backend, score):
