@@ -3,6 +3,8 @@
 # moleculenet/esol.csv and co2_ionic_liquids/co2_ionic_liquids.csv:
 #   docs/results/reproduce.sh timed      ESOL and CO2 by random rows, one after the other on a quiet machine
 #   docs/results/reproduce.sh words      tiny Shakespeare, tiny_shakespeare/input.txt
+#   docs/results/reproduce.sh reviews    SST-2, sst2/train.csv, dev.csv, test.csv; and rt_polarity/rt_polarity.csv
+#   docs/results/reproduce.sh multi30k   multi30k_en_de/train.en ...
 #   docs/results/reproduce.sh FOLD ...   CO2 with whole ionic liquids held out, folds 0 to 4, one model and five
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,7 +22,9 @@ train() {
 }
 
 small="--num-layers 4 --num-heads 4 --model-dim 128 --context 64 --steps 2000"
-[ "$1" = words ] || [ -f co2_folds.csv ] || python "$here/ionic_liquid_folds.py" co2_ionic_liquids/co2_ionic_liquids.csv co2_folds.csv
+texts="--text-columns text --target-columns label"
+sst2="sst2/train.csv sst2/dev.csv sst2/test.csv"
+[ "$1" = words ] || [ "$1" = reviews ] || [ "$1" = multi30k ] || [ -f co2_folds.csv ] || python "$here/ionic_liquid_folds.py" co2_ionic_liquids/co2_ionic_liquids.csv co2_folds.csv
 for what in "$@"; do
     if [ "$what" = timed ]; then
         for split in 0 1 2; do
@@ -38,6 +42,31 @@ for what in "$@"; do
         # shellcheck disable=SC2086
         train shakespeare_gpt2 tiny_shakespeare/input.txt --model gpt2 $small --dropout 0 --learning-rate 1e-3 \
             --final-learning-rate 1e-4 --second-moment-decay 0.99
+    elif [ "$what" = reviews ]; then
+        python "$here/polarity_folds.py" rt_polarity/rt_polarity.csv polarity_folds.csv
+        train sst2_masked sst2/train.csv --text-columns text --task-type masked --num-layers 1 --hidden-dim 256 \
+            --vocabulary-size 32768 --epochs 30 --threads 1
+        for seed in 0 1 2; do
+            # shellcheck disable=SC2086
+            train "sst2_transformer_$seed" $sst2 $texts --seed "$seed" --threads 1
+            # shellcheck disable=SC2086
+            train "sst2_lstm_$seed" $sst2 $texts --model lstm --seed "$seed" --threads 1
+            # shellcheck disable=SC2086
+            train "sst2_from_masked_$seed" $sst2 $texts --from runs/sst2_masked --dropout 0.3 --seed "$seed" --threads 1
+        done
+        for fold in 0 1 2 3 4 5 6 7 8 9; do
+            # shellcheck disable=SC2086
+            train "polarity_transformer_$fold" polarity_folds.csv $texts --splits-column "fold_$fold" --threads 1
+            # shellcheck disable=SC2086
+            train "polarity_lstm_$fold" polarity_folds.csv $texts --splits-column "fold_$fold" --model lstm --threads 1
+        done
+    elif [ "$what" = multi30k ]; then
+        files=()
+        for part in train val test_2016_flickr; do
+            files+=("multi30k_en_de/$part.en" "multi30k_en_de/$part.de")
+        done
+        train multi30k "${files[@]}" --task-type translation --num-layers 4 --model-dim 128 --hidden-dim 256 \
+            --epochs 32 --threads 2
     else
         # shellcheck disable=SC2086
         train "co2_fold_$what" co2_folds.csv $ionic --splits-column "fold_$what"

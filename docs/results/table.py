@@ -49,18 +49,28 @@ def covered(metrics: dict[str, Any]) -> float:
     return next(iter(metrics["coverage"]["test"].values()))
 
 
+def accuracies(names: list[str]) -> list[Any]:
+    """The mean accuracy of some runs on their test rows, its spread, and that of what counts words beside them."""
+    runs = [load(name) for name in names]
+    own = [score(run, "accuracy") for run in runs]
+    beside = [
+        statistics.mean(next(iter(run["baselines"][name]["test"].values()))["accuracy"] for run in runs)
+        for name in ("naive_bayes", "logistic")
+    ]
+    return [100 * value for value in (statistics.mean(own), min(own), max(own), *beside)]
+
+
 def with_mean(rows: list[list[Any]]) -> list[list[Any]]:
     """The rows and their mean."""
     return [*rows, ["**mean**", *(statistics.mean(column) for column in list(zip(*rows))[1:])]]
 
 
 def table(head: list[str], rows: list[list[Any]], digits: int) -> str:
-    """A Markdown table; seconds without digits."""
+    """A Markdown table; seconds and epochs without digits."""
     lines = [head, ["---"] * len(head)]
     for name, *values in rows:
-        shown = [
-            f"{value:.0f}" if title == "seconds" else f"{value:.{digits}f}" for title, value in zip(head[1:], values)
-        ]
+        places = [0 if title in ("seconds", "epochs") else digits for title in head[1:]]
+        shown = [f"{value:.{count}f}" for value, count in zip(values, places)]
         lines.append([str(name), *shown])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -71,7 +81,39 @@ def tables() -> dict[str, str]:
     random = [(f"seed {k}", load(f"co2_random_{k}")) for k in range(3)]
     folds = [(f"fold {k}", load(f"co2_fold_{k}"), load(f"co2_fold_{k}_ensemble")) for k in range(5)]
     texts = [("defaults: rotary positions", load("shakespeare")), ("GPT-2's choices", load("shakespeare_gpt2"))]
+    sentences = ["model", "accuracy, mean", "least", "most", "naive Bayes", "logistic regression"]
+    readers = {"transformer": "transformer", "lstm": "LSTM read out by attention"}
+    started = {**readers, "from_masked": "transformer that begins with hidden tokens"}
+    translated = [("transformer", load("multi30k"))]
     return {
+        "sst2": table(
+            sentences,
+            [[label, *accuracies([f"sst2_{name}_{seed}" for seed in range(3)])] for name, label in started.items()],
+            1,
+        ),
+        "polarity": table(
+            sentences,
+            [
+                [label, *accuracies([f"polarity_{name}_{fold}" for fold in range(10)])]
+                for name, label in readers.items()
+            ],
+            1,
+        ),
+        "multi30k": table(
+            ["model", "BLEU", "BLEU of the untranslated", "million parameters", "epochs", "seconds"],
+            [
+                [
+                    name,
+                    m["test"]["bleu"],
+                    m["baselines"]["copy"]["test"]["bleu"],
+                    m["parameters"] / 1e6,
+                    m["epochs"],
+                    m["whole"],
+                ]
+                for name, m in translated
+            ],
+            1,
+        ),
         "shakespeare": table(
             ["model", "validation loss", "counting pairs", "seconds"],
             [
