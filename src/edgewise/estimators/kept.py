@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -20,6 +20,9 @@ from edgewise.train.log import MetricsLog
 from edgewise.train.loss import TokenLoss
 from edgewise.train.settings import TrainSettings
 
+if TYPE_CHECKING:
+    from edgewise.train.fit import FitResult
+
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -36,16 +39,18 @@ def fit_in(
     loaders: tuple[Loader, Loader | None],
     settings: TrainSettings,
     *,
+    loss: TokenLoss = TokenLoss(),
     resume: bool = False,
     report: Report | None = None,
-) -> list[dict[str, Any]]:
-    """Trains a model in place to tell tokens; what each epoch came to.
+) -> "FitResult":
+    """Trains a model in place to tell tokens; what each epoch came to, and which was best.
 
     Args:
         folder: where checkpoints and the numbers of each epoch go; None for nowhere.
         model: from batches to scores.
         loaders: batches to learn from, and to choose the epoch by.
         settings: the recipe, its epochs known.
+        loss: what is minimized.
         resume: whether to continue from checkpoints in the folder.
         report: told how far it is.
     """
@@ -54,11 +59,11 @@ def fit_in(
 
     log = None if folder is None else MetricsLog(folder.path / "logs", settings.logger, folder.path.name)
     checkpoints = None if folder is None else folder.checkpoint_folder(0)
-    result = fit(model, *loaders, TokenLoss(), settings, folder=checkpoints, resume=resume, log=log, report=report)
+    result = fit(model, *loaders, loss, settings, folder=checkpoints, resume=resume, log=log, report=report)
     if log is not None:
         log.close()
     model.eval()
-    return result.history
+    return result
 
 
 def training_metrics(model: nn.Module, history: list[dict[str, Any]]) -> dict[str, Any]:

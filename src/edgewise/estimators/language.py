@@ -155,7 +155,7 @@ def fit_tokens(
         WindowLoader(training, context, settings.batch_size, steps, settings.seed),
         WindowLoader(validation, context, WINDOWS_A_BATCH) if len(validation) > 1 else None,
     )
-    history = fit_in(folder, model, loaders, settings, resume=resume, report=report)
+    history = fit_in(folder, model, loaders, settings, resume=resume, report=report).history
     trained = TrainedLanguage(tokenizer, model, settings.threads)
     metrics: dict[str, Any] = {
         "tokens": {"vocabulary": len(tokenizer), **{part: len(numbers) for part, numbers in parts.items()}},

@@ -127,7 +127,7 @@ def fit_pieces(
     validation = MaskLoader(parts["val"], masking, TOKENS_A_BATCH)
     can_tell = len(masking.able(parts["val"].numbers)) > 0
     loaders = (training, validation if can_tell else None)
-    history = fit_in(folder, model, loaders, settings, resume=resume, report=report)
+    history = fit_in(folder, model, loaders, settings, resume=resume, report=report).history
     trained = TrainedMasked(tokenizer, model, settings.threads)
     metrics: dict[str, Any] = {
         "texts": {part: pieces.num_texts for part, pieces in parts.items()},

@@ -9,14 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from edgewise.data.pieces import Piece, pieces_of
 from edgewise.data.tags import KEYS, TaggedSentences, names_of, sentences_from_lists
 from edgewise.data.text import Tokenizer
-from edgewise.errors import DataError, RunFolderError, SettingError
-from edgewise.estimators.kept import read_tokenizer, write_model
+from edgewise.errors import DataError, SettingError
+from edgewise.estimators.kept import fit_in, read_tokenizer, read_weights, training_metrics, undamaged, write_model
 from edgewise.estimators.reading import scheduled
 from edgewise.estimators.start import started
 from edgewise.estimators.tagging_job import TaggingJob, tagging_job
@@ -28,8 +26,6 @@ from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
 from edgewise.train.loader import RowLoader, seed_of
-from edgewise.train.log import MetricsLog
-from edgewise.train.loss import TokenLoss
 from edgewise.train.spans import UsualTags, marks_spans, tag_scores
 
 FORMAT, FORMAT_VERSION = "edgewise tagging model", 1
@@ -101,14 +97,13 @@ class TrainedTagger:
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
         content = folder.read_model(FORMAT, FORMAT_VERSION)
-        try:
+        with undamaged(folder):
             tokenizer, tags = read_tokenizer(folder, content["tokens"]), tuple(content["tags"])
             reader, settings = ReaderSettings(**content["reader"]), TransformerSettings(**content["settings"])
             model = TagModel(len(tokenizer), tokenizer.unknown, len(tags), reader, settings)
-            model.load_state_dict(load_file(folder.path / "model.safetensors"))
-            return cls(tokenizer, model.eval(), tags, content["usual"], tuple(content["names"]))
-        except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
-            raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
+            read_weights(folder, model)
+            usual, names = content["usual"], tuple(content["names"])
+        return cls(tokenizer, model, tags, usual, names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,38 +180,24 @@ def fit_tags(
     report: Report | None = None,
 ) -> dict[str, Any]:
     """Learns the tags of the training sentences; returns the scores of the others beside those of usual tags."""
-    # Lightning takes seconds to import, and reading a model does without it.
-    from edgewise.train.fit import fit
-
     settings, model = job.train, trained.model
     assert settings.batch_size is not None
     train, val = (
         batches_of(sentences, parts[part], trained.tags, trained.tokenizer, job.model.context)
         for part in ("train", "val")
     )
-    log = None if folder is None else MetricsLog(folder.path / "logs", settings.logger, folder.path.name)
-    result = fit(
-        model,
+    loaders = (
         RowLoader(np.arange(len(train.pieces)), train.batch, settings.batch_size, settings.seed),
         RowLoader(np.arange(len(val.pieces)), val.batch, PIECES_A_BATCH),
-        TokenLoss(),
-        settings,
-        folder=None if folder is None else folder.checkpoint_folder(0),
-        resume=resume,
-        log=log,
-        report=report,
     )
-    if log is not None:
-        log.close()
-    model.eval()
+    result = fit_in(folder, model, loaders, settings, resume=resume, report=report)
     metrics: dict[str, Any] = {
         "rows": {part: len(rows) for part, rows in parts.items()} | {"rejected": len(sentences.rejected)},
         "tokens": {"vocabulary": len(trained.tokenizer)},
         "tags": list(trained.tags),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "epochs": len(result.history),
         "best_epoch": result.best_epoch,
-        "training_seconds": round(sum(record["seconds"] for record in result.history), 2),
+        **training_metrics(model, result.history),
     }
     known = [[side[row] for row in parts["train"]] for side in (sentences.words, sentences.tags)]
     usual = UsualTags(*known)

@@ -9,14 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from safetensors.torch import save as to_safetensors
 
 from edgewise.data.cell import OK, Rejection
 from edgewise.data.pairs import TextPairs, Texts, check_pairs, check_texts, pairs_of
 from edgewise.data.text import Tokenizer
-from edgewise.errors import DataError, MissingExtraError, RunFolderError, SettingError
+from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.estimators.kept import fit_in, read_tokenizer, read_weights, training_metrics, undamaged, write_model
 from edgewise.estimators.translation_job import ModelSettings, TranslationJob, translation_job
 from edgewise.models.beam import translate
 from edgewise.models.beam_settings import BeamSettings
@@ -26,10 +24,9 @@ from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch
 from edgewise.train.device import cpu_threads, pick_device
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
 from edgewise.train.loader import LengthLoader, seed_of
-from edgewise.train.log import MetricsLog
 from edgewise.train.loss import TokenLoss
 
 FORMAT, FORMAT_VERSION = "edgewise translation model", 2
@@ -76,10 +73,6 @@ class TrainedTranslation:
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors, tokenizer.json and model.json."""
-        tensors = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
-        folder.path.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder.path / "model.safetensors", to_safetensors(tensors))
-        write_bytes(folder.path / "tokenizer.json", self.tokenizer.to_json().encode())
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -89,21 +82,19 @@ class TrainedTranslation:
             "settings": dataclasses.asdict(self.model.settings),
             "beam": dataclasses.asdict(self.beam),
         }
-        folder.write_json("model.json", content)
+        write_model(folder, self.model, self.tokenizer, content)
 
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
         content = folder.read_model(FORMAT, FORMAT_VERSION)
-        try:
-            tokenizer = Tokenizer.from_json((folder.path / "tokenizer.json").read_text("utf-8"), "bpe")
+        with undamaged(folder):
+            tokenizer = read_tokenizer(folder, "bpe")
             settings = SETTINGS[content.get("kind", "transformer")](**content["settings"])
             model = untrained(content["num_tokens"], settings, seed=0)
-            model.load_state_dict(load_file(folder.path / "model.safetensors"))
+            read_weights(folder, model)
             beam = BeamSettings(**content.get("beam", {}))
-        except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
-            raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
-        return cls(tokenizer, model.eval(), tuple(content["names"]), beam=beam)
+        return cls(tokenizer, model, tuple(content["names"]), beam=beam)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,39 +185,24 @@ def fit_pairs(
     report: Report | None = None,
 ) -> tuple[TrainedTranslation, dict[str, Any]]:
     """Learns to translate the training rows, and chooses the epoch by the validation rows."""
-    # Lightning takes seconds to import, and reading a model does without it.
-    from edgewise.train.fit import fit
-
     settings = job.train
     assert settings.batch_size is not None
     model = untrained(len(tokenizer), job.model, settings.seed)
-    log = None if folder is None else MetricsLog(folder.path / "logs", settings.logger, folder.path.name)
 
     def loader(rows: np.ndarray, seed: int | None) -> LengthLoader:
         assert settings.batch_size is not None
         return LengthLoader(pairs.lengths(rows), lambda places: pairs.batch(rows[places]), settings.batch_size, seed)
 
-    result = fit(
-        model,
-        loader(parts["train"], settings.seed),
-        loader(parts["val"], None) if len(parts["val"]) else None,
-        TokenLoss(job.label_smoothing),
-        settings,
-        folder=None if folder is None else folder.checkpoint_folder(0),
-        resume=resume,
-        log=log,
-        report=report,
-    )
-    if log is not None:
-        log.close()
-    trained = TrainedTranslation(tokenizer, model.eval(), threads=settings.threads, beam=job.beam)
+    loaders = loader(parts["train"], settings.seed), loader(parts["val"], None) if len(parts["val"]) else None
+    loss = TokenLoss(job.label_smoothing)
+    result = fit_in(folder, model, loaders, settings, loss=loss, resume=resume, report=report)
+    trained = TrainedTranslation(tokenizer, model, threads=settings.threads, beam=job.beam)
     metrics: dict[str, Any] = {
         "rows": {part: len(rows) for part, rows in parts.items()},
         "tokens": {"vocabulary": len(tokenizer)},
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "epochs": len(result.history),
         "best_epoch": result.best_epoch,
-        "training_seconds": round(sum(record["seconds"] for record in result.history), 2),
+        **training_metrics(model, result.history),
     }
     return trained, metrics
 

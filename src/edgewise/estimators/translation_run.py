@@ -10,7 +10,7 @@ from edgewise.data.cell import OK
 from edgewise.data.pairs import TextPairs, read_pairs
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError
-from edgewise.estimators.config import check_same, checksums, job_to_config
+from edgewise.estimators.config import begin
 from edgewise.estimators.translation import TokenPairs, bleu, fit_pairs, token_loss, tokens_of
 from edgewise.estimators.translation_job import TranslationJob
 from edgewise.train.folder import RunFolder
@@ -49,26 +49,14 @@ def prepare_pairs(
     """
     folder.check(overwrite=overwrite, resume=resume)
     check_logger(job.train.logger)
-    continues = resume and folder.is_begun
     texts = read_pairs(job.data, job.text_columns, job.target_columns)
     parts = texts.split(job.split_sizes, job.data_seed)
     tokenizer, pairs, texts = tokens_of(texts, parts, job)
     parts = {part: rows[[texts.status[row] == OK for row in rows]] for part, rows in parts.items()}
     if not len(parts["train"]):
         raise DataError(f"{', '.join(texts.files)}: no pair is left for training.")
-    config = job_to_config(job)
     rows = {part: found.tolist() for part, found in parts.items()}
-    data = {"sha256": checksums(job.data), "rows": rows}
-    if continues:
-        check_same(folder, config, data)
-    else:
-        folder.begin()
-        folder.checkpoint_folder(0)
-        folder.write_json("checkpoints/data.json", data)
-        folder.write_json("splits.json", rows)
-        rejections = [[r.file, r.row, r.column, r.value, r.reason] for r in texts.rejected]
-        folder.write_table("rejected.csv", ["file", "row", "column", "value", "reason"], rejections)
-        folder.write_config(config)
+    continues = begin(folder, job, resume=resume, rows=rows, rejected=texts.rejected)
     return PreparedPairs(job, folder, texts, tokenizer, pairs, parts, continues)
 
 

@@ -35,7 +35,7 @@ def keep_memory() -> None:
     """Lets this process keep the memory that it frees, for the next step to take.
 
     Each step of a training allocates and frees the same large tables. By default glibc gives them back to the system,
-    which hands them out again page by page, each filled with zeros: about a fifth of the time of a small transformer.
+    which hands them out again page by page, each filled with zeros.
     The process never shrinks from then on. Elsewhere than on Linux with glibc nothing happens.
     """
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
