@@ -86,6 +86,47 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
+class SparseFeatures:
+    """Features of nodes, nearly all of them zero: each node is connected with the few features it has."""
+
+    edges: Edges
+    """From each feature to each node that has it."""
+    values: Float[Tensor, " entry"]
+    """How much of it the node has."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(node, feature)."""
+        return self.edges.num_receivers, self.edges.num_senders
+
+    def to(self, device: torch.device | str) -> "SparseFeatures":
+        """The same features with their tensors on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeBatch:
+    """A whole graph, and the nodes of it that something is to be told of."""
+
+    features: Float[Tensor, " node node_feature"] | SparseFeatures
+    """What is known of each node."""
+    edges: Edges
+    """Who is connected with whom."""
+    edge_features: Float[Tensor, " edge edge_feature"]
+    """What is known of each edge; of size 0 where nothing is."""
+    rows: Int64[Tensor, " row"]
+    """The nodes that something is to be told of."""
+    targets: Float[Tensor, " row target"] | None = None
+    """What is to be told, in model units; NaN where it is not known."""
+    weights: Float[Tensor, " row"] | None = None
+    """How much each row counts in the loss."""
+
+    def to(self, device: torch.device | str) -> "NodeBatch":
+        """The same batch with its tensors on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
 class TextBatch:
     """Tokens of several texts: side by side where they are equally long, else packed one behind the other."""
 
@@ -204,6 +245,6 @@ def move(record: Any, device: torch.device | str) -> Any:
     moved = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, Tensor | Edges):
+        if isinstance(value, Tensor | Edges | SparseFeatures):
             moved[field.name] = value.to(device)
     return replace(record, **moved)

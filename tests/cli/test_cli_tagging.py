@@ -254,7 +254,7 @@ def test_bad_words(files, run, edgewise, tmp_path):
         ([*files, "--text-columns", "a"], "its columns have no names"),
         ([*files, "--model", "gat"], "to read texts expected one of transformer, lstm"),
         ([*files, "--model", "lstm", "--position", "alibi"], "--position belongs to transformers"),
-        ([*files, "--tokens", "bpe", "--vocabulary-size", 5], "at least 257"),
+        ([*files, "--tokens", "bpe", "--vocabulary-size", 5], "at least 258"),
         ([*files, *files], "4 files were given"),
     ]
     for words, message in training:

@@ -67,10 +67,10 @@ def test_counting_pairs_by_hand():
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"steps": 2000}, (4, 500)),
+        ({"steps": 2000}, (2, 1000)),
         ({"steps": 3}, (1, 3)),
-        ({"steps": 1001}, (2, 501)),
-        ({"epochs": 2, "batch_size": 10, "context": 100}, (4, 500)),
+        ({"steps": 1501}, (2, 751)),
+        ({"epochs": 2, "batch_size": 10, "context": 100}, (2, 1000)),
     ],
     ids=str,
 )

@@ -40,7 +40,7 @@ def test_scales_are_learned_on_training_rows_only():
 def test_baselines_see_training_targets_only():
     table, splits = table_and_splits()
     job = PropertyJob(("arrays",), table.columns)
-    scores = PropertyRun(job, RunFolder(Path()), table, splits, resume=False).score_baselines()
+    scores = PropertyRun(RunFolder(Path()), False, job, table, splits).score_baselines()
     name = table.columns.target_columns[0]
     assert scores["mean"]["test"][name]["mae"] == 1e6 - 2.0
     # A forest averages what it has seen.

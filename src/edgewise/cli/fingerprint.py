@@ -3,6 +3,7 @@
 import argparse
 import io
 from pathlib import Path
+from typing import Any
 
 from edgewise.cli import predict
 from edgewise.cli.output import check_output
@@ -23,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Computes and writes the vectors."""
     check_output(arguments, (".npz",))
-    trained, table = predict.read(arguments)
+    is_masked = predict.format_of(arguments.folder) == "edgewise masked model"
+    trained, table = (masked_of if is_masked else predict.read)(arguments)
 
     import numpy as np
 
@@ -35,7 +37,31 @@ def run(arguments: argparse.Namespace) -> int:
     np.savez(buffer, vectors=vectors, row=np.arange(table.num_rows), status=np.array(table.status))
     write_bytes(Path(arguments.output), buffer.getvalue())
     print(
-        f"{int(table.usable.sum()):,} of {table.num_rows:,} rows have a vector of {vectors.shape[1]}: "
+        f"{int(np.isfinite(vectors).all(1).sum()):,} of {table.num_rows:,} rows have a vector of {vectors.shape[1]}: "
         f"{arguments.output}"
     )
     return 0
+
+
+def masked_of(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """What has learned hidden tokens, and the table, or the lines, with the columns it has read."""
+    from edgewise.data.columns import Columns
+    from edgewise.data.texts import LINES, read_texts
+    from edgewise.errors import SettingError
+    from edgewise.estimators.masked import TrainedMasked
+    from edgewise.train.folder import RunFolder
+    from edgewise.train.settings import require
+
+    require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
+    folder = RunFolder.finished(arguments.folder)
+    trained = TrainedMasked.load(folder)
+    trained.threads = arguments.threads
+    names = arguments.text_columns
+    if not names and (folder.path / "config.toml").is_file():
+        names = folder.read_config().get("text-columns")
+    if arguments.data.lower().endswith(LINES):
+        names = ["text"]
+    elif not names:
+        raise SettingError(f"{arguments.data} is a table; name the columns that hold texts: --text-columns text.")
+    columns = Columns(text_columns=tuple(names))
+    return trained, read_texts([arguments.data], columns, strict=arguments.strict, need_targets=False)

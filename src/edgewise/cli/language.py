@@ -1,30 +1,31 @@
 """`edgewise train` over a text: what it prints, and how far it is."""
 
-import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgewise.cli.report import number, print_table, progress
+from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 
+if TYPE_CHECKING:
+    from edgewise.estimators.language_run import LanguageRun
 
-def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resume: bool, source: str) -> None:
-    """Learns a text."""
+
+def asked(settings: dict[str, Any], source: str) -> "tuple[type[LanguageRun], Any]":
+    """The kind of run, and its job."""
     from edgewise.estimators.language_job import language_job
-    from edgewise.estimators.language_run import finish_text, prepare_text
-    from edgewise.train.device import keep_memory
+    from edgewise.estimators.language_run import LanguageRun
 
-    keep_memory()
-    prepared = prepare_text(language_job(settings, source), folder, overwrite=overwrite, resume=resume)
-    counts = {part: len(numbers) for part, numbers in prepared.parts.items()}
+    return LanguageRun, language_job(settings, source)
+
+
+def print_data(run: "LanguageRun") -> None:
+    """The text in a line."""
+    counts = {part: len(numbers) for part, numbers in run.parts.items()}
     print(
-        f"{', '.join(prepared.job.data)}: {prepared.num_characters:,} characters; {counts['training']:,} training and "
-        f"{counts['validation']:,} validation tokens out of a vocabulary of {len(prepared.tokenizer):,}"
+        f"{', '.join(run.job.data)}: {run.num_characters:,} characters; {counts['training']:,} training and "
+        f"{counts['validation']:,} validation tokens out of a vocabulary of {len(run.tokenizer):,}"
     )
     if not counts["validation"]:
         print("  no validation text: nothing says how good the model is")
-    sys.stdout.flush()
-    with progress(1) as show_progress:
-        finish_text(prepared, None if show_progress is None else lambda *steps: show_progress(0, *steps))
 
 
 def print_scores(folder: RunFolder) -> None:

@@ -14,11 +14,12 @@ from edgewise.choices import (
     SCORES,
     TOKEN_KINDS,
 )
+from edgewise.models.node_settings import NODE_MODELS, NodeSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.settings import MODELS, PropertySettings
 from edgewise.models.text_settings import ReadoutName
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
-from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, PRECISIONS, TrainSettings
+from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, OPTIMIZERS, PRECISIONS, TrainSettings
 
 DROPOUTS = {
     "encoder_dropout": "in the layers over the bonds",
@@ -42,6 +43,7 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
     add_split_options(parser)
     add_model_options(parser)
     add_recipe_options(parser)
+    add_graph_options(parser)
     add_text_options(parser)
 
 
@@ -81,7 +83,13 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--smiles-columns", **many, help="SMILES; several for a cation and an anion in one row")
     add_flag(group, "--text-columns", **many, help="texts: to classify, to score, to translate, to learn from")
     add_flag(group, "--target-columns", **many, help="what to predict (default: every column without another role)")
-    add_flag(group, "--descriptors-columns", **many, help="numbers of the row: temperature, pressure")
+    add_flag(
+        group,
+        "--descriptors-columns",
+        "--feature-columns",
+        **many,
+        help="numbers of the row: temperature, pressure, features of a node (default there: what has no other role)",
+    )
     add_flag(group, "--ignore-columns", **many, help="columns without a role")
     add_flag(group, "--weight-column", **one, help="how much each row counts in training")
     add_flag(group, "--splits-column", **one, help="train, val (or valid) or test, for each row")
@@ -123,7 +131,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--model",
-        choices=(*MODELS, *CELLS, *CONFIGURATIONS),
+        choices=tuple(dict.fromkeys((*MODELS, *NODE_MODELS, *CELLS, *CONFIGURATIONS))),
         help=f"the layer (default: {known.model}); for texts {', '.join(CELLS)}, or the sizes of a paper's model",
     )
     add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
@@ -160,6 +168,20 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="learn from atoms and bonds alone, without RDKit's descriptors of the whole molecule",
     )
+
+
+def add_graph_options(parser: argparse.ArgumentParser) -> None:
+    """What only a graph has."""
+    group = parser.add_argument_group("graphs: a row is a node")
+    known = NodeSettings()
+    add_flag(group, "--edges", metavar="FILE", help="the table of edges, each row the names of two nodes")
+    add_flag(group, "--node-column", metavar="COLUMN", help="names of nodes (default: id, node, node_id, or the row)")
+    add_flag(group, "--edge-columns", nargs=2, metavar="COLUMN", help="sender and receiver (default: the first two)")
+    add_flag(group, "--edge-feature-columns", nargs="+", metavar="COLUMN", help="numbers of an edge")
+    add_flag(group, "--directed", action="store_true", help="edges are one way (default: the other way is added)")
+    add_flag(group, "--feature-scale", choices=("auto", "rows", "standard", "none"), help="(default: auto)")
+    add_flag(group, "--num-hops", type=int, metavar="N", help=f"steps over the graph (default: {known.num_hops})")
+    add_flag(group, "--attention-dropout", type=float, metavar="P", help="of weights (default: what --model says)")
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
@@ -223,6 +245,7 @@ def add_recipe_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--ensemble-size", type=int, metavar="N", help="models, averaged (default: 1)")
     add_flag(group, "--epochs", type=int, metavar="N", help="passes over the training rows (default: by their number)")
     add_flag(group, "--batch-size", type=int, metavar="N", help="rows a step (default: by their number)")
+    add_flag(group, "--optimizer", choices=OPTIMIZERS, help=f"(default: {known.optimizer}; adam for graphs)")
     add_flag(group, "--learning-rate", type=float, metavar="X", help=f"the largest (default: {known.learning_rate:g})")
     add_flag(group, "--final-learning-rate", type=float, metavar="X", help=f"(default: {known.final_learning_rate:g})")
     add_flag(group, "--warmup", type=float, metavar="PART", help=f"of all steps (default: {known.warmup:g})")

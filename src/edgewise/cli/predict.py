@@ -37,8 +37,14 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--text-columns", nargs="+", metavar="COLUMN", help="the same for texts")
     parser.add_argument(
-        "--descriptors-columns", nargs="+", metavar="COLUMN", help="the same for the numbers of the row"
+        "--descriptors-columns",
+        "--feature-columns",
+        nargs="+",
+        metavar="COLUMN",
+        help="the same for the numbers of the row",
     )
+    parser.add_argument("--edges", metavar="FILE", help="the edges between the rows, where they are nodes of a graph")
+    parser.add_argument("--node-column", metavar="COLUMN", help="the names of the nodes, where it is called otherwise")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto", help="(default: auto)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="on the CPU (default: 1)")
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
@@ -101,8 +107,10 @@ def read(arguments: argparse.Namespace) -> tuple[Any, Any]:
 
     require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
     folder = RunFolder.finished(arguments.folder)
-    of = texts_of if format_of(arguments.folder) == "edgewise text model" else molecules_of
-    trained, table = of(folder, arguments)
+    from edgewise.cli import graph
+
+    kinds = {"edgewise text model": texts_of, "edgewise node model": graph.read}
+    trained, table = kinds.get(format_of(arguments.folder) or "", molecules_of)(folder, arguments)
     trained.threads = arguments.threads
     return trained, table
 

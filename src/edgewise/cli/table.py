@@ -1,12 +1,14 @@
 """`edgewise train` over a table, of molecules or of texts: what it prints of the data and of the scores."""
 
-import sys
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from edgewise.cli.report import number, print_table, progress
+from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 from edgewise.train.metrics import HEADLINES
+
+if TYPE_CHECKING:
+    from edgewise.estimators.table_run import TableRun
 
 BASELINES = {
     "forest": "random forest",
@@ -19,29 +21,22 @@ BASELINES = {
 PART_NAMES = {"test": "test", "validation": "validation", "training": "training"}
 
 
-def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resume: bool, source: str) -> None:
-    """Learns a table: of texts where it has text columns, else of molecules."""
-    prepared: Any
+def asked(settings: dict[str, Any], source: str) -> "tuple[type[TableRun], Any]":
+    """The kind of run, and its job: over texts where there are text columns, else over molecules."""
     if settings.get("text_columns"):
         from edgewise.estimators.text_job import text_job
         from edgewise.estimators.text_run import TextRun
-        from edgewise.train.device import keep_memory
 
-        keep_memory()
-        prepared = TextRun.prepare(text_job(settings, source), folder, overwrite=overwrite, resume=resume)
-    else:
-        from edgewise.estimators.property import PropertyRun
-        from edgewise.estimators.settings import job_from_config
+        return TextRun, text_job(settings, source)
+    from edgewise.estimators.property import PropertyRun
+    from edgewise.estimators.settings import job_from_config
 
-        prepared = PropertyRun.prepare(job_from_config(settings, source), folder, overwrite=overwrite, resume=resume)
-    print_data(prepared)
-    with progress(prepared.job.ensemble_size) as show_progress:
-        prepared.finish(show_progress)
+    return PropertyRun, job_from_config(settings, source)
 
 
-def print_data(prepared: Any) -> None:
+def print_data(run: "TableRun") -> None:
     """The table in a few lines: rows, molecules, what was rejected and why, the parts."""
-    table, splits, job = prepared.table, prepared.splits, prepared.job
+    table, splits, job = run.table, run.splits, run.job
     print(
         f"{table.source}: {table.num_rows:,} rows, {table.num_distinct:,} distinct {table.unit}, "
         f"{len(table.rejected):,} rows rejected"
@@ -50,7 +45,7 @@ def print_data(prepared: Any) -> None:
         first = next(rejection for rejection in table.rejected if rejection.column == column)
         print(
             f"  {count:,} for column {column!r}, the first in line {first.row}: {first.reason} "
-            f"(all in {prepared.folder.path / 'rejected.csv'})"
+            f"(all in {run.folder.path / 'rejected.csv'})"
         )
     print(
         f"{len(splits.train):,} training, {len(splits.val):,} validation and {len(splits.test):,} test rows "
@@ -60,9 +55,8 @@ def print_data(prepared: Any) -> None:
         print(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
     if not len(splits.val):
         print("  no validation rows: the last epoch is kept, and there are no intervals")
-    for note in prepared.notes():
+    for note in run.notes():
         print(f"  {note}")
-    sys.stdout.flush()
 
 
 def print_scores(folder: RunFolder) -> None:

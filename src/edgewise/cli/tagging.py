@@ -2,42 +2,43 @@
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.output import check_output, write
-from edgewise.cli.report import number, print_table, progress
+from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
+
+if TYPE_CHECKING:
+    from edgewise.estimators.tagging_run import TaggingRun
 
 FORMATS = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
 HEADLINES = {True: ("f1", "precision", "recall", "accuracy"), False: ("accuracy", "f1_macro")}
 """The scores that tables show, for tags that mark spans and for others."""
 
 
-def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resume: bool, source: str) -> None:
-    """Learns to tag."""
+def asked(settings: dict[str, Any], source: str) -> "tuple[type[TaggingRun], Any]":
+    """The kind of run, and its job."""
     from edgewise.estimators.tagging_job import tagging_job
-    from edgewise.estimators.tagging_run import finish_tags, prepare_tags
-    from edgewise.train.device import keep_memory
+    from edgewise.estimators.tagging_run import TaggingRun
 
-    keep_memory()
-    prepared = prepare_tags(tagging_job(settings, source), folder, overwrite=overwrite, resume=resume)
-    sentences, parts, trained = prepared.sentences, prepared.parts, prepared.trained
+    return TaggingRun, tagging_job(settings, source)
+
+
+def print_data(run: "TaggingRun") -> None:
+    """The sentences in a few lines: what was rejected and why, the parts."""
+    sentences, parts, trained = run.sentences, run.parts, run.trained
     print(
         f"{', '.join(sentences.files)}: {len(sentences.words):,} sentences, {len(sentences.rejected):,} rejected; "
         f"{len(trained.tags)} tags, a vocabulary of {len(trained.tokenizer):,}"
     )
     if sentences.rejected:
         first = sentences.rejected[0]
-        print(
-            f"  the first in line {first.row}: {first.column}: {first.reason} (all in {folder.path / 'rejected.csv'})"
-        )
+        place = run.folder.path / "rejected.csv"
+        print(f"  the first in line {first.row}: {first.column}: {first.reason} (all in {place})")
     counts = {part: len(rows) for part, rows in parts.items()}
     print(f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test sentences")
-    if prepared.num_unknown:
-        print(f"  {prepared.num_unknown:,} words to be scored have a tag that no training sentence has")
-    sys.stdout.flush()
-    with progress(1) as show_progress:
-        finish_tags(prepared, None if show_progress is None else lambda *steps: show_progress(0, *steps))
+    if run.num_unknown:
+        print(f"  {run.num_unknown:,} words to be scored have a tag that no training sentence has")
 
 
 def print_scores(folder: RunFolder) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.cli.options import add_train_options
+from edgewise.cli.report import progress
 
 SUMMARY = "train a model on a table of molecules or texts, or on a text"
 DESCRIPTION = (
@@ -13,7 +14,7 @@ DESCRIPTION = (
     "simple models, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those before it; "
     "or, with --task-type translation, on texts and their translations; or, with --task-type masked, on many texts "
     "(lines, or the cells of --text-columns), to tell hidden tokens from those around them; or, with --task-type "
-    "tagging, on sentences with one tag a word."
+    "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz)."
 )
 TEXTS = (".txt", ".txt.gz")
 SENTENCES = tuple(name + end for name in (".conll", ".iob", ".bio") for end in ("", ".gz"))
@@ -58,16 +59,29 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import language, masked, table, tagging, translation
+    from edgewise.cli import graph, language, masked, table, tagging, translation
+    from edgewise.train.device import keep_memory
 
-    kinds = {"language": language, "translation": translation, "masked": masked, "tagging": tagging}
+    kinds: dict[str, Any] = {
+        "graph": graph,
+        "language": language,
+        "masked": masked,
+        "tagging": tagging,
+        "translation": translation,
+    }
     of: Any = kinds.get(kind_of(settings), table)
     if resume and folder.is_finished:
         print(f"{folder.path} is finished; there is nothing to resume.")
         of.print_scores(folder)
         return 0
     try:
-        of.learn(settings, folder, overwrite=overwrite, resume=resume, source=source)
+        kind, job = of.asked(settings, source)
+        prepared = kind.prepare(job, folder, overwrite=overwrite, resume=resume)
+        keep_memory()
+        of.print_data(prepared)
+        sys.stdout.flush()
+        with progress(prepared.num_members) as show_progress:
+            prepared.finish(show_progress)
     except KeyboardInterrupt:
         if not folder.is_begun:
             raise
@@ -78,13 +92,15 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """What is learned: a table, a language, a translation, hidden tokens or tags."""
+    """What is learned: a graph, a table, a language, a translation, hidden tokens or tags."""
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
     if task_type in ("language", "translation", "masked", "tagging"):
         return task_type
     name = str(names[0]).lower() if names else ""
+    if settings.get("edges") or name.endswith(".npz"):
+        return "graph"
     if task_type is None and name.endswith(SENTENCES):
         return "tagging"
     is_text = not settings.get("text_columns") and task_type is None

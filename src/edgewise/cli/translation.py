@@ -2,36 +2,37 @@
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.output import write
-from edgewise.cli.report import number, print_table, progress
+from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 
+if TYPE_CHECKING:
+    from edgewise.estimators.translation_run import TranslationRun
 
-def learn(settings: dict[str, Any], folder: RunFolder, *, overwrite: bool, resume: bool, source: str) -> None:
-    """Learns to translate."""
+
+def asked(settings: dict[str, Any], source: str) -> "tuple[type[TranslationRun], Any]":
+    """The kind of run, and its job."""
     from edgewise.estimators.translation_job import translation_job
-    from edgewise.estimators.translation_run import finish_pairs, prepare_pairs
-    from edgewise.train.device import keep_memory
+    from edgewise.estimators.translation_run import TranslationRun
 
-    keep_memory()
-    prepared = prepare_pairs(translation_job(settings, source), folder, overwrite=overwrite, resume=resume)
-    texts, parts = prepared.texts, prepared.parts
+    return TranslationRun, translation_job(settings, source)
+
+
+def print_data(run: "TranslationRun") -> None:
+    """The pairs in a few lines: what was rejected and why, the parts."""
+    texts, parts = run.texts, run.parts
     print(
         f"{', '.join(texts.files)}: {len(texts.sources):,} pairs, {len(texts.rejected):,} rejected; a vocabulary of "
-        f"{len(prepared.tokenizer):,} byte pairs"
+        f"{len(run.tokenizer):,} byte pairs"
     )
     if texts.rejected:
         first = texts.rejected[0]
-        print(
-            f"  the first in line {first.row}: {first.column}: {first.reason} (all in {folder.path / 'rejected.csv'})"
-        )
+        place = run.folder.path / "rejected.csv"
+        print(f"  the first in line {first.row}: {first.column}: {first.reason} (all in {place})")
     counts = {part: len(rows) for part, rows in parts.items()}
     print(f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test pairs")
-    sys.stdout.flush()
-    with progress(1) as show_progress:
-        finish_pairs(prepared, None if show_progress is None else lambda *steps: show_progress(0, *steps))
 
 
 def print_scores(folder: RunFolder) -> None:

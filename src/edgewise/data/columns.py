@@ -27,6 +27,8 @@ class Columns:
     """Which part (train, val, test) each row belongs to."""
     group_column: str | None = None
     """Rows of one group stay in one part."""
+    node_column: str | None = None
+    """The names of the nodes, where a row is a node of a graph; `auto` is a column that is called so, else the row."""
     text_columns: tuple[str, ...] = ()
     """Texts, where a row is no molecule: one, or several that belong together, such as a title and a review."""
     task_type: str = "regression"
@@ -34,10 +36,12 @@ class Columns:
 
     def __post_init__(self) -> None:
         """Raise a `SettingError` for a role without a column, a column with two roles, or an unknown task."""
-        if not self.smiles_columns and not self.text_columns:
+        if not self.smiles_columns and not self.text_columns and self.node_column is None:
             raise SettingError("smiles_columns is empty: name at least one column with SMILES.")
         if self.smiles_columns and self.text_columns:
             raise SettingError("a row is a molecule or a text: name --smiles-columns or --text-columns, not both.")
+        if self.node_column is not None and (self.smiles_columns or self.text_columns):
+            raise SettingError("a row with --edges is a node: leave out --smiles-columns and --text-columns.")
         if self.text_columns and self.descriptors_columns:
             raise SettingError("descriptors_columns belong to molecules; a row of texts has none.")
         if self.task_type not in (*TASK_TYPES, AUTO):
@@ -56,6 +60,7 @@ class Columns:
         return {
             "smiles_columns": self.smiles_columns,
             "text_columns": self.text_columns,
+            "node_column": () if self.node_column is None else (self.node_column,),
             "target_columns": self.target_columns,
             "descriptors_columns": self.descriptors_columns,
             "ignore_columns": self.ignore_columns,

@@ -61,6 +61,11 @@ class Table:
         return np.array([status == OK for status in self.status], dtype=bool)
 
     @property
+    def trainable(self) -> Bool[np.ndarray, " row"]:
+        """True for rows that can be learned from, or judged by."""
+        return self.usable
+
+    @property
     def num_rows(self) -> int:
         """How many rows the files have, usable or not."""
         return len(self.status)
@@ -141,7 +146,14 @@ def with_task(cells: Cells, columns: Columns) -> Columns:
 
 
 def judged(
-    cells: Cells, columns: Columns, problems: Problems, classes: Classes | None, *, strict: bool, need_targets: bool
+    cells: Cells,
+    columns: Columns,
+    problems: Problems,
+    classes: Classes | None,
+    *,
+    strict: bool,
+    need_targets: bool,
+    may_lack_targets: bool = False,
 ) -> dict[str, Any]:
     """All fields of a `Table`: targets and weights are read here, and added to what is wrong with the rows.
 
@@ -152,6 +164,7 @@ def judged(
         classes: The classes that are known; None finds them.
         strict: Stop at the first row that cannot be used.
         need_targets: False for rows to predict: a target that cannot be read there is missing.
+        may_lack_targets: Whether a row without any target is good all the same.
 
     Raises:
         DataError: No row can be used; or one cannot, and `strict`.
@@ -162,7 +175,7 @@ def judged(
     if columns.weight_column is not None and columns.weight_column in cells.frame:
         weight_cells = list(cells.frame[columns.weight_column])
         weights = read_numbers(weight_cells, columns.weight_column, target_problems, may_be_negative=False)
-    if need_targets:
+    if need_targets and not may_lack_targets:
         for row in np.isnan(targets).all(axis=1).nonzero()[0].tolist():
             reason = "every target cell of the row is empty" if targets.shape[1] > 1 else "the target cell is empty"
             problems.add(row, columns.target_columns[0], "", reason)

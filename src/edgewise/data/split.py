@@ -61,7 +61,7 @@ def split_rows(
     if kind not in KINDS:
         raise SettingError(f"split is {kind!r}, expected one of {', '.join(KINDS)}.")
     rng = np.random.default_rng(seed)
-    rows = table.usable.nonzero()[0].astype(np.int64)
+    rows = table.trainable.nonzero()[0].astype(np.int64)
     if kind in ("column", "file"):
         parts = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
         if parts[1] is None:

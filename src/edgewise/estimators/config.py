@@ -123,6 +123,7 @@ def begin(
     resume: bool,
     rows: dict[str, list[int]] | None = None,
     rejected: Sequence[Rejection] = (),
+    files: Sequence[str] = (),
 ) -> bool:
     """Begins the folder of a run whose data is known to be good, or checks that it goes on with what it was begun with.
 
@@ -132,6 +133,7 @@ def begin(
         resume: Whether checkpoints are to be continued, if there are any.
         rows: The rows of each part, where the data has rows.
         rejected: Those that cannot be used.
+        files: All that are read, where `data` does not name them all.
 
     Returns:
         Whether there are checkpoints to continue.
@@ -139,7 +141,8 @@ def begin(
     Raises:
         RunFolderError: The folder holds a run with other settings or other data.
     """
-    config, data = job_to_config(job), {"sha256": checksums(job.data), **({} if rows is None else {"rows": rows})}
+    checked = {"sha256": checksums(files or job.data), **({} if rows is None else {"rows": rows})}
+    config, data = job_to_config(job), checked
     if resume and folder.is_begun:
         check_same(folder, config, data)
         return True

@@ -21,7 +21,7 @@ RECIPE = TrainSettings(
     threads=min(os.cpu_count() or 1, 8),
 )
 """How a language model is trained where nothing else is asked for; its matrices are too small for many threads."""
-STEPS_AN_EPOCH = 500
+STEPS_AN_EPOCH = 1000
 """Steps between two looks at the validation text, about."""
 MISSING = {"data": "no text file was given: edgewise train book.txt"}
 

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from edgewise.data.text import Tokenizer
+from edgewise.data.texts import TextTable
+from edgewise.errors import DataError
 from edgewise.estimators.kept import (
     fit_in,
     read_tokenizer,
@@ -21,6 +23,7 @@ from edgewise.estimators.kept import (
 from edgewise.estimators.masked_job import MaskedJob
 from edgewise.models.masked import MaskedModel
 from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.records import TextBatch
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
@@ -44,6 +47,32 @@ class TrainedMasked:
     """CPU threads that it computes with."""
     left_out: tuple[str, ...] = ()
     """The parts of the checkpoint it came from that it has no place for."""
+
+    def fingerprint(self, table: TextTable, device: str = "cpu") -> np.ndarray:
+        """(row, model_dim): the mean of the last vectors of all tokens of a row, those of several columns together.
+
+        A text that is longer than the model reads at once is read in pieces. NaN where a row has no token.
+
+        Raises:
+            DataError: no row can be read.
+        """
+        rows = np.flatnonzero(table.usable)
+        if not len(rows):
+            raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
+        texts = [(row, self.tokenizer.encode(text).numbers) for row in rows for text in table.texts[row]]
+        pieces = Pieces.of([numbers for _, numbers in texts], self.model.settings.context)
+        row_of_token = np.repeat([row for row, _ in texts], [len(numbers) for _, numbers in texts])
+        sums = torch.zeros(table.num_rows, self.model.settings.model_dim, dtype=torch.float64)
+        encoder = self.model.encoder.to(device).eval()
+        with torch.no_grad(), cpu_threads(self.threads):
+            for some in np.array_split(np.arange(len(pieces)), math.ceil(len(pieces.numbers) / TOKENS_A_BATCH)):
+                tokens, offsets = (torch.from_numpy(part) for part in pieces.packed(some))
+                found = encoder(TextBatch(tokens, offsets=offsets).to(device)).cpu().double()
+                first = pieces.offsets[some[0]]
+                sums.index_add_(0, torch.from_numpy(row_of_token[first : first + len(tokens)]), found)
+        self.model.to("cpu")
+        counts = np.bincount(row_of_token, minlength=table.num_rows)[:, None]
+        return np.where(counts > 0, sums.numpy() / counts.clip(1), np.nan).astype(np.float32)
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors, tokenizer.json and model.json."""

@@ -59,6 +59,11 @@ class TableJob:
         check_coverage(self.coverage)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are read."""
+        return self.data
+
+    @property
     def split_kind(self) -> str:
         """How rows are parted, with nothing left open."""
         if self.split is not None:

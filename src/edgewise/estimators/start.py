@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from torch import Tensor
 
 from edgewise.choices import TokenKind
-from edgewise.data.text import Tokenizer
+from edgewise.data.text import MASK, Tokenizer
 from edgewise.train.folder import RunFolder
 
 
@@ -21,7 +21,9 @@ def started(
         vocabulary_size: Tokens at most.
     """
     if from_run is None:
-        return Tokenizer.learned(texts, tokens, vocabulary_size), {}
+        # What word dropout hides needs a token to hide behind; byte pairs know every text and have none.
+        special = (MASK,) if tokens == "bpe" else ()
+        return Tokenizer.learned(texts, tokens, vocabulary_size, special=special), {}
     from edgewise.estimators.masked import TrainedMasked
 
     masked = TrainedMasked.load(RunFolder.finished(from_run))

@@ -1,7 +1,6 @@
 """The whole job over a table: rows → split → ensemble → intervals → scores, beside baselines, in a run folder."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,35 +12,27 @@ from edgewise.data.rows import Table
 from edgewise.data.split import Splits, split_rows
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
+from edgewise.estimators.run import MemberReport, Run
 from edgewise.estimators.settings import TableJob
-from edgewise.estimators.trained import ROWS_A_BATCH, Batches, TrainedTable, prediction_columns, show
+from edgewise.estimators.trained import Batches, TrainedTable, prediction_columns, show
 from edgewise.train.baseline import Baseline
 from edgewise.train.conformal import coverage_of
 from edgewise.train.folder import RunFolder, csv_text, write_bytes
 from edgewise.train.loader import RowLoader, seed_of
-from edgewise.train.log import MetricsLog, check_logger
+from edgewise.train.log import MetricsLog
 from edgewise.train.loss import TargetLoss
 from edgewise.train.metrics import table_of_scores
 from edgewise.train.settings import TrainSettings
 
-MemberReport = Callable[[int, int, int, dict[str, Any]], None]
-"""Called with the ensemble member, its steps done, its steps in all, and the numbers of its last epoch."""
-
 
 @dataclass(frozen=True)
-class TableRun:
-    """A run whose data has been read and whose folder has been begun; who inherits says what its rows hold."""
+class TableRun(Run):
+    """A run over a table; who inherits says what its rows hold."""
 
-    job: Any
-    """What is to be done."""
-    folder: RunFolder
-    """Where it is kept."""
     table: Any
     """The rows."""
     splits: Splits
     """The rows of each part."""
-    resume: bool
-    """Whether checkpoints in the folder are to be continued."""
 
     @staticmethod
     def read(job: Any) -> Table:
@@ -77,27 +68,26 @@ class TableRun:
         """What else should be known of the data before the training begins, a line each."""
         return []
 
-    @classmethod
-    def prepare(cls, job: TableJob, folder: RunFolder, *, overwrite: bool = False, resume: bool = False) -> Self:
-        """Reads and splits the table, and begins the folder: nothing is written before the data is known to be good.
+    @property
+    def num_members(self) -> int:
+        """Models that are trained one after the other."""
+        return self.job.ensemble_size
 
-        Raises:
-            RunFolderError: The folder is taken, or holds a run with other settings or other data.
-            DataError: The table cannot be used.
-        """
-        folder.check(overwrite=overwrite, resume=resume)
-        check_logger(job.train.logger)
+    @classmethod
+    def begun(cls, job: TableJob, folder: RunFolder, resume: bool) -> Self:
+        """The run, its table read and split and its folder begun."""
         table = cls.read(job)
+        job = replace(job, columns=table.columns)
         splits = split_rows(table, kind=job.split_kind, sizes=job.split_sizes, seed=job.data_seed)
         if not len(splits.train):
             raise DataError(f"{table.source}: no row is left for training.")
-        job = cls.resolved(replace(job, columns=table.columns), table, splits)
+        job = cls.resolved(job, table, splits)
         rows = {"train": splits.train.tolist(), "val": splits.val.tolist(), "test": splits.test.tolist()}
-        continues = begin(folder, job, resume=resume, rows=rows, rejected=table.rejected)
-        return cls(job, folder, table, splits, continues)
+        continues = begin(folder, job, resume=resume, rows=rows, rejected=table.rejected, files=job.files)
+        return cls(folder, continues, job, table, splits)
 
-    def finish(self, report: MemberReport | None = None) -> dict[str, Any]:
-        """Trains, scores and writes; returns what stands in `metrics.json`."""
+    def learned(self, report: MemberReport | None) -> tuple[TrainedTable, dict[str, Any]]:
+        """What has been trained, and its scores; the test rows are predicted."""
         job, folder = self.job, self.folder
         began = time.perf_counter()
         trained = self.untrained()
@@ -120,9 +110,7 @@ class TableRun:
             metrics["baselines"] = self.score_baselines()
             seconds["baselines"] = round(time.perf_counter() - began, 2)
         metrics["seconds"] = seconds
-        trained.save(folder)
-        folder.write_json("metrics.json", metrics)
-        return metrics
+        return trained, metrics
 
     def score_baselines(self) -> dict[str, Any]:
         """The baselines, scored on the rows that they have not seen: by baseline, part and target."""
@@ -194,7 +182,7 @@ def fit_member(
     fit(
         member,
         RowLoader(splits.train, batches.training_batch, settings.batch_size or 64, settings.seed),
-        RowLoader(splits.val, batches.training_batch, ROWS_A_BATCH),
+        RowLoader(splits.val, batches.training_batch, trained.rows_a_batch),
         loss,
         settings,
         folder=None if folder is None else folder.checkpoint_folder(number),

@@ -20,6 +20,7 @@ from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder, write_bytes
 
 ROWS_A_BATCH = 512
+"""Rows that are computed together where no gradient is wanted."""
 
 
 class Batches(Protocol):
@@ -74,6 +75,11 @@ class TrainedTable:
         """From the unit of the targets to that of the model; None for classes."""
         raise NotImplementedError
 
+    @property
+    def rows_a_batch(self) -> int:
+        """Rows that are computed together where no gradient is wanted."""
+        return ROWS_A_BATCH
+
     def new_member(self) -> nn.Module:
         """A model before its first step, drawn from torch's generator."""
         raise NotImplementedError
@@ -114,8 +120,8 @@ class TrainedTable:
         with torch.no_grad(), cpu_threads(self.threads):
             for member, parts in zip(self.members, found, strict=True):
                 member.to(device).eval()
-                for start in range(0, len(rows), ROWS_A_BATCH):
-                    batch = batches.batch(rows[start : start + ROWS_A_BATCH]).to(device)
+                for start in range(0, len(rows), self.rows_a_batch):
+                    batch = batches.batch(rows[start : start + self.rows_a_batch]).to(device)
                     parts.append(compute(member, batch).numpy())
                 member.to("cpu")
         return found

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend
+from edgewise.layers.feature import FeatureLinear, Nodes
 from edgewise.neighborhood import Edges
 from edgewise.normalize import Identity
 from edgewise.score import Constant
@@ -28,14 +29,12 @@ class MeanConvolution(nn.Module):
 
     def __init__(self, input_dim: int, output_dim: int, activation: Activation = torch.relu):
         super().__init__()
-        self.neighbors = nn.Linear(input_dim, output_dim, bias=False)
-        self.itself = nn.Linear(input_dim, output_dim, bias=False)
+        self.neighbors = FeatureLinear(input_dim, output_dim, bias=False)
+        self.itself = FeatureLinear(input_dim, output_dim, bias=False)
         self.activation = activation
 
-    def forward(
-        self, nodes: Float[Tensor, " *batch node input_dim"], edges: Edges
-    ) -> Float[Tensor, " *batch node output_dim"]:
-        """The nodes after the layer."""
+    def forward(self, nodes: Nodes, edges: Edges) -> Float[Tensor, " *batch node output_dim"]:
+        """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
         return self.activation(aggregate(self.neighbors(nodes), edges, "mean") + self.itself(nodes))
 
 
@@ -55,16 +54,18 @@ class SymmetricConvolution(nn.Module):
 
     def __init__(self, input_dim: int, output_dim: int, activation: Activation = torch.relu):
         super().__init__()
-        self.linear = nn.Linear(input_dim, output_dim, bias=False)
+        self.linear = FeatureLinear(input_dim, output_dim, bias=False)
         self.activation = activation
 
-    def forward(
-        self, nodes: Float[Tensor, " *batch node input_dim"], edges: Edges
-    ) -> Float[Tensor, " *batch node output_dim"]:
-        """The nodes after the layer."""
-        value = self.linear(nodes)
-        root = (edges.degrees() + 1).to(value.dtype).rsqrt()
-        weight = root[edges.receivers] * root[edges.senders]
-        blind = value[..., :1]
-        neighbors = attend(blind, blind, value, edges, score=Constant(weight), normalize=Identity())
-        return self.activation(neighbors + root.square().unsqueeze(-1) * value)
+    def forward(self, nodes: Nodes, edges: Edges) -> Float[Tensor, " *batch node output_dim"]:
+        """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
+        return self.activation(spread_evenly(self.linear(nodes), edges))
+
+
+def spread_evenly(nodes: Float[Tensor, " *batch node feature"], edges: Edges) -> Float[Tensor, " *batch node feature"]:
+    """D^−½ Â D^−½ x, Â = A + I: the nodes one step further over the graph, hand it the edges without loops."""
+    root = (edges.degrees() + 1).to(nodes.dtype).rsqrt()
+    weight = root[edges.receivers] * root[edges.senders]
+    blind = nodes[..., :1]
+    neighbors = attend(blind, blind, nodes, edges, score=Constant(weight), normalize=Identity())
+    return neighbors + root.square().unsqueeze(-1) * nodes

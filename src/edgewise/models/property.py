@@ -12,9 +12,9 @@ from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.readout import Readout
+from edgewise.models.normalizer import normalizer_of
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges
-from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Normalize, Sigmoid, Softmax, Sparsemax
 from edgewise.records import Batch
 from edgewise.trace import Trace
 
@@ -187,21 +187,6 @@ class ModulatedBlock(nn.Module):
         return rows + self.second(self.dropout(F.silu(self.first(normed))))
 
 
-def normalizer(settings: PropertySettings) -> Normalize:
-    """The normalizer that the settings name."""
-    if settings.normalize == "softmax":
-        return Softmax(settings.temperature)
-    choices: dict[str, Normalize] = {
-        "hardmax": Hardmax(straight_through=True),
-        "sparsemax": Sparsemax(),
-        "entmax15": Entmax15(),
-        "sigmoid": Sigmoid(),
-        "mean": Mean(),
-        "identity": Identity(),
-    }
-    return choices[settings.normalize]
-
-
 def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
     model_dim = settings.model_dim
     if settings.model in CONVOLUTIONS:
@@ -212,7 +197,7 @@ def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
         settings.num_heads,
         edge_dim=edge_dim,
         score=settings.score_name,
-        normalize=normalizer(settings),
+        normalize=normalizer_of(settings.normalize, settings.temperature),
         combine=settings.combine,
     )
     return ResidualBlock(attention, model_dim, 2 * model_dim, hidden_dropout=settings.encoder_dropout)

@@ -11,6 +11,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("32", "bf16", "16", "64")
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 KEEPS = ("best", "last")
+OPTIMIZERS = ("adamw", "adam")
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class TrainSettings:
     """How often every training row is seen; None is a number that fits the table, see `resolved`."""
     batch_size: int | None = None
     """Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the table."""
+    optimizer: str = "adamw"
+    """adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their squares does."""
     learning_rate: float = 2e-3
     """The largest learning rate, reached at the end of the warm-up."""
     final_learning_rate: float = 2e-6
@@ -28,7 +31,7 @@ class TrainSettings:
     warmup: float = 0.1
     """The part of all steps in which the learning rate rises from zero."""
     weight_decay: float = 5e-2
-    """Decoupled weight decay of the matrices; vectors (biases, norms) have none."""
+    """Weight decay of the matrices; vectors (biases, norms) have none."""
     second_moment_decay: float = 0.99
     """How slowly AdamW's estimate of the squared gradient follows (its second beta)."""
     clip_norm: float = 1.0
@@ -71,6 +74,7 @@ class TrainSettings:
         require("--seed", self.seed, self.seed >= 0, "at least 0")
         require("--threads", self.threads, self.threads >= 1, "at least 1")
         require_one_of("--loss-function", self.loss_function, LOSSES)
+        require_one_of("--optimizer", self.optimizer, OPTIMIZERS)
         if self.keep is not None:
             require_one_of("--keep", self.keep, KEEPS)
         require_one_of("--device", self.device, DEVICES)

@@ -79,7 +79,7 @@ class ModelTask(pl.LightningModule):
         torch.manual_seed(seed_of(self.settings.seed, self.current_epoch))
 
     def configure_optimizers(self) -> Any:
-        """AdamW on all parameters; only matrices decay."""
+        """Adam or AdamW on all parameters; only matrices decay."""
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         groups = [
             {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": self.settings.weight_decay},
@@ -88,7 +88,8 @@ class ModelTask(pl.LightningModule):
         # In mixed precision gradients may have to be unscaled before clipping, which the fused step does not allow.
         fused = self.settings.precision in ("32", "64") and self.device.type in ("cpu", "cuda")
         betas = (0.9, self.settings.second_moment_decay)
-        optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=1.0, betas=betas, fused=fused)
+        kind = torch.optim.Adam if self.settings.optimizer == "adam" else torch.optim.AdamW
+        optimizer = kind([g for g in groups if g["params"]], lr=1.0, betas=betas, fused=fused)
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: self.settings.learning_rate_at(step, self.num_steps)
         )

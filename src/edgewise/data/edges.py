@@ -1,0 +1,114 @@
+"""Who is connected with whom: a table of edges, each row the names of two nodes and what is known of the edge."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from edgewise.data.cell import Rejection, read_number
+from edgewise.data.read import Cells, check_columns_exist, read_cells
+from edgewise.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeList:
+    """Edges between nodes that are counted from 0; information flows from sender to receiver."""
+
+    senders: Int64[np.ndarray, " edge"]
+    """Where each edge begins."""
+    receivers: Int64[np.ndarray, " edge"]
+    """Where it ends."""
+    features: Float32[np.ndarray, " edge edge_feature"]
+    """What is known of each edge; of size 0 where nothing is."""
+    num_mirrored: int = 0
+    """How many were added, because the other way was missing."""
+    rejected: tuple[Rejection, ...] = ()
+    """Rows of the table that are no edge, in file order."""
+
+    def __len__(self) -> int:
+        return len(self.senders)
+
+    @property
+    def num_loops(self) -> int:
+        """Edges from a node to itself."""
+        return int((self.senders == self.receivers).sum())
+
+    def num_repeated(self, num_nodes: int) -> int:
+        """Edges that another one before them already is."""
+        return len(self) - len(np.unique(self.senders * num_nodes + self.receivers))
+
+    def num_isolated(self, num_nodes: int) -> int:
+        """Nodes that no edge but their own loop touches."""
+        apart = self.senders != self.receivers
+        return num_nodes - len(np.unique(np.concatenate([self.senders[apart], self.receivers[apart]])))
+
+    def both_ways(self, num_nodes: int) -> "EdgeList":
+        """The same edges and, behind them, the other way of each that has none, with the same features."""
+        there, back = self.senders * num_nodes + self.receivers, self.receivers * num_nodes + self.senders
+        lonely = np.flatnonzero(~np.isin(back, there))
+        return EdgeList(
+            np.concatenate([self.senders, self.receivers[lonely]]),
+            np.concatenate([self.receivers, self.senders[lonely]]),
+            np.concatenate([self.features, self.features[lonely]]),
+            len(lonely),
+            self.rejected,
+        )
+
+
+def read_edges(
+    path: str | Path,
+    place_of_node: dict[str, int],
+    nodes: str,
+    *,
+    edge_columns: Sequence[str] = (),
+    feature_columns: Sequence[str] = (),
+    strict: bool = False,
+) -> EdgeList:
+    """Read a table of edges, as they stand there: none is mirrored, joined or dropped but those that name no node.
+
+    Args:
+        path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
+        place_of_node: the nodes by their names.
+        nodes: what messages call the table of nodes.
+        edge_columns: sender and receiver; the first two columns by default.
+        feature_columns: numbers of the edge.
+        strict: stop at the first row that is no edge.
+
+    Raises:
+        DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
+    """
+    cells = read_cells(path)
+    names = tuple(edge_columns) or tuple(cells.frame.columns[:2])
+    if len(names) != 2:
+        raise DataError(f"{cells.source}: {len(names)} columns name nodes, expected two: sender and receiver.")
+    check_columns_exist(cells, (*names, *feature_columns))
+    sides = [[place_of_node.get(name.strip(), -1) for name in cells.frame[column]] for column in names]
+    features = np.zeros((len(cells.frame), len(feature_columns)), dtype=np.float32)
+    rejected = _unknown(cells, names, sides, nodes)
+    for place, column in enumerate(feature_columns):
+        for row, cell in enumerate(cells.frame[column]):
+            features[row, place], reason = read_number(cell)
+            if reason and row not in rejected:
+                rejected[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, reason)
+    listed = tuple(rejected[row] for row in sorted(rejected))
+    if listed and (strict or len(listed) == len(cells.frame)):
+        first = listed[0]
+        advice = "mend the row, or do without strict to pass over it" if strict else "none of the rows is an edge"
+        raise DataError(f"{first.file}, line {first.row}, column {first.column!r}: {first.reason}; {advice}.")
+    good = np.array([row not in rejected for row in range(len(cells.frame))], dtype=bool)
+    senders, receivers = (np.array(side, dtype=np.int64)[good] for side in sides)
+    return EdgeList(senders, receivers, features[good], rejected=listed)
+
+
+def _unknown(cells: Cells, names: Sequence[str], sides: Sequence[list[int]], nodes: str) -> dict[int, Rejection]:
+    """The rows that name a node which is not there."""
+    found: dict[int, Rejection] = {}
+    for column, side in zip(names, sides, strict=True):
+        for row, place in enumerate(side):
+            if place < 0 and row not in found:
+                cell = cells.frame[column].iloc[row]
+                reason = f"{cell.strip()!r} is not a node of {nodes}" if cell.strip() else "the cell names no node"
+                found[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, reason)
+    return found

@@ -1,0 +1,158 @@
+"""A graph in one .npz file, by the names that PyTorch Geometric and the Planetoid collections give its arrays."""
+
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgewise.data.decode import check_file
+from edgewise.data.edges import EdgeList
+from edgewise.data.read import Cells, cells_from_arrays
+from edgewise.errors import DataError
+
+MASKS = {"train_mask": "train", "val_mask": "val", "test_mask": "test"}
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFile:
+    """What an .npz file says of a graph."""
+
+    cells: Cells
+    """A row a node: its target `y`, and the part it belongs to, `split`, where the file has them."""
+    entries: tuple[Any, Any, Any]
+    """The features that are not zero: node, column, value."""
+    shape: tuple[int, int]
+    """(node, feature)."""
+    edges: EdgeList
+    """The edges as they stand in the file."""
+    target_column: str | None
+    """`y`, where there is one."""
+    splits_column: str | None
+    """`split`, where there are masks."""
+
+
+def is_graph_file(path: str) -> bool:
+    """Whether a name is that of such a file."""
+    return str(path).lower().endswith(".npz")
+
+
+def read_graph_file(path: str) -> GraphFile:
+    """Read a graph.
+
+    Arrays: `edge_index` (2, edge), from and to, nodes counted from 0; `x` (node, feature), or its parts `x_indices`,
+    `x_indptr`, `x_shape` and, where the values are not all 1, `x_data`, as SciPy's CSR has them. Where they are there:
+    `y` (node) or (node, target); `has_label` (node), False where y means nothing; `class_names`; `train_mask`,
+    `val_mask`, `test_mask` (node), in none of which a node may be; `edge_attr` (edge, feature).
+
+    Raises:
+        DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
+    """
+    name, file = str(path), check_file(str(path), "a file that ends in .npz")
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            arrays = {key: content[key] for key in content.files}
+    except (zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
+        raise DataError(f"{name}: it is no .npz file of plain arrays, or damaged: {error}") from error
+    for needed in ("edge_index",):
+        if needed not in arrays:
+            raise DataError(f"{name}: there is no array {needed!r}; the file has {', '.join(arrays) or 'none'}.")
+    entries, shape = _features(name, arrays)
+    num_nodes = shape[0]
+    columns: dict[str, Any] = {}
+    if "y" in arrays:
+        columns["y"] = _targets(name, arrays, num_nodes)
+    if any(mask in arrays for mask in MASKS):
+        columns["split"] = _parts(name, arrays, num_nodes)
+    columns = columns or {"node": np.arange(num_nodes)}
+    cells, _ = cells_from_arrays(columns)
+    cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines)
+    target, split = (column if column in columns else None for column in ("y", "split"))
+    return GraphFile(cells, entries, shape, _edges(name, arrays, num_nodes), target, split)
+
+
+def _features(name: str, arrays: dict[str, np.ndarray]) -> tuple[tuple[Any, Any, Any], tuple[int, int]]:
+    """The entries that are not zero, and the shape."""
+    if "x" in arrays:
+        x = arrays["x"]
+        if x.ndim != 2 or not np.issubdtype(x.dtype, np.number):
+            raise DataError(f"{name}: x is {x.dtype} {x.shape}, expected numbers (node, feature).")
+        _require_finite(name, "x", x)
+        rows, places = np.nonzero(x)
+        return (rows, places, x[rows, places].astype(np.float32)), (x.shape[0], x.shape[1])
+    parts = ("x_indices", "x_indptr", "x_shape")
+    if missing := [part for part in parts if part not in arrays]:
+        raise DataError(
+            f"{name}: there are no features: expected x, or {', '.join(parts)}; {', '.join(missing)} is missing."
+        )
+    places, starts, size = (arrays[part].astype(np.int64) for part in parts)
+    values = arrays.get("x_data", np.ones(len(places))).astype(np.float32)
+    fits = size.shape == (2,) and starts.shape == (size[0] + 1,) and len(values) == len(places) == starts[-1]
+    if not fits or (len(places) and (places.min() < 0 or places.max() >= size[1])) or (np.diff(starts) < 0).any():
+        raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
+    _require_finite(name, "x_data", values)
+    rows, kept = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
+    return (rows[kept], places[kept], values[kept]), (int(size[0]), int(size[1]))
+
+
+def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList:
+    index = arrays["edge_index"]
+    if index.ndim != 2 or index.shape[0] != 2 or not np.issubdtype(index.dtype, np.integer):
+        raise DataError(f"{name}: edge_index is {index.dtype} {index.shape}, expected whole numbers (2, edge).")
+    index = index.astype(np.int64)
+    if index.size and not 0 <= index.min() <= index.max() < num_nodes:
+        wrong = int(np.flatnonzero(((index < 0) | (index >= num_nodes)).any(0))[0])
+        raise DataError(
+            f"{name}: edge {wrong} joins {index[0, wrong]} and {index[1, wrong]}, but nodes are 0 to {num_nodes - 1}."
+        )
+    features = arrays.get("edge_attr", np.zeros((index.shape[1], 0)))
+    features = features[:, None] if features.ndim == 1 else features
+    if features.ndim != 2 or len(features) != index.shape[1]:
+        raise DataError(f"{name}: edge_attr has {len(features)} rows, but there are {index.shape[1]} edges.")
+    _require_finite(name, "edge_attr", features)
+    return EdgeList(index[0], index[1], features.astype(np.float32))
+
+
+def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
+    """Cells of the target: names of classes where the file has them, nothing where a node has none."""
+    y = arrays["y"]
+    _require_nodes(name, "y", y, num_nodes)
+    if y.ndim != 1:
+        raise DataError(f"{name}: y has {y.ndim} axes, expected (node).")
+    labels = arrays.get("class_names")
+    known = arrays.get("has_label", np.ones(num_nodes, dtype=bool))
+    _require_nodes(name, "has_label", known, num_nodes)
+    if labels is not None and np.issubdtype(y.dtype, np.integer):
+        if y.size and not -1 <= y.min() <= y.max() < len(labels):
+            raise DataError(f"{name}: y holds {y.min()} to {y.max()}, but class_names has {len(labels)}.")
+        known, y = known & (y >= 0), labels[y]
+    cells = y.astype(object)
+    cells[~known.astype(bool)] = ""
+    return cells
+
+
+def _parts(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
+    """The part that each node belongs to, nothing for none."""
+    found = np.full(num_nodes, "", dtype=object)
+    for mask, part in MASKS.items():
+        if mask not in arrays:
+            continue
+        inside = arrays[mask].astype(bool)
+        _require_nodes(name, mask, inside, num_nodes)
+        if inside.ndim != 1:
+            raise DataError(f"{name}: {mask} has {inside.ndim} axes, expected one split: (node).")
+        if (found[inside] != "").any():
+            raise DataError(f"{name}: a node is in {mask} and in another mask; the parts must be apart.")
+        found[inside] = part
+    return found
+
+
+def _require_nodes(name: str, key: str, array: np.ndarray, num_nodes: int) -> None:
+    if array.ndim == 0 or len(array) != num_nodes:
+        raise DataError(f"{name}: {key} is {array.shape}, but x has {num_nodes} nodes.")
+
+
+def _require_finite(name: str, key: str, array: np.ndarray) -> None:
+    if not np.isfinite(array).all():
+        first = tuple(int(place) for place in np.argwhere(~np.isfinite(array))[0])
+        raise DataError(f"{name}: {key}{list(first)} is not a finite number.")

@@ -1,0 +1,74 @@
+"""A run over the nodes of a graph: what it reads, starts from and is compared with."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from edgewise.data.nodes import NodeTable, read_nodes
+from edgewise.data.split import Splits
+from edgewise.estimators.node_job import NodeJob
+from edgewise.estimators.table_run import TableRun
+from edgewise.estimators.trained_nodes import TrainedNodes, untrained_nodes
+from edgewise.train.baseline import Baseline, fit_forest, fit_mean
+
+
+class NodeRun(TableRun):
+    """A run over the nodes of a graph."""
+
+    @staticmethod
+    def read(job: NodeJob) -> NodeTable:
+        """The graph of a job."""
+        table = read_nodes(job.data, job.columns, job.graph, strict=job.strict)
+        if job.split in (None, "column"):
+            return table
+        return replace(table, columns=replace(table.columns, splits_column=None))
+
+    @staticmethod
+    def resolved(job: NodeJob, table: NodeTable, splits: Splits) -> NodeJob:
+        """The job with nothing left open: a step sees all training nodes, unless a batch size says otherwise."""
+        return replace(job, train=replace(job.train, batch_size=job.train.batch_size or len(splits.train)))
+
+    def untrained(self) -> TrainedNodes:
+        """All that is known before the first step."""
+        return untrained_nodes(self.table, self.splits, self.job)
+
+    def baselines(self) -> dict[str, Baseline]:
+        """The training mean, and a random forest over each node's own features, without the edges."""
+        table, rows, classes = self.table, self.splits.train, self.num_classes
+        targets, weights = table.targets[rows], table.weights[rows]
+        fitted = {"mean": fit_mean(targets, weights, classes)}
+        if table.features.shape[1]:
+            seed = self.job.train.seed
+            fitted["forest"] = fit_forest(self.features(rows), targets, weights, classes, seed=seed)
+        return fitted
+
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        """The features of some nodes."""
+        return self.table.features.of_rows(rows)
+
+    def notes(self) -> list[str]:
+        """The edges, what was assumed of them, and what the nodes lack."""
+        table, edges, graph = self.table, self.table.edges, self.job.graph
+        ways = "one way each" if graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
+        found = [f"{len(edges):,} edges, {ways}; {table.features.shape[1]:,} features of a node"]
+        counts = {
+            "edges are loops, each counted as a neighbor": edges.num_loops,
+            "edges repeat another one, and count again": edges.num_repeated(table.num_rows),
+            "nodes have no neighbor": edges.num_isolated(table.num_rows),
+            "nodes have no target: they are part of the graph, and not learned from": int(
+                np.isnan(table.targets).all(axis=1).sum()
+            ),
+        }
+        found += [f"{count:,} {what}" for what, count in counts.items() if count]
+        if lost := self.unlabelled_test:
+            found.append(f"{lost:,} of them are test nodes by their column, and are not scored")
+        return found
+
+    @property
+    def unlabelled_test(self) -> int:
+        """Nodes that the splits column calls test and that have no target."""
+        column = self.table.columns.splits_column
+        if column is None:
+            return 0
+        is_test = np.array([word.strip().lower() == "test" for word in self.table.frame[column]])
+        return int((is_test & np.isnan(self.table.targets).all(axis=1)).sum())

@@ -1,0 +1,65 @@
+"""What every training from the command line goes through: data, a folder that is begun, training, scores."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from edgewise.train.folder import RunFolder
+from edgewise.train.keeper import Report
+from edgewise.train.log import check_logger
+
+MemberReport = Callable[[int, int, int, dict[str, Any]], None]
+"""Called with the ensemble member, its steps done, its steps in all, and the numbers of its last epoch."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run whose data has been read and whose folder has been begun; who inherits says what is learned from what."""
+
+    folder: RunFolder
+    """Where it is kept."""
+    resume: bool
+    """Whether checkpoints in the folder are to be continued."""
+    job: Any
+    """What is to be done."""
+
+    @property
+    def num_members(self) -> int:
+        """Models that are trained one after the other."""
+        return 1
+
+    @classmethod
+    def prepare(cls, job: Any, folder: RunFolder, *, overwrite: bool = False, resume: bool = False) -> Self:
+        """Reads the data and begins the folder: nothing is written before the data is known to be good.
+
+        Raises:
+            RunFolderError: The folder is taken, or holds a run with other settings or other data.
+            DataError: The data cannot be used.
+        """
+        folder.check(overwrite=overwrite, resume=resume)
+        check_logger(job.train.logger)
+        return cls.begun(job, folder, resume)
+
+    @classmethod
+    def begun(cls, job: Any, folder: RunFolder, resume: bool) -> Self:
+        """The run, its data read and its folder begun."""
+        raise NotImplementedError
+
+    def learned(self, report: MemberReport | None) -> tuple[Any, dict[str, Any]]:
+        """What has been trained, which knows how to `save` itself, and its scores."""
+        raise NotImplementedError
+
+    def finish(self, report: MemberReport | None = None) -> dict[str, Any]:
+        """Trains, scores and writes; returns what stands in `metrics.json`."""
+        began = time.perf_counter()
+        trained, metrics = self.learned(report)
+        metrics.setdefault("seconds", round(time.perf_counter() - began, 2))
+        trained.save(self.folder)
+        self.folder.write_json("metrics.json", metrics)
+        return metrics
+
+
+def of_one(report: MemberReport | None) -> Report | None:
+    """The report of a run that trains one model."""
+    return None if report is None else lambda *steps: report(0, *steps)

@@ -1,0 +1,146 @@
+"""From a graph to something of each of its nodes."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.layers.attention import MultiHeadAttention
+from edgewise.layers.block import ResidualBlock
+from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
+from edgewise.layers.feature import FeatureDropout, FeatureLinear, Nodes
+from edgewise.layers.graph_attention import GraphAttention
+from edgewise.layers.hops import HopAttention
+from edgewise.models.node_settings import NodeSettings, NodeSizes
+from edgewise.models.normalizer import normalizer_of
+from edgewise.records import NodeBatch
+from edgewise.trace import Trace
+
+
+class NodeModel(nn.Module):
+    """Layers over the edges of a graph, and what they come to at the nodes that are asked about.
+
+    Args:
+        sizes: what the data looks like.
+        settings: the choices.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        kinds = {"hops": HopLayers, "attention": AttentionLayers}
+        self.layers = kinds.get(settings.model, PaperLayers)(sizes, settings)
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
+        """What is told of each row, in model units (or logits)."""
+        return self.layers(batch, trace)[1][batch.rows]
+
+    def fingerprint(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
+        """The learned vector of each row, before the last layer."""
+        return self.layers(batch, trace)[0][batch.rows]
+
+
+class PaperLayers(nn.Module):
+    """Layers one behind the other as their papers have them: x ← σ(layer(dropout(x))), the last without σ.
+
+    Source: Kipf & Welling 2017 (gcn), Hamilton et al. 2017 (mean), Veličković et al. 2018 (gat, whose last layer has
+    one head), Brody et al. 2022 (gatv2).
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        dims = [sizes.num_features, *[settings.model_dim] * (settings.num_layers - 1), sizes.num_outputs]
+        self.layers = nn.ModuleList(
+            _paper_layer(settings, dims[place], dims[place + 1], is_last=place == settings.num_layers - 1)
+            for place in range(settings.num_layers)
+        )
+        self.activation = F.elu if settings.has_loops else torch.relu
+        self.dropout = FeatureDropout(settings.dropout)
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes before the last layer (after it, where it is the only one), and what it tells."""
+        hidden = None
+        nodes = _through(self.layers[0], self.dropout(batch.features), batch, trace)
+        for layer in self.layers[1:]:
+            hidden = self.activation(nodes)
+            nodes = _through(layer, self.dropout(hidden), batch, trace)
+        return nodes if hidden is None else hidden, nodes
+
+
+class AttentionLayers(nn.Module):
+    """Residual blocks of multi-head attention, as in a transformer, over the neighbors and the node itself.
+
+    Edge features go into keys, values and scores; see `MultiHeadAttention`.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        model_dim = settings.model_dim
+        self.dropout, self.input = FeatureDropout(settings.dropout), FeatureLinear(sizes.num_features, model_dim)
+        self.blocks = nn.ModuleList(
+            ResidualBlock(
+                MultiHeadAttention(
+                    model_dim,
+                    settings.num_heads,
+                    edge_dim=sizes.num_edge_features or None,
+                    score=settings.score,
+                    normalize=normalizer_of(settings.normalize or "softmax"),
+                    dropout=settings.attention_dropout,
+                ),
+                model_dim,
+                2 * model_dim,
+                dropout=settings.dropout,
+            )
+            for _ in range(settings.num_layers)
+        )
+        self.norm, self.output = nn.LayerNorm(model_dim), nn.Linear(model_dim, sizes.num_outputs)
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes after the last block, and what is told of them."""
+        nodes = self.input(self.dropout(batch.features))
+        edge = batch.edge_features if batch.edge_features.shape[1] else None
+        for block in self.blocks:
+            nodes = block(nodes, batch.edges, edge=edge, trace=trace)
+        nodes = self.norm(nodes)
+        return nodes, self.output(nodes)
+
+
+class HopLayers(nn.Module):
+    """A network on each node's own features, spread over the graph; each node attends to its distances.
+
+    Source: Liu, Gao & Ji 2020 (DAGNN).
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        self.dropout, self.input = (
+            FeatureDropout(settings.dropout),
+            FeatureLinear(sizes.num_features, settings.model_dim),
+        )
+        self.output = nn.Linear(settings.model_dim, sizes.num_outputs)
+        normalize = normalizer_of(settings.normalize or "sigmoid")
+        self.hops = HopAttention(sizes.num_outputs, settings.num_hops, normalize=normalize)
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The nodes before the spreading, and what is told of them after it."""
+        hidden = torch.relu(self.input(self.dropout(batch.features)))
+        return hidden, self.hops(self.output(self.dropout(hidden)), batch.edges, trace)
+
+
+def _paper_layer(settings: NodeSettings, input_dim: int, output_dim: int, *, is_last: bool) -> nn.Module:
+    if settings.model in ("gcn", "mean"):
+        kind = SymmetricConvolution if settings.model == "gcn" else MeanConvolution
+        return kind(input_dim, output_dim, activation=lambda nodes: nodes)
+    return GraphAttention(
+        input_dim,
+        output_dim,
+        1 if is_last else settings.num_heads,
+        score="gat" if settings.model == "gat" else "gatv2",
+        dropout=settings.attention_dropout,
+    )
+
+
+def _through(layer: nn.Module, nodes: Nodes, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    """One layer, traced where it attends."""
+    if isinstance(layer, GraphAttention):
+        return layer(nodes, batch.edges, trace)
+    return layer(nodes, batch.edges)

@@ -1,0 +1,72 @@
+"""What a model of the nodes of a graph is made of; free of torch so that the command line can show it."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from edgewise.choices import NORMALIZERS, SCORES, NormalizerName, ScoreName
+from edgewise.errors import SettingError
+
+NodeModelName = Literal["hops", "attention", "gat", "gatv2", "gcn", "mean"]
+NODE_MODELS: tuple[str, ...] = get_args(NodeModelName)
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """The layers over a graph, and their sizes."""
+
+    model: NodeModelName = "hops"
+    """hops, attention over distances; attention, blocks of attention with the chosen score; or a paper's layers."""
+    score: ScoreName = "scaled_dot"
+    """How well two nodes match, with model attention."""
+    normalize: NormalizerName | None = None
+    """From scores to weights, with models attention (softmax where it is None) and hops (sigmoid)."""
+    num_layers: int = 2
+    """Layers over the edges: as many hops as a node can see."""
+    num_hops: int = 10
+    """Steps over the graph that model hops looks back on."""
+    num_heads: int = 8
+    """Attentions side by side."""
+    model_dim: int = 64
+    """Size of a node's vector, all heads together."""
+    dropout: float = 0.5
+    """Of features, and between layers."""
+    attention_dropout: float = 0.0
+    """Of weights, with models gat, gatv2 and attention."""
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("--model", self.model, NODE_MODELS),
+            ("--score", self.score, SCORES),
+            ("--normalize", self.normalize, (*NORMALIZERS, None)),
+        ):
+            if value not in choices:
+                raise SettingError(f"{name} is {value!r}; for nodes expected one of {', '.join(map(str, choices))}.")
+        if self.score != "scaled_dot" and self.model != "attention":
+            raise SettingError(f"--score goes with --model attention, not with --model {self.model}.")
+        if self.normalize is not None and self.model not in ("attention", "hops"):
+            raise SettingError(f"--normalize goes with --model attention or hops, not with --model {self.model}.")
+        for name in ("num_layers", "num_hops", "num_heads", "model_dim"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected at least 1.")
+        if self.model in ("attention", "gat", "gatv2") and self.model_dim % self.num_heads != 0:
+            raise SettingError(f"--model-dim ({self.model_dim}) must be a multiple of --num-heads ({self.num_heads}).")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected 0 to below 1.")
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether the model wants every node among its own neighbors; convolutions add it themselves."""
+        return self.model in ("attention", "gat", "gatv2")
+
+
+@dataclass(frozen=True)
+class NodeSizes:
+    """What a model of nodes must know of the data it is made for."""
+
+    num_features: int
+    """Features of a node."""
+    num_edge_features: int
+    """Features of an edge."""
+    num_outputs: int
+    """Numbers to tell of a node."""
