@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from edgewise.estimators.language import LanguageModel
     from edgewise.estimators.molecule import MoleculeClassifier, MoleculeRegressor
+    from edgewise.estimators.node import NodeClassifier, NodeRegressor
     from edgewise.estimators.tagging import Tagger
     from edgewise.estimators.text import TextClassifier, TextRegressor
     from edgewise.estimators.translation import Translator
@@ -47,6 +48,7 @@ _HOMES = {
     ],
     "edgewise.estimators.language": ["LanguageModel"],
     "edgewise.estimators.molecule": ["MoleculeClassifier", "MoleculeRegressor"],
+    "edgewise.estimators.node": ["NodeClassifier", "NodeRegressor"],
     "edgewise.estimators.tagging": ["Tagger"],
     "edgewise.estimators.text": ["TextClassifier", "TextRegressor"],
     "edgewise.estimators.translation": ["Translator"],

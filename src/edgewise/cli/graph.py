@@ -32,12 +32,11 @@ def read(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
         trained.columns,
         node_column=arguments.node_column or AUTO,
         descriptors_columns=tuple(arguments.descriptors_columns or trained.columns.descriptors_columns),
+        target_columns=(),
+        ignore_columns=(),
         splits_column=None,
         weight_column=None,
         group_column=None,
     )
-    source = replace(trained.graph, edges=arguments.edges)
-    table = read_nodes(
-        [arguments.data], columns, source, strict=arguments.strict, need_targets=False, classes=trained.classes
-    )
-    return trained, table
+    source = replace(trained.graph, edges=arguments.edges, features=arguments.features)
+    return trained, read_nodes([arguments.data], columns, source, strict=arguments.strict, need_targets=False)

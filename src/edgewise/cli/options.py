@@ -175,6 +175,7 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("graphs: a row is a node")
     known = NodeSettings()
     add_flag(group, "--edges", metavar="FILE", help="the table of edges, each row the names of two nodes")
+    add_flag(group, "--features", metavar="FILE", help=".npz with features, a row a node: x, or SciPy's CSR parts")
     add_flag(group, "--node-column", metavar="COLUMN", help="names of nodes (default: id, node, node_id, or the row)")
     add_flag(group, "--edge-columns", nargs=2, metavar="COLUMN", help="sender and receiver (default: the first two)")
     add_flag(group, "--edge-feature-columns", nargs="+", metavar="COLUMN", help="numbers of an edge")

@@ -44,6 +44,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same for the numbers of the row",
     )
     parser.add_argument("--edges", metavar="FILE", help="the edges between the rows, where they are nodes of a graph")
+    parser.add_argument("--features", metavar="FILE", help="their features, where they stand in an .npz file")
     parser.add_argument("--node-column", metavar="COLUMN", help="the names of the nodes, where it is called otherwise")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto", help="(default: auto)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="on the CPU (default: 1)")

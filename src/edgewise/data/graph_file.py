@@ -8,6 +8,7 @@ import numpy as np
 
 from edgewise.data.decode import check_file
 from edgewise.data.edges import EdgeList
+from edgewise.data.node_features import NodeFeatures, features_of_arrays, require_finite
 from edgewise.data.read import Cells, cells_from_arrays
 from edgewise.errors import DataError
 
@@ -20,10 +21,8 @@ class GraphFile:
 
     cells: Cells
     """A row a node: its target `y`, and the part it belongs to, `split`, where the file has them."""
-    entries: tuple[Any, Any, Any]
-    """The features that are not zero: node, column, value."""
-    shape: tuple[int, int]
-    """(node, feature)."""
+    features: NodeFeatures
+    """What is known of each node."""
     edges: EdgeList
     """The edges as they stand in the file."""
     target_column: str | None
@@ -48,17 +47,11 @@ def read_graph_file(path: str) -> GraphFile:
     Raises:
         DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
     """
-    name, file = str(path), check_file(str(path), "a file that ends in .npz")
-    try:
-        with np.load(file, allow_pickle=False) as content:
-            arrays = {key: content[key] for key in content.files}
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
-        raise DataError(f"{name}: it is no .npz file of plain arrays, or damaged: {error}") from error
-    for needed in ("edge_index",):
-        if needed not in arrays:
-            raise DataError(f"{name}: there is no array {needed!r}; the file has {', '.join(arrays) or 'none'}.")
-    entries, shape = _features(name, arrays)
-    num_nodes = shape[0]
+    name, arrays = str(path), read_arrays(path)
+    if "edge_index" not in arrays:
+        raise DataError(f"{name}: there is no array 'edge_index'; the file has {', '.join(arrays) or 'none'}.")
+    features = features_of_arrays(name, arrays)
+    num_nodes = features.shape[0]
     columns: dict[str, Any] = {}
     if "y" in arrays:
         columns["y"] = _targets(name, arrays, num_nodes)
@@ -68,31 +61,21 @@ def read_graph_file(path: str) -> GraphFile:
     cells, _ = cells_from_arrays(columns)
     cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines)
     target, split = (column if column in columns else None for column in ("y", "split"))
-    return GraphFile(cells, entries, shape, _edges(name, arrays, num_nodes), target, split)
+    return GraphFile(cells, features, _edges(name, arrays, num_nodes), target, split)
 
 
-def _features(name: str, arrays: dict[str, np.ndarray]) -> tuple[tuple[Any, Any, Any], tuple[int, int]]:
-    """The entries that are not zero, and the shape."""
-    if "x" in arrays:
-        x = arrays["x"]
-        if x.ndim != 2 or not np.issubdtype(x.dtype, np.number):
-            raise DataError(f"{name}: x is {x.dtype} {x.shape}, expected numbers (node, feature).")
-        _require_finite(name, "x", x)
-        rows, places = np.nonzero(x)
-        return (rows, places, x[rows, places].astype(np.float32)), (x.shape[0], x.shape[1])
-    parts = ("x_indices", "x_indptr", "x_shape")
-    if missing := [part for part in parts if part not in arrays]:
-        raise DataError(
-            f"{name}: there are no features: expected x, or {', '.join(parts)}; {', '.join(missing)} is missing."
-        )
-    places, starts, size = (arrays[part].astype(np.int64) for part in parts)
-    values = arrays.get("x_data", np.ones(len(places))).astype(np.float32)
-    fits = size.shape == (2,) and starts.shape == (size[0] + 1,) and len(values) == len(places) == starts[-1]
-    if not fits or (len(places) and (places.min() < 0 or places.max() >= size[1])) or (np.diff(starts) < 0).any():
-        raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
-    _require_finite(name, "x_data", values)
-    rows, kept = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
-    return (rows[kept], places[kept], values[kept]), (int(size[0]), int(size[1]))
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by their names.
+
+    Raises:
+        DataError: it is missing, damaged, or holds more than plain arrays.
+    """
+    file = check_file(str(path), "a file that ends in .npz")
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            return {key: content[key] for key in content.files}
+    except (zipfile.BadZipFile, ValueError, OSError, EOFError, AttributeError) as error:
+        raise DataError(f"{path}: it is no .npz file of plain arrays, or damaged: {error}") from error
 
 
 def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList:
@@ -100,17 +83,22 @@ def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList
     if index.ndim != 2 or index.shape[0] != 2 or not np.issubdtype(index.dtype, np.integer):
         raise DataError(f"{name}: edge_index is {index.dtype} {index.shape}, expected whole numbers (2, edge).")
     index = index.astype(np.int64)
+    check_edges(name, index, num_nodes)
+    features = arrays.get("edge_attr", np.zeros((index.shape[1], 0)))
+    features = features[:, None] if features.ndim == 1 else features
+    if features.ndim != 2 or len(features) != index.shape[1]:
+        raise DataError(f"{name}: edge_attr has {len(features)} rows, but there are {index.shape[1]} edges.")
+    require_finite(name, "edge_attr", features)
+    return EdgeList(index[0], index[1], features.astype(np.float32))
+
+
+def check_edges(name: str, index: np.ndarray, num_nodes: int) -> None:
+    """Raise a DataError unless every edge of (2, edge) joins two of the nodes, counted from 0."""
     if index.size and not 0 <= index.min() <= index.max() < num_nodes:
         wrong = int(np.flatnonzero(((index < 0) | (index >= num_nodes)).any(0))[0])
         raise DataError(
             f"{name}: edge {wrong} joins {index[0, wrong]} and {index[1, wrong]}, but nodes are 0 to {num_nodes - 1}."
         )
-    features = arrays.get("edge_attr", np.zeros((index.shape[1], 0)))
-    features = features[:, None] if features.ndim == 1 else features
-    if features.ndim != 2 or len(features) != index.shape[1]:
-        raise DataError(f"{name}: edge_attr has {len(features)} rows, but there are {index.shape[1]} edges.")
-    _require_finite(name, "edge_attr", features)
-    return EdgeList(index[0], index[1], features.astype(np.float32))
 
 
 def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
@@ -150,9 +138,3 @@ def _parts(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarr
 def _require_nodes(name: str, key: str, array: np.ndarray, num_nodes: int) -> None:
     if array.ndim == 0 or len(array) != num_nodes:
         raise DataError(f"{name}: {key} is {array.shape}, but x has {num_nodes} nodes.")
-
-
-def _require_finite(name: str, key: str, array: np.ndarray) -> None:
-    if not np.isfinite(array).all():
-        first = tuple(int(place) for place in np.argwhere(~np.isfinite(array))[0])
-        raise DataError(f"{name}: {key}{list(first)} is not a finite number.")

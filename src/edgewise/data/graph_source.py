@@ -11,6 +11,8 @@ class GraphSource:
 
     edges: str | None = None
     """The table of edges; None where the nodes stand in an .npz file, which has its edges inside."""
+    features: str | None = None
+    """Features of the nodes in an .npz file, a row a node in the order of the table: x, or the parts of SciPy's CSR."""
     edge_columns: tuple[str, ...] = ()
     """Sender and receiver; the first two columns by default."""
     edge_feature_columns: tuple[str, ...] = ()

@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool
 
-from edgewise.data.cell import Classes, Problems, read_number
+from edgewise.data.cell import Classes, Problems
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.edges import EdgeList, read_edges
-from edgewise.data.graph_file import is_graph_file, read_graph_file
+from edgewise.data.graph_file import check_edges, is_graph_file, read_arrays, read_graph_file
 from edgewise.data.graph_source import GraphSource
-from edgewise.data.read import Cells, check_columns_exist, read_cells
+from edgewise.data.node_features import NodeFeatures, features_of_arrays, features_of_columns
+from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
 from edgewise.data.rows import Table, judged, with_task
 from edgewise.errors import DataError, SettingError
 
@@ -23,58 +24,11 @@ NUMBERS = "node"
 
 
 @dataclass(frozen=True, eq=False)
-class NodeFeatures:
-    """What is known of each node, without the zeros: of a bag of words they are nearly all."""
-
-    rows: Int64[np.ndarray, " entry"]
-    """The node of each number, ascending."""
-    columns: Int64[np.ndarray, " entry"]
-    """Its feature."""
-    values: Float32[np.ndarray, " entry"]
-    """The number; never zero."""
-    shape: tuple[int, int]
-    """(node, feature)."""
-
-    @classmethod
-    def of(cls, values: np.ndarray) -> "NodeFeatures":
-        """Those of a table (node, feature)."""
-        rows, columns = np.nonzero(values)
-        return cls(rows, columns, values[rows, columns].astype(np.float32), values.shape)
-
-    def to_dense(self) -> Float32[np.ndarray, " node feature"]:
-        """As a table."""
-        found = np.zeros(self.shape, dtype=np.float32)
-        found[self.rows, self.columns] = self.values
-        return found
-
-    def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
-        """Those of some nodes as a table."""
-        place = np.full(self.shape[0], -1)
-        place[rows] = np.arange(len(rows))
-        kept = place[self.rows] >= 0
-        found = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
-        found[place[self.rows[kept]], self.columns[kept]] = self.values[kept]
-        return found
-
-    @property
-    def are_sparse(self) -> bool:
-        """Whether there are many, and nearly all of them zero."""
-        return self.shape[1] >= 64 and len(self.values) < 0.2 * self.shape[0] * self.shape[1]
-
-    @property
-    def are_words(self) -> bool:
-        """Whether they say how much a node has of a few out of many features, as a bag of words does."""
-        return self.are_sparse and len(self.values) > 0 and self.values.min() > 0
-
-
-@dataclass(frozen=True, eq=False)
 class NodeTable(Table):
     """The nodes of one graph; a node without a target is part of the graph, and is not learned from."""
 
     features: NodeFeatures
     """What is known of each node; 0 where a cell cannot be read."""
-    feature_names: tuple[str, ...]
-    """What they are called."""
     edges: EdgeList
     """Who is connected with whom."""
     names: tuple[str, ...]
@@ -100,6 +54,18 @@ class NodeTable(Table):
         return self.usable & ~np.isnan(self.targets).all(axis=1)
 
 
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """What files say of a graph, before its targets are read."""
+
+    cells: Cells
+    columns: Columns
+    names: tuple[str, ...]
+    features: NodeFeatures
+    edges: EdgeList
+    problems: Problems
+
+
 def read_nodes(
     paths: Sequence[str],
     columns: Columns,
@@ -111,6 +77,7 @@ def read_nodes(
 ) -> NodeTable:
     """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
 
+    Where nothing is known of the nodes, their features are the numbers of edges that come and go.
     A node whose features cannot be read stays in the graph with zeros there, and is neither learned from nor
     predicted; an edge that names no node is passed over. Both are listed in `rejected`.
 
@@ -124,45 +91,117 @@ def read_nodes(
 
     Raises:
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
-        SettingError: there is not one file.
+        SettingError: there is not one file, or no table of edges beside a table of nodes.
     """
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not parted by files.")
     if is_graph_file(paths[0]):
-        graph = read_graph_file(paths[0])
+        graph = _from_file(paths[0], columns, source, need_targets)
+    else:
+        graph = _from_tables(paths[0], columns, source, strict, need_targets)
+    return _interpret(graph, source.directed, strict, need_targets, classes)
+
+
+def nodes_from_arrays(
+    features: NodeFeatures,
+    edges: EdgeList,
+    targets: Values | None = None,
+    weights: Values | None = None,
+    parts: Values | None = None,
+    *,
+    task_type: str = "regression",
+    classes: Classes | None = None,
+) -> NodeTable:
+    """A graph from arrays, with the checks of a file; its edges are taken as they are.
+
+    Args:
+        features: of each node.
+        edges: between the nodes, counted from 0.
+        targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
+        weights: `(node,)` numbers, zero or more.
+        parts: `(node,)`: train, val, test or nothing.
+        task_type, classes: as in `Columns` and `read_nodes`.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
+    """
+    check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
+    numbers = list(range(features.shape[0]))
+    arrays = {NUMBERS: numbers, "target": targets, "weight": weights, "split": parts}
+    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    columns = Columns(
+        node_column=NUMBERS,
+        target_columns=columns_of.get("target", ()),
+        weight_column="weight" if "weight" in columns_of else None,
+        splits_column="split" if "split" in columns_of else None,
+        task_type=task_type,
+    )
+    graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems())
+    return _interpret(graph, True, True, targets is not None, classes)
+
+
+def _interpret(
+    graph: _Graph, is_directed: bool, strict: bool, need_targets: bool, classes: Classes | None
+) -> NodeTable:
+    """A node is usable when its features can be read; where it has no target it is not trained on."""
+    columns, features, edges = with_task(graph.cells, graph.columns), graph.features, graph.edges
+    found = judged(
+        graph.cells, columns, graph.problems, classes, strict=strict, need_targets=need_targets, may_lack_targets=True
+    )
+    found["rejected"] = [*found["rejected"], *edges.rejected]
+    edges = edges if is_directed else edges.both_ways(len(graph.names))
+    if not features.shape[1]:
+        # Nothing is known of the nodes but how many edges come and go.
+        sides = (edges.receivers, edges.senders)
+        features = NodeFeatures.of(np.stack([np.bincount(side, minlength=len(graph.names)) for side in sides], 1))
+    return NodeTable(**found, features=features, edges=edges, names=graph.names)
+
+
+def _check_roles(cells: Cells, columns: Columns) -> None:
+    """Raise an error unless there are targets, and every column that has a role is there."""
+    if not columns.target_columns:
+        raise SettingError("no --target-columns were given; name what is to be told of the nodes.")
+    others = (columns.weight_column, columns.splits_column, columns.group_column)
+    check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
+
+
+def _from_file(path: str, columns: Columns, source: GraphSource, need_targets: bool) -> _Graph:
+    """A graph in one file."""
+    if source.edges is not None or source.features is not None:
+        raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
+    graph = read_graph_file(path)
+    cells, columns, names = _named(graph.cells, columns)
+    if need_targets:
         columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
         if not columns.target_columns and graph.target_column is not None:
             columns = replace(columns, target_columns=(graph.target_column,))
-        cells, columns, names = _named(graph.cells, columns)
-        edges = graph.edges
-        features, feature_names = NodeFeatures(*graph.entries, graph.shape), tuple(map(str, range(graph.shape[1])))
-        problems = Problems()
-    else:
-        if source.edges is None:
-            raise SettingError(f"{paths[0]} holds nodes; name the table of their edges: --edges edges.csv.")
-        cells, columns, names = _named(read_cells(paths[0]), columns)
-        columns = _with_features(cells, columns, need_targets)
-        features, problems = _read_features(cells, columns)
-        feature_names = columns.descriptors_columns
-        place_of_node = {name: row for row, name in enumerate(names)}
-        edges = read_edges(
-            source.edges,
-            place_of_node,
-            paths[0],
-            edge_columns=source.edge_columns,
-            feature_columns=source.edge_feature_columns,
-            strict=strict,
-        )
-    if need_targets and not columns.target_columns:
-        raise SettingError("no --target-columns were given; name what is to be told of the nodes.")
+        _check_roles(cells, columns)
+    return _Graph(cells, columns, names, graph.features, graph.edges, Problems())
+
+
+def _from_tables(path: str, columns: Columns, source: GraphSource, strict: bool, need_targets: bool) -> _Graph:
+    """A graph in a table of nodes, one of edges, and perhaps a file of features."""
+    if source.edges is None:
+        raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv.")
+    cells, columns, names = _named(read_cells(path), columns)
     if need_targets:
-        others = (columns.weight_column, columns.splits_column, columns.group_column)
-        check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
-    columns = with_task(cells, columns)
-    found = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets, may_lack_targets=True)
-    found["rejected"] = [*found["rejected"], *edges.rejected]
-    edges = edges if source.directed else edges.both_ways(len(names))
-    return NodeTable(**found, features=features, feature_names=feature_names, edges=edges, names=names)
+        _check_roles(cells, columns)
+    if source.features is not None:
+        features, problems = features_of_arrays(source.features, read_arrays(source.features)), Problems()
+        if features.shape[0] != len(names):
+            raise DataError(f"{source.features} has {features.shape[0]} rows, but {path} has {len(names)} nodes.")
+    else:
+        columns = _with_features(cells, columns, need_targets)
+        features, problems = features_of_columns(cells, columns.descriptors_columns)
+    edges = read_edges(
+        source.edges,
+        {name: row for row, name in enumerate(names)},
+        path,
+        edge_columns=source.edge_columns,
+        feature_columns=source.edge_feature_columns,
+        strict=strict,
+    )
+    return _Graph(cells, columns, names, features, edges, problems)
 
 
 def _named(cells: Cells, columns: Columns) -> tuple[Cells, Columns, tuple[str, ...]]:
@@ -193,22 +232,3 @@ def _with_features(cells: Cells, columns: Columns, need_targets: bool) -> Column
     taken = {name for names in columns.roles().values() for name in names}
     features = tuple(name for name in cells.frame.columns if name not in taken)
     return replace(columns, descriptors_columns=features)
-
-
-def _read_features(cells: Cells, columns: Columns) -> tuple[NodeFeatures, Problems]:
-    """The features of all nodes, 0 where a cell cannot be read, and which those are."""
-    check_columns_exist(cells, columns.descriptors_columns)
-    problems, values = Problems(), np.zeros((len(cells.frame), len(columns.descriptors_columns)))
-    for place, column in enumerate(columns.descriptors_columns):
-        for row, cell in enumerate(cells.frame[column]):
-            number, reason = read_number(cell)
-            values[row, place] = 0.0 if reason else number
-            if reason:
-                problems.add(row, column, cell, reason)
-    if len(problems.first) == len(cells.frame):
-        column, cell, reason = problems.first[0]
-        raise DataError(
-            f"{cells.source}: no node has features that can be read; line {cells.lines[0]}, column {column!r}: "
-            f"{reason}. Name the columns with numbers: --feature-columns."
-        )
-    return NodeFeatures.of(values), problems

@@ -72,7 +72,7 @@ class NodeJob(TableJob):
     @property
     def files(self) -> tuple[str, ...]:
         """All files that are read."""
-        return self.data if self.graph.edges is None else (*self.data, self.graph.edges)
+        return (*self.data, *(file for file in (self.graph.edges, self.graph.features) if file is not None))
 
 
 def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob:
@@ -86,7 +86,8 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
     config.setdefault("task_type", AUTO)
     own, parts = arranged(config, source, NodeJob, PARTS, MISSING)
     named = parts["model"].get("model", NodeSettings().model)
-    model, train = PAPERS.get(named, PAPERS["hops"])
+    require_one_of("--model", named, tuple(PAPERS), "for nodes ")
+    model, train = PAPERS[named]
     return NodeJob(
         **own,
         columns=Columns(**parts["columns"]),

@@ -118,7 +118,7 @@ def require(name: str, value: object, holds: bool, expected: str) -> None:
         raise SettingError(f"{name} is {value}; expected {expected}.")
 
 
-def require_one_of(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise SettingError unless `value` is one of `choices`."""
+def require_one_of(name: str, value: object, choices: tuple[str, ...], what: str = "") -> None:
+    """Raise SettingError unless `value` is one of `choices`, which are those `what` for."""
     if value not in choices:
-        raise SettingError(f"{name} is {value!r}; expected one of {', '.join(choices)}.")
+        raise SettingError(f"{name} is {value!r}; {what}expected one of {', '.join(choices)}.")

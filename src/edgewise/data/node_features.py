@@ -1,0 +1,115 @@
+"""What is known of the nodes of a graph: numbers in columns, or, of bags of words, the few that are not zero."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from edgewise.data.cell import Problems, read_number
+from edgewise.data.read import Cells, check_columns_exist
+from edgewise.errors import DataError
+
+CSR = ("x_indices", "x_indptr", "x_shape")
+"""The parts of a sparse table, as SciPy names them; values that are not all 1 stand in x_data."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFeatures:
+    """What is known of each node, without the zeros: of a bag of words they are nearly all."""
+
+    rows: Int64[np.ndarray, " entry"]
+    """The node of each number, ascending."""
+    columns: Int64[np.ndarray, " entry"]
+    """Its feature."""
+    values: Float32[np.ndarray, " entry"]
+    """The number; never zero."""
+    shape: tuple[int, int]
+    """(node, feature)."""
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "NodeFeatures":
+        """Those of a table (node, feature)."""
+        rows, columns = np.nonzero(values)
+        return cls(rows, columns, values[rows, columns].astype(np.float32), values.shape)
+
+    def to_dense(self) -> Float32[np.ndarray, " node feature"]:
+        """As a table."""
+        found = np.zeros(self.shape, dtype=np.float32)
+        found[self.rows, self.columns] = self.values
+        return found
+
+    def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
+        """Those of some nodes as a table."""
+        place = np.full(self.shape[0], -1)
+        place[rows] = np.arange(len(rows))
+        kept = place[self.rows] >= 0
+        found = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
+        found[place[self.rows[kept]], self.columns[kept]] = self.values[kept]
+        return found
+
+    @property
+    def are_sparse(self) -> bool:
+        """Whether there are many, and nearly all of them zero."""
+        return self.shape[1] >= 64 and len(self.values) < 0.2 * self.shape[0] * self.shape[1]
+
+    @property
+    def are_words(self) -> bool:
+        """Whether they say how much a node has of a few out of many features, as a bag of words does."""
+        return self.are_sparse and len(self.values) > 0 and bool(self.values.min() > 0)
+
+
+def features_of_columns(cells: Cells, columns: tuple[str, ...]) -> tuple[NodeFeatures, Problems]:
+    """Those that stand in columns of a table: 0 where a cell cannot be read, and which cells those are.
+
+    Raises:
+        DataError: a column is missing, or no node has features that can be read.
+    """
+    check_columns_exist(cells, columns)
+    problems, values = Problems(), np.zeros((len(cells.frame), len(columns)))
+    for place, column in enumerate(columns):
+        for row, cell in enumerate(cells.frame[column]):
+            number, reason = read_number(cell)
+            values[row, place] = 0.0 if reason else number
+            if reason:
+                problems.add(row, column, cell, reason)
+    if len(problems.first) == len(cells.frame):
+        column, _, reason = problems.first[0]
+        raise DataError(
+            f"{cells.source}: no node has features that can be read; line {cells.lines[0]}, column {column!r}: "
+            f"{reason}. Name the columns with numbers: --feature-columns."
+        )
+    return NodeFeatures.of(values), problems
+
+
+def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatures:
+    """Those in the arrays of an .npz file: `x` (node, feature), or the parts of a sparse table.
+
+    Raises:
+        DataError: there are none, they do not fit together, or a number is not finite.
+    """
+    if "x" in arrays:
+        x = arrays["x"]
+        if x.ndim != 2 or not np.issubdtype(x.dtype, np.number):
+            raise DataError(f"{name}: x is {x.dtype} {x.shape}, expected numbers (node, feature).")
+        require_finite(name, "x", x)
+        return NodeFeatures.of(x)
+    if missing := [part for part in CSR if part not in arrays]:
+        raise DataError(
+            f"{name}: there are no features: expected x, or {', '.join(CSR)}; {', '.join(missing)} is missing."
+        )
+    places, starts, size = (arrays[part].astype(np.int64) for part in CSR)
+    values = arrays.get("x_data", np.ones(len(places))).astype(np.float32)
+    fits = size.shape == (2,) and starts.shape == (size[0] + 1,) and len(values) == len(places) == starts[-1]
+    if not fits or (len(places) and not 0 <= places.min() <= places.max() < size[1]) or (np.diff(starts) < 0).any():
+        raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
+    require_finite(name, "x_data", values)
+    rows, kept = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
+    return NodeFeatures(rows[kept], places[kept], values[kept], (int(size[0]), int(size[1])))
+
+
+def require_finite(name: str, key: str, array: np.ndarray) -> None:
+    """Raise a DataError that names the first number that is not finite."""
+    if not np.isfinite(array).all():
+        first = tuple(int(place) for place in np.argwhere(~np.isfinite(array))[0])
+        raise DataError(f"{name}: {key}{list(first)} is not a finite number.")

@@ -1,0 +1,247 @@
+"""NodeClassifier and NodeRegressor: the nodes of a graph from Python, in the habit of scikit-learn."""
+
+import os
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from edgewise.data.edges import EdgeList
+from edgewise.data.node_features import NodeFeatures
+from edgewise.data.nodes import NodeTable, nodes_from_arrays
+from edgewise.data.split import split_rows
+from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.estimators.faces import CLASSES, NUMBERS, TableEstimator, class_numbers, joined, load_for, task_of
+from edgewise.estimators.node_job import node_job
+from edgewise.estimators.node_run import NodeRun
+from edgewise.estimators.table_run import fit_members
+from edgewise.estimators.trained_nodes import TrainedNodes, untrained_nodes
+from edgewise.neighborhood import Edges
+from edgewise.records import Prediction
+from edgewise.train.device import pick_device
+
+try:
+    from sklearn.base import ClassifierMixin, RegressorMixin
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:
+    raise MissingExtraError("scikit-learn", "train") from error
+
+Matrix = Any
+"""(node, feature): an array, a tensor, a DataFrame, or a sparse matrix of SciPy."""
+Neighbors = Any
+"""The edges: `Edges`, an array (2, edge) from and to, or a sparse matrix of SciPy whose row attends to its columns."""
+
+
+class NodeEstimator(TableEstimator):
+    """What both estimators share: their settings, fitting, saving and loading.
+
+    Args:
+        settings: Any setting of `edgewise train` over a graph by its name in Python: model, num_layers, model_dim,
+            dropout, epochs, learning_rate, ensemble_size, seed, device ...; and validation_size, the part of the
+            labelled nodes that chooses the epoch where `fit` is not told which do (default: 0.1).
+    """
+
+    def __init__(self, **settings: Any):
+        self.settings = settings
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings that were given."""
+        return dict(self.settings)
+
+    def set_params(self, **settings: Any) -> Self:
+        """Gives other settings."""
+        self.settings = {**self.settings, **settings}
+        return self
+
+    def fit_targets(
+        self,
+        X: Matrix,
+        targets: Any,
+        edges: Neighbors,
+        edge_features: Any,
+        sample_weight: Any,
+        validation: Any,
+        task_type: str,
+    ) -> Self:
+        """Trains on targets as the cells of a table."""
+        settings = dict(self.settings)
+        validation_size = settings.pop("validation_size", 0.1)
+        if not 0 <= validation_size < 1:
+            raise SettingError(f"validation_size is {validation_size}; expected at least 0 and below 1.")
+        parts = None
+        if validation is not None:
+            chosen = np.asarray(validation, dtype=bool)
+            parts = np.where(chosen, "val", "train")
+        features, listed = features_of(X), edges_of(edges, edge_features)
+        table = nodes_from_arrays(features, listed, targets, sample_weight, parts, task_type=task_type)
+        job = node_job({**settings, "data": ("the nodes",), "task_type": task_type}, type(self).__name__)
+        kind, sizes = "random" if parts is None else "column", (1 - validation_size, validation_size, 0)
+        splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed)
+        job = NodeRun.resolved(replace(job, columns=table.columns), table, splits)
+        self.trained_ = untrained_nodes(table, splits, job)
+        fit_members(self.trained_, table, splits, job.train, ensemble_size=job.ensemble_size)
+        return self
+
+    def table_of(self, X: Matrix, edges: Neighbors, edge_features: Any) -> NodeTable:
+        """A graph whose nodes are to be predicted."""
+        check_is_fitted(self, "trained_")
+        return nodes_from_arrays(features_of(X), edges_of(edges, edge_features))
+
+    def predictions(self, table: NodeTable, coverage: float | None = None) -> list[Prediction]:
+        """What the model says of each target."""
+        return self.trained_.predict(table, coverage=coverage, device=pick_device(self.settings.get("device", "auto")))
+
+    def fingerprint(self, X: Matrix, edges: Neighbors, edge_features: Any = None) -> np.ndarray:
+        """(node, dim): the learned vector of each node."""
+        table, device = self.table_of(X, edges, edge_features), pick_device(self.settings.get("device", "auto"))
+        return self.trained_.fingerprint(table, device)
+
+
+class NodeClassifier(ClassifierMixin, NodeEstimator):
+    """Tells classes of the nodes of a graph, two or more, and their probabilities.
+
+    Example:
+        classifier = NodeClassifier(model="gat").fit(features, labels, edges)
+        classifier.predict(features, edges)
+    """
+
+    def fit(
+        self,
+        X: Matrix,
+        y: Any,
+        edges: Neighbors,
+        *,
+        edge_features: Any = None,
+        sample_weight: Any = None,
+        validation: Any = None,
+    ) -> Self:
+        """Trains the model on the nodes that have a label; the others are part of the graph.
+
+        Args:
+            X: (node, feature).
+            y: (node) class labels; None, NaN, or −1 among whole numbers, where there is none.
+            edges: who is connected with whom, as it is: give both ways where both are meant.
+            edge_features: (edge, feature).
+            sample_weight: (node).
+            validation: (node) True for those that choose the epoch; a part of the labelled ones by default.
+
+        Raises:
+            DataError: Shapes do not fit, an edge names no node, or there are fewer than two classes.
+        """
+        labels = np.asarray(y)
+        known = is_known(labels)
+        self.classes_, numbers = class_numbers(labels[known])
+        cells = np.full(len(labels), "", dtype=object)
+        cells[known] = [str(number) for number in numbers]
+        task_type = task_of(self.classes_)
+        self.fit_targets(X, cells, edges, edge_features, sample_weight, validation, task_type)
+        self.trained_.classes = {"target": self.classes_.tolist()}
+        return self
+
+    def predict_proba(self, X: Matrix, edges: Neighbors, edge_features: Any = None) -> np.ndarray:
+        """(node, class): probabilities in the order of `classes_`."""
+        probabilities = self.predictions(self.table_of(X, edges, edge_features))[0].probabilities
+        assert probabilities is not None
+        return probabilities
+
+    def predict(self, X: Matrix, edges: Neighbors, edge_features: Any = None) -> np.ndarray:
+        """(node): the most probable class."""
+        return self.classes_[self.predict_proba(X, edges, edge_features).argmax(axis=1)]
+
+    def score(self, X: Matrix, y: Any, edges: Neighbors, edge_features: Any = None, *, nodes: Any = None) -> float:
+        """How many of the nodes that have a label are told right, as a part; of `nodes` (node, bool) where given."""
+        labels = np.asarray(y)
+        asked = is_known(labels) if nodes is None else is_known(labels) & np.asarray(nodes, dtype=bool)
+        return float((self.predict(X, edges, edge_features)[asked] == labels[asked]).mean())
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """The classifier of a run folder with one target, written by `save` or by `edgewise train`."""
+        loaded = cls()
+        loaded.trained_ = load_for(TrainedNodes, folder, CLASSES)
+        (classes,) = loaded.trained_.classes.values()
+        loaded.classes_ = np.array(classes)
+        return loaded
+
+
+class NodeRegressor(RegressorMixin, NodeEstimator):
+    """Tells numbers of the nodes of a graph, and intervals around them."""
+
+    def fit(
+        self,
+        X: Matrix,
+        y: Any,
+        edges: Neighbors,
+        *,
+        edge_features: Any = None,
+        sample_weight: Any = None,
+        validation: Any = None,
+    ) -> Self:
+        """Trains the model; as `NodeClassifier.fit`, with y: (node) or (node, target) numbers, NaN where missing."""
+        targets = np.asarray(y, dtype=np.float64)
+        self.one_target_ = targets.ndim == 1
+        return self.fit_targets(X, targets, edges, edge_features, sample_weight, validation, "regression")
+
+    def predict(self, X: Matrix, edges: Neighbors, edge_features: Any = None) -> np.ndarray:
+        """(node), or (node, target) where y had that shape."""
+        found = self.predictions(self.table_of(X, edges, edge_features))
+        return joined([prediction.value for prediction in found], self.one_target_)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """The regressor of a run folder, written by `save` or by `edgewise train`."""
+        loaded = cls()
+        loaded.trained_ = load_for(TrainedNodes, folder, NUMBERS)
+        loaded.one_target_ = len(loaded.trained_.columns.target_columns) == 1
+        return loaded
+
+
+def is_known(labels: np.ndarray) -> np.ndarray:
+    """(node): where there is a label."""
+    if np.issubdtype(labels.dtype, np.integer):
+        return labels >= 0
+    return np.array([label is not None and label == label and label != "" for label in labels.tolist()], dtype=bool)
+
+
+def features_of(X: Matrix) -> NodeFeatures:
+    """Features of nodes, whatever held them.
+
+    Raises:
+        DataError: They have another shape than (node, feature), or a number is not finite.
+    """
+    if hasattr(X, "tocoo"):
+        table = X.tocsr().tocoo()
+        kept = table.data != 0
+        rows, columns = (places[kept].astype(np.int64) for places in (table.row, table.col))
+        found = NodeFeatures(rows, columns, table.data[kept].astype(np.float32), table.shape)
+        values = found.values
+    else:
+        values = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else np.asarray(X, dtype=np.float64)
+        if values.ndim != 2:
+            raise DataError(f"X has {values.ndim} axes; expected (node, feature).")
+        found = NodeFeatures.of(values)
+    if not np.isfinite(values).all():
+        raise DataError("X holds NaN or an infinite number; fill it in, or leave the node out of the graph.")
+    return found
+
+
+def edges_of(edges: Neighbors, features: Any) -> EdgeList:
+    """Edges, whatever held them.
+
+    Raises:
+        DataError: They have another shape, or not as many features.
+    """
+    if hasattr(edges, "tocoo") and not isinstance(edges, Edges):
+        edges = Edges.from_adjacency(edges)
+    if isinstance(edges, Edges):
+        senders, receivers = edges.senders.cpu().numpy(), edges.receivers.cpu().numpy()
+    else:
+        index = edges.cpu().numpy() if isinstance(edges, torch.Tensor) else np.asarray(edges)
+        if index.ndim != 2 or index.shape[0] != 2 or not np.issubdtype(index.dtype, np.integer):
+            raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
+        senders, receivers = index.astype(np.int64)
+    found = np.zeros((len(senders), 0)) if features is None else np.asarray(features, dtype=np.float32)
+    if found.ndim != 2 or len(found) != len(senders):
+        raise DataError(f"edge_features is {found.shape}; expected ({len(senders)}, feature).")
+    return EdgeList(senders, receivers, found.astype(np.float32))

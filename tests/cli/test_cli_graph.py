@@ -1,0 +1,144 @@
+"""`edgewise train nodes.csv --edges edges.csv`: what a run leaves, what it says, what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from cli_tables import read_csv, write_csv
+
+SMALL = ["--epochs", 60, "--model-dim", 8, "--num-heads", 2, "--patience", 60, "--dropout", 0.2]
+COLUMNS = ["--target-columns", "team", "--ignore-columns", "height"]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """Two teams whose members know each other; a node's own features say little of its team."""
+    random = np.random.default_rng(0)
+    team = np.arange(60) % 2
+    senders = random.integers(0, 60, 240)
+    receivers = (senders + 2 * random.integers(1, 30, 240)) % 60
+    nodes = {
+        "id": [f"n{node}" for node in range(60)],
+        "a": np.round(2 * team + random.normal(size=60), 3).tolist(),
+        "b": np.round(random.normal(size=60), 3).tolist(),
+        "team": ["red" if each else "blue" for each in team],
+        "height": np.round(10 * team + random.random(60), 3).tolist(),
+    }
+    nodes["team"][7] = ""
+    edges = {"from": [f"n{node}" for node in senders], "to": [f"n{node}" for node in receivers]}
+    edges["trust"] = np.round(random.random(240), 3).tolist()
+    return write_csv(tmp_path / "nodes.csv", nodes), write_csv(tmp_path / "edges.csv", edges)
+
+
+@pytest.fixture
+def learn(edgewise, graph, tmp_path):
+    def run(*words, folder="run", columns=COLUMNS, nodes=graph[0], edges=graph[1]):
+        return edgewise("train", nodes, "--edges", edges, *columns, *SMALL, *words, "-o", tmp_path / folder)
+
+    return run
+
+
+@pytest.mark.parametrize("model", ["hops", "attention", "gat", "gatv2", "gcn", "mean"])
+def test_every_model_learns_from_the_neighbors(learn, graph, edgewise, tmp_path, model):
+    code, out, err = learn("--model", model)
+    assert (code, err) == (0, "")
+    for words in (
+        "60 rows, 60 distinct nodes, 0 rows rejected",
+        "47 training, 6 validation and 6 test rows (split: random)",
+        "edges, both ways, ",
+        "2 features of a node",
+        "1 nodes have no target: they are part of the graph, and not learned from",
+        "random forest",
+    ):
+        assert words in out
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"]["team"]["accuracy"] >= 5 / 6
+    nodes, edges = graph
+    told = tmp_path / "told.csv"
+    code, out, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", told)
+    assert (code, err) == (0, f"60 of 60 rows predicted: {told}\n")
+    rows = read_csv(told)
+    assert rows[7]["team_pred"] == "red", "the node without a label belongs to its friends"
+    assert sum(row["team_pred"] == row["team"] for row in rows) >= 55
+
+
+def test_numbers_with_intervals_edge_features_and_vectors(learn, graph, edgewise, tmp_path):
+    columns = ["--target-columns", "height", "--ignore-columns", "team", "--split-sizes", 0.6, 0.2, 0.2]
+    words = ["--model", "attention", "--edge-feature-columns", "trust", "--directed", "--ensemble-size", 2]
+    code, out, _ = learn(*words, columns=columns)
+    assert code == 0
+    assert "240 edges, one way each; 2 features of a node" in out
+    assert "of these values lie within their interval (90% were promised)" in out
+    nodes, edges = graph
+    code, out, _ = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", "-")
+    assert out.splitlines()[0].endswith("height_pred,height_std,height_low,height_high,status")
+    code, out, _ = edgewise("fingerprint", tmp_path / "run", nodes, "--edges", edges, "-o", tmp_path / "v.npz")
+    assert "60 of 60 rows have a vector of 16" in out
+    config = (tmp_path / "run/config.toml").read_text()
+    assert 'optimizer = "adam"' in config
+    code, _, err = edgewise("predict", tmp_path / "run", nodes, "-o", "-")
+    assert (code, "name the table of their edges" in err) == (2, True)
+
+
+def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkeypatch):
+    from edgewise.train.keeper import EpochKeeper
+
+    original = EpochKeeper.on_train_epoch_end
+
+    def stop_early(self, trainer, task):
+        original(self, trainer, task)
+        if trainer.current_epoch == 3:
+            raise KeyboardInterrupt
+
+    assert learn("--model", "gcn", folder="whole")[0] == 0
+    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", stop_early)
+    assert learn("--model", "gcn")[0] == 130
+    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", original)
+    kept = graph[1].read_bytes()
+    graph[1].write_bytes(kept + b"n1,n2,0.5\r\n")
+    code, _, err = learn("--model", "gcn", "--resume")
+    assert (code, "was begun with other content" in err) == (2, True)
+    graph[1].write_bytes(kept)
+    assert learn("--model", "gcn", "--resume")[0] == 0
+    one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_test_node_without_a_label_is_said(learn, tmp_path):
+    nodes = {"id": range(12), "a": range(12), "part": ["train"] * 6 + ["val"] * 3 + ["test"] * 3}
+    nodes["y"] = [0, 1] * 5 + [0, ""]
+    table = write_csv(tmp_path / "few.csv", nodes)
+    edges = write_csv(tmp_path / "ring.csv", {"s": range(12), "r": [*range(1, 12), 0]})
+    columns = ["--target-columns", "y", "--splits-column", "part"]
+    code, out, err = learn("--model", "gcn", columns=columns, nodes=table, edges=edges)
+    assert (code, err) == (0, "")
+    assert "6 training, 3 validation and 2 test rows (split: column)" in out
+    assert "1 of them are test nodes by their column, and are not scored" in out
+
+
+def test_bad_words(learn, graph, edgewise, tmp_path):
+    nodes, edges = graph
+    np.savez(tmp_path / "graph.npz", x=np.eye(3), edge_index=np.array([[0], [1]]), y=np.array([0, 1, 0]))
+    for words, message in [
+        ((nodes, "--edges", tmp_path / "none.csv", *COLUMNS), "no such file"),
+        ((nodes, "--edges", edges), "no --target-columns were given"),
+        ((nodes, "--edges", edges, *COLUMNS, "--smiles-columns", "a"), "a row with --edges is a node"),
+        ((nodes, "--edges", edges, *COLUMNS, "--model", "lstm"), "for nodes expected one of hops, attention"),
+        (
+            (nodes, "--edges", edges, *COLUMNS, "--model", "gcn", "--score", "dot"),
+            "--score goes with --model attention",
+        ),
+        ((nodes, "--edges", edges, *COLUMNS, "--normalize", "mean", "--model", "gat"), "--normalize goes with"),
+        ((nodes, "--edges", edges, *COLUMNS, "--model", "gat", "--model-dim", 7), "must be a multiple of --num-heads"),
+        ((nodes, "--edges", edges, *COLUMNS, "--num-hops", 0), "--num-hops is 0; expected at least 1"),
+        ((nodes, "--edges", edges, *COLUMNS, "--attention-dropout", 1), "--attention-dropout is 1.0; expected 0 to"),
+        ((nodes, "--edges", edges, *COLUMNS, "--context", 7), "unknown setting 'context'"),
+        ((tmp_path / "graph.npz", "--edges", edges), "leave out --edges and --features"),
+    ]:
+        code, out, err = edgewise("train", *words, "-o", tmp_path / "bad")
+        assert (code, out) == (2, ""), words
+        assert message in err, err
+    assert learn("--model", "gcn")[0] == 0
+    np.savez(tmp_path / "wide.npz", x=np.eye(3), edge_index=np.array([[0], [1]]))
+    code, _, err = edgewise("predict", tmp_path / "run", tmp_path / "wide.npz", "-o", "-")
+    assert (code, "its nodes have 3 features, but the model was trained on 2" in err) == (2, True)
