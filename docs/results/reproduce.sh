@@ -5,6 +5,8 @@
 #   docs/results/reproduce.sh words      tiny Shakespeare, tiny_shakespeare/input.txt
 #   docs/results/reproduce.sh reviews    SST-2, sst2/train.csv, dev.csv, test.csv; and rt_polarity/rt_polarity.csv
 #   docs/results/reproduce.sh multi30k   multi30k_en_de/train.en ...
+#   docs/results/reproduce.sh citations  planetoid/cora.npz, citeseer.npz
+#   docs/results/reproduce.sh pages      facebook_pages/facebook_pages.npz
 #   docs/results/reproduce.sh FOLD ...   CO2 with whole ionic liquids held out, folds 0 to 4, one model and five
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +26,8 @@ train() {
 small="--num-layers 4 --num-heads 4 --model-dim 128 --context 64 --steps 2000"
 texts="--text-columns text --target-columns label"
 sst2="sst2/train.csv sst2/dev.csv sst2/test.csv"
-[ "$1" = words ] || [ "$1" = reviews ] || [ "$1" = multi30k ] || [ -f co2_folds.csv ] || python "$here/ionic_liquid_folds.py" co2_ionic_liquids/co2_ionic_liquids.csv co2_folds.csv
+[ "$1" != timed ] && [[ ! "$1" =~ ^[0-9]$ ]] || [ -f co2_folds.csv ] ||
+    python "$here/ionic_liquid_folds.py" co2_ionic_liquids/co2_ionic_liquids.csv co2_folds.csv
 for what in "$@"; do
     if [ "$what" = timed ]; then
         for split in 0 1 2; do
@@ -59,6 +62,17 @@ for what in "$@"; do
             train "polarity_transformer_$fold" polarity_folds.csv $texts --splits-column "fold_$fold" --threads 1
             # shellcheck disable=SC2086
             train "polarity_lstm_$fold" polarity_folds.csv $texts --splits-column "fold_$fold" --model lstm --threads 1
+        done
+    elif [ "$what" = citations ]; then
+        # shellcheck disable=SC2086
+        for seed in 0 1 2 3 4 5 6 7 8 9; do
+            for graph in cora citeseer; do
+                for model in gcn gat; do
+                    train "${graph}_${model}_$seed" "planetoid/$graph.npz" --model $model --seed "$seed"
+                done
+            done
+            train "cora_hops_$seed" planetoid/cora.npz --dropout 0.8 --weight-decay 0.01 --seed "$seed"
+            train "citeseer_hops_$seed" planetoid/citeseer.npz --weight-decay 0.02 --seed "$seed"
         done
     elif [ "$what" = multi30k ]; then
         files=()

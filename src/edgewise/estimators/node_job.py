@@ -27,7 +27,7 @@ RECIPE = TrainSettings(
 """How a graph is learned where nothing else is asked for: each step sees all of it."""
 PAPERS: dict[str, tuple[NodeSettings, TrainSettings]] = {
     "hops": (
-        NodeSettings(model="hops", dropout=0.8),
+        NodeSettings(model="hops"),
         replace(RECIPE, weight_decay=5e-3, epochs=1000, patience=100),
     ),
     "attention": (NodeSettings(model="attention", attention_dropout=0.5), RECIPE),
