@@ -129,6 +129,21 @@ def test_the_commands_over_texts_run(tmp_path, monkeypatch, capsys):
         assert main([*command, *quick.get(command[0], []), *passes]) == 0, capsys.readouterr().err
 
 
+def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
+    from edgewise.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    nodes = pd.DataFrame({"id": range(30), "a": range(30), "label": ["red", "blue"] * 15})
+    nodes.to_csv("nodes.csv", index=False)
+    pd.DataFrame({"from": range(30), "to": [*range(2, 30), 0, 1]}).to_csv("edges.csv", index=False)
+    lines = [line for block in blocks(ROOT / "docs/graphs.md", "console") for line in block.splitlines()]
+    commands = [shlex.split(line)[2:] for line in lines]
+    assert [command[0] for command in commands] == ["train", "predict", "fingerprint"]
+    for command in commands:
+        passes = ["--epochs", "2", "--no-baselines"] if command[0] == "train" else []
+        assert main([*command, *passes]) == 0, capsys.readouterr().err
+
+
 def test_the_tables_of_the_results_are_those_of_the_committed_runs():
     printed = runpy.run_path(str(ROOT / "docs/results/table.py"))["tables"]()
     page = (ROOT / "docs/results.md").read_text()

@@ -52,6 +52,29 @@ def test_sines_and_cosines_by_hand():
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own, of forward derivatives
+@pytest.mark.parametrize("planes", ["half", "interleaved"])
+def test_turning_by_hand_and_its_derivatives(planes, shapes_unchecked):
+    """Two planes of four features; the gradient is turned back, in every way that torch asks for it."""
+    position = RotaryPosition(5, planes=planes, turned_dim=4, base=100.0).double()
+    x = nodes(2, number=3)[..., :5].clone().requires_grad_()
+    places = torch.tensor([[0, 1, 7], [2, 0, 1]])
+    expected = x.detach().clone()
+    for batch, node in ((b, n) for b in range(2) for n in range(3)):
+        for plane, (i, j) in enumerate([(0, 2), (1, 3)] if planes == "half" else [(0, 1), (2, 3)]):
+            angle = float(places[batch, node]) / 100 ** (2 * plane / 4)
+            a, b = x[batch, node, [i, j]].tolist()
+            expected[batch, node, i] = a * math.cos(angle) - b * math.sin(angle)
+            expected[batch, node, j] = b * math.cos(angle) + a * math.sin(angle)
+    torch.testing.assert_close(position.turned(x, places), expected)
+    for given in (x, x[0]):  # one sequence at the positions of two, too
+        point = given.detach().requires_grad_()
+        assert torch.autograd.gradcheck(lambda part: position.turned(part, places), point, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda part: position.turned(part, places), x)
+    by_sample = torch.func.vmap(position.turned)(x, places)
+    torch.testing.assert_close(by_sample, expected)
+
+
 def test_positions_may_be_given():
     for position in (SinusoidalPosition(6), LearnedPosition(9, 6)):
         x = torch.randn(5, 6)

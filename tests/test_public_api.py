@@ -70,6 +70,8 @@ ESTIMATORS = [
 LAYERS = [
     "ALiBi",
     "Cache",
+    "GraphAttention",
+    "HopAttention",
     "LearnedPosition",
     "MeanConvolution",
     "MultiHeadAttention",

@@ -76,6 +76,37 @@ def test_it_learns_what_counting_cannot_tell(lines, edgewise, tmp_path):
             assert trained.model.encoder(TextBatch(tokens)).shape == (5, 32)
 
 
+def test_a_vector_for_each_text(edgewise, tmp_path):
+    """The mean of the encoder's vectors over all tokens of a row, a long text in pieces."""
+    rows = [("a b", "c d e"), ("", ""), ("", " ".join("abcdefgh" * 5))] * 10
+    table = write_table(tmp_path / "table.csv", rows)
+    run = tmp_path / "run"
+    assert edgewise("train", table, "--text-columns", "title", "text", *QUICK, "-o", run)[0] == 0
+    code, out, err = edgewise("fingerprint", run, table, "-o", tmp_path / "vectors.npz")
+    assert (code, err) == (0, "")
+    assert "20 of 30 rows have a vector of 16" in out
+    with np.load(tmp_path / "vectors.npz") as found:
+        vectors, status = found["vectors"], found["status"]
+    assert status[:3].tolist() == ["ok", "title: the text is empty", "ok"]
+    assert np.isnan(vectors[1]).all()
+    trained = TrainedMasked.load(RunFolder.finished(run))
+    trained.model.eval()
+    for row, texts in ((0, rows[0]), (2, rows[2])):
+        numbers = [torch.from_numpy(trained.tokenizer.encode(text).numbers) for text in texts]
+        pieces = [piece for each in numbers for piece in each.split(16) if len(piece)]
+        with torch.no_grad():
+            expected = torch.cat([trained.model.encoder(TextBatch(piece)) for piece in pieces]).mean(0)
+        np.testing.assert_allclose(vectors[row], expected, atol=1e-5)
+    (tmp_path / "lines.txt").write_text("a b\n\nc\n")
+    code, out, _ = edgewise("fingerprint", run, tmp_path / "lines.txt", "-o", tmp_path / "lines.npz")
+    assert (code, "2 of 3 rows" in out) == (0, True)
+    lines = tmp_path / "texts.txt"
+    lines.write_text("a b c\n" * 20)
+    assert edgewise("train", lines, *QUICK, "-o", tmp_path / "lines")[0] == 0
+    code, _, err = edgewise("fingerprint", tmp_path / "lines", table, "-o", tmp_path / "x.npz")
+    assert (code, "name the columns that hold texts: --text-columns text" in err) == (2, True)
+
+
 def test_a_run_that_was_stopped_goes_on_with_the_same_bits(lines, edgewise, tmp_path, monkeypatch):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert edgewise("train", lines, *QUICK, "--epochs", 4, "-o", whole)[0] == 0

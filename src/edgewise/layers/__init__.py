@@ -4,6 +4,8 @@ from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.cache import Cache
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
+from edgewise.layers.graph_attention import GraphAttention
+from edgewise.layers.hops import HopAttention
 from edgewise.layers.position import (
     ALiBi,
     LearnedPosition,
@@ -19,6 +21,8 @@ from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 __all__ = [
     "ALiBi",
     "Cache",
+    "GraphAttention",
+    "HopAttention",
     "LearnedPosition",
     "MeanConvolution",
     "MultiHeadAttention",

@@ -156,7 +156,7 @@ class RotaryPosition(PairPosition):
         cos, sin = angles.cos().to(nodes.dtype), angles.sin().to(nodes.dtype)
         part, rest = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
         found = _Turn.apply(part, cos, sin, self.planes)
-        return torch.cat([found, rest], -1) if rest.shape[-1] > 0 else found
+        return torch.cat([found, rest.expand(*found.shape[:-1], -1)], -1) if rest.shape[-1] > 0 else found
 
 
 class _Turn(torch.autograd.Function):
