@@ -146,24 +146,28 @@ def peak_of(name: str) -> float:
 
 @torch.no_grad()
 def decoding(quick: bool) -> dict[str, Any]:
-    """The time of one more token after so many, with the keys and values of the others kept and without."""
+    """The time of one more token after so many, with the keys and values of the others kept and without.
+
+    All lengths in turn, once with and once without: a writer keeps its keys and values at hand from token to token,
+    where passes over everything between two of them would drive them out of the machine's caches.
+    """
     settings = TransformerSettings(context=4096, position="rotary")
-    model, found = NextTokenModel(VOCABULARY, settings).eval(), {}
+    model = NextTokenModel(VOCABULARY, settings).eval()
+    cached: dict[str, Callable[[], Any]] = {}
+    whole: dict[str, Callable[[], Any]] = {}
     for length in (16, 32) if quick else (128, 256, 512, 1024, 2048):
-        tokens = torch.randint(VOCABULARY, (1, length))
-        cache = Cache()
+        tokens, cache = torch.randint(VOCABULARY, (1, length)), Cache()
         model.nodes(tokens[:, :-1], cache=cache)
 
-        def cached(tokens: Tensor = tokens, cache: Cache = cache) -> None:
+        def step(tokens: Tensor = tokens, cache: Cache = cache) -> None:
             for layer in cache.layers:
                 layer.length = tokens.shape[1] - 1  # the same step again
             model.scores(model.nodes(tokens[:, -1:], cache=cache))
 
-        def whole(tokens: Tensor = tokens) -> None:
-            model.scores(model.nodes(tokens)[:, -1:])
-
-        found[str(length)] = in_turn({"cached": cached, "uncached": whole}, 0.1 if quick else 3, 3)
-    return {"lengths": found}
+        cached[str(length)] = step
+        whole[str(length)] = lambda tokens=tokens: model.scores(model.nodes(tokens)[:, -1:])
+    times = {name: in_turn(calls, 0.1 if quick else 3, 3) for name, calls in (("cached", cached), ("uncached", whole))}
+    return {"lengths": {length: {name: found[length] for name, found in times.items()} for length in cached}}
 
 
 def packing(quick: bool) -> dict[str, Any]:
