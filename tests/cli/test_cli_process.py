@@ -139,3 +139,16 @@ def test_version_and_no_verb(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("edgewise ")
     assert main([]) == 2
+
+
+def test_the_help_ends_with_the_defaults_of_every_kind():
+    from edgewise.cli.defaults import table_of_defaults
+    from edgewise.estimators.language_job import language_job
+    from edgewise.estimators.node_job import node_job
+
+    lines = [line.split() for line in table_of_defaults().splitlines()[1:]]
+    names, rows = lines[0], {line[0]: line[1:] for line in lines[1:]}
+    rates = dict(zip(names, rows["--learning-rate"], strict=True))
+    assert float(rates["text"]) == language_job({"data": ["a.txt"]}).train.learning_rate
+    assert float(rates["graph"]) == node_job({"data": ["a.csv"]}).train.learning_rate
+    assert dict(zip(names, rows["--dropout"], strict=True))["molecules"] == "-", "it has four of its own"

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from rich_argparse import RichHelpFormatter
@@ -22,7 +22,14 @@ VERBS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """An argument parser whose errors are one line, and whose help may have something more at its end."""
+
+    more: Callable[[], str] | None = None
+    """What stands there, made when it is asked for."""
+
+    def format_help(self) -> str:
+        """The help, and what more there is."""
+        return super().format_help() + ("" if self.more is None else f"\n{self.more()}\n")
 
     def error(self, message: str) -> NoReturn:
         """Prints the line and exits with 2."""

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from edgewise.cli.defaults import table_of_defaults
 from edgewise.cli.options import add_train_options
 from edgewise.cli.report import progress
 
@@ -25,6 +26,7 @@ NOT_SETTINGS = ("run", "version", "config_path", "output_dir", "overwrite", "res
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb; only those that were typed appear in the result."""
     add_train_options(parser)
+    parser.more = table_of_defaults  # type: ignore[attr-defined]
 
 
 def run(arguments: argparse.Namespace) -> int:
