@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from rich_argparse import RichHelpFormatter
 
-from edgewise.cli import convert, demo, fingerprint, generate, predict, train
+from edgewise.cli import convert, demo, fingerprint, generate, predict, simulate, train
 from edgewise.errors import EdgewiseError
 
 VERBS = {
@@ -16,6 +16,7 @@ VERBS = {
     "predict": predict,
     "fingerprint": fingerprint,
     "generate": generate,
+    "simulate": simulate,
     "convert": convert,
     "demo": demo,
 }

@@ -19,7 +19,8 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
     suffix = next((end for end in sorted(formats, key=len, reverse=True) if path.name.lower().endswith(end)), None)
     if suffix is None:
         raise SettingError(f"-o is {arguments.output}; expected a name that ends in {', '.join(formats)}.")
-    if path.exists() and Path(arguments.data).exists() and path.samefile(arguments.data):
+    data = getattr(arguments, "data", None)  # a verb that makes its data has none
+    if data is not None and path.exists() and Path(data).exists() and path.samefile(data):
         raise DataError(f"{path} is the input; choose another name with -o.")
     if path.exists() and not arguments.overwrite:
         raise DataError(f"{path} exists already; choose another name with -o, or replace it with --overwrite.")
@@ -29,7 +30,7 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
 
 
 def write(content: Any, output: str, suffix: str) -> None:
-    """Writes in one stroke."""
+    """Writes in one stroke: bytes as they are, a DataFrame as Parquet, and text, commas becoming tabs for .tsv."""
     import csv
     import gzip
 
@@ -38,6 +39,9 @@ def write(content: Any, output: str, suffix: str) -> None:
     if output == "-":
         sys.stdout.write(content)
         sys.stdout.flush()
+        return
+    if isinstance(content, bytes):
+        write_bytes(Path(output), content)
         return
     if suffix == ".parquet":
         buffer = io.BytesIO()
