@@ -68,9 +68,11 @@ ESTIMATORS = [
 LAYERS = [
     "ALiBi",
     "Cache",
+    "IsomorphismConvolution",
     "LearnedPosition",
     "MeanConvolution",
     "MultiHeadAttention",
+    "NeighborConvolution",
     "PairPosition",
     "Readout",
     "RecurrentDecoder",

@@ -3,7 +3,12 @@
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.cache import Cache
-from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
+from edgewise.layers.convolution import (
+    IsomorphismConvolution,
+    MeanConvolution,
+    NeighborConvolution,
+    SymmetricConvolution,
+)
 from edgewise.layers.position import (
     ALiBi,
     LearnedPosition,
@@ -19,9 +24,11 @@ from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 __all__ = [
     "ALiBi",
     "Cache",
+    "IsomorphismConvolution",
     "LearnedPosition",
     "MeanConvolution",
     "MultiHeadAttention",
+    "NeighborConvolution",
     "PairPosition",
     "Readout",
     "RecurrentDecoder",
