@@ -14,7 +14,11 @@ NONE = torch.zeros(0, dtype=torch.int64)
 
 
 def ready(layer):
-    """The layer in float64, every parameter drawn anew, so that none is silently 0, and large enough to matter."""
+    """The layer in float64, every parameter drawn anew, so that none is silently 0, and large enough to matter.
+
+    From a seed: what a test draws after it is the same in every run.
+    """
+    torch.manual_seed(0)
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return layer.double().eval()

@@ -67,7 +67,9 @@ ESTIMATORS = [
 
 LAYERS = [
     "ALiBi",
+    "Bodies",
     "Cache",
+    "EquivariantLayer",
     "IsomorphismConvolution",
     "LearnedPosition",
     "MeanConvolution",

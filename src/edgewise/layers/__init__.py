@@ -9,6 +9,7 @@ from edgewise.layers.convolution import (
     NeighborConvolution,
     SymmetricConvolution,
 )
+from edgewise.layers.equivariant import Bodies, EquivariantLayer
 from edgewise.layers.position import (
     ALiBi,
     LearnedPosition,
@@ -23,7 +24,9 @@ from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 
 __all__ = [
     "ALiBi",
+    "Bodies",
     "Cache",
+    "EquivariantLayer",
     "IsomorphismConvolution",
     "LearnedPosition",
     "MeanConvolution",
