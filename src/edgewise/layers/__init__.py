@@ -10,6 +10,9 @@ from edgewise.layers.convolution import (
     SymmetricConvolution,
 )
 from edgewise.layers.equivariant import Bodies, EquivariantLayer
+from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
+from edgewise.layers.graph_network import GraphFeatures, GraphNetwork
+from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
 from edgewise.layers.position import (
     ALiBi,
     LearnedPosition,
@@ -26,12 +29,19 @@ __all__ = [
     "ALiBi",
     "Bodies",
     "Cache",
+    "EdgeUpdate",
     "EquivariantLayer",
+    "GlobalUpdate",
+    "GraphFeatures",
+    "GraphNetwork",
     "IsomorphismConvolution",
+    "LearnedGlobals",
     "LearnedPosition",
     "MeanConvolution",
     "MultiHeadAttention",
     "NeighborConvolution",
+    "NodeStatistics",
+    "NodeUpdate",
     "PairPosition",
     "Readout",
     "RecurrentDecoder",
