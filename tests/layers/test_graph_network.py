@@ -261,7 +261,7 @@ def test_settings_that_cannot_be():
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_rows_that_are_missing():
     block, (v, e, u) = full(), inputs(GRAPH)
-    with pytest.raises(ShapeError, match="GraphNetwork: axis 'edge' is 1 in features of 8"):
+    with pytest.raises(ShapeError, match="GraphNetwork: axis 'edge' is 1 in its features but 8 in the graph"):
         block(v, GRAPH, e[:1], u)
-    with pytest.raises(ShapeError, match="GraphNetwork: axis 'graph' is 1 in features of 2"):
+    with pytest.raises(ShapeError, match="GraphNetwork: axis 'graph' is 1 in its features but 2 in the graph"):
         block(v, GRAPH, e, u, torch.tensor([0, 2, 6]))

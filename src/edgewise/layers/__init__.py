@@ -10,6 +10,7 @@ from edgewise.layers.convolution import (
     SymmetricConvolution,
 )
 from edgewise.layers.equivariant import Bodies, EquivariantLayer
+from edgewise.layers.gated import GatedGraphAttention, GraphGRU
 from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
 from edgewise.layers.graph_network import GraphFeatures, GraphNetwork
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
@@ -31,8 +32,10 @@ __all__ = [
     "Cache",
     "EdgeUpdate",
     "EquivariantLayer",
+    "GatedGraphAttention",
     "GlobalUpdate",
     "GraphFeatures",
+    "GraphGRU",
     "GraphNetwork",
     "IsomorphismConvolution",
     "LearnedGlobals",

@@ -95,7 +95,9 @@ class GraphNetwork(nn.Module):
         rows = ("edge", edge, edges.num_edges), ("graph", global_features, offsets.shape[0] - 1)
         for axis, features, expected in rows:
             if features.shape[-2] != expected:
-                raise ShapeError(f"GraphNetwork: axis '{axis}' is {features.shape[-2]} in features of {expected}.")
+                raise ShapeError(
+                    f"GraphNetwork: axis '{axis}' is {features.shape[-2]} in its features but {expected} in the graph."
+                )
         graph_of_node = membership(offsets, nodes.shape[-2]).receivers
         if self.edge is not None:
             edge = self.edge(nodes, edge, global_features, edges, graph_of_node, trace=trace)
