@@ -3,9 +3,20 @@
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.cache import Cache
-from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
+from edgewise.layers.convolution import (
+    IsomorphismConvolution,
+    MeanConvolution,
+    NeighborConvolution,
+    SymmetricConvolution,
+)
+from edgewise.layers.equivariant import Bodies, EquivariantLayer
+from edgewise.layers.gated import GatedGraphAttention, GraphGRU
 from edgewise.layers.graph_attention import GraphAttention
+from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
+from edgewise.layers.graph_network import GraphFeatures, GraphNetwork
+from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
 from edgewise.layers.hops import HopAttention
+from edgewise.layers.molecule_attention import MoleculeAttention
 from edgewise.layers.position import (
     ALiBi,
     LearnedPosition,
@@ -20,12 +31,26 @@ from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 
 __all__ = [
     "ALiBi",
+    "Bodies",
     "Cache",
+    "EdgeUpdate",
+    "EquivariantLayer",
+    "GatedGraphAttention",
+    "GlobalUpdate",
     "GraphAttention",
+    "GraphFeatures",
+    "GraphGRU",
+    "GraphNetwork",
     "HopAttention",
+    "IsomorphismConvolution",
+    "LearnedGlobals",
     "LearnedPosition",
     "MeanConvolution",
+    "MoleculeAttention",
     "MultiHeadAttention",
+    "NeighborConvolution",
+    "NodeStatistics",
+    "NodeUpdate",
     "PairPosition",
     "Readout",
     "RecurrentDecoder",

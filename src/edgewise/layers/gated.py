@@ -1,0 +1,176 @@
+"""Attention over the edges of a graph in which every node says how much each head is to be heard; and with memory."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.attend import aggregate, attend, attention_weights
+from edgewise.neighborhood import Neighborhood
+from edgewise.score import Dot
+from edgewise.trace import Trace
+
+
+class GatedGraphAttention(nn.Module):
+    """H attentions over the neighbors, each multiplied by a gate that the node sets after a look around.
+
+        y_i = W [x_i; g_i1 o_i1; …; g_iH o_iH]
+        o_ih = Σ_{j∈N(i)} α_ijh LeakyReLU(V_h z_j),   α_i·h = softmax_{j∈N(i)}( Q_h x_i · K_h z_j )
+        g_i = sigmoid( G [x_i; max_{j∈N(i)} M z_j; mean_{j∈N(i)} z_j] ),   one number a head
+
+    Every matrix is followed by a bias, which is not written here.
+
+    Args:
+        model_dim: size of the x_i, which look.
+        output_dim: size of the y_i; model_dim by default.
+        num_heads: H.
+        source_dim: size of the z_j, which are looked at; model_dim by default.
+        key_dim, value_dim: rows of each Q_h and K_h, and of each V_h; model_dim / H by default, but at least 1.
+        pool_dim: rows of M; value_dim by default.
+
+    Empty: a node with no neighbor sees zeros for o, the maximum and the mean.
+    Cost: O(edge · (H (key_dim + value_dim) + pool_dim + source_dim)).
+    Source: Zhang et al. 2018 (GaAN), eqs. 3 to 6. Their θ_xa, θ_za, θ_v, θ_m, θ_g and θ_o are our Q, K, V, M, G and W;
+    the dot product is not scaled, and LeakyReLU has the slope 0.1, as there.
+
+    >>> from edgewise import Edges
+    >>> layer = GatedGraphAttention(8, num_heads=2)
+    >>> layer(torch.randn(5, 8), Edges([0, 1], [1, 2], 5, 5)).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        output_dim: int | None = None,
+        num_heads: int = 8,
+        *,
+        source_dim: int | None = None,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        pool_dim: int | None = None,
+    ):
+        super().__init__()
+        output_dim = model_dim if output_dim is None else output_dim
+        source_dim = model_dim if source_dim is None else source_dim
+        key_dim = max(model_dim // num_heads, 1) if key_dim is None else key_dim
+        value_dim = max(model_dim // num_heads, 1) if value_dim is None else value_dim
+        pool_dim = value_dim if pool_dim is None else pool_dim
+        self.num_heads = num_heads
+        self.query, self.key = nn.Linear(model_dim, num_heads * key_dim), nn.Linear(source_dim, num_heads * key_dim)
+        self.value = nn.Linear(source_dim, num_heads * value_dim)
+        self.pool = nn.Linear(source_dim, pool_dim)
+        self.gate = nn.Linear(model_dim + pool_dim + source_dim, num_heads)
+        self.output = nn.Linear(model_dim + num_heads * value_dim, output_dim)
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *batch query model_dim"],
+        neighborhood: Neighborhood,
+        *,
+        source: Float[Tensor, " *batch key source_dim"] | None = None,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch query output_dim"]:
+        """The nodes after the layer.
+
+        Args:
+            nodes: x, which look.
+            neighborhood: who looks at whom; one for all batch axes, or one for each.
+            source: z, what they look at; the nodes themselves by default.
+            trace: where the weights are recorded, before the gates.
+        """
+        source = nodes if source is None else source
+        query, key = self._split(self.query(nodes)), self._split(self.key(source))
+        value = self._split(F.leaky_relu(self.value(source), 0.1))
+        by_head = neighborhood.with_head_axis()
+        if trace is not None:
+            trace.record(attention_weights(query, key, by_head, score=Dot(), top=trace.top, queries=trace.queries))
+        heads = attend(query, key, value, by_head, score=Dot()).movedim(-3, -2)
+        gated = self._gates(nodes, source, neighborhood).unsqueeze(-1) * heads
+        return self.output(torch.cat([nodes, gated.flatten(-2)], -1))
+
+    def _gates(self, nodes: Tensor, source: Tensor, neighborhood: Neighborhood) -> Tensor:
+        """g, `(*batch, query, head)`."""
+        largest = aggregate(self.pool(source), neighborhood, "max", num_queries=nodes.shape[-2])
+        mean = aggregate(source, neighborhood, "mean", num_queries=nodes.shape[-2])
+        return self.gate(torch.cat([nodes, largest, mean], -1)).sigmoid()
+
+    def _split(self, nodes: Tensor) -> Tensor:
+        return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+
+
+class GraphGRU(nn.Module):
+    """One step of a gated recurrent unit whose nodes hear their neighbors, now and as they were.
+
+        u = sigmoid(Γ_xu(X, X) + Γ_hu([X; H], H))
+        r = sigmoid(Γ_xr(X, X) + Γ_hr([X; H], H))
+        Ĥ = σ(Γ_xh(X, X) + r ∘ Γ_hh([X; H], H))
+        H ← (1 − u) ∘ Ĥ + u ∘ H
+
+    Γ(X, Z) is a `GatedGraphAttention` in which X looks at Z; the six have matrices of their own. Call it once a step,
+    with the state that it gave at the step before.
+
+    Args:
+        input_dim: size of the nodes X that a step reads.
+        model_dim: size of the state H.
+        num_heads, key_dim, value_dim, pool_dim: of every Γ; sizes follow from model_dim by default.
+        activation: σ.
+
+    Empty: a node with no neighbor is a recurrent unit of its own.
+    Cost: six times that of the attention.
+    Source: Zhang et al. 2018, eq. 8 (GGRU), whose H' is our Ĥ and whose h is σ.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        model_dim: int,
+        num_heads: int = 8,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        pool_dim: int | None = None,
+        activation: Callable[[Tensor], Tensor] = torch.tanh,
+    ):
+        super().__init__()
+        key_dim = max(model_dim // num_heads, 1) if key_dim is None else key_dim
+        value_dim = max(model_dim // num_heads, 1) if value_dim is None else value_dim
+        self.model_dim, self.activation = model_dim, activation
+
+        def three(own_dim: int, source_dim: int) -> nn.ModuleList:
+            """For u, r and h."""
+            return nn.ModuleList(
+                GatedGraphAttention(
+                    own_dim, model_dim, num_heads, source_dim=source_dim, key_dim=key_dim, value_dim=value_dim,
+                    pool_dim=pool_dim,
+                )
+                for _ in range(3)
+            )  # fmt: skip
+
+        self.from_input, self.from_state = three(input_dim, input_dim), three(input_dim + model_dim, model_dim)
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *batch node input_dim"],
+        neighborhood: Neighborhood,
+        state: Float[Tensor, " *batch node model_dim"] | None = None,
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch node model_dim"]:
+        """The state after one more step.
+
+        Args:
+            nodes: X, what is read at this step.
+            neighborhood: who hears whom.
+            state: H before it; zero where None, as before the first step.
+            trace: where the weights of all six attentions are recorded, those of u, r and h on X first.
+        """
+        state = nodes.new_zeros(*nodes.shape[:-1], self.model_dim) if state is None else state
+        both = torch.cat([nodes, state], -1)
+        now = [attention(nodes, neighborhood, trace=trace) for attention in self.from_input]
+        before = [attention(both, neighborhood, source=state, trace=trace) for attention in self.from_state]
+        update, reset = ((one + other).sigmoid() for one, other in zip(now[:2], before[:2]))
+        new = self.activation(now[2] + reset * before[2])
+        return (1 - update) * new + update * state

@@ -1,0 +1,108 @@
+"""The full block of a graph network: edges, nodes and the whole graph learn from each other."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from edgewise.errors import ShapeError
+from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
+from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
+from edgewise.layers.readout import membership
+from edgewise.neighborhood import Edges
+from edgewise.trace import Trace
+
+
+class GraphFeatures(NamedTuple):
+    """What is known of every node, every edge and every graph."""
+
+    nodes: Float[Tensor, " *node_batch node node_dim"]
+    """One row a node."""
+    edge: Float[Tensor, " *edge_batch edge edge_dim"]
+    """One row an edge, in the order of the edges; of size 0 where nothing is."""
+    global_features: Float[Tensor, " *global_batch graph global_dim"]
+    """One row a graph; of size 0 where nothing is."""
+
+
+class GraphNetwork(nn.Module):
+    """Edges learn from their ends, nodes from their edges, the graph from both, and all of them from the graph.
+
+        e'_k = φ^e(e_k, v_i, v_j, u)    for every edge k, from j to i
+        v'_i = φ^v(ρ^{e→v}_{k→i} e'_k, v_i, u)
+        u'   = φ^u(ρ^{e→u}_k e'_k, ρ^{v→u}_i v'_i, u)
+
+    Each update is an object of its own, in which every φ, ρ and attention is chosen. What is None is not updated: it is
+    passed on, and the others see it as it came. Deep sets are a node and a global update that look at no edges; a
+    message passing network has no global update; a relation network's global update looks at edges alone.
+
+    Args:
+        edge, node, graph: the updates, in the order in which they run; each sees what those before it have made.
+        global_source: what u is where none is given: `NodeStatistics`, `LearnedGlobals`, or nothing, of size 0.
+
+    Empty: a node without edges, or a graph without nodes, is updated from zeros in their place.
+    Source: Battaglia et al. 2018, algorithm 1; r_k and s_k there are i and j here; the subsets are their figure 4.
+
+    >>> from edgewise import Edges
+    >>> block = GraphNetwork(EdgeUpdate(4, 2, 3, 8), NodeUpdate(4, 8, 3, 8, how="attention"), GlobalUpdate(8, 8, 3, 6))
+    >>> nodes, edges = torch.randn(5, 4), Edges([0, 1, 3], [1, 2, 4], 5, 5)
+    >>> out = block(nodes, edges, torch.randn(3, 2), torch.randn(2, 3), torch.tensor([0, 3, 5]))
+    >>> [tuple(part.shape) for part in out]
+    [(5, 8), (3, 8), (2, 6)]
+    """
+
+    def __init__(
+        self,
+        edge: EdgeUpdate | None = None,
+        node: NodeUpdate | None = None,
+        graph: GlobalUpdate | None = None,
+        *,
+        global_source: NodeStatistics | LearnedGlobals | None = None,
+    ):
+        super().__init__()
+        self.edge, self.node, self.graph, self.global_source = edge, node, graph, global_source
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *node_batch node node_dim"],
+        edges: Edges,
+        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        global_features: Float[Tensor, " *global_batch graph global_dim"] | None = None,
+        offsets: Int64[Tensor, " boundary"] | None = None,
+        *,
+        trace: Trace | None = None,
+    ) -> GraphFeatures:
+        """Nodes, edges and globals after the block.
+
+        Args:
+            nodes: v.
+            edges: who sends to whom, within each graph.
+            edge: e, one row an edge; of size 0 where None.
+            global_features: u, one row a graph; from `global_source` where None.
+            offsets: nodes of graph g are `offsets[g]:offsets[g + 1]`; all are of one graph where None.
+            trace: where attention records its weights, update after update.
+
+        Raises:
+            ShapeError: edge features are not one row an edge, or globals not one row a graph.
+        """
+        if offsets is None:
+            offsets = torch.tensor([0, nodes.shape[-2]], device=nodes.device)
+        if edge is None:
+            edge = nodes.new_zeros(edges.num_edges, 0)
+        if global_features is None:
+            made = None if self.global_source is None else self.global_source(nodes, offsets)
+            global_features = nodes.new_zeros(offsets.shape[0] - 1, 0) if made is None else made
+        rows = ("edge", edge, edges.num_edges), ("graph", global_features, offsets.shape[0] - 1)
+        for axis, features, expected in rows:
+            if features.shape[-2] != expected:
+                raise ShapeError(
+                    f"GraphNetwork: axis '{axis}' is {features.shape[-2]} in its features but {expected} in the graph."
+                )
+        graph_of_node = membership(offsets, nodes.shape[-2]).receivers
+        if self.edge is not None:
+            edge = self.edge(nodes, edge, global_features, edges, graph_of_node, trace=trace)
+        if self.node is not None:
+            nodes = self.node(nodes, edge, global_features, edges, graph_of_node, trace=trace)
+        if self.graph is not None:
+            global_features = self.graph(nodes, edge, global_features, edges, graph_of_node, trace=trace)
+        return GraphFeatures(nodes, edge, global_features)

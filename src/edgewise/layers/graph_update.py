@@ -1,0 +1,197 @@
+"""The three updates of a graph network: of its edges, of its nodes and of the whole graph."""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from edgewise.attend import attention_weights
+from edgewise.errors import SettingError
+from edgewise.layers.aggregation import Aggregation, Gather
+from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, beside
+from edgewise.neighborhood import Edges
+from edgewise.trace import Trace
+
+
+class EdgeUpdate(nn.Module):
+    """Each edge k, from j to i, after what it is, the nodes at its ends and the graph.
+
+        e'_k = α_k φ([v_i; u], v_j, e_k)
+        α_k = 1, or with attention the softmax of (W [v_i; u])·(U [v_j; e_k]) / √d over the edges into i, per head
+
+    Args:
+        node_dim, edge_dim, global_dim: sizes of v, e and u; 0 for what it does not look at.
+        output_dim: size of the edges after.
+        hidden_dim: between the two matrices of φ; output_dim by default.
+        num_heads: heads of the attention, each of which weighs its part of φ; None for no attention.
+        activation: within φ.
+
+    Source: Battaglia et al. 2018, eq. 1, φ^e; with attention their section 4.2.2, non-local networks.
+    """
+
+    def __init__(
+        self,
+        node_dim: int,
+        edge_dim: int,
+        global_dim: int,
+        output_dim: int,
+        hidden_dim: int | None = None,
+        *,
+        num_heads: int | None = None,
+        activation: Activation = torch.relu,
+    ):
+        super().__init__()
+        self.node_dim, self.edge_dim, self.global_dim, self.num_heads = node_dim, edge_dim, global_dim, num_heads
+        receiver_dim, hidden_dim = node_dim + global_dim, output_dim if hidden_dim is None else hidden_dim
+        self.network = EdgePerceptron(receiver_dim, node_dim, edge_dim, hidden_dim, output_dim, activation)
+        if num_heads is not None:
+            if output_dim % num_heads != 0:
+                raise SettingError(
+                    f"EdgeUpdate: output_dim ({output_dim}) must be a multiple of num_heads ({num_heads})."
+                )
+            self.query, self.key = nn.Linear(receiver_dim, output_dim), nn.Linear(node_dim, output_dim)
+            self.edge_key = nn.Linear(edge_dim, output_dim, bias=False) if edge_dim > 0 else None
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *node_batch node node_dim"],
+        edge: Float[Tensor, " *edge_batch edge edge_dim"],
+        global_features: Float[Tensor, " *global_batch graph global_dim"],
+        edges: Edges,
+        graph_of_node: Int64[Tensor, " node"],
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch edge output_dim"]:
+        """The edges after the update, in the order of `edges`; attention records its weights into `trace`."""
+        senders, edge = looked_at(nodes, self.node_dim), looked_at(edge, self.edge_dim)
+        known = looked_at(global_features, self.global_dim).index_select(-2, graph_of_node)
+        receivers = beside(senders, known)
+        message = self.network(receivers, senders, edge, edges)
+        if self.num_heads is None:
+            return message
+        query, key = self._split(self.query(receivers)), self._split(self.key(senders))
+        edge_key = None if self.edge_key is None else self._split(self.edge_key(edge))
+        if trace is not None:
+            trace.record(attention_weights(query, key, edges, edge_key=edge_key, top=trace.top, queries=trace.queries))
+        weights = attention_weights(query, key, edges, edge_key=edge_key).values
+        return (self._split(message) * weights.unsqueeze(-1)).movedim(-3, -2).flatten(-2)
+
+    def _split(self, features: Tensor) -> Tensor:
+        return features.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+
+
+class NodeUpdate(nn.Module):
+    """Each node after the edges that go to it, brought together, what it is and the graph: φ(ρ_{k→i} e'_k, v_i, u).
+
+    Args:
+        node_dim, edge_dim, global_dim: sizes of v, e' and u; 0 for what it does not look at.
+        output_dim: size of the nodes after.
+        hidden_dim: between the two matrices of φ; output_dim by default.
+        how: ρ: "sum", "mean", "max", "min", or "attention", in which [v_i; u] looks at the edges.
+        num_heads: heads of the attention.
+        activation: within φ.
+
+    Empty: a node without edges is updated from zeros in their place.
+    Source: Battaglia et al. 2018, eq. 1, φ^v and ρ^{e→v}.
+    """
+
+    def __init__(
+        self,
+        node_dim: int,
+        edge_dim: int,
+        global_dim: int,
+        output_dim: int,
+        hidden_dim: int | None = None,
+        *,
+        how: Gather = "sum",
+        num_heads: int = 1,
+        activation: Activation = torch.relu,
+    ):
+        super().__init__()
+        self.node_dim, self.edge_dim, self.global_dim = node_dim, edge_dim, global_dim
+        own_dim, hidden_dim = node_dim + global_dim, output_dim if hidden_dim is None else hidden_dim
+        self.together = Aggregation(edge_dim, own_dim, how, num_heads) if edge_dim > 0 else None
+        self.network = Perceptron(edge_dim + own_dim, hidden_dim, output_dim, activation)
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *node_batch node node_dim"],
+        edge: Float[Tensor, " *edge_batch edge edge_dim"],
+        global_features: Float[Tensor, " *global_batch graph global_dim"],
+        edges: Edges,
+        graph_of_node: Int64[Tensor, " node"],
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch node output_dim"]:
+        """The nodes after the update; attention records its weights into `trace`."""
+        known = looked_at(global_features, self.global_dim).index_select(-2, graph_of_node)
+        own = beside(looked_at(nodes, self.node_dim), known)
+        if self.together is not None:
+            own = beside(self.together(edge, edges, own, trace=trace), own)
+        return self.network(own)
+
+
+class GlobalUpdate(nn.Module):
+    """Each graph after its edges and nodes, brought together, and what it is: u' = φ(ρ_k e'_k, ρ_i v'_i, u).
+
+    Args:
+        node_dim, edge_dim, global_dim: sizes of v', e' and u; 0 for what it does not look at.
+        output_dim: size of the globals after.
+        hidden_dim: between the two matrices of φ; output_dim by default.
+        edges_how, nodes_how: the two ρ: "sum", "mean", "max", "min", or "attention", in which u looks at them; without
+            u, one learned query does.
+        num_heads: heads of the attentions.
+        activation: within φ.
+
+    Empty: a graph without nodes or edges is updated from zeros in their place.
+    Source: Battaglia et al. 2018, eq. 1, φ^u, ρ^{e→u} and ρ^{v→u}.
+    """
+
+    def __init__(
+        self,
+        node_dim: int,
+        edge_dim: int,
+        global_dim: int,
+        output_dim: int,
+        hidden_dim: int | None = None,
+        *,
+        edges_how: Gather = "sum",
+        nodes_how: Gather = "sum",
+        num_heads: int = 1,
+        activation: Activation = torch.relu,
+    ):
+        super().__init__()
+        self.node_dim, self.edge_dim, self.global_dim = node_dim, edge_dim, global_dim
+        hidden_dim = output_dim if hidden_dim is None else hidden_dim
+        self.edges_together = Aggregation(edge_dim, global_dim, edges_how, num_heads) if edge_dim > 0 else None
+        self.nodes_together = Aggregation(node_dim, global_dim, nodes_how, num_heads) if node_dim > 0 else None
+        self.network = Perceptron(edge_dim + node_dim + global_dim, hidden_dim, output_dim, activation)
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *node_batch node node_dim"],
+        edge: Float[Tensor, " *edge_batch edge edge_dim"],
+        global_features: Float[Tensor, " *global_batch graph global_dim"],
+        edges: Edges,
+        graph_of_node: Int64[Tensor, " node"],
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch graph output_dim"]:
+        """The globals after the update; attention records its weights into `trace`, those over nodes first."""
+        num_graphs = global_features.shape[-2]
+        known = own = looked_at(global_features, self.global_dim)
+        if self.nodes_together is not None:
+            own = beside(self.nodes_together(nodes, _members(graph_of_node, num_graphs), known, trace=trace), own)
+        if self.edges_together is not None:
+            graph_of_edge = graph_of_node.index_select(0, edges.receivers)
+            own = beside(self.edges_together(edge, _members(graph_of_edge, num_graphs), known, trace=trace), own)
+        return self.network(own)
+
+
+def looked_at(features: Float[Tensor, " *batch row feature"], size: int) -> Float[Tensor, " *batch row seen"]:
+    """The features as they are; none of them where the size is 0, for what an update does not look at."""
+    return features[..., :0] if size == 0 else features
+
+
+def _members(graph_of: Tensor, num_graphs: int) -> Edges:
+    """Nodes or edges as edges to their graph, all from one sender that says nothing."""
+    return Edges(torch.zeros_like(graph_of), graph_of, 1, num_graphs)

@@ -1,0 +1,94 @@
+"""Networks of two matrices, on nodes and on what an edge sees: parts of the layers that send messages."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.errors import ShapeError
+from edgewise.neighborhood import Edges
+
+Activation = Callable[[Tensor], Tensor]
+
+
+class Perceptron(nn.Module):
+    """φ(x) = W₂ σ(W₁ x + c₁) + c₂.
+
+    Args:
+        input_dim, hidden_dim, output_dim: sizes before, between and after the matrices.
+        activation: σ.
+    """
+
+    def __init__(self, input_dim: int, hidden_dim: int, output_dim: int, activation: Activation):
+        super().__init__()
+        self.first, self.second = nn.Linear(input_dim, hidden_dim), nn.Linear(hidden_dim, output_dim)
+        self.activation = activation
+
+    def forward(self, features: Float[Tensor, " *batch input_dim"]) -> Float[Tensor, " *batch output_dim"]:
+        """φ of every row."""
+        return self.second(self.activation(self.first(features)))
+
+
+class EdgePerceptron(nn.Module):
+    """A network on what an edge sees, the node it goes to, the node it comes from and itself: φ([x_i; x_j; e_ij]).
+
+    The parts of the first matrix that meet nodes are applied to nodes, of which there are mostly fewer than edges.
+
+    Args:
+        receiver_dim, sender_dim, edge_dim: sizes of x_i, x_j and e_ij; 0 where there is nothing to see.
+        hidden_dim, output_dim: sizes between and after the matrices.
+        activation: σ, between them.
+
+    Cost: O(node · node_dim · hidden_dim + edge · hidden_dim · (edge_dim + output_dim)).
+    """
+
+    def __init__(
+        self,
+        receiver_dim: int,
+        sender_dim: int,
+        edge_dim: int,
+        hidden_dim: int,
+        output_dim: int,
+        activation: Activation,
+    ):
+        super().__init__()
+        self.sizes = (receiver_dim, sender_dim, edge_dim)
+        self.first, self.second = nn.Linear(sum(self.sizes), hidden_dim), nn.Linear(hidden_dim, output_dim)
+        self.activation = activation
+
+    def forward(
+        self,
+        receivers: Float[Tensor, " *receiver_batch query receiver_dim"],
+        senders: Float[Tensor, " *sender_batch key sender_dim"],
+        edge: Float[Tensor, " *edge_batch edge edge_dim"],
+        edges: Edges,
+    ) -> Float[Tensor, " *batch edge output_dim"]:
+        """φ of every edge, in the order of `edges`."""
+        to_receiver, to_sender, to_edge = self.first.weight.split(self.sizes, -1)
+        at_receivers = F.linear(receivers, to_receiver, self.first.bias).index_select(-2, edges.receivers)
+        at_senders = F.linear(senders, to_sender).index_select(-2, edges.senders)
+        return self.second(self.activation(at_receivers + at_senders + F.linear(edge, to_edge)))
+
+
+def features_of_edges(owner: str, edge: Tensor | None, edges: Edges, edge_dim: int, like: Tensor) -> Tensor:
+    """The features of the edges as they came; of size 0 where there are none.
+
+    Raises:
+        ShapeError: they came, or did not, against what the layer was made for, or are not one row an edge.
+    """
+    if edge is None and edge_dim == 0:
+        return like.new_zeros(edges.num_edges, 0)
+    if edge is None or edge.shape[-2:] != torch.Size([edges.num_edges, edge_dim]):
+        came = "none" if edge is None else str(tuple(edge.shape))
+        raise ShapeError(
+            f"{owner}: expected edge features (*batch, {edges.num_edges}, {edge_dim}), not {came}; see edge_dim."
+        )
+    return edge
+
+
+def beside(one: Tensor, other: Tensor) -> Tensor:
+    """Features of the same rows side by side; batch axes broadcast."""
+    batch = torch.broadcast_shapes(one.shape[:-2], other.shape[:-2])
+    return torch.cat([x.expand(*batch, *x.shape[-2:]) for x in (one, other)], -1)
