@@ -80,6 +80,7 @@ LAYERS = [
     "LearnedGlobals",
     "LearnedPosition",
     "MeanConvolution",
+    "MoleculeAttention",
     "MultiHeadAttention",
     "NeighborConvolution",
     "NodeStatistics",

@@ -14,6 +14,7 @@ from edgewise.layers.gated import GatedGraphAttention, GraphGRU
 from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
 from edgewise.layers.graph_network import GraphFeatures, GraphNetwork
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
+from edgewise.layers.molecule_attention import MoleculeAttention
 from edgewise.layers.position import (
     ALiBi,
     LearnedPosition,
@@ -41,6 +42,7 @@ __all__ = [
     "LearnedGlobals",
     "LearnedPosition",
     "MeanConvolution",
+    "MoleculeAttention",
     "MultiHeadAttention",
     "NeighborConvolution",
     "NodeStatistics",

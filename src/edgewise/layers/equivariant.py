@@ -54,7 +54,8 @@ class EquivariantLayer(nn.Module):
     Cost: O(edge · hidden_dim²).
     Source: Satorras, Hoogeboom & Welling 2021 (EGNN), eqs. 3 to 6; with velocities eq. 7, as v and φ_v there; `Sigmoid`
     is eq. 8, whose φ_inf is our φ_α. Their N(i) is all *other* nodes, C = 1/(M − 1), "mean" here: hand over edges
-    without loops. That h_i is added, and that steps are bounded, is from their code; so is φ_x, which starts small.
+    without loops. That h_i is added is from their code; so is φ_x, which starts small, and the division by the length,
+    plus 1 in its first form and 10⁻⁸ in its last, through which no gradient flows there.
 
     >>> from edgewise import Edges
     >>> bodies = EquivariantLayer(8)(torch.randn(5, 8), torch.randn(5, 3), Edges([0, 1], [1, 0], 5, 5))

@@ -1,0 +1,112 @@
+"""Attention between all atoms of a molecule that also knows who is near and who is bonded."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.attend import aggregate, attend, attention_weights
+from edgewise.errors import SettingError
+from edgewise.neighborhood import Full, Neighborhood
+from edgewise.normalize import Rows, Softmax
+from edgewise.score import Distance
+from edgewise.trace import Trace
+
+
+class MoleculeAttention(nn.Module):
+    """H attentions between all atoms, each mixed with how near the atoms are and whether they are bonded.
+
+        head_h = ( λ_a softmax(Q_h K_hᵀ / √d) + λ_d g(D) + λ_g A ) V_h        out = W [head_1; …; head_H]
+        D_ij = ‖x_i − x_j‖,    A_ij = 1 where j is bonded to i,    g(D) = softmax(−D) along each row, or exp(−D)
+
+    The three are summed one by one, so that no table of pairs is held; with g = softmax, each by a fused kernel.
+
+    Args:
+        model_dim: size of the atoms, before and after.
+        num_heads: H.
+        attention_share, distance_share, bond_share: λ_a, λ_d and λ_g; they are not learned.
+        kernel: g, "softmax" or "exponential".
+        bonds_how: "sum", which is A, or "mean", which is A with rows that sum to one.
+
+    Empty: an atom that may look at nobody, and without a bond, gets the output's bias.
+    Cost: O(pair · model_dim) time, O(atom) memory; with "exponential" in blocks of pairs.
+    Source: Maziarka et al. 2020 (MAT), eq. 3. In their code bonds have loops and rows of A are divided by their sums
+    (`with_self_loops()` and "mean" here), each molecule has a dummy atom far from all others, which here is up to what
+    is handed over, and the mixed weights know dropout, which they do not here.
+
+    >>> from edgewise import Edges, Segments
+    >>> bonds = Edges([0, 1, 2, 3], [1, 0, 3, 2], 5, 5)
+    >>> layer = MoleculeAttention(8, num_heads=2)
+    >>> layer(torch.randn(5, 8), torch.randn(5, 3), bonds, Segments(torch.tensor([0, 2, 5]))).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int = 8,
+        *,
+        attention_share: float = 0.33,
+        distance_share: float = 0.33,
+        bond_share: float = 0.33,
+        kernel: Literal["softmax", "exponential"] = "softmax",
+        bonds_how: Literal["sum", "mean"] = "sum",
+    ):
+        super().__init__()
+        if model_dim % num_heads != 0:
+            raise SettingError(
+                f"MoleculeAttention: model_dim ({model_dim}) must be a multiple of num_heads ({num_heads})."
+            )
+        if kernel not in ("softmax", "exponential"):
+            raise SettingError(f"MoleculeAttention: kernel must be 'softmax' or 'exponential', not {kernel!r}.")
+        if bonds_how not in ("sum", "mean"):
+            raise SettingError(f"MoleculeAttention: bonds_how must be 'sum' or 'mean', not {bonds_how!r}.")
+        self.num_heads, self.kernel, self.bonds_how = num_heads, kernel, bonds_how
+        self.shares = attention_share, distance_share, bond_share
+        self.query, self.key, self.value = (nn.Linear(model_dim, model_dim) for _ in range(3))
+        self.output = nn.Linear(model_dim, model_dim)
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *batch node model_dim"],
+        coordinates: Float[Tensor, " *batch node space_dim"],
+        bonds: Neighborhood,
+        neighborhood: Neighborhood = Full(),
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch node model_dim"]:
+        """The atoms after the layer.
+
+        Args:
+            nodes: the atoms.
+            coordinates: x, where each is; in units in which bonded atoms are about 1 apart, such as ångström.
+            bonds: who is bonded to whom; a bond is two edges.
+            neighborhood: who is in the same molecule: `Segments(offsets)` for packed molecules, `Lengths` for padded
+                ones, `Full` for one alone.
+            trace: where the weights of the attention are recorded, before they are mixed.
+        """
+        query, key, value = (
+            linear(nodes).unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+            for linear in (self.query, self.key, self.value)
+        )
+        together, bonds = neighborhood.with_head_axis(), bonds.with_head_axis()
+        if trace is not None:
+            trace.record(attention_weights(query, key, together, top=trace.top, queries=trace.queries))
+        # Distances are differences of places: half precision, which is enough for values, would round them away.
+        precise = torch.promote_types(coordinates.dtype, value.dtype)
+        places, values = coordinates.to(precise).unsqueeze(-3), value.to(precise)
+        nearness = Softmax() if self.kernel == "softmax" else _exponential
+        attention_share, distance_share, bond_share = self.shares
+        near = attend(places, places, values, together, score=Distance("laplacian"), normalize=nearness)
+        heads = (
+            attention_share * attend(query, key, value, together)
+            + distance_share * near.to(value.dtype)
+            + bond_share * aggregate(value, bonds, self.bonds_how)
+        )
+        return self.output(heads.movedim(-3, -2).flatten(-2))
+
+
+def _exponential(scores: Tensor, rows: Rows) -> Tensor:
+    """α_ij = exp(s_ij): each pair for itself. What stands outside the neighborhood is kept out of the gradient, too."""
+    return rows.keep(torch.exp(rows.keep(scores)))
