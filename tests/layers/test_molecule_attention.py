@@ -134,3 +134,14 @@ def test_the_trace_holds_the_weights_of_the_attention(layer):
 def test_settings_that_cannot_be(settings, message):
     with pytest.raises(SettingError, match=message):
         MoleculeAttention(6, **settings)
+
+
+def test_half_precision_does_not_round_places_away():
+    """Far from the origin, where bfloat16 knows steps of 0.5 only."""
+    torch.manual_seed(0)
+    layer = MoleculeAttention(6, 2, attention_share=0.0, distance_share=1.0, bond_share=0.0)
+    h, x = torch.randn(6, 6), 100 + 2 * torch.rand(6, 3)
+    expected = layer(h, x, GRAPH)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = layer(h, x, GRAPH).float()
+    assert (found - expected).norm() < 0.02 * expected.norm()

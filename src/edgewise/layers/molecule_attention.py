@@ -31,9 +31,9 @@ class MoleculeAttention(nn.Module):
 
     Empty: an atom that may look at nobody, and without a bond, gets the output's bias.
     Cost: O(pair · model_dim) time, O(atom) memory; with "exponential" in blocks of pairs.
-    Source: Maziarka et al. 2020 (MAT), eq. 3. Their code adds loops to the bonds and divides the rows of A by their sums
-    ("mean", and bonds `with_self_loops()`); each molecule has a dummy atom there, far from all others, which is up to
-    what is handed over, and weights that are summed are dropped out there, not here.
+    Source: Maziarka et al. 2020 (MAT), eq. 3. In their code bonds have loops and rows of A are divided by their sums
+    (`with_self_loops()` and "mean" here), each molecule has a dummy atom far from all others, which here is up to what
+    is handed over, and the mixed weights know dropout, which they do not here.
 
     >>> from edgewise import Edges, Segments
     >>> bonds = Edges([0, 1, 2, 3], [1, 0, 3, 2], 5, 5)
@@ -93,12 +93,15 @@ class MoleculeAttention(nn.Module):
         together, bonds = neighborhood.with_head_axis(), bonds.with_head_axis()
         if trace is not None:
             trace.record(attention_weights(query, key, together, top=trace.top, queries=trace.queries))
-        places = coordinates.to(value.dtype).unsqueeze(-3)  # the same for every head
+        # Distances are differences of places: half precision, which is enough for values, would round them away.
+        precise = torch.promote_types(coordinates.dtype, value.dtype)
+        places, values = coordinates.to(precise).unsqueeze(-3), value.to(precise)
         nearness = Softmax() if self.kernel == "softmax" else _exponential
         attention_share, distance_share, bond_share = self.shares
+        near = attend(places, places, values, together, score=Distance("laplacian"), normalize=nearness)
         heads = (
             attention_share * attend(query, key, value, together)
-            + distance_share * attend(places, places, value, together, score=Distance("laplacian"), normalize=nearness)
+            + distance_share * near.to(value.dtype)
             + bond_share * aggregate(value, bonds, self.bonds_how)
         )
         return self.output(heads.movedim(-3, -2).flatten(-2))
