@@ -127,6 +127,30 @@ class NodeBatch:
 
 
 @dataclass(frozen=True, eq=False)
+class BodyBatch:
+    """Bodies at some moments, those of one moment behind those of another, and where they will be."""
+
+    positions: Float[Tensor, " row space"]
+    """Where each body is."""
+    velocities: Float[Tensor, " row space"]
+    """How it moves."""
+    charges: Float[Tensor, " row charge"]
+    """What is known of it: its mass, its charge."""
+    edges: Edges
+    """From every body to every other of its moment."""
+    couplings: Float[Tensor, " edge coupling"]
+    """What is known of each pair."""
+    targets: Float[Tensor, " row space"] | None = None
+    """Where it will be."""
+    weights: None = None
+    """All bodies count the same."""
+
+    def to(self, device: torch.device | str) -> "BodyBatch":
+        """The same batch with its tensors and edges on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
 class TextBatch:
     """Tokens of several texts: side by side where they are equally long, else packed one behind the other."""
 

@@ -14,6 +14,7 @@ from edgewise.choices import (
     SCORES,
     TOKEN_KINDS,
 )
+from edgewise.models.dynamics_settings import DYNAMICS_MODELS, WEIGHINGS
 from edgewise.models.node_settings import NODE_MODELS, NodeSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.settings import MODELS, PropertySettings
@@ -21,6 +22,7 @@ from edgewise.models.text_settings import ReadoutName
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, OPTIMIZERS, PRECISIONS, TrainSettings
 
+OTHER_TASKS = ("language", "translation", "masked", "tagging", "dynamics")
 DROPOUTS = {
     "encoder_dropout": "in the layers over the bonds",
     "molecule_dropout": "on the molecule's vector",
@@ -44,6 +46,7 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     add_recipe_options(parser)
     add_graph_options(parser)
+    add_motion_options(parser)
     add_text_options(parser)
 
 
@@ -97,9 +100,9 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass", "auto", "language", "translation", "masked", "tagging"),
+        choices=("regression", "classification", "multiclass", "auto", *OTHER_TASKS),
         help="numbers, two classes or several, or what the targets look like (default: regression; auto for texts); or "
-        "the next token of a text, its translation, hidden tokens, or the tag of each word",
+        "the next token of a text, its translation, hidden tokens, the tag of each word, or where bodies will be",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
@@ -131,7 +134,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--model",
-        choices=tuple(dict.fromkeys((*MODELS, *NODE_MODELS, *CELLS, *CONFIGURATIONS))),
+        choices=tuple(dict.fromkeys((*MODELS, *NODE_MODELS, *DYNAMICS_MODELS, *CELLS, *CONFIGURATIONS))),
         help=f"the layer (default: {known.model}); for texts {', '.join(CELLS)}, or the sizes of a paper's model",
     )
     add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
@@ -183,6 +186,14 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--feature-scale", choices=("auto", "rows", "standard", "none"), help="(default: auto)")
     add_flag(group, "--num-hops", type=int, metavar="N", help=f"steps over the graph (default: {known.num_hops})")
     add_flag(group, "--attention-dropout", type=float, metavar="P", help="of weights (default: what --model says)")
+
+
+def add_motion_options(parser: argparse.ArgumentParser) -> None:
+    """What only moving bodies have."""
+    group = parser.add_argument_group("moving bodies, as edgewise simulate writes them")
+    add_flag(group, "--ahead", type=int, metavar="N", help="moments from the one that is read (default: 10)")
+    add_flag(group, "--start", type=int, metavar="N", help="the only moment that is read (default: all)")
+    add_flag(group, "--weighing", choices=WEIGHINGS, help="of messages (default: sum)")
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

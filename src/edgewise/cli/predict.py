@@ -59,6 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
         from edgewise.cli import tagging
 
         return tagging.predict(arguments)
+    if kind == "edgewise dynamics model":
+        from edgewise.cli import dynamics
+
+        return dynamics.predict(arguments)
     suffix = check_output(arguments, FORMATS)
     if kind == "edgewise translation model":
         from edgewise.cli import translation

@@ -61,10 +61,11 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import graph, language, masked, table, tagging, translation
+    from edgewise.cli import dynamics, graph, language, masked, table, tagging, translation
     from edgewise.train.device import keep_memory
 
     kinds: dict[str, Any] = {
+        "dynamics": dynamics,
         "graph": graph,
         "language": language,
         "masked": masked,
@@ -94,7 +95,7 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """What is learned: a graph, a table, a language, a translation, hidden tokens or tags."""
+    """What is learned: motion, a graph, a table, a language, a translation, hidden tokens or tags."""
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
@@ -102,9 +103,20 @@ def kind_of(settings: dict[str, Any]) -> str:
         return task_type
     name = str(names[0]).lower() if names else ""
     if settings.get("edges") or name.endswith(".npz"):
-        return "graph"
+        return "dynamics" if task_type == "dynamics" or holds_motion(str(names[0])) else "graph"
     if task_type is None and name.endswith(SENTENCES):
         return "tagging"
     is_text = not settings.get("text_columns") and task_type is None
     is_text &= name.endswith(TEXTS)
     return "language" if is_text else "table"
+
+
+def holds_motion(name: str) -> bool:
+    """Whether an .npz file holds trajectories; False where it cannot be read, which its reader will say better."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(name) as archive:
+            return {"positions.npy", "velocities.npy"} <= set(archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False

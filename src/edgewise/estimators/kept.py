@@ -17,7 +17,7 @@ from edgewise.train.folder import RunFolder, write_bytes
 from edgewise.train.keeper import Report
 from edgewise.train.loader import Loader, seed_of
 from edgewise.train.log import MetricsLog
-from edgewise.train.loss import TokenLoss
+from edgewise.train.loss import TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def fit_in(
     loaders: tuple[Loader, Loader | None],
     settings: TrainSettings,
     *,
-    loss: TokenLoss = TokenLoss(),
+    loss: TokenLoss | TargetLoss = TokenLoss(),
     resume: bool = False,
     report: Report | None = None,
 ) -> "FitResult":
-    """Trains a model in place to tell tokens; what each epoch came to, and which was best.
+    """Trains a model in place; what each epoch came to, and which was best.
 
     Args:
         folder: where checkpoints and the numbers of each epoch go; None for nowhere.
