@@ -20,12 +20,14 @@ from edgewise.explain.symmetry import (
     Axes,
     CyclicShift,
     Graph,
+    Group,
     Map,
     Permutation,
     QuarterTurn,
     Reflection,
     Rotation,
     Scaling,
+    Step,
     Translation,
     check,
 )
@@ -112,6 +114,8 @@ def test_a_convolution_on_a_grid_is_equivariant_to_translation_and_not_to_rotati
         convolution.weight.copy_(sum(convolution.weight.rot90(k, (-2, -1)) for k in range(4)))
     assert check(convolution, image, CyclicShift() | QuarterTurn()).kind == "equivariant"
     assert check(lambda x: convolution(x).mean((-2, -1)), image, CyclicShift() | QuarterTurn()).kind == "invariant"
+    # A picture that is not square changes its shape with a quarter turn, and a shift after it goes by the new one.
+    assert check(lambda x: x**2, doubles(3, 7), QuarterTurn() | CyclicShift()).kind == "equivariant"
     # Zeros at the border say where the border is.
     assert check(nn.Conv2d(2, 3, 3, padding=1).double(), image, CyclicShift()).kind == "neither"
 
@@ -246,6 +250,41 @@ def test_a_model_of_molecules_is_invariant_to_the_order_of_atoms():
     assert check(model, batch, Permutation(), inputs_as=inputs_as, samples=20).kind == "neither"
 
 
+class SignFlip(Group):
+    """A set of one's own: one feature of all nodes changes its sign."""
+
+    def draws(self, generator, inputs):
+        num_features = inputs[0].value.shape[-1]
+        yield from (SignFlipped(int(place)) for place in generator.permutation(num_features))
+
+    def __str__(self):
+        return "sign of a feature"
+
+
+@dataclass(frozen=True)
+class SignFlipped(Step):
+    place: int
+
+    def concerns(self, axes):
+        return bool(axes.nodes)
+
+    def refusal(self, array, axes):
+        return None if array.ndim == 2 else "is no table"
+
+    def act(self, array, axes):
+        return array * np.where(np.arange(array.shape[1]) == self.place, -1, 1)
+
+    def __str__(self):
+        return f"feature {self.place} negated"
+
+
+def test_a_set_of_ones_own():
+    assert check(lambda x: x**3, CLOUD, SignFlip() | Permutation()).kind == "equivariant"
+    assert check(lambda x: (x**2).sum(), CLOUD, SignFlip()).kind == "invariant"
+    verdict = check(lambda x: x * [1, 1, 1] + [0, 0, 1], CLOUD, SignFlip())
+    assert (verdict.kind, verdict.num_samples, str(verdict.broken_by)) == ("neither", 3, "feature 2 negated")
+
+
 # Numbers and sentences.
 
 
@@ -258,6 +297,10 @@ def test_by_hand():
         "neither invariant nor equivariant to permutation of nodes: invariance is broken by nodes 0 and 1 exchanged, "
         "and no output is one that could be moved; deviation 0.25 of the output's size (4); tolerance 1.5e-08."
     )
+    assert check(lambda x: x[0, 0], np.array([[4.0], [3.0]]), Permutation()).invariance.deviation == 0.25
+    assert check(lambda x: x[0, 0], np.array([[4], [3]]), Permutation()).invariance.deviation == 1.0
+    large = check(lambda x: x > 3, np.array([[4], [3]]), Permutation())
+    assert (large.kind, large.invariance.deviation, large.equivariance.deviation) == ("equivariant", 1.0, 0.0)
     verdict = check(lambda x: x[::-1] * [[1.0], [2.0]], np.array([[3.0], [4.0]]), Permutation())
     # f is (4, 6), after the exchange (3, 8); the exchange of (4, 6) is (6, 4).
     assert (verdict.invariance.deviation, verdict.equivariance.deviation) == (2 / 8, 4 / 8)
@@ -318,6 +361,10 @@ def test_the_part_that_was_not_seen():
     assert check(np.sum, CLOUD, Permutation(), samples=118).unseen == unseen_part(118)
     everything = check(np.sum, CLOUD, Permutation(), samples=200)
     assert (everything.unseen, everything.num_samples) == (0.0, 119)
+    # Of several sets, that of which least is known counts: there is no end to one after the other.
+    image = np.arange(9.0).reshape(3, 3)
+    assert check(np.sum, image, CyclicShift() | QuarterTurn()).unseen == unseen_part(60)
+    assert check(np.sum, image, CyclicShift() | QuarterTurn(), samples=2).unseen == unseen_part(2)
     # Drawn inputs are never all there are.
     drawn = check(np.sum, lambda generator: generator.normal(size=(2, 2)), Permutation(), samples=9)
     assert (drawn.num_samples, drawn.unseen) == (9, unseen_part(9))
@@ -355,6 +402,9 @@ def test_what_does_not_move_the_inputs_is_no_sample():
     twins = np.array([[1.0], [1.0], [2.0]])
     # Of five orders, one leaves the rows as they are.
     assert check(np.sum, twins, Permutation()).num_samples == 4
+    drawn = check(np.sum, lambda random: random.choice([1.0, 2.0], size=(2, 1)), Permutation(), samples=30)
+    assert 5 < drawn.num_samples < 25
+    assert (drawn.num_inputs, drawn.unseen) == (drawn.num_samples, unseen_part(drawn.num_samples))
 
 
 def test_a_function_may_write_into_its_arguments():

@@ -113,16 +113,12 @@ def check(
         tolerance = math.sqrt(coarsest_epsilon((first.inputs, first.output)))
     evidence = Evidence(subject, tolerance, least_size)
     evidence.check_repeats(first)
-    is_complete = False
     for strand in _strands(groups):
-        if draw is not None:
-            cases = (subject.case(draw(generator)) for _ in range(samples))
-            evidence.add((Transformation(next(_draws(strand, generator, case))), case) for case in cases)
-        else:
-            stream = _draws(strand, generator, first)
-            evidence.add((Transformation(steps), first) for steps in islice(stream, samples))
-            is_complete = len(groups) == 1 and next(stream, None) is None
-    return evidence.verdict(", ".join(map(str, groups)), 1 if draw is None else evidence.num_samples, is_complete)
+        trials = _trials(strand, generator, subject, first, draw)
+        evidence.add(", ".join(map(str, strand)), islice(trials, samples))
+        if draw is None and next(trials, None) is None:
+            evidence.none_is_left()
+    return evidence.verdict(", ".join(map(str, groups)), 1 if draw is None else evidence.num_samples)
 
 
 def _check_settings(f: Any, samples: int, tolerance: float | None, least_size: float) -> None:
@@ -154,11 +150,27 @@ def _strands(groups: tuple[Group, ...]) -> list[tuple[Group, ...]]:
     return alone if len(groups) == 1 else [*alone, groups]
 
 
-def _draws(strand: tuple[Group, ...], generator: np.random.Generator, case: Case) -> Iterator[tuple[Step, ...]]:
-    """Steps to be taken together: of a single set until it ends, of several without end."""
+def _trials(
+    strand: tuple[Group, ...],
+    generator: np.random.Generator,
+    subject: Subject,
+    first: Case,
+    draw: Callable[[np.random.Generator], Any] | None,
+) -> Iterator[tuple[Transformation, Case]]:
+    """Transformations of the first case until they end, or each of a case of its own."""
+    if draw is None:
+        yield from ((transformation, first) for transformation in _transformations(strand, generator, first))
+        return
+    while True:
+        case = subject.case(draw(generator))
+        yield next(_transformations(strand, generator, case)), case
+
+
+def _transformations(strand: tuple[Group, ...], generator: np.random.Generator, case: Case) -> Iterator[Transformation]:
+    """Of a single set until it ends; of several, one of each taken together, without end."""
     if len(strand) == 1:
-        return ((step,) for step in strand[0].draws(generator, case.leaves))
-    return zip(*(_again(group, generator, case) for group in strand))
+        return (Transformation((step,)) for step in strand[0].draws(generator, case.leaves))
+    return (Transformation(steps) for steps in zip(*(_again(group, generator, case) for group in strand)))
 
 
 def _again(group: Group, generator: np.random.Generator, case: Case) -> Iterator[Step]:

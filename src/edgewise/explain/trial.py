@@ -11,7 +11,7 @@ from torch import Tensor
 from edgewise.errors import SettingError
 from edgewise.explain.groups.fit import remedy
 from edgewise.explain.groups.group import Transformation
-from edgewise.explain.groups.leaves import Array, Leaf, as_numpy, copied, leaves
+from edgewise.explain.groups.leaves import Array, Leaf, as_numpy, copied, largest_number, leaves
 from edgewise.explain.verdict import Law, Verdict, unseen_part
 from edgewise.neighborhood import Edges
 
@@ -101,7 +101,7 @@ class Evidence:
         self.subject, self.tolerance, self.least_size = subject, tolerance, least_size
         self.transformations: list[Transformation] = []
         self.deviations: tuple[list[float], list[float]] = [], []
-        self.counts: list[int] = []
+        self.unseen: list[float] = []
         self.is_asked = False
         self.output_size = 0.0
 
@@ -119,8 +119,8 @@ class Evidence:
                 "given; switch dropout off with model.eval(), or set the seed inside f."
             )
 
-    def add(self, trials: Iterable[tuple[Transformation, Case]]) -> None:
-        """Try these transformations, each on its case.
+    def add(self, group: str, trials: Iterable[tuple[Transformation, Case]]) -> None:
+        """Try these transformations of a set, each on its case.
 
         Raises:
             SettingError: none of them changed its inputs.
@@ -136,15 +136,19 @@ class Evidence:
             self.deviations[1].append(difference(output, expected, self.least_size))
             self.transformations.append(transformation)
             self.is_asked = self.is_asked or is_touched
-            self.output_size = max(self.output_size, largest_number(case.output), largest_number(output))
-        self.counts.append(self.num_samples - before)
-        if self.counts[-1] == 0:
+            self.output_size = max(self.output_size, output_size(case.output), output_size(output))
+        if self.num_samples == before:
             raise SettingError(
-                "check: no transformation changes the inputs, so nothing is tried; pass inputs in general position, "
-                "such as random numbers."
+                f"check: no transformation ({group}) changes the inputs, so nothing is tried; pass inputs in general "
+                "position, such as random numbers."
             )
+        self.unseen.append(unseen_part(self.num_samples - before))
 
-    def verdict(self, group: str, num_inputs: int, is_complete: bool) -> Verdict:
+    def none_is_left(self) -> None:
+        """Note that the transformations added last are all there are."""
+        self.unseen[-1] = 0.0
+
+    def verdict(self, group: str, num_inputs: int) -> Verdict:
         """What it comes to."""
         return Verdict(
             group=group,
@@ -152,7 +156,7 @@ class Evidence:
             equivariance=self._law(self.deviations[1]) if self.is_asked else None,
             num_samples=self.num_samples,
             num_inputs=num_inputs,
-            unseen=0.0 if is_complete else unseen_part(min(self.counts)),
+            unseen=max(self.unseen),
             tolerance=self.tolerance,
             is_output_said=self.subject.output_as is not None,
             output_size=self.output_size,
@@ -166,7 +170,9 @@ class Evidence:
 def difference(output: Any, other: Any, least_size: float) -> float:
     """The largest difference between two outputs, each array relative to its size; ∞ where they are built otherwise.
 
-    max |a − b| / max(|a|, |b|, least_size)        whole numbers: the part of the entries that differ
+        max |a − b| / max(|a|, |b|, least_size)
+
+    Of whole numbers and truth values it is the part of the entries that differ; equal infinities do not.
     """
     ours, theirs = ([as_numpy(leaf.value) for leaf in leaves(tree, None, "output")] for tree in (output, other))
     if [array.shape for array in ours] != [array.shape for array in theirs]:
@@ -174,10 +180,10 @@ def difference(output: Any, other: Any, least_size: float) -> float:
     return max(_difference(a, b, least_size) for a, b in zip(ours, theirs))
 
 
-def largest_number(output: Any) -> float:
+def output_size(output: Any) -> float:
     """The largest finite fraction in an output, without sign; 0 where there is none."""
     arrays = [as_numpy(leaf.value) for leaf in leaves(output, None, "output")]
-    return max(_largest(array) if array.dtype.kind in "fc" else 0.0 for array in arrays)
+    return max(largest_number(array) if array.dtype.kind in "fc" else 0.0 for array in arrays)
 
 
 def coarsest_epsilon(trees: Iterable[Any]) -> float:
@@ -199,11 +205,7 @@ def _difference(a: np.ndarray, b: np.ndarray, least_size: float) -> float:
     if a.dtype.kind in "iub" and b.dtype.kind in "iub":
         return float(differs.mean())
     gap = np.abs(a[differs] - b[differs]).max()
-    return float(gap / max(_largest(a), _largest(b), least_size)) if np.isfinite(gap) else np.inf
-
-
-def _largest(array: np.ndarray) -> float:
-    return float(np.abs(array[np.isfinite(array)]).max(initial=0))
+    return float(gap / max(largest_number(a), largest_number(b), least_size)) if np.isfinite(gap) else np.inf
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -221,7 +223,7 @@ def _as_arrays(output: Any, name: str) -> Any:
         return {key: _as_arrays(part, f"{name}[{key!r}]") for key, part in output.items()}
     if output is None or is_dataclass(output) or (isinstance(output, Array) and as_numpy(output).dtype.kind in "fciub"):
         return output
+    kind = f"an array of {output.dtype}" if isinstance(output, Array) else f"of type {type(output).__name__}"
     raise SettingError(
-        f"check: {name} is of type {type(output).__name__}; f must give arrays, tensors, numbers or edges, or tuples "
-        "and dicts of them."
+        f"check: {name} is {kind}; f must give arrays, tensors, numbers or edges, or tuples and dicts of them."
     )

@@ -40,8 +40,8 @@ class Verdict:
     num_inputs: int
     """How many inputs were transformed: one, or one a sample where inputs were drawn."""
     unseen: float
-    """With a confidence of 95 %, a smaller part of the transformations than this breaks what held; 0 where every one
-    was tried."""
+    """With a confidence of 95 %, a smaller part of the transformations than this breaks what held, in the set of
+    which fewest were tried; 0 where every one was."""
     tolerance: float
     """A law holds where no deviation is larger."""
     is_output_said: bool

@@ -41,9 +41,11 @@ PIXELS = Axes(grid=(-2, -1))
 def usual_axes(array: Any) -> Axes:
     """What an array is taken for where nothing is said of it, by the number of its axes.
 
-    (…, node, coordinate) and (…, row, column)      two or more
-    (node), (coordinate) and (cell)                 one
-    a length                                        none
+        (…, node, coordinate) and (…, row, column)      two or more
+        (node), (coordinate) and (cell)                 one
+        a length                                        none
+
+    The transformation chooses: a permutation sees nodes in it, a rotation coordinates.
     """
     if array.ndim == 0:
         return Axes(power=1)

@@ -62,7 +62,9 @@ def lacks(array: Array, axes: tuple[int, ...]) -> str | None:
 
 def holds_whole_numbers(array: Array) -> str | None:
     """The refusal of an array that cannot be turned, moved or scaled."""
-    return None if as_numpy(array).dtype.kind in "fc" else f"holds {array.dtype}, which only nodes and cells can have"
+    if as_numpy(array).dtype.kind in "fc":
+        return None
+    return f"holds {array.dtype}, which can be permuted but not moved, turned or scaled"
 
 
 def _written(sizes: tuple[int, ...]) -> str:

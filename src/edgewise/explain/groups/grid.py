@@ -21,7 +21,7 @@ class CyclicShift(Group):
     def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
         sizes = agreed_sizes(self, inputs, _cells, "grid")
         if math.prod(sizes) < 2:
-            raise ShapeError(f"check: {self} needs a grid of at least two cells, not one of {sizes}.")
+            raise ShapeError(f"check: {self} needs a grid of at least two cells, not {sizes}.")
         if math.prod(sizes) <= FEW + 1:
             every = list(itertools.product(*map(range, sizes)))[1:]
             yield from (CyclicallyShifted(every[i], sizes) for i in generator.permutation(len(every)))

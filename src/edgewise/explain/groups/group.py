@@ -116,7 +116,8 @@ class Transformation:
             if not step.concerns(axes):
                 continue
             if isinstance(leaf.value, Edges):
-                moved, is_touched = step.act_on_edges(moved), True
+                before, moved = moved, step.act_on_edges(moved)
+                is_touched = is_touched or moved is not before
                 continue
             # What an earlier step has done to the shape, such as a quarter turn, a later one follows.
             if (reason := step.refusal(leaf.value, axes)) is not None:

@@ -109,6 +109,12 @@ def as_numpy(value: Any) -> np.ndarray:
     return value.astype(np.result_type(value, np.float64)) if value.dtype.kind in "fc" else value
 
 
+def largest_number(value: Any) -> float:
+    """The largest finite number in an array, without sign; 0 where there is none."""
+    array = as_numpy(value)
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0))
+
+
 def through_numpy(change: Callable[[np.ndarray], np.ndarray], array: Array) -> Array:
     """The changed array in the type, dtype and place of the array; fractions are changed in float64."""
     changed = np.array(change(as_numpy(array)), order="C")  # which keeps an array without axes an array

@@ -10,7 +10,7 @@ from edgewise.errors import ShapeError
 from edgewise.explain.groups.axes import Axes
 from edgewise.explain.groups.fit import agreed_sizes, holds_whole_numbers, lacks, size
 from edgewise.explain.groups.group import Group, Step
-from edgewise.explain.groups.leaves import Array, Leaf, as_numpy, through_numpy
+from edgewise.explain.groups.leaves import Array, Leaf, largest_number, through_numpy
 
 SHOWN = 4
 """A longer vector is cut in a message."""
@@ -29,7 +29,7 @@ class Translation(Group):
     def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
         anchored = [leaf for leaf in inputs if leaf.meaning.is_anchored]
         (num_coordinates,) = agreed_sizes(self, anchored, _coordinates, "coordinate")
-        spread = max(float(np.abs(as_numpy(leaf.value)).max(initial=0)) for leaf in anchored) or 1.0
+        spread = max(largest_number(leaf.value) for leaf in anchored) or 1.0
         while True:
             yield Moved(spread * generator.normal(size=num_coordinates))
 
@@ -41,7 +41,7 @@ class Translation(Group):
 class Rotation(Group):
     """Everything turned about the origin: x' = R x, Rᵀ R = 1, det R = 1; all R are equally likely.
 
-    Source: Mezzadri 2007, section 5: the orthogonal factor of a normal matrix, with the signs of the other's diagonal.
+    Source: Mezzadri 2007: the orthogonal factor of a matrix of normal numbers, with the signs of the other's diagonal.
     """
 
     def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
@@ -64,6 +64,8 @@ class Reflection(Group):
 
     def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
         (num_coordinates,) = agreed_sizes(self, inputs, _coordinates, "coordinate")
+        if num_coordinates < 1:
+            raise ShapeError(f"check: {self} needs at least one coordinate, not {num_coordinates}.")
         while True:
             normal = generator.normal(size=num_coordinates)
             normal /= np.linalg.norm(normal)

@@ -91,7 +91,7 @@ class Permuted(Step):
             if index.dtype.kind not in "iu":
                 return f"holds {array.dtype}, not numbers of nodes"
             if index.size and not 0 <= index.min() <= index.max() < num_nodes:
-                return f"holds numbers of nodes up to {index.max()}, from {index.min()} on; there are {num_nodes}"
+                return f"holds numbers of nodes from {index.min()} to {index.max()}, but there are {num_nodes}"
         return None
 
     def act(self, array: Array, axes: Axes) -> Array:
