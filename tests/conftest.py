@@ -21,12 +21,14 @@ CHECKED = [
     "edgewise.backends.rows",
     "edgewise.backends.sdpa",
     "edgewise.backends.weigh",
+    "edgewise.explain",
     "edgewise.layers",
     "edgewise.models",
     "edgewise.neighborhood",
     "edgewise.normalize",
     "edgewise.records",
     "edgewise.score",
+    "edgewise.testing",
     "edgewise.trace",
 ]
 _PLAIN: dict[str, ModuleType] = {}

@@ -11,8 +11,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "edgewise"
 
 LEVELS = [
     {"cli", "serve"},
-    {"estimators"},
-    {"train", "explain", "data", "view", "interop", "testing"},
+    {"estimators", "testing"},
+    {"train", "explain", "data", "view", "interop"},
     {"models"},
     {"layers"},
     {"attend"},

@@ -144,6 +144,18 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
         assert main([*command, *passes]) == 0, capsys.readouterr().err
 
 
+def test_the_commands_over_motion_run(tmp_path, monkeypatch, capsys):
+    from edgewise.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    lines = [line for block in blocks(ROOT / "docs/motion.md", "console") for line in block.splitlines()]
+    commands = [shlex.split(line)[2:] for line in lines]
+    assert [command[0] for command in commands] == ["simulate", "train", "predict"]
+    quick = {"simulate": ["--num-trajectories", "9", "--num-steps", "1200"], "train": ["--epochs", "1"], "predict": []}
+    for command in commands:
+        assert main([*command, *quick[command[0]]]) == 0, capsys.readouterr().err
+
+
 def test_the_tables_of_the_results_are_those_of_the_committed_runs():
     printed = runpy.run_path(str(ROOT / "docs/results/table.py"))["tables"]()
     page = (ROOT / "docs/results.md").read_text()
