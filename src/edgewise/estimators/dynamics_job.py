@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgewise.estimators.config import arranged
-from edgewise.models.dynamics_settings import DynamicsSettings
-from edgewise.train.settings import TrainSettings, require
+from edgewise.models.dynamics_settings import DYNAMICS_MODELS, DynamicsSettings
+from edgewise.train.settings import TrainSettings, require, require_one_of
 
 RECIPE = TrainSettings(
     epochs=300,
@@ -60,4 +60,6 @@ def dynamics_job(config: Mapping[str, Any], source: str = "the settings") -> Dyn
         SettingError: A name is not known, or a value is of the wrong kind.
     """
     own, parts = arranged(config, source, DynamicsJob, PARTS, MISSING)
+    named = parts["model"].get("model", DynamicsSettings().model)
+    require_one_of("--model", named, DYNAMICS_MODELS, "for moving bodies ")
     return DynamicsJob(**own, model=DynamicsSettings(**parts["model"]), train=replace(RECIPE, **parts["train"]))

@@ -1,0 +1,97 @@
+"""Files of trajectories: what is read, which moments are learned from, what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from edgewise.data.motion import Moments, parted, read_motion
+from edgewise.errors import DataError, SettingError
+
+RANDOM = np.random.default_rng(0)
+FILE = {
+    "positions": RANDOM.normal(size=(10, 6, 3, 2)),
+    "velocities": RANDOM.normal(size=(10, 6, 3, 2)),
+    "times": np.arange(6) / 2,
+    "masses": np.ones((10, 3)),
+    "charges": RANDOM.choice([-1.0, 1], (10, 3)),
+    "couplings": RANDOM.normal(size=(10, 3, 3)),
+    "units": np.array(json.dumps({"time": "day"})),
+}
+
+
+def motion_of(tmp_path, **change):
+    path = tmp_path / "motion.npz"
+    np.savez(path, **{name: array for name, array in {**FILE, **change}.items() if array is not None})
+    return read_motion(str(path))
+
+
+def test_a_batch_by_hand(tmp_path):
+    motion = motion_of(tmp_path)
+    assert motion.charges.shape == (10, 3, 2)
+    assert motion.units == {"time": "day"}
+    batch = Moments(motion, np.array([4, 7]), np.array([1, 0]), 3).batch(np.array([1, 0]))
+    for first, trajectory, moment in ((0, 7, 0), (3, 4, 1)):
+        rows = slice(first, first + 3)
+        np.testing.assert_array_equal(batch.positions[rows], motion.positions[trajectory, moment])
+        np.testing.assert_array_equal(batch.velocities[rows], motion.velocities[trajectory, moment])
+        np.testing.assert_array_equal(batch.targets[rows], motion.positions[trajectory, moment + 3])
+        np.testing.assert_array_equal(batch.charges[rows], motion.charges[trajectory])
+    assert batch.edges.num_edges == 12
+    for sender, receiver, coupling in zip(batch.edges.senders, batch.edges.receivers, batch.couplings, strict=True):
+        assert sender // 3 == receiver // 3
+        assert sender != receiver
+        trajectory = (7, 4)[int(sender) // 3]
+        assert float(coupling) == motion.couplings[trajectory, int(receiver) % 3, int(sender) % 3]
+
+
+def test_what_a_file_may_lack(tmp_path):
+    motion = motion_of(tmp_path, times=None, masses=None, charges=None, couplings=None, units=None)
+    assert motion.times.tolist() == [0, 1, 2, 3, 4, 5]
+    assert motion.charges.tolist() == np.ones((10, 3, 1)).tolist()
+    assert not motion.couplings.any()
+    assert motion_of(tmp_path, charges=np.ones((10, 3))).charges.shape == (10, 3, 1), "charges that are the masses"
+
+
+def test_whole_trajectories_are_parted(tmp_path):
+    parts = parted(motion_of(tmp_path), None, 2, (0.6, 0.2, 0.2), 0)
+    assert [len(part.moment) for part in parts.values()] == [24, 8, 8]
+    seen = [set(part.trajectory.tolist()) for part in parts.values()]
+    assert seen[0] | seen[1] | seen[2] == set(range(10))
+    assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
+    one = parted(motion_of(tmp_path), 3, 2, (0.6, 0.2, 0.2), 0)
+    assert [len(part.moment) for part in one.values()] == [6, 2, 2]
+    assert set(one["train"].moment.tolist()) == {3}
+
+
+def test_one_trajectory_is_parted_by_time(tmp_path):
+    one = {name: array[:1] for name, array in FILE.items() if name not in ("times", "units")}
+    wide = {name: np.repeat(array, 5, axis=1) for name, array in one.items() if array.ndim == 4}
+    parts = parted(motion_of(tmp_path, **{**one, **wide, "times": np.arange(30)}), None, 2, (0.5, 0.25, 0.25), 0)
+    told = {part: {*moments.moment.tolist(), *(moments.moment + 2).tolist()} for part, moments in parts.items()}
+    assert not told["train"] & told["val"] and not told["val"] & told["test"]
+    assert max(told["test"]) == 29
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"velocities": None}, "there is no array 'velocities'; the file has positions, times"),
+        ({"positions": np.zeros((6, 3, 2))}, r"positions is \(6, 3, 2\), expected \(trajectory, time, body, space\)"),
+        ({"positions": np.zeros((10, 6, 1, 2))}, "with two bodies or more"),
+        ({"velocities": np.zeros((10, 6, 3, 3))}, r"velocities is \(10, 6, 3, 3\), but positions asks for"),
+        ({"masses": np.ones((10, 4))}, r"masses is \(10, 4\), but positions asks for \(10, 3\)"),
+        ({"couplings": np.full((10, 3, 3), np.inf)}, "couplings holds NaN or an infinite number"),
+        ({"positions": np.full((10, 6, 3, 2), np.nan)}, "positions holds NaN or an infinite number"),
+        ({"units": np.array("days")}, "units is not JSON"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, change, message):
+    with pytest.raises(DataError, match=message):
+        motion_of(tmp_path, **change)
+
+
+@pytest.mark.parametrize(("start", "ahead"), [(None, 6), (None, 0), (5, 1), (-1, 1)])
+def test_moments_that_are_not_there(tmp_path, start, ahead):
+    with pytest.raises(SettingError, match=rf"--ahead {ahead}.*has 6 moments, 0 to 5"):
+        parted(motion_of(tmp_path), start, ahead, (0.6, 0.2, 0.2), 0)

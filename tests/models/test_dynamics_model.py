@@ -1,0 +1,85 @@
+"""Models of moving bodies: what turns with them and what does not, bodies apart, every way to weigh messages."""
+
+import numpy as np
+import pytest
+import torch
+
+from edgewise.data.motion import Moments, Motion
+from edgewise.models.dynamics import dynamics_model
+from edgewise.models.dynamics_settings import WEIGHINGS, DynamicsSettings
+from edgewise.records import BodyBatch
+
+
+def moments(num_trajectories=3, num_bodies=4, space_dim=3, seed=0):
+    random = np.random.default_rng(seed)
+    shape = (num_trajectories, 2, num_bodies, space_dim)
+    couplings = random.normal(size=(num_trajectories, num_bodies, num_bodies))
+    motion = Motion(
+        "memory",
+        random.normal(size=shape).astype(np.float32),
+        random.normal(size=shape).astype(np.float32),
+        np.arange(2, dtype=np.float32),
+        random.normal(size=(num_trajectories, num_bodies, 1)).astype(np.float32),
+        (couplings + couplings.swapaxes(1, 2)).astype(np.float32),
+        {},
+    )
+    return Moments(motion, np.arange(num_trajectories), np.zeros(num_trajectories, dtype=np.int64), 1)
+
+
+def doubled(batch):
+    return BodyBatch(
+        batch.positions.double(), batch.velocities.double(), batch.charges.double(), batch.edges,
+        batch.couplings.double(),
+    )  # fmt: skip
+
+
+def model_of(**settings):
+    torch.manual_seed(0)
+    made = dynamics_model(3, 1, 1, DynamicsSettings(num_layers=2, model_dim=8, **settings)).double().eval()
+    for name, parameter in made.named_parameters():
+        if name.endswith("step.2.weight"):  # starts nearly at zero
+            torch.nn.init.normal_(parameter)
+    return made
+
+
+def turned(batch, matrix, shift):
+    return BodyBatch(
+        batch.positions @ matrix.T + shift, batch.velocities @ matrix.T, batch.charges, batch.edges, batch.couplings
+    )
+
+
+@pytest.mark.parametrize("weighing", WEIGHINGS)
+def test_the_equivariant_model_turns_with_the_bodies(weighing):
+    model, batch = model_of(weighing=weighing), doubled(moments().batch(np.arange(3)))
+    matrix = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64)).Q
+    shift = torch.tensor([3.0, -2, 7], dtype=torch.float64)
+    for each in (matrix, -matrix):  # one of them is a reflection
+        torch.testing.assert_close(model(turned(batch, each, shift)), model(batch) @ each.T + shift)
+
+
+def test_the_graph_network_does_not():
+    model, batch = model_of(model="graph_network"), doubled(moments().batch(np.arange(3)))
+    half = torch.diag(torch.tensor([-1.0, -1, 1], dtype=torch.float64))
+    assert (model(turned(batch, half, torch.zeros(3))) - model(batch) @ half).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["equivariant", "graph_network"])
+def test_bodies_of_other_moments_change_nothing(name):
+    model, rows = model_of(model=name), moments()
+    together = model(doubled(rows.batch(np.arange(3))))
+    alone = [model(doubled(rows.batch(np.array([row])))) for row in range(3)]
+    torch.testing.assert_close(together, torch.cat(alone))
+
+
+@pytest.mark.parametrize("name", ["equivariant", "graph_network"])
+def test_bodies_in_another_order(name):
+    """Bodies have no numbers: what is told of them comes out in their order."""
+    model, rows, order = model_of(model=name), moments(1), [2, 0, 3, 1]
+    motion = rows.motion
+    other = Motion(
+        "memory", motion.positions[:, :, order], motion.velocities[:, :, order], motion.times,
+        motion.charges[:, order], motion.couplings[:, order][:, :, order], {},
+    )  # fmt: skip
+    shuffled = Moments(other, rows.trajectory, rows.moment, 1)
+    found, again = (model(doubled(each.batch(np.array([0])))) for each in (rows, shuffled))
+    torch.testing.assert_close(again, found[order])
