@@ -151,6 +151,26 @@ class BodyBatch:
 
 
 @dataclass(frozen=True, eq=False)
+class SeriesBatch:
+    """Stretches of series on one graph: what its nodes were, and what they will be."""
+
+    values: Float[Tensor, " row time node"]
+    """What is read, in model units."""
+    phases: Float[Tensor, " row step"]
+    """Where in its period each step lies, from 0 to 1, those that are told included."""
+    edges: Edges
+    """Who hears whom."""
+    targets: Float[Tensor, " row told"] | None = None
+    """What is to be told, steps behind each other; NaN where it is not known."""
+    weights: None = None
+    """All stretches count the same."""
+
+    def to(self, device: torch.device | str) -> "SeriesBatch":
+        """The same batch with its tensors and edges on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
 class TextBatch:
     """Tokens of several texts: side by side where they are equally long, else packed one behind the other."""
 

@@ -15,6 +15,7 @@ from edgewise.choices import (
     TOKEN_KINDS,
 )
 from edgewise.models.dynamics_settings import DYNAMICS_MODELS, WEIGHINGS
+from edgewise.models.forecast_settings import FORECAST_MODELS
 from edgewise.models.node_settings import NODE_MODELS, NodeSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.settings import MODELS, PropertySettings
@@ -22,7 +23,7 @@ from edgewise.models.text_settings import ReadoutName
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, OPTIMIZERS, PRECISIONS, TrainSettings
 
-OTHER_TASKS = ("language", "translation", "masked", "tagging", "dynamics")
+OTHER_TASKS = ("language", "translation", "masked", "tagging", "dynamics", "forecast")
 DROPOUTS = {
     "encoder_dropout": "in the layers over the bonds",
     "molecule_dropout": "on the molecule's vector",
@@ -47,6 +48,7 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
     add_recipe_options(parser)
     add_graph_options(parser)
     add_motion_options(parser)
+    add_series_options(parser)
     add_text_options(parser)
 
 
@@ -102,7 +104,8 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
         "--task-type",
         choices=("regression", "classification", "multiclass", "auto", *OTHER_TASKS),
         help="numbers, two classes or several, or what the targets look like (default: regression; auto for texts); or "
-        "the next token of a text, its translation, hidden tokens, the tag of each word, or where bodies will be",
+        "the next token of a text, its translation, hidden tokens, the tag of each word, where bodies will be, "
+        "or what the nodes of a graph will be",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
@@ -134,7 +137,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--model",
-        choices=tuple(dict.fromkeys((*MODELS, *NODE_MODELS, *DYNAMICS_MODELS, *CELLS, *CONFIGURATIONS))),
+        choices=tuple(
+            dict.fromkeys((*MODELS, *NODE_MODELS, *DYNAMICS_MODELS, *FORECAST_MODELS, *CELLS, *CONFIGURATIONS))
+        ),
         help=f"the layer (default: {known.model}); for texts {', '.join(CELLS)}, or the sizes of a paper's model",
     )
     add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
@@ -194,6 +199,14 @@ def add_motion_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--ahead", type=int, metavar="N", help="moments from the one that is read (default: 10)")
     add_flag(group, "--start", type=int, metavar="N", help="the only moment that is read (default: all)")
     add_flag(group, "--weighing", choices=WEIGHINGS, help="of messages (default: sum)")
+
+
+def add_series_options(parser: argparse.ArgumentParser) -> None:
+    """What only series on a graph have."""
+    group = parser.add_argument_group("series: columns are nodes, rows are times")
+    add_flag(group, "--time-column", metavar="COLUMN", help="names the steps, and is no node")
+    add_flag(group, "--horizon", type=int, metavar="N", help="steps that are told (default: 12)")
+    add_flag(group, "--period", type=int, metavar="N", help="steps after which all comes again, such as a day's")
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

@@ -63,6 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
         from edgewise.cli import dynamics
 
         return dynamics.predict(arguments)
+    if kind == "edgewise forecast model":
+        from edgewise.cli import forecast
+
+        return forecast.predict(arguments)
     suffix = check_output(arguments, FORMATS)
     if kind == "edgewise translation model":
         from edgewise.cli import translation

@@ -61,11 +61,12 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import dynamics, graph, language, masked, table, tagging, translation
+    from edgewise.cli import dynamics, forecast, graph, language, masked, table, tagging, translation
     from edgewise.train.device import keep_memory
 
     kinds: dict[str, Any] = {
         "dynamics": dynamics,
+        "forecast": forecast,
         "graph": graph,
         "language": language,
         "masked": masked,
@@ -99,11 +100,11 @@ def kind_of(settings: dict[str, Any]) -> str:
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
-    if task_type in ("language", "translation", "masked", "tagging"):
+    if task_type in ("language", "translation", "masked", "tagging", "dynamics", "forecast"):
         return task_type
     name = str(names[0]).lower() if names else ""
     if settings.get("edges") or name.endswith(".npz"):
-        return "dynamics" if task_type == "dynamics" or holds_motion(str(names[0])) else "graph"
+        return "dynamics" if holds_motion(str(names[0])) else "graph"
     if task_type is None and name.endswith(SENTENCES):
         return "tagging"
     is_text = not settings.get("text_columns") and task_type is None

@@ -1,0 +1,90 @@
+"""`edgewise train` and `predict` over series on a graph: what they print and write."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cli.output import FORMATS, check_output, write
+from edgewise.cli.report import number, print_table
+from edgewise.train.folder import RunFolder
+
+if TYPE_CHECKING:
+    from edgewise.estimators.forecast_run import ForecastRun
+
+
+def asked(settings: dict[str, Any], source: str) -> "tuple[type[ForecastRun], Any]":
+    """The kind of run, and its job."""
+    from edgewise.estimators.forecast_job import forecast_job
+    from edgewise.estimators.forecast_run import ForecastRun
+
+    return ForecastRun, forecast_job(settings, source)
+
+
+def print_data(run: "ForecastRun") -> None:
+    """The series and the graph in a few lines."""
+    series, edges, model = run.series, run.series.edges, run.job.model
+    print(
+        f"{series.source}: {len(series.values):,} steps of {len(series.names):,} nodes, {series.num_missing:,} missing"
+    )
+    ways = "one way each" if run.job.graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
+    print(f"  {len(edges):,} edges, {ways}; {edges.num_isolated(len(series.names)):,} nodes have no neighbor")
+    if edges.rejected:
+        first, place = edges.rejected[0], run.folder.path / "rejected.csv"
+        print(
+            f"  {len(edges.rejected):,} edges rejected, the first in line {first.row}: {first.reason} (all in {place})"
+        )
+    counts = {part: len(starts) for part, starts in run.parts.items()}
+    print(
+        f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test stretches, by time: "
+        f"{model.context} steps read, {model.horizon} told"
+    )
+
+
+def print_scores(folder: RunFolder) -> None:
+    """The scores at a quarter, half and all of the steps ahead, beside everything staying as it was."""
+    metrics = folder.read_json("metrics.json")
+    part = next((name for name in ("test", "validation") if name in metrics), None)
+    if part is not None:
+        companions = {"edgewise": metrics[part], "stays as it was": metrics["baselines"]["stays"][part]}
+        horizon = len(metrics[part]["mae"])
+        for steps in sorted({max(1, horizon // 4), max(1, horizon // 2), horizon}):
+            print_table(
+                f"{part} stretches, {steps} steps ahead" if steps > 1 else f"{part} stretches, 1 step ahead",
+                ["", "mae", "rmse", "mape"],
+                [
+                    [name, *(number(of[score][steps - 1]) for score in ("mae", "rmse", "mape"))]
+                    for name, of in companions.items()
+                ],
+            )
+    print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
+    print(f"The run is in {folder.path}. Next: edgewise predict {folder.path} series.csv --edges edges.csv -o next.csv")
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    """Tells the steps that come behind the last of a series."""
+    suffix = check_output(arguments, FORMATS)
+
+    import pandas as pd
+
+    from edgewise.data.series import read_series
+    from edgewise.estimators.forecast import TrainedForecast, behind
+    from edgewise.train.device import pick_device
+    from edgewise.train.settings import require
+
+    require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
+    folder = RunFolder.finished(arguments.folder)
+    trained, config = TrainedForecast.load(folder), folder.read_config()
+    trained.threads = arguments.threads
+    series = read_series(
+        arguments.data,
+        arguments.edges,
+        time_column=config.get("time-column"),
+        edge_columns=tuple(config.get("edge-columns", ())),
+        is_directed=config.get("directed", False),
+    )
+    told = behind(trained, series, pick_device(arguments.device))
+    table = pd.DataFrame(told, columns=list(series.names))
+    table.insert(0, "steps_ahead", range(1, len(told) + 1))
+    write(table if suffix == ".parquet" else table.to_csv(index=False), arguments.output, suffix)
+    print(f"{len(told):,} steps behind {series.times[-1]!r}: {arguments.output}", file=sys.stderr)
+    return 0

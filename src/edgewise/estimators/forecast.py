@@ -1,0 +1,218 @@
+"""A model of series on a graph with its scale; and Forecaster, its face in Python."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from safetensors.torch import save as to_safetensors
+
+from edgewise.data.series import Series, Windows, parted
+from edgewise.errors import DataError, SettingError
+from edgewise.estimators.forecast_job import ForecastJob, forecast_job
+from edgewise.estimators.kept import fit_in, read_weights, training_metrics, undamaged, untrained
+from edgewise.models.forecast import ForecastModel
+from edgewise.models.forecast_settings import ForecastSettings
+from edgewise.neighborhood import Edges
+from edgewise.train.device import cpu_threads
+from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.keeper import Report
+from edgewise.train.loader import RowLoader
+from edgewise.train.loss import TargetLoss
+
+FORMAT, FORMAT_VERSION = "edgewise forecast model", 1
+ROWS_A_BATCH = 64
+"""Stretches that are computed together where no gradient is wanted."""
+
+
+@dataclass
+class TrainedForecast:
+    """A trained model, and the scale of what it was trained on."""
+
+    model: ForecastModel
+    """From what was to what comes."""
+    mean: float
+    """Of all values of the training part."""
+    std: float
+    """Their standard deviation."""
+    names: tuple[str, ...]
+    """The nodes."""
+    threads: int = 1
+    """CPU threads that it computes with."""
+
+    def windows(self, series: Series, starts: np.ndarray, are_known: bool) -> Windows:
+        """Stretches of a series in the units of the model.
+
+        Raises:
+            DataError: the series has other nodes than the training had.
+        """
+        if series.names != self.names:
+            raise DataError(
+                f"{series.source} has {len(series.names)} columns, {', '.join(series.names[:3])}, ...; the model was "
+                f"trained on {len(self.names)}, {', '.join(self.names[:3])}, ..., in this order."
+            )
+        settings, count = self.model.settings, len(series.names)
+        edges = Edges(torch.from_numpy(series.edges.senders), torch.from_numpy(series.edges.receivers), count, count)
+        scaled = ((series.values - self.mean) / self.std).astype(np.float32)
+        return Windows(scaled, starts, settings.context, settings.horizon, are_known, settings.period, edges)
+
+    def told(self, series: Series, starts: np.ndarray, device: str = "cpu") -> np.ndarray:
+        """(row, horizon, node): what the nodes will be behind each stretch of `context` steps."""
+        windows, model = self.windows(series, starts, False), self.model.to(device).eval()
+        parts = [np.zeros((0, model.settings.horizon * len(self.names)), dtype=np.float32)]
+        with torch.no_grad(), cpu_threads(self.threads):
+            for first in range(0, len(starts), ROWS_A_BATCH):
+                batch = windows.batch(np.arange(first, min(first + ROWS_A_BATCH, len(starts))))
+                parts.append(model(batch.to(device)).cpu().numpy())
+        self.model.to("cpu")
+        told = np.concatenate(parts).reshape(len(starts), model.settings.horizon, len(self.names))
+        return told * self.std + self.mean
+
+    def save(self, folder: RunFolder) -> None:
+        """Writes model.safetensors and model.json."""
+        tensors = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+        folder.path.mkdir(parents=True, exist_ok=True)
+        write_bytes(folder.path / "model.safetensors", to_safetensors(tensors))
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "settings": dataclasses.asdict(self.model.settings),
+            "mean": self.mean,
+            "std": self.std,
+            "names": list(self.names),
+        }
+        folder.write_json("model.json", content)
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
+        content = folder.read_model(FORMAT, FORMAT_VERSION)
+        with undamaged(folder):
+            settings = ForecastSettings(**content["settings"])
+            model = untrained(lambda: ForecastModel(settings))
+            read_weights(folder, model)
+            return cls(model, content["mean"], content["std"], tuple(content["names"]))
+
+
+def fit_series(
+    series: Series,
+    parts: dict[str, np.ndarray],
+    job: ForecastJob,
+    *,
+    folder: RunFolder | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> tuple[TrainedForecast, dict[str, Any]]:
+    """Learns the training stretches, and chooses the epoch by the validation stretches; also the scores of the model
+    beside those of everything staying as it was."""
+    settings, sizes = job.train, job.model
+    assert settings.batch_size is not None
+    seen = series.values[: parts["train"][-1] + sizes.context + sizes.horizon]
+    model = untrained(lambda: ForecastModel(sizes), settings.seed)
+    trained = TrainedForecast(
+        model, float(np.nanmean(seen)), float(np.nanstd(seen)) or 1.0, series.names, settings.threads
+    )
+
+    def loader(part: str, batch_size: int, seed: int | None = None) -> RowLoader:
+        windows = trained.windows(series, parts[part], True)
+        return RowLoader(np.arange(len(parts[part])), windows.batch, batch_size, seed)
+
+    training = loader("train", settings.batch_size, settings.seed)
+    loaders = (training, loader("val", ROWS_A_BATCH) if len(parts["val"]) else None)
+    loss = TargetLoss("regression", settings.loss_function, settings.huber_width)
+    history = fit_in(folder, model, loaders, settings, loss=loss, resume=resume, report=report).history
+    metrics: dict[str, Any] = {
+        "rows": {part: len(starts) for part, starts in parts.items()},
+        "epochs": len(history),
+        **training_metrics(model, history),
+    }
+    for part, name in (("val", "validation"), ("test", "test")):
+        if len(starts := parts[part]):
+            right = later(series, starts, sizes)
+            metrics[name] = by_step(trained.told(series, starts), right)
+            metrics.setdefault("baselines", {}).setdefault("stays", {})[name] = by_step(
+                stays(series, starts, sizes), right
+            )
+    return trained, metrics
+
+
+def later(series: Series, starts: np.ndarray, sizes: ForecastSettings) -> np.ndarray:
+    """(row, horizon, node): what the nodes really were."""
+    return series.values[starts[:, None] + sizes.context + np.arange(sizes.horizon)]
+
+
+def stays(series: Series, starts: np.ndarray, sizes: ForecastSettings) -> np.ndarray:
+    """(row, horizon, node): the last step that was read, again and again."""
+    return np.repeat(series.values[starts + sizes.context - 1][:, None], sizes.horizon, axis=1)
+
+
+def by_step(told: np.ndarray, right: np.ndarray) -> dict[str, list[float]]:
+    """For each step ahead the mean absolute error, the root of the mean squared error, and the mean absolute error in
+    parts of what was, where that is not 0."""
+    error = told - right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(right != 0, np.abs(error) / np.abs(right), np.nan)
+    return {
+        "mae": [float(np.nanmean(np.abs(each))) for each in error.swapaxes(0, 1)],
+        "rmse": [float(np.sqrt(np.nanmean(each**2))) for each in error.swapaxes(0, 1)],
+        "mape": [float(np.nanmean(each)) for each in part.swapaxes(0, 1)],
+    }
+
+
+class Forecaster:
+    """A model of series on a graph, in the habit of scikit-learn.
+
+        Forecaster(horizon=6).fit(series).predict(series)
+
+    Args:
+        settings: any field of ForecastJob, ForecastSettings or TrainSettings by its name.
+    """
+
+    def __init__(self, **settings: Any):
+        self.settings = settings
+        self.trained_: TrainedForecast | None = None
+        self.metrics_: dict[str, Any] = {}
+
+    def fit(self, series: Series) -> Self:
+        """Learns a series, as `edgewise.data.series.read_series` reads it.
+
+        Raises:
+            SettingError: a setting is not known, or the series is too short.
+        """
+        job = forecast_job({**self.settings, "data": (series.source,)}, "Forecaster")
+        parts = parted(series, job.model.context, job.model.horizon, job.split_sizes)
+        self.trained_, self.metrics_ = fit_series(series, parts, job)
+        return self
+
+    def predict(self, series: Series) -> np.ndarray:
+        """(horizon, node): what comes behind the last step of a series."""
+        if self.trained_ is None:
+            raise SettingError("this Forecaster is not fitted yet; call fit(series) or load(folder) first.")
+        return behind(self.trained_, series)
+
+    def save(self, path: str | Path) -> None:
+        """Writes a folder that `load`, and `edgewise predict`, read."""
+        if self.trained_ is None:
+            raise SettingError("this Forecaster is not fitted yet; call fit(series) or load(folder) first.")
+        self.trained_.save(RunFolder(Path(path)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save` or `edgewise train` wrote."""
+        model = cls()
+        model.trained_ = TrainedForecast.load(RunFolder.finished(path))
+        return model
+
+
+def behind(trained: TrainedForecast, series: Series, device: str = "cpu") -> np.ndarray:
+    """(horizon, node): what comes behind the last step of a series.
+
+    Raises:
+        DataError: the series is shorter than what the model reads.
+    """
+    context = trained.model.settings.context
+    if len(series.values) < context:
+        raise DataError(f"{series.source} has {len(series.values)} steps, but the model reads {context}.")
+    return trained.told(series, np.array([len(series.values) - context]), device)[0]
