@@ -56,6 +56,8 @@ NAMES = [
 ]
 
 ESTIMATORS = [
+    "DynamicsModel",
+    "Forecaster",
     "LanguageModel",
     "MoleculeClassifier",
     "MoleculeRegressor",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         ShapeError,
         UnsupportedError,
     )
+    from edgewise.estimators.dynamics import DynamicsModel
+    from edgewise.estimators.forecast import Forecaster
     from edgewise.estimators.language import LanguageModel
     from edgewise.estimators.molecule import MoleculeClassifier, MoleculeRegressor
     from edgewise.estimators.node import NodeClassifier, NodeRegressor
@@ -46,6 +48,8 @@ _HOMES = {
         "ShapeError",
         "UnsupportedError",
     ],
+    "edgewise.estimators.dynamics": ["DynamicsModel"],
+    "edgewise.estimators.forecast": ["Forecaster"],
     "edgewise.estimators.language": ["LanguageModel"],
     "edgewise.estimators.molecule": ["MoleculeClassifier", "MoleculeRegressor"],
     "edgewise.estimators.node": ["NodeClassifier", "NodeRegressor"],

@@ -23,11 +23,10 @@ def asked(settings: dict[str, Any], source: str) -> "tuple[type[ForecastRun], An
 def print_data(run: "ForecastRun") -> None:
     """The series and the graph in a few lines."""
     series, edges, model = run.series, run.series.edges, run.job.model
-    print(
-        f"{series.source}: {len(series.values):,} steps of {len(series.names):,} nodes, {series.num_missing:,} missing"
-    )
+    count = len(series.names)
+    print(f"{series.source}: {len(series.values):,} steps of {count:,} nodes, {series.num_missing:,} cells empty")
     ways = "one way each" if run.job.graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
-    print(f"  {len(edges):,} edges, {ways}; {edges.num_isolated(len(series.names)):,} nodes have no neighbor")
+    print(f"  {len(edges):,} edges, {ways}; {edges.num_isolated(count):,} nodes have no neighbor")
     if edges.rejected:
         first, place = edges.rejected[0], run.folder.path / "rejected.csv"
         print(

@@ -101,9 +101,8 @@ def read_series(
         for row, cell in enumerate(cells.frame[name]):
             values[row, place], reason = read_number(cell)
             if reason and not is_missing(cell):
-                raise DataError(
-                    f"{path}, line {cells.lines[row]}, column {name!r}: {reason}; leave it empty if unknown."
-                )
+                where = f"{path}, line {cells.lines[row]}, column {name!r}"
+                raise DataError(f"{where}: {reason}; leave the cell empty if nothing is known.")
     listed = EdgeList(*(np.zeros(0, dtype=np.int64),) * 2, np.zeros((0, 0), dtype=np.float32))
     if edges is not None:
         places = {name: place for place, name in enumerate(names)}

@@ -1,0 +1,114 @@
+"""`edgewise train series.csv --edges edges.csv --task-type forecast`: what it learns of neighbors, says and refuses."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tables import read_csv, write_csv
+
+from edgewise import SettingError
+from edgewise.data.series import read_series
+from edgewise.estimators.forecast import Forecaster
+
+SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim", 8, "--num-heads", 2]
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """Noise enters at node a; b is a one step later, c is b one step later: nothing else tells what b and c will be."""
+    noise = np.random.default_rng(0).normal(size=200).round(3)
+    table = {"step": range(200), "a": noise, "b": np.roll(noise, 1), "c": np.roll(noise, 2)}
+    series = write_csv(tmp_path / "series.csv", {name: list(column) for name, column in table.items()})
+    return series, write_csv(tmp_path / "edges.csv", {"from": ["a", "b"], "to": ["b", "c"]})
+
+
+@pytest.fixture
+def learn(edgewise, chain, tmp_path):
+    def run(*words, folder="run"):
+        flags = ["--edges", chain[1], "--directed", "--time-column", "step", *SMALL, *words]
+        return edgewise("train", chain[0], *flags, "-o", tmp_path / folder)
+
+    return run
+
+
+def test_it_hears_its_neighbors(learn, chain, edgewise, tmp_path):
+    recipe = ["--epochs", 6, "--learning-rate", 0.03, "--batch-size", 8]
+    code, out, err = learn(*recipe)
+    assert (code, err) == (0, "")
+    for words in (
+        "200 steps of 3 nodes, 0 cells empty",
+        "2 edges, one way each; 0 nodes have no neighbor",
+        "136 training, 16 validation and 36 test stretches, by time: 3 steps read, 2 told",
+        "test stretches, 1 step ahead",
+        "test stretches, 2 steps ahead",
+        "stays as it was",
+    ):
+        assert words in out
+    assert learn(*recipe, "--model", "gru", folder="alone")[0] == 0
+    with_graph, alone = (
+        json.loads((tmp_path / folder / "metrics.json").read_text())["test"]["mae"][0] for folder in ("run", "alone")
+    )
+    assert with_graph < 0.75 * alone, "a is noise for both; b and c are known to who hears a and b"
+    told = tmp_path / "next.csv"
+    code, _, err = edgewise("predict", tmp_path / "run", chain[0], "--edges", chain[1], "-o", told)
+    assert (code, err) == (0, f"2 steps behind '199': {told}\n")
+    rows = read_csv(told)
+    assert [list(row) for row in rows] == [["steps_ahead", "a", "b", "c"]] * 2
+    frame = pd.read_csv(chain[0])
+    assert abs(float(rows[0]["c"]) - frame["b"].iloc[-1]) < 0.5
+
+
+def test_a_run_goes_on_with_the_same_bits(learn, tmp_path, monkeypatch):
+    from edgewise.train.keeper import EpochKeeper
+
+    original = EpochKeeper.on_train_epoch_end
+
+    def stop_early(self, trainer, task):
+        original(self, trainer, task)
+        if trainer.current_epoch == 0:
+            raise KeyboardInterrupt
+
+    words = ["--model", "gru", "--epochs", 2, "--period", 7]
+    assert learn(*words, folder="whole")[0] == 0
+    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", stop_early)
+    assert learn(*words)[0] == 130
+    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", original)
+    assert learn(*words, "--resume")[0] == 0
+    one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_the_face_in_python(chain, tmp_path):
+    series = read_series(str(chain[0]), str(chain[1]), time_column="step", edge_columns=(), is_directed=True)
+    model = Forecaster(model="gru", context=3, horizon=4, epochs=1).fit(series)
+    assert model.predict(series).shape == (4, 3)
+    assert len(model.metrics_["test"]["rmse"]) == 4
+    model.save(tmp_path / "kept")
+    np.testing.assert_array_equal(Forecaster.load(tmp_path / "kept").predict(series), model.predict(series))
+    with pytest.raises(SettingError, match="is not fitted yet"):
+        Forecaster().predict(series)
+
+
+def test_bad_words(learn, chain, edgewise, tmp_path):
+    for words, message in [
+        (["--model", "gcn"], "for series expected one of gaan_gru, gru"),
+        (["--model-dim", 7], "must be a multiple of --num-heads"),
+        (["--horizon", 0], "--horizon is 0; expected at least 1"),
+        (["--context", 500], "fewer than --context + --horizon"),
+        (["--split-sizes", 1, 0], "three parts that sum to 1"),
+        (["--edges", tmp_path / "none.csv"], "no such file"),
+        (["--weighing", "gate"], "unknown setting 'weighing'"),
+    ]:
+        code, out, err = learn(*words, folder="bad")
+        assert (code, out) == (2, ""), words
+        assert message in err, err
+    assert learn("--model", "gru", "--epochs", 1)[0] == 0
+    other = write_csv(tmp_path / "other.csv", {"step": [0, 1, 2], "a": [1, 2, 3], "q": [1, 2, 3]})
+    short = write_csv(tmp_path / "short.csv", {"step": [0], "a": [1], "b": [1], "c": [1]})
+    for table, message in (
+        (other, "has 2 columns, a, q, ...; the model was trained on 3"),
+        (short, "has 1 steps, but"),
+    ):
+        code, _, err = edgewise("predict", tmp_path / "run", table, "-o", "-")
+        assert (code, message in err) == (2, True), err

@@ -1,0 +1,77 @@
+"""Series on a graph: what is read, which stretches are learned from, what is refused."""
+
+import numpy as np
+import pytest
+
+from edgewise.data.series import known_before, parted, read_series
+from edgewise.errors import DataError, SettingError
+from edgewise.estimators.forecast import TrainedForecast, by_step, later, stays
+from edgewise.models.forecast import ForecastModel
+from edgewise.models.forecast_settings import ForecastSettings
+
+
+def series_of(tmp_path, rows, header="hour,a,b,c", edges="from,to\na,b\n", time_column="hour", **options):
+    (tmp_path / "series.csv").write_text("\n".join([header, *rows]) + "\n")
+    (tmp_path / "edges.csv").write_text(edges)
+    given = {"edge_columns": (), "is_directed": False, **options}
+    return read_series(str(tmp_path / "series.csv"), str(tmp_path / "edges.csv"), time_column=time_column, **given)
+
+
+def test_a_series_by_hand(tmp_path):
+    series = series_of(tmp_path, ["8:00,1,2,3", "8:05,4,,6", "8:10,7,8,nan"])
+    assert series.names == ("a", "b", "c")
+    assert series.times == ("8:00", "8:05", "8:10")
+    np.testing.assert_array_equal(series.values, [[1, 2, 3], [4, np.nan, 6], [7, 8, np.nan]])
+    assert series.num_missing == 2
+    assert (series.edges.senders.tolist(), series.edges.receivers.tolist()) == ([0, 1], [1, 0])
+    assert series.edges.num_isolated(3) == 1
+    one_way = series_of(tmp_path, ["8:00,1,2,3"], is_directed=True, edge_columns=("to", "from"))
+    assert (one_way.edges.senders.tolist(), one_way.edges.receivers.tolist()) == ([1], [0])
+    numbered = series_of(tmp_path, ["1,2", "3,4"], "a,b", time_column=None)
+    assert numbered.times == ("0", "1")
+
+
+def test_a_gap_is_what_stood_before_it():
+    gaps = np.array([[[np.nan, 1], [2, np.nan], [np.nan, np.nan], [3, 4]]], dtype=np.float32)
+    np.testing.assert_array_equal(known_before(gaps), [[[0, 1], [2, 1], [2, 1], [3, 4]]])
+
+
+def test_stretches_never_lie_over_a_cut(tmp_path):
+    series = series_of(tmp_path, [f"{row},{row},{row},{row}" for row in range(40)])
+    parts = parted(series, 3, 2, (0.5, 0.25, 0.25))
+    assert {part: (int(starts[0]), int(starts[-1])) for part, starts in parts.items()} == {
+        "train": (0, 15), "val": (20, 25), "test": (30, 35)
+    }  # fmt: skip
+    trained = TrainedForecast(ForecastModel(ForecastSettings(context=3, horizon=2, period=8)), 10.0, 2.0, series.names)
+    batch = trained.windows(series, parts["train"], True).batch(np.array([1, 4]))
+    np.testing.assert_array_equal(batch.values[0, :, 0], [(1 - 10) / 2, (2 - 10) / 2, (3 - 10) / 2])
+    np.testing.assert_array_equal(batch.targets[1], np.repeat([(7 - 10) / 2, (8 - 10) / 2], 3))
+    np.testing.assert_allclose(batch.phases[1], np.array([4, 5, 6, 7, 0]) / 8)
+    assert later(series, parts["test"][:1], trained.model.settings)[0, :, 1].tolist() == [33, 34]
+    assert stays(series, parts["test"][:1], trained.model.settings)[0, :, 1].tolist() == [32, 32]
+
+
+def test_scores_by_hand():
+    right = np.array([[[1.0, 0.0]], [[4.0, np.nan]]])
+    scores = by_step(np.array([[[2.0, 2.0]], [[2.0, 9.0]]]), right)
+    assert scores == {"mae": [5 / 3], "rmse": [pytest.approx(3**0.5)], "mape": [pytest.approx((1 + 0.5) / 2)]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (["8:00,1,x,3"], {}, r"series.csv, line 2, column 'b': 'x' is not a number; leave the cell empty"),
+        (["8:00,1,2,3"], {"time_column": "day"}, "no column 'day'"),
+        (["8:00,1,2,3"], {"edges": "from,to\na,q\n"}, r"'q' is not a node of the columns of .*series.csv; none of the"),
+    ],
+)
+def test_what_is_refused(tmp_path, rows, options, message):
+    with pytest.raises(DataError, match=message):
+        series_of(tmp_path, rows, **options)
+
+
+def test_series_that_are_too_short(tmp_path):
+    series = series_of(tmp_path, [f"{row},1,2,3" for row in range(20)])
+    with pytest.raises(SettingError, match=r"has 20 steps, 2 of them for val, fewer than --context \+ --horizon = 4"):
+        parted(series, 3, 1, (0.7, 0.1, 0.2))
+    assert len(parted(series, 3, 1, (0.8, 0.0, 0.2))["val"]) == 0
