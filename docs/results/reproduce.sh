@@ -81,6 +81,7 @@ for what in "$@"; do
         done
         train multi30k "${files[@]}" --task-type translation --num-layers 4 --model-dim 128 --hidden-dim 256 \
             --epochs 32 --threads 2
+        train multi30k_lstm "${files[@]}" --task-type translation --model lstm --model-dim 180 --epochs 32 --threads 1
     else
         # shellcheck disable=SC2086
         train "co2_fold_$what" co2_folds.csv $ionic --splits-column "fold_$what"
