@@ -2,7 +2,6 @@
 
 import dataclasses
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from edgewise.data.motion import Moments, Motion, parted
 from edgewise.errors import SettingError
 from edgewise.estimators.dynamics_job import DynamicsJob, dynamics_job
 from edgewise.estimators.kept import fit_in, read_weights, training_metrics, undamaged, untrained
+from edgewise.estimators.learner import Learner
 from edgewise.models.dynamics import dynamics_model
 from edgewise.models.dynamics_settings import DynamicsSettings
 from edgewise.records import BodyBatch
@@ -194,7 +194,7 @@ def errors(found: np.ndarray, moments: Moments) -> dict[str, float]:
     return {"mse": float((apart**2).mean()), "distance": float(np.sqrt((apart**2).sum(-1)).mean())}
 
 
-class DynamicsModel:
+class DynamicsModel(Learner[TrainedDynamics]):
     """A model of moving bodies, in the habit of scikit-learn.
 
         DynamicsModel(epochs=100).fit(motion).predict(other)
@@ -203,10 +203,8 @@ class DynamicsModel:
         settings: any field of DynamicsJob, DynamicsSettings or TrainSettings by its name.
     """
 
-    def __init__(self, **settings: Any):
-        self.settings = settings
-        self.trained_: TrainedDynamics | None = None
-        self.metrics_: dict[str, Any] = {}
+    kind = TrainedDynamics
+    fitted_by = "fit(motion)"
 
     def fit(self, motion: Motion) -> Self:
         """Learns trajectories, as `edgewise.data.motion.read_motion` reads them.
@@ -223,20 +221,4 @@ class DynamicsModel:
         """(trajectory, body, space): where the bodies will be, `ahead` moments after one of the file."""
         trajectories = np.arange(len(motion.positions))
         # Nothing is told of what comes after: the last moments of a file may be read too.
-        return self._trained().told(Moments(motion, trajectories, np.full(len(trajectories), moment), 0))
-
-    def save(self, path: str | Path) -> None:
-        """Writes a folder that `load`, and `edgewise predict`, read."""
-        self._trained().save(RunFolder(Path(path)))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """What `save` or `edgewise train` wrote."""
-        model = cls()
-        model.trained_ = TrainedDynamics.load(RunFolder.finished(path))
-        return model
-
-    def _trained(self) -> TrainedDynamics:
-        if self.trained_ is None:
-            raise SettingError("this DynamicsModel is not fitted yet; call fit(motion) or load(folder) first.")
-        return self.trained_
+        return self.trained.told(Moments(motion, trajectories, np.full(len(trajectories), moment), 0))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,26 @@ class TableEstimator(BaseEstimator):
         run.check(overwrite=overwrite)
         run.begin()
         self.trained_.save(run)
+
+
+class SettingsEstimator(TableEstimator):
+    """An estimator whose settings are those of the command line, by their names in Python.
+
+    Args:
+        settings: Any of them.
+    """
+
+    def __init__(self, **settings: Any):
+        self.settings = settings
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings that were given."""
+        return dict(self.settings)
+
+    def set_params(self, **settings: Any) -> Self:
+        """Gives other settings."""
+        self.settings = {**self.settings, **settings}
+        return self
 
 
 def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:

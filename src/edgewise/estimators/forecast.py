@@ -2,7 +2,6 @@
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +9,10 @@ import torch
 from safetensors.torch import save as to_safetensors
 
 from edgewise.data.series import Series, Windows, parted
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError
 from edgewise.estimators.forecast_job import ForecastJob, forecast_job
 from edgewise.estimators.kept import fit_in, read_weights, training_metrics, undamaged, untrained
+from edgewise.estimators.learner import Learner
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings
 from edgewise.neighborhood import Edges
@@ -161,7 +161,7 @@ def by_step(told: np.ndarray, right: np.ndarray) -> dict[str, list[float]]:
     }
 
 
-class Forecaster:
+class Forecaster(Learner[TrainedForecast]):
     """A model of series on a graph, in the habit of scikit-learn.
 
         Forecaster(horizon=6).fit(series).predict(series)
@@ -170,10 +170,8 @@ class Forecaster:
         settings: any field of ForecastJob, ForecastSettings or TrainSettings by its name.
     """
 
-    def __init__(self, **settings: Any):
-        self.settings = settings
-        self.trained_: TrainedForecast | None = None
-        self.metrics_: dict[str, Any] = {}
+    kind = TrainedForecast
+    fitted_by = "fit(series)"
 
     def fit(self, series: Series) -> Self:
         """Learns a series, as `edgewise.data.series.read_series` reads it.
@@ -188,22 +186,7 @@ class Forecaster:
 
     def predict(self, series: Series) -> np.ndarray:
         """(horizon, node): what comes behind the last step of a series."""
-        if self.trained_ is None:
-            raise SettingError("this Forecaster is not fitted yet; call fit(series) or load(folder) first.")
-        return behind(self.trained_, series)
-
-    def save(self, path: str | Path) -> None:
-        """Writes a folder that `load`, and `edgewise predict`, read."""
-        if self.trained_ is None:
-            raise SettingError("this Forecaster is not fitted yet; call fit(series) or load(folder) first.")
-        self.trained_.save(RunFolder(Path(path)))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """What `save` or `edgewise train` wrote."""
-        model = cls()
-        model.trained_ = TrainedForecast.load(RunFolder.finished(path))
-        return model
+        return behind(self.trained, series)
 
 
 def behind(trained: TrainedForecast, series: Series, device: str = "cpu") -> np.ndarray:

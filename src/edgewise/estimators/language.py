@@ -4,7 +4,6 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from edgewise.estimators.kept import (
     write_model,
 )
 from edgewise.estimators.language_job import LanguageJob
+from edgewise.estimators.learner import Learner
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.transformer_settings import SamplingSettings, TransformerSettings
@@ -200,7 +200,7 @@ def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> 
     return float(-np.log((seen + 1) / (firsts + num_tokens)).mean())
 
 
-class LanguageModel:
+class LanguageModel(Learner[TrainedLanguage]):
     """A model of a text, in the habit of scikit-learn.
 
         LanguageModel(steps=2000).fit(text).generate("ROMEO:")
@@ -210,10 +210,8 @@ class LanguageModel:
             one of `CONFIGURATIONS`.
     """
 
-    def __init__(self, **settings: Any):
-        self.settings = settings
-        self.trained_: TrainedLanguage | None = None
-        self.metrics_: dict[str, Any] = {}
+    kind = TrainedLanguage
+    fitted_by = "fit(text)"
 
     def fit(self, text: str) -> Self:
         """Learns a text, the last part of it for validation.
@@ -237,25 +235,9 @@ class LanguageModel:
             prompt: what to go on from.
             sampling: fields of SamplingSettings by their names, such as num_tokens, temperature, top_k and seed.
         """
-        return prompt + "".join(self._trained().write(prompt, SamplingSettings(**sampling)))
+        return prompt + "".join(self.trained.write(prompt, SamplingSettings(**sampling)))
 
     def score(self, text: str) -> float:
         """−ln p of each token of another text, negated so that larger is better, on average."""
-        trained = self._trained()
+        trained = self.trained
         return -trained.loss(trained.tokenizer.encode(text).numbers)
-
-    def save(self, path: str | Path) -> None:
-        """Writes a folder that `load`, and `edgewise generate`, read."""
-        self._trained().save(RunFolder(Path(path)))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """What `save` or `edgewise train` wrote."""
-        model = cls()
-        model.trained_ = TrainedLanguage.load(RunFolder.finished(path))
-        return model
-
-    def _trained(self) -> TrainedLanguage:
-        if self.trained_ is None:
-            raise SettingError("this LanguageModel is not fitted yet; call fit(text) or load(folder) first.")
-        return self.trained_

@@ -12,7 +12,7 @@ from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import NodeTable, nodes_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
-from edgewise.estimators.faces import CLASSES, NUMBERS, TableEstimator, class_numbers, joined, load_for, task_of
+from edgewise.estimators.faces import CLASSES, NUMBERS, SettingsEstimator, class_numbers, joined, load_for, task_of
 from edgewise.estimators.node_job import node_job
 from edgewise.estimators.node_run import NodeRun
 from edgewise.estimators.table_run import fit_members
@@ -33,7 +33,7 @@ Neighbors = Any
 """The edges: `Edges`, an array (2, edge) from and to, or a sparse matrix of SciPy whose row attends to its columns."""
 
 
-class NodeEstimator(TableEstimator):
+class NodeEstimator(SettingsEstimator):
     """What both estimators share: their settings, fitting, saving and loading.
 
     Args:
@@ -41,18 +41,6 @@ class NodeEstimator(TableEstimator):
             dropout, epochs, learning_rate, ensemble_size, seed, device ...; and validation_size, the part of the
             labelled nodes that chooses the epoch where `fit` is not told which do (default: 0.1).
     """
-
-    def __init__(self, **settings: Any):
-        self.settings = settings
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings that were given."""
-        return dict(self.settings)
-
-    def set_params(self, **settings: Any) -> Self:
-        """Gives other settings."""
-        self.settings = {**self.settings, **settings}
-        return self
 
     def fit_targets(
         self,

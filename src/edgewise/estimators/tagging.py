@@ -1,10 +1,8 @@
 """Tagger: learn the tag of each word, and tell those of new sentences."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +13,7 @@ from edgewise.data.tags import KEYS, TaggedSentences, names_of, sentences_from_l
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.kept import fit_in, read_tokenizer, read_weights, training_metrics, undamaged, write_model
+from edgewise.estimators.learner import Learner
 from edgewise.estimators.reading import scheduled
 from edgewise.estimators.start import started
 from edgewise.estimators.tagging_job import TaggingJob, tagging_job
@@ -211,7 +210,7 @@ def fit_tags(
     return metrics
 
 
-class Tagger:
+class Tagger(Learner[TrainedTagger]):
     """Tells the tag of each word, such as its part of speech, or whether a name begins at it.
 
         Tagger(model="lstm").fit(sentences, tags).predict([["Mr", "Lund", "came"]])
@@ -222,10 +221,8 @@ class Tagger:
             sentences that is scored instead of learned (default: 0.1).
     """
 
-    def __init__(self, **settings: Any):
-        self.settings = settings
-        self.trained_: TrainedTagger | None = None
-        self.metrics_: dict[str, Any] = {}
+    kind = TrainedTagger
+    fitted_by = "fit(sentences, tags)"
 
     def fit(self, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Self:
         """Learns the tags of some sentences.
@@ -253,26 +250,10 @@ class Tagger:
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         """The tag of every word of some sentences."""
         read = sentences_from_lists(sentences)
-        return self._trained().tag(read.words, pick_device(self.settings.get("device", "auto")))
+        return self.trained.tag(read.words, pick_device(self.settings.get("device", "auto")))
 
     def score(self, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> float:
         """The F1 of the spans; where tags mark none, the part of the words whose tag is right."""
-        trained, read = self._trained(), sentences_from_lists(sentences, tags)
+        trained, read = self.trained, sentences_from_lists(sentences, tags)
         scores = tag_scores(read.tags, self.predict(read.words), spans=trained.spans)
         return scores["f1" if trained.spans else "accuracy"]
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a folder that `load`, and `edgewise predict`, read."""
-        self._trained().save(RunFolder(Path(path)))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """What `save` or `edgewise train` wrote."""
-        tagger = cls()
-        tagger.trained_ = TrainedTagger.load(RunFolder.finished(path))
-        return tagger
-
-    def _trained(self) -> TrainedTagger:
-        if self.trained_ is None:
-            raise SettingError("this Tagger is not fitted yet; call fit(sentences, tags) or load(folder) first.")
-        return self.trained_

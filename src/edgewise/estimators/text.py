@@ -12,7 +12,7 @@ from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import (
     CLASSES,
     NUMBERS,
-    TableEstimator,
+    SettingsEstimator,
     class_numbers,
     joined,
     load_for,
@@ -36,7 +36,7 @@ Texts = Any
 """Texts (row), or (row, column) where several belong together; a list, an array, a Series or a DataFrame."""
 
 
-class TextEstimator(TableEstimator):
+class TextEstimator(SettingsEstimator):
     """What both estimators share: their settings, fitting, saving and loading.
 
     Args:
@@ -44,18 +44,6 @@ class TextEstimator(TableEstimator):
             dropout, tokens, from_run, epochs, learning_rate, ensemble_size, seed, device ...; and validation_size, the
             part of the rows that chooses nothing but calibrates intervals and shows the loss (default: 0.1).
     """
-
-    def __init__(self, **settings: Any):
-        self.settings = settings
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings that were given."""
-        return dict(self.settings)
-
-    def set_params(self, **settings: Any) -> Self:
-        """Gives other settings."""
-        self.settings = {**self.settings, **settings}
-        return self
 
     def fit_targets(self, X: Texts, targets: Any, sample_weight: Any, groups: Any, task_type: str) -> Self:
         """Trains on targets as the cells of a table."""

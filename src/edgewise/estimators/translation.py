@@ -4,7 +4,6 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from edgewise.data.pairs import TextPairs, Texts, check_pairs, check_texts, pair
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.kept import fit_in, read_tokenizer, read_weights, training_metrics, undamaged, write_model
+from edgewise.estimators.learner import Learner
 from edgewise.estimators.translation_job import ModelSettings, TranslationJob, translation_job
 from edgewise.models.beam import translate
 from edgewise.models.beam_settings import BeamSettings
@@ -233,7 +233,7 @@ OF_FILES = {"data", "text_columns", "target_columns", "split_sizes", "data_seed"
 """Settings of a run over files, which texts in memory have no use for."""
 
 
-class Translator:
+class Translator(Learner[TrainedTranslation]):
     """Learns from texts and their translations to translate, in the habit of scikit-learn.
 
         Translator(model="lstm", epochs=20).fit(english, german).predict(["a dog runs"])
@@ -244,10 +244,8 @@ class Translator:
             name of one of `CONFIGURATIONS`. Without it the model is a transformer.
     """
 
-    def __init__(self, **settings: Any):
-        self.settings = settings
-        self.trained_: TrainedTranslation | None = None
-        self.metrics_: dict[str, Any] = {}
+    kind = TrainedTranslation
+    fitted_by = "fit(sources, targets)"
 
     def fit(
         self,
@@ -286,25 +284,9 @@ class Translator:
     def predict(self, texts: Texts) -> list[str | None]:
         """The translation of each text; None where one is empty or longer than the model reads."""
         check_texts("predict", texts)
-        return self._trained().translate(list(texts), pick_device(self.settings.get("device", "auto")))
+        return self.trained.translate(list(texts), pick_device(self.settings.get("device", "auto")))
 
     def score(self, sources: Texts, targets: Texts) -> float:
         """The BLEU of the translations of some sources, 0 to 100; what cannot be translated counts as an empty text."""
         check_pairs("score", sources, targets)
         return bleu([text or "" for text in self.predict(sources)], targets)
-
-    def save(self, path: str | Path) -> None:
-        """Writes a folder that `load`, and `edgewise predict`, read."""
-        self._trained().save(RunFolder(Path(path)))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """What `save` or `edgewise train` wrote."""
-        translator = cls()
-        translator.trained_ = TrainedTranslation.load(RunFolder.finished(path))
-        return translator
-
-    def _trained(self) -> TrainedTranslation:
-        if self.trained_ is None:
-            raise SettingError("this Translator is not fitted yet; call fit(sources, targets) or load(folder) first.")
-        return self.trained_
