@@ -60,6 +60,18 @@ def test_as_the_papers_have_it(score, combine):
     torch.testing.assert_close(found[3], layer.bias)  # node 3 hears nobody
 
 
+def test_dropout_of_values_leaves_the_weights_alone():
+    torch.manual_seed(5)
+    layer, nodes = GraphAttention(3, 4000, value_dropout=0.5), torch.randn(5, 3)
+    whole, trace = layer.eval()(nodes, EDGES), Trace()
+    dropped = layer.train()(nodes, EDGES, trace)
+    torch.testing.assert_close(trace.weights[0].values.sum(), torch.tensor(4.0))  # four nodes hear somebody
+    heard_one = 0  # node 0 hears node 1 alone: half of the features are gone, the others doubled
+    kept = dropped[heard_one] != 0
+    assert 0.45 < kept.float().mean() < 0.55
+    torch.testing.assert_close(dropped[heard_one][kept], 2 * whole[heard_one][kept])
+
+
 def test_a_graph_and_its_mask_give_the_same_numbers():
     torch.manual_seed(1)
     layer = GraphAttention(3, 8, 2).double()

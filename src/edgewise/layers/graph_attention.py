@@ -4,6 +4,7 @@ import math
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -33,11 +34,12 @@ class GraphAttention(nn.Module):
         score: which of the two.
         combine: "concatenate" or "mean".
         dropout: the probability that a weight is set to zero in training.
+        value_dropout: the same of a feature of what is summed, the score seeing it whole.
 
     Empty: a node with no neighbor and no loop gets the bias.
     Cost: O(edge · output_dim).
-    Source: Veličković et al. 2018, eqs. 3 to 6, whose a ∈ R^{2F'} is our a and b one after the other; Brody et al.
-    2022, eq. 7, whose W ∈ R^{2F x F'} is our W and U.
+    Source: Veličković et al. 2018, eqs. 3 to 6, whose a ∈ R^{2F'} is our a and b one after the other, and whose code
+    drops features of the values too; Brody et al. 2022, eq. 7, whose W ∈ R^{2F x F'} is our W and U.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class GraphAttention(nn.Module):
         score: GraphScore = "gat",
         combine: Literal["concatenate", "mean"] = "concatenate",
         dropout: float = 0.0,
+        value_dropout: float = 0.0,
     ):
         super().__init__()
         if combine not in ("concatenate", "mean"):
@@ -60,7 +63,8 @@ class GraphAttention(nn.Module):
                 f"GraphAttention: output_dim ({output_dim}) must be a multiple of num_heads ({num_heads})."
             )
         head_dim = output_dim // num_heads if combine == "concatenate" else output_dim
-        self.num_heads, self.score, self.combine, self.dropout = num_heads, score, combine, dropout
+        self.num_heads, self.score, self.combine = num_heads, score, combine
+        self.dropout, self.value_dropout = dropout, value_dropout
         sides = 1 if score == "gat" else 2
         self.linear = FeatureLinear(input_dim, sides * num_heads * head_dim, bias=False)
         nn.init.xavier_uniform_(self.linear.weight)
@@ -80,7 +84,8 @@ class GraphAttention(nn.Module):
         if trace is not None:
             trace.record(attention_weights(query, key, edges, score=score, top=trace.top, queries=trace.queries))
         dropout = self.dropout if self.training else 0.0
-        out = attend(query, key, key, edges, score=score, dropout=dropout)
+        value = F.dropout(key, self.value_dropout, self.training)
+        out = attend(query, key, value, edges, score=score, dropout=dropout)
         joined = out.mean(-3) if self.combine == "mean" else out.movedim(-3, -2).flatten(-2)
         return joined + self.bias
 

@@ -136,6 +136,7 @@ def _paper_layer(settings: NodeSettings, input_dim: int, output_dim: int, *, is_
         1 if is_last else settings.num_heads,
         score="gat" if settings.model == "gat" else "gatv2",
         dropout=settings.attention_dropout,
+        value_dropout=settings.dropout,
     )
 
 
