@@ -99,7 +99,7 @@ def tables() -> dict[str, str]:
     readers = {"transformer": "transformer", "lstm": "LSTM read out by attention"}
     started = {**readers, "from_masked": "transformer that begins with hidden tokens"}
     translated = [("transformer", load("multi30k")), ("LSTM with Luong's attention", load("multi30k_lstm"))]
-    layers = {"gcn": "GCN", "hops": "attention over distances"}
+    layers = {"gcn": "GCN", "gat": "GAT", "hops": "attention over distances"}
     citations = ["model", "accuracy, mean", "standard deviation", "least", "most", "seconds"]
     return {
         **{
