@@ -74,6 +74,14 @@ for what in "$@"; do
             train "cora_hops_$seed" planetoid/cora.npz --dropout 0.8 --weight-decay 0.01 --seed "$seed"
             train "citeseer_hops_$seed" planetoid/citeseer.npz --weight-decay 0.02 --seed "$seed"
         done
+    elif [ "$what" = pages ]; then
+        parts="facebook_pages/facebook_pages.npz --split random --split-sizes 0.6 0.2 0.2 --weight-decay 1e-5 --epochs 200"
+        # shellcheck disable=SC2086
+        train pages_gcn $parts --no-baselines --model gcn --model-dim 64
+        # shellcheck disable=SC2086
+        train pages_gatv2 $parts --no-baselines --model gatv2 --dropout 0.3 --attention-dropout 0.3
+        # shellcheck disable=SC2086
+        train pages_hops $parts --no-baselines
     elif [ "$what" = multi30k ]; then
         files=()
         for part in train val test_2016_flickr; do

@@ -101,7 +101,22 @@ def tables() -> dict[str, str]:
     translated = [("transformer", load("multi30k")), ("LSTM with Luong's attention", load("multi30k_lstm"))]
     layers = {"gcn": "GCN", "gat": "GAT", "hops": "attention over distances"}
     citations = ["model", "accuracy, mean", "standard deviation", "least", "most", "seconds"]
+    pages = {"gcn": "GCN", "gatv2": "GATv2", "hops": "attention over distances"}
     return {
+        "pages": table(
+            ["model", "accuracy", "balanced accuracy", "million parameters", "seconds"],
+            [
+                [
+                    label,
+                    100 * score(m, "accuracy"),
+                    100 * score(m, "balanced_accuracy"),
+                    m["parameters"] / 1e6,
+                    m["whole"],
+                ]
+                for label, m in ((label, load(f"pages_{name}")) for name, label in pages.items())
+            ],
+            1,
+        ),
         **{
             graph: table(citations, [[label, *over_seeds(graph, name)] for name, label in layers.items()], 1)
             for graph in ("cora", "citeseer")
