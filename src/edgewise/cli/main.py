@@ -42,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
     parser = Parser(
         prog="edgewise",
-        description="Attention over words and edges: from a table or a text to a trained model in one command.",
+        description="Attention over words and edges: from a file to a trained model in one command.",
         epilog="Example: edgewise train data.csv --smiles-columns smiles --target-columns y -o runs/first",
         formatter_class=RichHelpFormatter,
         allow_abbrev=False,

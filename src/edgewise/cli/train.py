@@ -1,4 +1,4 @@
-"""`edgewise train`: from a table or a text to a run folder."""
+"""`edgewise train`: from a file to a run folder."""
 
 import argparse
 import sys
@@ -9,13 +9,14 @@ from edgewise.cli.defaults import table_of_defaults
 from edgewise.cli.options import add_train_options
 from edgewise.cli.report import progress
 
-SUMMARY = "train a model on a table of molecules or texts, or on a text"
+SUMMARY = "train a model on molecules, texts, graphs, series or motion"
 DESCRIPTION = (
     "Train a model on a table of molecules or of texts (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside "
     "simple models, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those before it; "
     "or, with --task-type translation, on texts and their translations; or, with --task-type masked, on many texts "
     "(lines, or the cells of --text-columns), to tell hidden tokens from those around them; or, with --task-type "
-    "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz)."
+    "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz); "
+    "or, with --task-type forecast, on series on a graph; or on trajectories (.npz) as edgewise simulate writes them."
 )
 TEXTS = (".txt", ".txt.gz")
 SENTENCES = tuple(name + end for name in (".conll", ".iob", ".bio") for end in ("", ".gz"))
