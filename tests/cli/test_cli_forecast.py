@@ -11,7 +11,7 @@ from edgewise import SettingError
 from edgewise.data.series import read_series
 from edgewise.estimators.forecast import Forecaster
 
-SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim", 8, "--num-heads", 2]
+SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim", 8]
 
 
 @pytest.fixture
@@ -98,6 +98,8 @@ def test_bad_words(learn, chain, edgewise, tmp_path):
         (["--context", 500], "fewer than --context + --horizon"),
         (["--split-sizes", 1, 0], "three parts that sum to 1"),
         (["--edges", tmp_path / "none.csv"], "no such file"),
+        (["--model", "gru", "--num-heads", 8], "--num-heads does nothing with --model gru"),
+        (["--edge-feature-columns", "weight"], "--edge-feature-columns does nothing for series"),
         (["--weighing", "gate"], "unknown setting 'weighing'"),
     ]:
         code, out, err = learn(*words, folder="bad")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cli_tables import read_csv, write_csv
 
-SMALL = ["--epochs", 60, "--model-dim", 8, "--num-heads", 2, "--patience", 60, "--dropout", 0.2]
+SMALL = ["--epochs", 60, "--model-dim", 8, "--patience", 60, "--dropout", 0.2]
 COLUMNS = ["--target-columns", "team", "--ignore-columns", "height"]
 
 
@@ -104,6 +104,13 @@ def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkey
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_features_of_edges_that_nobody_looks_at_are_said(edgewise, tmp_path):
+    index = np.stack([np.arange(20), np.roll(np.arange(20), 2)])
+    np.savez(tmp_path / "g.npz", x=np.eye(20), edge_index=index, edge_attr=np.ones(20), y=np.arange(20) % 2)
+    code, out, _ = edgewise("train", tmp_path / "g.npz", *SMALL, "--no-baselines", "-o", tmp_path / "run")
+    assert (code, "1 features of an edge, at which --model hops does not look" in out) == (0, True)
+
+
 def test_a_test_node_without_a_label_is_said(learn, tmp_path):
     nodes = {"id": range(12), "a": range(12), "part": ["train"] * 6 + ["val"] * 3 + ["test"] * 3}
     nodes["y"] = [0, 1] * 5 + [0, ""]
@@ -126,12 +133,20 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
         ((nodes, "--edges", edges, *COLUMNS, "--model", "lstm"), "for nodes expected one of hops, attention"),
         (
             (nodes, "--edges", edges, *COLUMNS, "--model", "gcn", "--score", "dot"),
-            "--score goes with --model attention",
+            "--score does nothing with --model gcn",
         ),
-        ((nodes, "--edges", edges, *COLUMNS, "--normalize", "mean", "--model", "gat"), "--normalize goes with"),
+        (
+            (nodes, "--edges", edges, *COLUMNS, "--normalize", "mean", "--model", "gat"),
+            "--normalize does nothing with --model gat",
+        ),
         ((nodes, "--edges", edges, *COLUMNS, "--model", "gat", "--model-dim", 7), "must be a multiple of --num-heads"),
         ((nodes, "--edges", edges, *COLUMNS, "--num-hops", 0), "--num-hops is 0; expected at least 1"),
-        ((nodes, "--edges", edges, *COLUMNS, "--attention-dropout", 1), "--attention-dropout is 1.0; expected 0 to"),
+        (
+            (nodes, "--edges", edges, *COLUMNS, "--model", "gat", "--attention-dropout", 1),
+            "--attention-dropout is 1.0; expected 0 to",
+        ),
+        ((nodes, "--edges", edges, *COLUMNS, "--num-layers", 3), "--num-layers does nothing with --model hops"),
+        ((nodes, "--edges", edges, *COLUMNS, "--edge-feature-columns", "trust"), "only attention looks at edges"),
         ((nodes, "--edges", edges, *COLUMNS, "--context", 7), "unknown setting 'context'"),
         ((tmp_path / "graph.npz", "--edges", edges), "leave out --edges and --features"),
     ]:

@@ -89,6 +89,26 @@ def check_two_parts(split_sizes: tuple[float, ...]) -> None:
     require("--split-sizes", split_sizes, fits and split_sizes[0] > 0, "two parts, training and validation")
 
 
+def check_three_parts(split_sizes: tuple[float, ...]) -> None:
+    """Raise SettingError unless these are parts for training, validation and test."""
+    fits = len(split_sizes) == 3 and min(split_sizes) >= 0 and abs(sum(split_sizes) - 1) < 1e-6
+    require("--split-sizes", split_sizes, fits and split_sizes[0] > 0, "three parts that sum to 1")
+
+
+def check_foreign(given: Mapping[str, Any], usual: Any, own: Sequence[str], name: str) -> None:
+    """Raise SettingError where a setting was changed that the model `name` does not look at.
+
+    Args:
+        given: What was asked for; a run that is continued asks for everything, unchanged.
+        usual: The settings of the model.
+        own: Those that it looks at.
+        name: What it is called.
+    """
+    for setting, value in given.items():
+        if setting not in own and value != getattr(usual, setting):
+            raise SettingError(f"--{setting.replace('_', '-')} does nothing with --model {name}; leave it out.")
+
+
 def checked(source: str, name: str, value: Any, owner: dataclasses.Field) -> Any:
     """The value in the type of its field; raises SettingError where it cannot be."""
     kinds = kinds_of(owner.type)

@@ -157,7 +157,7 @@ def fit_motion(
 
     training = loader("train", settings.batch_size, settings.seed)
     loaders = (training, loader("val", ROWS_A_BATCH) if len(parts["val"].moment) else None)
-    loss = TargetLoss("regression", "mse")
+    loss = TargetLoss("regression", settings.loss_function, settings.huber_width)
     history = fit_in(folder, model, loaders, settings, loss=loss, resume=resume, report=report).history
     trained = TrainedDynamics(model, job.model, sizes, units, job.ahead, settings.threads)
     metrics: dict[str, Any] = {

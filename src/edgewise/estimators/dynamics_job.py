@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from edgewise.estimators.config import arranged
+from edgewise.estimators.config import arranged, check_three_parts
 from edgewise.models.dynamics_settings import DYNAMICS_MODELS, DynamicsSettings
 from edgewise.train.settings import TrainSettings, require, require_one_of
 
@@ -18,6 +18,7 @@ RECIPE = TrainSettings(
     weight_decay=0.0,
     second_moment_decay=0.999,
     ema_decay=0.0,
+    loss_function="mse",
     keep="best",
 )
 """How motion is learned where nothing else is asked for; the batch size counts moments."""
@@ -48,8 +49,7 @@ class DynamicsJob:
 
     def __post_init__(self) -> None:
         require("data", len(self.data), len(self.data) == 1, "one file of trajectories")
-        fits = len(self.split_sizes) == 3 and min(self.split_sizes) >= 0 and abs(sum(self.split_sizes) - 1) < 1e-4
-        require("--split-sizes", self.split_sizes, fits and self.split_sizes[0] > 0, "three parts that sum to 1")
+        check_three_parts(self.split_sizes)
         require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgewise.data.graph_source import GraphSource
-from edgewise.estimators.config import arranged
+from edgewise.errors import SettingError
+from edgewise.estimators.config import arranged, check_foreign, check_three_parts
 from edgewise.models.forecast_settings import FORECAST_MODELS, ForecastSettings
 from edgewise.train.settings import TrainSettings, require, require_one_of
 
@@ -52,8 +53,7 @@ class ForecastJob:
 
     def __post_init__(self) -> None:
         require("data", len(self.data), len(self.data) == 1, "one table of series")
-        fits = len(self.split_sizes) == 3 and min(self.split_sizes) >= 0 and abs(sum(self.split_sizes) - 1) < 1e-4
-        require("--split-sizes", self.split_sizes, fits and self.split_sizes[0] > 0, "three parts that sum to 1")
+        check_three_parts(self.split_sizes)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -68,8 +68,14 @@ def forecast_job(config: Mapping[str, Any], source: str = "the settings") -> For
         SettingError: A name is not known, or a value is of the wrong kind.
     """
     own, parts = arranged(config, source, ForecastJob, PARTS, MISSING)
-    named = parts["model"].get("model", ForecastSettings().model)
+    usual = ForecastSettings()
+    named = parts["model"].get("model", usual.model)
     require_one_of("--model", named, FORECAST_MODELS, "for series ")
+    if named == "gru":
+        check_foreign(parts["model"], usual, [name for name in vars(usual) if name != "num_heads"], named)
+    for name in ("features", "edge_feature_columns"):
+        if parts["graph"].get(name):
+            raise SettingError(f"--{name.replace('_', '-')} does nothing for series; leave it out.")
     return ForecastJob(
         **own,
         graph=GraphSource(**parts["graph"]),

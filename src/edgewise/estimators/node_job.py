@@ -6,7 +6,8 @@ from typing import Any
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graph_source import GraphSource
-from edgewise.estimators.config import arranged
+from edgewise.errors import SettingError
+from edgewise.estimators.config import arranged, check_foreign
 from edgewise.estimators.settings import TableJob
 from edgewise.models.node_settings import NodeSettings
 from edgewise.train.settings import TrainSettings, require_one_of
@@ -43,6 +44,17 @@ PAPERS: dict[str, tuple[NodeSettings, TrainSettings]] = {
     ),
 }
 """The sizes and the recipe of each model, as its paper has them for citation graphs; flags change them."""
+OF_ALL = ("model", "model_dim", "dropout")
+"""The choices that every model looks at."""
+OF_SOME: dict[str, tuple[str, ...]] = {
+    "hops": ("num_hops", "normalize"),
+    "attention": ("score", "normalize", "num_layers", "num_heads", "attention_dropout"),
+    "gat": ("num_layers", "num_heads", "attention_dropout"),
+    "gatv2": ("num_layers", "num_heads", "attention_dropout"),
+    "gcn": ("num_layers",),
+    "mean": ("num_layers",),
+}
+"""Those that some look at."""
 PARTS = {"columns": Columns, "graph": GraphSource, "model": NodeSettings, "train": TrainSettings}
 MISSING = {
     "data": "no data file was given: edgewise train nodes.csv --edges edges.csv --target-columns label, or edgewise "
@@ -88,6 +100,9 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
     named = parts["model"].get("model", NodeSettings().model)
     require_one_of("--model", named, tuple(PAPERS), "for nodes ")
     model, train = PAPERS[named]
+    check_foreign(parts["model"], model, (*OF_ALL, *OF_SOME[named]), named)
+    if parts["graph"].get("edge_feature_columns") and named != "attention":
+        raise SettingError(f"--edge-feature-columns does nothing with --model {named}; only attention looks at edges.")
     return NodeJob(
         **own,
         columns=Columns(**parts["columns"]),

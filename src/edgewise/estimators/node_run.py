@@ -59,6 +59,8 @@ class NodeRun(TableRun):
                 np.isnan(table.targets).all(axis=1).sum()
             ),
         }
+        if (num_unseen := edges.features.shape[1]) and self.job.model.model != "attention":
+            found.append(f"{num_unseen:,} features of an edge, at which --model {self.job.model.model} does not look")
         found += [f"{count:,} {what}" for what, count in counts.items() if count]
         if lost := self.unlabelled_test:
             found.append(f"{lost:,} of them are test nodes by their column, and are not scored")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.estimators.config import arranged
+from edgewise.estimators.config import arranged, check_three_parts
 from edgewise.estimators.reading import chosen
 from edgewise.estimators.text_job import RECIPE as TEXT_RECIPE
 from edgewise.models.text_settings import ReaderSettings
@@ -53,8 +53,7 @@ class TaggingJob:
     def __post_init__(self) -> None:
         require_one_of("--tokens", self.tokens, TOKEN_KINDS)
         require("--vocabulary-size", self.vocabulary_size, self.vocabulary_size >= 2, "at least 2")
-        fits = len(self.split_sizes) == 3 and min(self.split_sizes) >= 0 and abs(sum(self.split_sizes) - 1) < 1e-6
-        require("--split-sizes", self.split_sizes, fits and self.split_sizes[0] > 0, "three parts that sum to 1")
+        check_three_parts(self.split_sizes)
         require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
 
 

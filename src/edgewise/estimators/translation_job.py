@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from edgewise.choices import CELLS
 from edgewise.errors import SettingError
-from edgewise.estimators.config import arranged
+from edgewise.estimators.config import arranged, check_three_parts
 from edgewise.models.beam_settings import BeamSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
@@ -61,8 +61,7 @@ class TranslationJob:
     """Seed of the split."""
 
     def __post_init__(self) -> None:
-        fits = len(self.split_sizes) == 3 and min(self.split_sizes) >= 0 and abs(sum(self.split_sizes) - 1) < 1e-6
-        require("--split-sizes", self.split_sizes, fits and self.split_sizes[0] > 0, "three parts that sum to 1")
+        check_three_parts(self.split_sizes)
         require("--label-smoothing", self.label_smoothing, 0 <= self.label_smoothing < 1, "at least 0 and below 1")
         require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
 

@@ -41,10 +41,6 @@ class NodeSettings:
         ):
             if value not in choices:
                 raise SettingError(f"{name} is {value!r}; for nodes expected one of {', '.join(map(str, choices))}.")
-        if self.score != "scaled_dot" and self.model != "attention":
-            raise SettingError(f"--score goes with --model attention, not with --model {self.model}.")
-        if self.normalize is not None and self.model not in ("attention", "hops"):
-            raise SettingError(f"--normalize goes with --model attention or hops, not with --model {self.model}.")
         for name in ("num_layers", "num_hops", "num_heads", "model_dim"):
             if getattr(self, name) < 1:
                 raise SettingError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected at least 1.")
