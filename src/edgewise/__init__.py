@@ -21,14 +21,19 @@ if TYPE_CHECKING:
         ShapeError,
         UnsupportedError,
     )
-    from edgewise.estimators.dynamics import DynamicsModel
-    from edgewise.estimators.forecast import Forecaster
-    from edgewise.estimators.language import LanguageModel
-    from edgewise.estimators.molecule import MoleculeClassifier, MoleculeRegressor
-    from edgewise.estimators.node import NodeClassifier, NodeRegressor
-    from edgewise.estimators.tagging import Tagger
-    from edgewise.estimators.text import TextClassifier, TextRegressor
-    from edgewise.estimators.translation import Translator
+    from edgewise.estimators import (
+        DynamicsModel,
+        Forecaster,
+        LanguageModel,
+        MoleculeClassifier,
+        MoleculeRegressor,
+        NodeClassifier,
+        NodeRegressor,
+        Tagger,
+        TextClassifier,
+        TextRegressor,
+        Translator,
+    )
     from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
     from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
     from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
@@ -48,14 +53,19 @@ _HOMES = {
         "ShapeError",
         "UnsupportedError",
     ],
-    "edgewise.estimators.dynamics": ["DynamicsModel"],
-    "edgewise.estimators.forecast": ["Forecaster"],
-    "edgewise.estimators.language": ["LanguageModel"],
-    "edgewise.estimators.molecule": ["MoleculeClassifier", "MoleculeRegressor"],
-    "edgewise.estimators.node": ["NodeClassifier", "NodeRegressor"],
-    "edgewise.estimators.tagging": ["Tagger"],
-    "edgewise.estimators.text": ["TextClassifier", "TextRegressor"],
-    "edgewise.estimators.translation": ["Translator"],
+    "edgewise.estimators": [
+        "DynamicsModel",
+        "Forecaster",
+        "LanguageModel",
+        "MoleculeClassifier",
+        "MoleculeRegressor",
+        "NodeClassifier",
+        "NodeRegressor",
+        "Tagger",
+        "TextClassifier",
+        "TextRegressor",
+        "Translator",
+    ],
     "edgewise.layers": ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"],
     "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],
     "edgewise.normalize": ["Entmax15", "Hardmax", "Identity", "Mean", "Sigmoid", "Softmax", "Sparsemax"],

@@ -10,7 +10,7 @@ import pytest
 import torch
 from cli_tables import read_csv
 
-from edgewise.estimators.masked import TrainedMasked, told_by_frequency
+from edgewise.estimators.masked.trained import TrainedMasked, told_by_frequency
 from edgewise.records import TextBatch
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Masking, MaskLoader, Pieces

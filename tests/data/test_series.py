@@ -5,7 +5,7 @@ import pytest
 
 from edgewise.data.series import known_before, parted, read_series
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.forecast import TrainedForecast, by_step, later, stays
+from edgewise.estimators.forecast.estimator import TrainedForecast, by_step, later, stays
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings
 

@@ -9,7 +9,7 @@ import torch
 from edgewise import DataError, Trace, UnsupportedError
 from edgewise.data.text import Tokenizer
 from edgewise.estimators.convert import from_checkpoint, from_run, to_checkpoint
-from edgewise.estimators.masked import TrainedMasked
+from edgewise.estimators.masked.trained import TrainedMasked
 from edgewise.interop.attentions import attentions
 from edgewise.interop.bert import checkpoint_of, model_of, settings_of
 from edgewise.models.masked import MaskedModel

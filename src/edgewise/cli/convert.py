@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Reads one and writes the other."""
     from edgewise.errors import RunFolderError
     from edgewise.estimators.convert import from_checkpoint, from_run, to_checkpoint
-    from edgewise.estimators.masked import TrainedMasked
+    from edgewise.estimators.masked.trained import TrainedMasked
     from edgewise.train.folder import RunFolder
 
     source, target = Path(arguments.source), Path(arguments.output_dir)

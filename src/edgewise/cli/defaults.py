@@ -12,7 +12,12 @@ ROWS = (
 
 def kinds() -> dict[str, tuple[Any, Any]]:
     """For each kind its model and its recipe."""
-    from edgewise.estimators import language_job, masked_job, node_job, tagging_job, text_job, translation_job
+    from edgewise.estimators.language import job as language_job
+    from edgewise.estimators.masked import job as masked_job
+    from edgewise.estimators.node import job as node_job
+    from edgewise.estimators.tagging import job as tagging_job
+    from edgewise.estimators.text import job as text_job
+    from edgewise.estimators.translation import job as translation_job
     from edgewise.models.settings import PropertySettings
     from edgewise.models.transformer_settings import TransformerSettings
     from edgewise.train.settings import TrainSettings

@@ -10,13 +10,13 @@ from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.dynamics_run import DynamicsRun
+    from edgewise.estimators.dynamics.run import DynamicsRun
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[DynamicsRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.dynamics_job import dynamics_job
-    from edgewise.estimators.dynamics_run import DynamicsRun
+    from edgewise.estimators.dynamics.job import dynamics_job
+    from edgewise.estimators.dynamics.run import DynamicsRun
 
     return DynamicsRun, dynamics_job(settings, source)
 
@@ -63,7 +63,7 @@ def predict(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from edgewise.data.motion import Moments, read_motion
-    from edgewise.estimators.dynamics import TrainedDynamics
+    from edgewise.estimators.dynamics.estimator import TrainedDynamics
     from edgewise.train.device import pick_device
     from edgewise.train.settings import require
 

@@ -6,13 +6,13 @@ from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.language_run import LanguageRun
+    from edgewise.estimators.language.run import LanguageRun
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[LanguageRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.language_job import language_job
-    from edgewise.estimators.language_run import LanguageRun
+    from edgewise.estimators.language.job import language_job
+    from edgewise.estimators.language.run import LanguageRun
 
     return LanguageRun, language_job(settings, source)
 

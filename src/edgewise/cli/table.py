@@ -24,12 +24,12 @@ PART_NAMES = {"test": "test", "validation": "validation", "training": "training"
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[TableRun], Any]":
     """The kind of run, and its job: over texts where there are text columns, else over molecules."""
     if settings.get("text_columns"):
-        from edgewise.estimators.text_job import text_job
-        from edgewise.estimators.text_run import TextRun
+        from edgewise.estimators.text.job import text_job
+        from edgewise.estimators.text.run import TextRun
 
         return TextRun, text_job(settings, source)
-    from edgewise.estimators.property import PropertyRun
-    from edgewise.estimators.settings import job_from_config
+    from edgewise.estimators.molecule.job import job_from_config
+    from edgewise.estimators.molecule.run import PropertyRun
 
     return PropertyRun, job_from_config(settings, source)
 

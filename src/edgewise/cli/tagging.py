@@ -9,7 +9,7 @@ from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.tagging_run import TaggingRun
+    from edgewise.estimators.tagging.run import TaggingRun
 
 FORMATS = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
 HEADLINES = {True: ("f1", "precision", "recall", "accuracy"), False: ("accuracy", "f1_macro")}
@@ -18,8 +18,8 @@ HEADLINES = {True: ("f1", "precision", "recall", "accuracy"), False: ("accuracy"
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[TaggingRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.tagging_job import tagging_job
-    from edgewise.estimators.tagging_run import TaggingRun
+    from edgewise.estimators.tagging.job import tagging_job
+    from edgewise.estimators.tagging.run import TaggingRun
 
     return TaggingRun, tagging_job(settings, source)
 
@@ -74,7 +74,7 @@ def predict(arguments: argparse.Namespace) -> int:
     from edgewise.data.cell import OK
     from edgewise.data.tags import read_tagged
     from edgewise.errors import DataError
-    from edgewise.estimators.tagging import TrainedTagger
+    from edgewise.estimators.tagging.estimator import TrainedTagger
     from edgewise.train.device import pick_device
     from edgewise.train.folder import json_lines
     from edgewise.train.settings import require

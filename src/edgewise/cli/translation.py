@@ -9,13 +9,13 @@ from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.translation_run import TranslationRun
+    from edgewise.estimators.translation.run import TranslationRun
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[TranslationRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.translation_job import translation_job
-    from edgewise.estimators.translation_run import TranslationRun
+    from edgewise.estimators.translation.job import translation_job
+    from edgewise.estimators.translation.run import TranslationRun
 
     return TranslationRun, translation_job(settings, source)
 
@@ -55,7 +55,7 @@ def predict(arguments: argparse.Namespace, suffix: str) -> int:
     from edgewise.data.read import check_columns_exist, read_cells
     from edgewise.data.text import read_text
     from edgewise.errors import DataError
-    from edgewise.estimators.translation import TrainedTranslation
+    from edgewise.estimators.translation.estimator import TrainedTranslation
     from edgewise.train.device import pick_device
     from edgewise.train.folder import csv_text
 

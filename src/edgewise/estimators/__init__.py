@@ -1,23 +1,48 @@
-"""From a table of molecules to a trained model in one call: data, model and training composed."""
+"""From a file to a trained model in one call: data, model and training composed, a folder for each kind of data."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgewise.estimators.molecule import MoleculeClassifier, MoleculeRegressor
-    from edgewise.estimators.text import TextClassifier, TextRegressor
+    from edgewise.estimators.dynamics.estimator import DynamicsModel
+    from edgewise.estimators.forecast.estimator import Forecaster
+    from edgewise.estimators.language.estimator import LanguageModel
+    from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeRegressor
+    from edgewise.estimators.node.estimator import NodeClassifier, NodeRegressor
+    from edgewise.estimators.tagging.estimator import Tagger
+    from edgewise.estimators.text.estimator import TextClassifier, TextRegressor
+    from edgewise.estimators.translation.estimator import Translator
 
 _HOMES = {
+    "DynamicsModel": "dynamics",
+    "Forecaster": "forecast",
+    "LanguageModel": "language",
     "MoleculeClassifier": "molecule",
     "MoleculeRegressor": "molecule",
+    "NodeClassifier": "node",
+    "NodeRegressor": "node",
+    "Tagger": "tagging",
     "TextClassifier": "text",
     "TextRegressor": "text",
+    "Translator": "translation",
 }
-__all__ = ["MoleculeClassifier", "MoleculeRegressor", "TextClassifier", "TextRegressor"]
+__all__ = [
+    "DynamicsModel",
+    "Forecaster",
+    "LanguageModel",
+    "MoleculeClassifier",
+    "MoleculeRegressor",
+    "NodeClassifier",
+    "NodeRegressor",
+    "Tagger",
+    "TextClassifier",
+    "TextRegressor",
+    "Translator",
+]
 
 
 def __getattr__(name: str) -> Any:
     # On first use: the settings beside them are read for `--help`, which must not wait for scikit-learn.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"edgewise.estimators.{_HOMES[name]}"), name)
+    return getattr(import_module(f"edgewise.estimators.{_HOMES[name]}.estimator"), name)

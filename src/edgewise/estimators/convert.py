@@ -10,9 +10,10 @@ from safetensors.torch import save as to_safetensors
 
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, RunFolderError
-from edgewise.estimators import language, masked
-from edgewise.estimators.language import TrainedLanguage
-from edgewise.estimators.masked import TrainedMasked
+from edgewise.estimators.language import estimator as language
+from edgewise.estimators.language.estimator import TrainedLanguage
+from edgewise.estimators.masked import trained as masked
+from edgewise.estimators.masked.trained import TrainedMasked
 from edgewise.interop import bert, gpt2
 from edgewise.train.folder import RunFolder, read_json, write_bytes
 

@@ -13,7 +13,7 @@ from edgewise.data.split import Splits, split_rows
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
 from edgewise.estimators.run import MemberReport, Run
-from edgewise.estimators.settings import TableJob
+from edgewise.estimators.table_job import TableJob
 from edgewise.estimators.trained import Batches, TrainedTable, prediction_columns, show
 from edgewise.train.baseline import Baseline
 from edgewise.train.conformal import coverage_of

@@ -13,10 +13,10 @@ from edgewise.data.nodes import NodeTable, nodes_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import CLASSES, NUMBERS, SettingsEstimator, class_numbers, joined, load_for, task_of
-from edgewise.estimators.node_job import node_job
-from edgewise.estimators.node_run import NodeRun
+from edgewise.estimators.node.job import node_job
+from edgewise.estimators.node.run import NodeRun
+from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
 from edgewise.estimators.table_run import fit_members
-from edgewise.estimators.trained_nodes import TrainedNodes, untrained_nodes
 from edgewise.neighborhood import Edges
 from edgewise.records import Prediction
 from edgewise.train.device import pick_device

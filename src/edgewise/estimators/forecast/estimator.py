@@ -10,7 +10,7 @@ from safetensors.torch import save as to_safetensors
 
 from edgewise.data.series import Series, Windows, parted
 from edgewise.errors import DataError
-from edgewise.estimators.forecast_job import ForecastJob, forecast_job
+from edgewise.estimators.forecast.job import ForecastJob, forecast_job
 from edgewise.estimators.kept import fit_in, read_weights, training_metrics, undamaged, untrained
 from edgewise.estimators.learner import Learner
 from edgewise.models.forecast import ForecastModel

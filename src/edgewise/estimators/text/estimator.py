@@ -20,9 +20,9 @@ from edgewise.estimators.faces import (
     task_of,
 )
 from edgewise.estimators.table_run import fit_members
-from edgewise.estimators.text_job import text_job
-from edgewise.estimators.text_run import TextRun, untrained
-from edgewise.estimators.trained_texts import TrainedTexts
+from edgewise.estimators.text.job import text_job
+from edgewise.estimators.text.run import TextRun, untrained
+from edgewise.estimators.text.trained import TrainedTexts
 from edgewise.records import Prediction
 from edgewise.train.device import pick_device
 

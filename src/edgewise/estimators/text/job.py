@@ -9,7 +9,7 @@ from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.data.columns import Columns
 from edgewise.estimators.config import arranged
 from edgewise.estimators.reading import chosen, scheduled
-from edgewise.estimators.settings import TableJob
+from edgewise.estimators.table_job import TableJob
 from edgewise.models.text_settings import TextSettings
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.train.settings import TrainSettings, require, require_one_of

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.estimators.config import arranged, check_three_parts
 from edgewise.estimators.reading import chosen
-from edgewise.estimators.text_job import RECIPE as TEXT_RECIPE
+from edgewise.estimators.text.job import RECIPE as TEXT_RECIPE
 from edgewise.models.text_settings import ReaderSettings
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.train.settings import TrainSettings, require, require_one_of

@@ -8,9 +8,9 @@ import numpy as np
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.data.table import MoleculeTable, join_files
-from edgewise.estimators.settings import PropertyJob
+from edgewise.estimators.molecule.job import PropertyJob
+from edgewise.estimators.molecule.trained import Scales, TrainedProperty, molecules_of
 from edgewise.estimators.table_run import TableRun
-from edgewise.estimators.trained_molecules import Scales, TrainedProperty, molecules_of
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_mean
 from edgewise.train.settings import TrainSettings

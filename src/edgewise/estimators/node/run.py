@@ -6,9 +6,9 @@ import numpy as np
 
 from edgewise.data.nodes import NodeTable, read_nodes
 from edgewise.data.split import Splits
-from edgewise.estimators.node_job import NodeJob
+from edgewise.estimators.node.job import NodeJob
+from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
 from edgewise.estimators.table_run import TableRun
-from edgewise.estimators.trained_nodes import TrainedNodes, untrained_nodes
 from edgewise.train.baseline import Baseline, fit_forest, fit_mean
 
 

@@ -16,7 +16,7 @@ from edgewise.estimators.kept import fit_in, read_tokenizer, read_weights, train
 from edgewise.estimators.learner import Learner
 from edgewise.estimators.reading import scheduled
 from edgewise.estimators.start import started
-from edgewise.estimators.tagging_job import TaggingJob, tagging_job
+from edgewise.estimators.tagging.job import TaggingJob, tagging_job
 from edgewise.models.tagging import TagModel
 from edgewise.models.text_settings import ReaderSettings
 from edgewise.models.transformer_settings import TransformerSettings

@@ -8,8 +8,8 @@ import numpy as np
 from edgewise.data.motion import Moments, Motion, parted, read_motion
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
-from edgewise.estimators.dynamics import TrainedDynamics, fit_motion, later
-from edgewise.estimators.dynamics_job import DynamicsJob
+from edgewise.estimators.dynamics.estimator import TrainedDynamics, fit_motion, later
+from edgewise.estimators.dynamics.job import DynamicsJob
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.train.folder import RunFolder
 

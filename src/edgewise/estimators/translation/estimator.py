@@ -15,7 +15,7 @@ from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.kept import fit_in, read_tokenizer, read_weights, training_metrics, undamaged, write_model
 from edgewise.estimators.learner import Learner
-from edgewise.estimators.translation_job import ModelSettings, TranslationJob, translation_job
+from edgewise.estimators.translation.job import ModelSettings, TranslationJob, translation_job
 from edgewise.models.beam import translate
 from edgewise.models.beam_settings import BeamSettings
 from edgewise.models.recurrent_settings import RecurrentSettings

@@ -16,7 +16,7 @@ from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.estimators.kept import undamaged
-from edgewise.estimators.node_job import NodeJob
+from edgewise.estimators.node.job import NodeJob
 from edgewise.estimators.trained import TrainedTable, with_tuples
 from edgewise.models.node import NodeModel
 from edgewise.models.node_settings import NodeSettings, NodeSizes

@@ -19,9 +19,9 @@ from edgewise.estimators.faces import (
     most_probable,
     task_of,
 )
-from edgewise.estimators.property import resolved, untrained
+from edgewise.estimators.molecule.run import resolved, untrained
+from edgewise.estimators.molecule.trained import TrainedProperty
 from edgewise.estimators.table_run import fit_members
-from edgewise.estimators.trained_molecules import TrainedProperty
 from edgewise.models.settings import PropertySettings
 from edgewise.records import Prediction
 from edgewise.train.conformal import check_coverage

@@ -8,7 +8,7 @@ from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graph_source import GraphSource
 from edgewise.errors import SettingError
 from edgewise.estimators.config import arranged, check_foreign
-from edgewise.estimators.settings import TableJob
+from edgewise.estimators.table_job import TableJob
 from edgewise.models.node_settings import NodeSettings
 from edgewise.train.settings import TrainSettings, require_one_of
 

@@ -11,8 +11,15 @@ from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
 from edgewise.estimators.run import MemberReport, Run, of_one
-from edgewise.estimators.translation import TokenPairs, TrainedTranslation, bleu, fit_pairs, token_loss, tokens_of
-from edgewise.estimators.translation_job import TranslationJob
+from edgewise.estimators.translation.estimator import (
+    TokenPairs,
+    TrainedTranslation,
+    bleu,
+    fit_pairs,
+    token_loss,
+    tokens_of,
+)
+from edgewise.estimators.translation.job import TranslationJob
 from edgewise.train.folder import RunFolder
 
 

@@ -20,7 +20,7 @@ from edgewise.estimators.kept import (
     untrained,
     write_model,
 )
-from edgewise.estimators.masked_job import MaskedJob
+from edgewise.estimators.masked.job import MaskedJob
 from edgewise.models.masked import MaskedModel
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.records import TextBatch

@@ -8,8 +8,8 @@ from edgewise.data.split import Splits
 from edgewise.data.texts import TextTable, read_texts
 from edgewise.estimators.start import started
 from edgewise.estimators.table_run import TableRun
-from edgewise.estimators.text_job import TextJob
-from edgewise.estimators.trained_texts import TrainedTexts, untrained_texts
+from edgewise.estimators.text.job import TextJob
+from edgewise.estimators.text.trained import TrainedTexts, untrained_texts
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 
 NAMES = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wordpiece": "word pieces"}

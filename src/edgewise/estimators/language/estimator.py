@@ -20,7 +20,7 @@ from edgewise.estimators.kept import (
     untrained,
     write_model,
 )
-from edgewise.estimators.language_job import LanguageJob
+from edgewise.estimators.language.job import LanguageJob
 from edgewise.estimators.learner import Learner
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
@@ -220,7 +220,7 @@ class LanguageModel(Learner[TrainedLanguage]):
             DataError: it is shorter than the context.
             SettingError: a setting is not known, or has a value it cannot have.
         """
-        from edgewise.estimators.language_job import language_job
+        from edgewise.estimators.language.job import language_job
 
         if not isinstance(text, str):
             raise SettingError(f"LanguageModel.fit takes one text, a str, not {type(text).__name__}; join several.")

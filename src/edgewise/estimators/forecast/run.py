@@ -7,8 +7,8 @@ import numpy as np
 
 from edgewise.data.series import Series, parted, read_series
 from edgewise.estimators.config import begin
-from edgewise.estimators.forecast import TrainedForecast, fit_series
-from edgewise.estimators.forecast_job import ForecastJob
+from edgewise.estimators.forecast.estimator import TrainedForecast, fit_series
+from edgewise.estimators.forecast.job import ForecastJob
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.train.folder import RunFolder
 

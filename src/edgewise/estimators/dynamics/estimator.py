@@ -11,7 +11,7 @@ from torch import nn
 
 from edgewise.data.motion import Moments, Motion, parted
 from edgewise.errors import SettingError
-from edgewise.estimators.dynamics_job import DynamicsJob, dynamics_job
+from edgewise.estimators.dynamics.job import DynamicsJob, dynamics_job
 from edgewise.estimators.kept import fit_in, read_weights, training_metrics, undamaged, untrained
 from edgewise.estimators.learner import Learner
 from edgewise.models.dynamics import dynamics_model

@@ -7,8 +7,8 @@ from edgewise.data.corpus import Corpus, read_corpus
 from edgewise.data.text import MASK, Tokenizer
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
-from edgewise.estimators.masked import TrainedMasked, fit_pieces, masking_of
-from edgewise.estimators.masked_job import MaskedJob
+from edgewise.estimators.masked.job import MaskedJob
+from edgewise.estimators.masked.trained import TrainedMasked, fit_pieces, masking_of
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Pieces

@@ -9,8 +9,8 @@ from edgewise.data.tags import TaggedSentences, read_tagged
 from edgewise.estimators.config import begin
 from edgewise.estimators.reading import scheduled
 from edgewise.estimators.run import MemberReport, Run, of_one
-from edgewise.estimators.tagging import TrainedTagger, fit_tags, untrained
-from edgewise.estimators.tagging_job import TaggingJob
+from edgewise.estimators.tagging.estimator import TrainedTagger, fit_tags, untrained
+from edgewise.estimators.tagging.job import TaggingJob
 from edgewise.train.folder import RunFolder, json_lines, write_bytes
 
 

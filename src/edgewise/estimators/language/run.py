@@ -7,8 +7,8 @@ import numpy as np
 
 from edgewise.data.text import Tokenizer, read_text
 from edgewise.estimators.config import begin
-from edgewise.estimators.language import TrainedLanguage, fit_tokens, tokens_of
-from edgewise.estimators.language_job import LanguageJob
+from edgewise.estimators.language.estimator import TrainedLanguage, fit_tokens, tokens_of
+from edgewise.estimators.language.job import LanguageJob
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.train.folder import RunFolder
 

@@ -1,0 +1,1 @@
+"""Where moving bodies will be: the settings, the run, the face in Python."""

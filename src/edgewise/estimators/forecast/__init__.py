@@ -1,0 +1,1 @@
+"""What series on a graph will be: the settings, the run, the face in Python."""

@@ -1,0 +1,1 @@
+"""Text told on, token by token: the settings, the run, the face in Python."""

@@ -1,0 +1,1 @@
+"""Hidden tokens told: the settings, the run, the face in Python."""

@@ -1,0 +1,1 @@
+"""Tables of molecules to their properties: the settings, the run, the face in Python."""

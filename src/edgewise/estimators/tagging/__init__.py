@@ -1,0 +1,1 @@
+"""Tokens to their tags: the settings, the run, the face in Python."""

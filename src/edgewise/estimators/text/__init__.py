@@ -1,0 +1,1 @@
+"""Tables of texts to their classes and numbers: the settings, the run, the face in Python."""

@@ -1,0 +1,1 @@
+"""Sentences to their translations: the settings, the run, the face in Python."""
