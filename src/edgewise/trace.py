@@ -1,11 +1,13 @@
 """What attention weights are recorded in: `Weights` for one call, `Trace` for a model."""
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from edgewise.errors import ShapeError
 from edgewise.neighborhood import Edges
 
 
@@ -30,23 +32,27 @@ class Weights:
         table = self.values.new_zeros(*self.values.shape[:-1], self.num_receivers * self.num_senders)
         return table.scatter_add(-1, cell, self.values).unflatten(-1, (self.num_receivers, self.num_senders))
 
-    def to_graph(self) -> "WeightedGraph":
+    def to_graph(self, names: Sequence[Hashable] | None = None) -> "WeightedGraph":
         """The weights as a graph whose edges carry one feature a head (or other batch axis).
 
         Where the heads keep different senders (`top`), an edge stands once for each, with 0 in the other heads.
+
+        Args:
+            names: what the nodes are called, as in `WeightedGraph`.
         """
+        names = None if names is None else tuple(names)
         heads = self.values.reshape(-1, self.values.shape[-1])
         senders = self.senders.expand(self.values.shape).reshape(heads.shape)
         cells = self.receivers * self.num_senders + senders
         if self.senders.dim() == 1:
             edges = Edges(self.senders, self.receivers, self.num_senders, self.num_receivers)
-            return WeightedGraph(edges, heads.T)
+            return WeightedGraph(edges, heads.T, names=names)
         codes, place = cells.unique(return_inverse=True)
         features = heads.new_zeros(codes.shape[0], heads.shape[0])
         columns = torch.arange(heads.shape[0], device=heads.device)[:, None].expand_as(place)
         features = features.index_put((place, columns), heads, accumulate=True)
         edges = Edges(codes % self.num_senders, codes // self.num_senders, self.num_senders, self.num_receivers)
-        return WeightedGraph(edges, features)
+        return WeightedGraph(edges, features, names=names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +62,80 @@ class WeightedGraph:
     edges: Edges
     """Sender → receiver."""
     edge_features: Float[Tensor, " edge head"]
-    """The weight of each head."""
+    """The weight of each head, or whatever numbers an edge has; `(edge, 0)` where it has none."""
+    node_features: Float[Tensor, " node node_feature"] | None = None
+    """What is known of each node; needs one set of nodes."""
+    names: tuple[Hashable, ...] | None = None
+    """What the nodes are called, each by another name; needs one set of nodes. Without them, 0, 1, 2, … ."""
+
+    def __post_init__(self) -> None:
+        if self.edge_features.dim() != 2 or self.edge_features.shape[0] != self.edges.num_edges:
+            raise ShapeError(
+                f"WeightedGraph: edge_features is {tuple(self.edge_features.shape)}, expected "
+                f"({self.edges.num_edges}, head): a row an edge."
+            )
+        sizes = {"node_features": self.node_features, "names": self.names}
+        for name, given in ((name, given) for name, given in sizes.items() if given is not None):
+            if self.is_bipartite:
+                raise ShapeError(f"WeightedGraph: {name} needs one set of nodes, {self._said}; {JOIN}.")
+            if len(given) != self.edges.num_senders:
+                raise ShapeError(f"WeightedGraph: {name} has {len(given)} rows, but {self._said}.")
+        if self.names is not None and len(set(self.names)) < len(self.names):
+            first: dict[Hashable, int] = {}
+            other, here, name = next(
+                (first[name], place, name)
+                for place, name in enumerate(self.names)
+                if first.setdefault(name, place) != place
+            )
+            raise ShapeError(
+                f"WeightedGraph: nodes {other} and {here} are both called {name!r}, names must differ; number them: "
+                "names=[f'{place} {name}' for place, name in enumerate(names)]."
+            )
+
+    @classmethod
+    def unweighted(
+        cls,
+        edges: Edges,
+        node_features: Float[Tensor, " node node_feature"] | None = None,
+        names: Sequence[Hashable] | None = None,
+    ) -> "WeightedGraph":
+        """Edges of which nothing more is known."""
+        nothing = torch.zeros(edges.num_edges, 0, device=edges.senders.device)
+        return cls(edges, nothing, node_features, None if names is None else tuple(names))
+
+    @property
+    def is_bipartite(self) -> bool:
+        """Whether senders and receivers are two sets of nodes, as their numbers say."""
+        return self.edges.num_senders != self.edges.num_receivers
+
+    def joined(self) -> "WeightedGraph":
+        """Senders and receivers as one set of nodes, the receivers behind the senders.
+
+            (j → i)  becomes  (j → num_senders + i)
+
+        Raises:
+            ShapeError: names or node features say that they are one set already.
+        """
+        if self.names is not None or self.node_features is not None:
+            raise ShapeError("joined: senders and receivers are one set of nodes already, with names or features.")
+        size = self.edges.num_senders + self.edges.num_receivers
+        receivers = self.edges.receivers + self.edges.num_senders
+        return WeightedGraph(Edges(self.edges.senders, receivers, size, size), self.edge_features)
+
+    def to_weights(self) -> Weights:
+        """The way back from `Weights.to_graph`: each edge feature is a head."""
+        edges = self.edges
+        return Weights(edges.senders, edges.receivers, self.edge_features.T, edges.num_senders, edges.num_receivers)
+
+    @property
+    def _said(self) -> str:
+        if self.is_bipartite:
+            return f"there are {self.edges.num_senders} senders and {self.edges.num_receivers} receivers"
+        return f"there are {self.edges.num_senders} nodes"
+
+
+JOIN = "graph.joined() makes them one, the receivers behind the senders"
+"""The remedy where a graph of two sets of nodes meets something that knows only one."""
 
 
 @dataclass(eq=False)
