@@ -41,6 +41,7 @@ HEAVY = [
     "matplotlib",
     "triton",
     "tokenizers",
+    "torch_geometric",
 ]
 
 

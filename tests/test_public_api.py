@@ -46,6 +46,7 @@ NAMES = [
     "SymmetricConvolution",
     "Trace",
     "UnsupportedError",
+    "WeightedGraph",
     "Weights",
     "Window",
     "__version__",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
     from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
     from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
-    from edgewise.trace import Trace, Weights
+    from edgewise.trace import Trace, WeightedGraph, Weights
 
 __version__ = "0.1.0"
 
@@ -80,7 +80,7 @@ _HOMES = {
         "GATv2",
         "ScaledDot",
     ],
-    "edgewise.trace": ["Trace", "Weights"],
+    "edgewise.trace": ["Trace", "WeightedGraph", "Weights"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # The estimators need extras, which `from edgewise import *` must not.

@@ -80,17 +80,15 @@ class WeightedGraph:
                 raise ShapeError(f"WeightedGraph: {name} needs one set of nodes, {self._said}; {JOIN}.")
             if len(given) != self.edges.num_senders:
                 raise ShapeError(f"WeightedGraph: {name} has {len(given)} rows, but {self._said}.")
-        if self.names is not None and len(set(self.names)) < len(self.names):
-            first: dict[Hashable, int] = {}
-            other, here, name = next(
-                (first[name], place, name)
-                for place, name in enumerate(self.names)
-                if first.setdefault(name, place) != place
-            )
-            raise ShapeError(
-                f"WeightedGraph: nodes {other} and {here} are both called {name!r}, names must differ; number them: "
-                "names=[f'{place} {name}' for place, name in enumerate(names)]."
-            )
+        first: dict[Hashable, int] = {}
+        for place, name in enumerate(self.names or ()):
+            if name is None:
+                raise ShapeError(f"WeightedGraph: node {place} is called None; give it a name.")
+            if first.setdefault(name, place) != place:
+                raise ShapeError(
+                    f"WeightedGraph: nodes {first[name]} and {place} are both called {name!r}, names must differ; "
+                    "number them: names=[f'{place} {name}' for place, name in enumerate(names)]."
+                )
 
     @classmethod
     def unweighted(

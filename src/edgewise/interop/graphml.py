@@ -1,0 +1,70 @@
+"""Graphs to and from GraphML, the XML that Gephi, Cytoscape and yEd read."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from xml.etree.ElementTree import ParseError
+
+import torch
+
+from edgewise.errors import DataError
+from edgewise.interop.attributes import require_one_set, weighted
+from edgewise.interop.networkx import from_networkx, networkx, to_networkx
+from edgewise.neighborhood import Edges
+from edgewise.trace import WeightedGraph
+
+ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML may hold."""
+
+
+def write_graphml(graph: WeightedGraph | Edges, path: str | os.PathLike[str]) -> None:
+    """Write a graph as GraphML: nodes by their names as text or their numbers, edges in order, each feature a number.
+
+    Features are called as in `to_networkx`; they are written with all their digits.
+
+    Raises:
+        ShapeError: senders and receivers are two sets of nodes.
+        DataError: a name holds a character that XML cannot, or two names are the same text.
+    """
+    graph = weighted(graph)
+    require_one_set("write_graphml", graph)
+    names = [str(name) for name in graph.names or range(graph.edges.num_senders)]
+    for name in names:
+        if not name or ILLEGAL.search(name):
+            raise DataError(f"write_graphml: the name {name!r} cannot stand in XML; name the node otherwise.")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"write_graphml: two nodes are called {twice!r} as text; names must differ.")
+    networkx.write_graphml_xml(to_networkx(replace(graph, names=tuple(names))), path)
+
+
+def read_graphml(
+    path: str | os.PathLike[str],
+    *,
+    edge_attributes: Sequence[str] | None = None,
+    node_attributes: Sequence[str] | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> WeightedGraph:
+    """Read a graph from GraphML, ours or another's, as `from_networkx` reads it.
+
+    Names are text; nodes that are called 0, 1, 2, … in this order have none. An undirected edge stands both ways.
+
+    Args:
+        path: the file.
+        edge_attributes, node_attributes, dtype: as in `from_networkx`.
+
+    Raises:
+        DataError: there is no such file, it is no GraphML, or an attribute does not fit.
+    """
+    if not Path(path).is_file():
+        raise DataError(f"read_graphml: there is no file {os.fspath(path)}.")
+    try:
+        read = networkx.read_graphml(path, force_multigraph=True)
+    except (ParseError, networkx.NetworkXError) as error:
+        raise DataError(f"read_graphml: {os.fspath(path)} is no GraphML of one graph: {error}") from error
+    graph = from_networkx(read, edge_attributes=edge_attributes, node_attributes=node_attributes, dtype=dtype)
+    if graph.names == tuple(str(place) for place in range(graph.edges.num_senders)):
+        return replace(graph, names=None)
+    return graph
