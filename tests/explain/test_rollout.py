@@ -165,8 +165,8 @@ def test_half_precision_keeps_its_dtype(dense, dtype, monkeypatch):
 
 
 def test_no_nodes_and_an_empty_batch():
-    none = weights_of([], [], [], 0)
-    nothing = Weights(none.senders.long(), none.receivers.long(), none.values, 0, 0)
+    nobody = torch.zeros(0, dtype=torch.int64)
+    nothing = Weights(nobody, nobody, torch.zeros(0), 0, 0)
     assert rollout([nothing, nothing]).to_dense().shape == (0, 0)
     layers = random_layers(0, 4, 6, batch=(0,))
     assert rollout(layers).to_dense().shape == (0, 4, 4)
