@@ -74,12 +74,11 @@ class WeightedGraph:
                 f"WeightedGraph: edge_features is {tuple(self.edge_features.shape)}, expected "
                 f"({self.edges.num_edges}, head): a row an edge."
             )
-        sizes = {"node_features": self.node_features, "names": self.names}
-        for name, given in ((name, given) for name, given in sizes.items() if given is not None):
-            if self.is_bipartite:
-                raise ShapeError(f"WeightedGraph: {name} needs one set of nodes, {self._said}; {JOIN}.")
-            if len(given) != self.edges.num_senders:
-                raise ShapeError(f"WeightedGraph: {name} has {len(given)} rows, but {self._said}.")
+        for what, given in (("node_features", self.node_features), ("names", self.names)):
+            if given is not None and self.is_bipartite:
+                raise ShapeError(f"WeightedGraph: {what} needs one set of nodes, {self._said}; {JOIN}.")
+            if given is not None and len(given) != self.edges.num_senders:
+                raise ShapeError(f"WeightedGraph: {what} has {len(given)} rows, but {self._said}.")
         first: dict[Hashable, int] = {}
         for place, name in enumerate(self.names or ()):
             if name is None:

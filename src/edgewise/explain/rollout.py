@@ -191,8 +191,8 @@ def _product(above: Weights, below: Weights) -> Weights:
         parts.append((codes % size, codes // size, values))
     if not parts:
         return above
-    senders, receivers, values = zip(*parts)
-    return Weights(torch.cat(senders), torch.cat(receivers), torch.cat(values, -1), size, size)
+    senders, receivers = (torch.cat(places) for places in list(zip(*parts))[:2])
+    return Weights(senders, receivers, torch.cat([values for *_, values in parts], -1), size, size)
 
 
 def _slices(receivers: Tensor, num_paths: Tensor) -> Iterator[tuple[int, int]]:
