@@ -82,6 +82,7 @@ LAYERS = [
     "GraphFeatures",
     "GraphGRU",
     "GraphNetwork",
+    "GraphPosition",
     "HopAttention",
     "IsomorphismConvolution",
     "LearnedGlobals",

@@ -111,7 +111,7 @@ class NodeBatch:
     features: Float[Tensor, " node node_feature"] | SparseFeatures
     """What is known of each node."""
     edges: Edges
-    """Who is connected with whom."""
+    """Who is connected with whom; virtual nodes, of which no features are known, stand behind the others."""
     edge_features: Float[Tensor, " edge edge_feature"]
     """What is known of each edge; of size 0 where nothing is."""
     rows: Int64[Tensor, " row"]
@@ -120,6 +120,8 @@ class NodeBatch:
     """What is to be told, in model units; NaN where it is not known."""
     weights: Float[Tensor, " row"] | None = None
     """How much each row counts in the loss."""
+    positions: Float[Tensor, " node position"] | None = None
+    """Where each node stands in the graph: Laplacian positions, then those of random walks."""
 
     def to(self, device: torch.device | str) -> "NodeBatch":
         """The same batch with its tensors on `device`."""

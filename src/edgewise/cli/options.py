@@ -191,6 +191,10 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--feature-scale", choices=("auto", "rows", "standard", "none"), help="(default: auto)")
     add_flag(group, "--num-hops", type=int, metavar="N", help=f"steps over the graph (default: {known.num_hops})")
     add_flag(group, "--attention-dropout", type=float, metavar="P", help="of weights (default: what --model says)")
+    add_flag(group, "--expander-degree", type=int, metavar="N", help="more neighbors, drawn at random (default: 0)")
+    add_flag(group, "--num-virtual-nodes", type=int, metavar="N", help="nodes that see all others (default: 0)")
+    add_flag(group, "--laplacian-positions", type=int, metavar="K", help="eigenvectors of the graph (default: 0)")
+    add_flag(group, "--random-walk-positions", type=int, metavar="K", help="steps of random walks (default: 0)")
 
 
 def add_motion_options(parser: argparse.ArgumentParser) -> None:

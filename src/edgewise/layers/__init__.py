@@ -14,6 +14,7 @@ from edgewise.layers.gated import GatedGraphAttention, GraphGRU
 from edgewise.layers.graph_attention import GraphAttention
 from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
 from edgewise.layers.graph_network import GraphFeatures, GraphNetwork
+from edgewise.layers.graph_position import GraphPosition
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
 from edgewise.layers.hops import HopAttention
 from edgewise.layers.molecule_attention import MoleculeAttention
@@ -41,6 +42,7 @@ __all__ = [
     "GraphFeatures",
     "GraphGRU",
     "GraphNetwork",
+    "GraphPosition",
     "HopAttention",
     "IsomorphismConvolution",
     "LearnedGlobals",

@@ -10,6 +10,7 @@ from edgewise.layers.block import ResidualBlock
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.feature import FeatureDropout, FeatureLinear, Nodes
 from edgewise.layers.graph_attention import GraphAttention
+from edgewise.layers.graph_position import GraphPosition
 from edgewise.layers.hops import HopAttention
 from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.models.normalizer import normalizer_of
@@ -69,7 +70,12 @@ class PaperLayers(nn.Module):
 class AttentionLayers(nn.Module):
     """Residual blocks of multi-head attention, as in a transformer, over the neighbors and the node itself.
 
-    Edge features go into keys, values and scores; see `MultiHeadAttention`.
+    Edge features go into keys, values and scores; see `MultiHeadAttention`. Where the graph is extended, which kind an
+    edge is of is one of them, virtual nodes start as learned vectors, and positions are added to the nodes.
+
+    Source: Shirzad et al. 2023 (Exphormer) for the extended graph. Theirs multiplies keys by a vector of the edge,
+    where ours adds one to keys and values and a number to scores, layer by layer; the message-passing layer that may
+    run beside each attention there is left out.
     """
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
@@ -93,14 +99,24 @@ class AttentionLayers(nn.Module):
             for _ in range(settings.num_layers)
         )
         self.norm, self.output = nn.LayerNorm(model_dim), nn.Linear(model_dim, sizes.num_outputs)
+        counts = settings.laplacian_positions, settings.random_walk_positions
+        self.position = GraphPosition(model_dim, *counts) if sum(counts) else None
+        num_virtual = settings.num_virtual_nodes
+        self.virtual = nn.Parameter(torch.randn(num_virtual, model_dim)) if num_virtual else None
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last block, and what is told of them."""
         nodes = self.input(self.dropout(batch.features))
+        if self.position is not None:
+            assert batch.positions is not None
+            nodes = self.position(nodes, batch.positions)
+        num_nodes = nodes.shape[0]
+        if self.virtual is not None:
+            nodes = torch.cat([nodes, self.virtual.to(nodes.dtype)])
         edge = batch.edge_features if batch.edge_features.shape[1] else None
         for block in self.blocks:
             nodes = block(nodes, batch.edges, edge=edge, trace=trace)
-        nodes = self.norm(nodes)
+        nodes = self.norm(nodes[:num_nodes])
         return nodes, self.output(nodes)
 
 

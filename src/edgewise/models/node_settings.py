@@ -32,6 +32,14 @@ class NodeSettings:
     """Of features, and between layers."""
     attention_dropout: float = 0.0
     """Of weights, with models gat, gatv2 and attention."""
+    expander_degree: int = 0
+    """Neighbors that each node gets beside its own, drawn at random, with model attention; even, 0 for none."""
+    num_virtual_nodes: int = 0
+    """Nodes that are joined with all others, with model attention."""
+    laplacian_positions: int = 0
+    """Eigenvectors of the graph's Laplacian that say where a node stands, with model attention."""
+    random_walk_positions: int = 0
+    """Steps of random walks whose return says where a node stands, with model attention."""
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -44,6 +52,11 @@ class NodeSettings:
         for name in ("num_layers", "num_hops", "num_heads", "model_dim"):
             if getattr(self, name) < 1:
                 raise SettingError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected at least 1.")
+        for name in ("expander_degree", "num_virtual_nodes", "laplacian_positions", "random_walk_positions"):
+            if getattr(self, name) < 0:
+                raise SettingError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected 0 or more.")
+        if self.expander_degree % 2 != 0:
+            raise SettingError(f"--expander-degree is {self.expander_degree}; expected an even number, or 0 for none.")
         if self.model in ("attention", "gat", "gatv2") and self.model_dim % self.num_heads != 0:
             raise SettingError(f"--model-dim ({self.model_dim}) must be a multiple of --num-heads ({self.num_heads}).")
         for name in ("dropout", "attention_dropout"):
@@ -54,6 +67,11 @@ class NodeSettings:
     def has_loops(self) -> bool:
         """Whether the model wants every node among its own neighbors; convolutions add it themselves."""
         return self.model in ("attention", "gat", "gatv2")
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether edges are added that the graph does not have; each edge then tells where it comes from."""
+        return self.expander_degree > 0 or self.num_virtual_nodes > 0
 
 
 @dataclass(frozen=True)

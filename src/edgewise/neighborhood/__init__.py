@@ -4,10 +4,13 @@
     Mask                                        any set of pairs, as a table
     Edges                                       any set of pairs, as a list; the only one that keeps multi-edges
 
+`expander_edges`, `virtual_edges` and `extend_edges` add edges to a graph that bring far nodes near.
+
 Two forms are enough for the backends: ranges have `runs()`, edges are lists; everything has `block()`, a slice of
 the table.
 """
 
+from edgewise.neighborhood.extended import EDGE_KINDS, ExtendedEdges, expander_edges, extend_edges, virtual_edges
 from edgewise.neighborhood.pairs import (
     Edges,
     Intersection,
@@ -21,8 +24,10 @@ from edgewise.neighborhood.plan import Plan
 from edgewise.neighborhood.ranges import Causal, Full, Lengths, Segments, Window
 
 __all__ = [
+    "EDGE_KINDS",
     "Causal",
     "Edges",
+    "ExtendedEdges",
     "Full",
     "Intersection",
     "Lengths",
@@ -34,4 +39,7 @@ __all__ = [
     "Segments",
     "Union",
     "Window",
+    "expander_edges",
+    "extend_edges",
+    "virtual_edges",
 ]
