@@ -46,9 +46,11 @@ PAPERS: dict[str, tuple[NodeSettings, TrainSettings]] = {
 """The sizes and the recipe of each model, as its paper has them for citation graphs; flags change them."""
 OF_ALL = ("model", "model_dim", "dropout")
 """The choices that every model looks at."""
+EXTRAS = ("expander_degree", "num_virtual_nodes", "laplacian_positions", "random_walk_positions")
+"""What makes a transformer over a graph see further than its edges, and where it is."""
 OF_SOME: dict[str, tuple[str, ...]] = {
     "hops": ("num_hops", "normalize"),
-    "attention": ("score", "normalize", "num_layers", "num_heads", "attention_dropout"),
+    "attention": ("score", "normalize", "num_layers", "num_heads", "attention_dropout", *EXTRAS),
     "gat": ("num_layers", "num_heads", "attention_dropout"),
     "gatv2": ("num_layers", "num_heads", "attention_dropout"),
     "gcn": ("num_layers",),

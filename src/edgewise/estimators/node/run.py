@@ -64,6 +64,10 @@ class NodeRun(TableRun):
         found += [f"{count:,} {what}" for what, count in counts.items() if count]
         if lost := self.unlabelled_test:
             found.append(f"{lost:,} of them are test nodes by their column, and are not scored")
+        if degree := self.job.model.expander_degree:
+            found.append(f"each node is joined with up to {degree:,} others drawn at random")
+        if num_virtual := self.job.model.num_virtual_nodes:
+            found.append(f"{num_virtual:,} virtual nodes are joined with all others")
         return found
 
     @property

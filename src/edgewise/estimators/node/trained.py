@@ -20,7 +20,7 @@ from edgewise.estimators.node.job import NodeJob
 from edgewise.estimators.trained import TrainedTable, with_tuples
 from edgewise.models.node import NodeModel
 from edgewise.models.node_settings import NodeSettings, NodeSizes
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import EDGE_KINDS, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.train.folder import RunFolder
 
@@ -74,8 +74,9 @@ class TrainedNodes(TrainedTable):
 
     @property
     def num_edge_columns(self) -> int:
-        """Features of an edge as they stand in the file; the model is told of loops by one more."""
-        return max(0, self.sizes.num_edge_features - self.settings.has_loops)
+        """Features of an edge as they stand in the file; the model is told of loops by one more, of kinds by others."""
+        added = self.settings.has_loops + (len(EDGE_KINDS) if self.settings.is_extended else 0)
+        return max(0, self.sizes.num_edge_features - added)
 
     @property
     def rows_a_batch(self) -> int:
@@ -112,8 +113,20 @@ class TrainedNodes(TrainedTable):
         features = torch.from_numpy(table.edges.features)
         if self.settings.has_loops:
             edges, features = _with_loops(edges, features)
-        graph = NodeBatch(self.features(table.features), edges, features, torch.zeros(0, dtype=torch.int64))
+        if self.settings.is_extended:
+            edges, features = _with_extras(edges, features, self.settings)
+        known = self.features(table.features)
+        graph = NodeBatch(known, edges, features, torch.zeros(0, dtype=torch.int64), positions=self.positions(table))
         return NodeBatches(graph, targets.astype(np.float32), table.weights.astype(np.float32))
+
+    def positions(self, table: NodeTable) -> torch.Tensor | None:
+        """Where each node stands in the graph, as far as the model looks at it."""
+        counts = self.settings.laplacian_positions, self.settings.random_walk_positions
+        if not any(counts):
+            return None
+        from edgewise.data.graph_position import positions_of
+
+        return positions_of(table.edges, table.num_rows, *counts)
 
     def features(self, features: NodeFeatures) -> torch.Tensor | SparseFeatures:
         """What is known of each node in the units of the model."""
@@ -188,11 +201,15 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
     if scale == "standard":
         scaler = ConditionScaler.fit(table.features.to_dense().astype(np.float64), np.arange(table.num_rows))
     num_edge_features = table.edges.features.shape[1]
+    if num_edge_features:
+        num_edge_features += job.model.has_loops
+    if job.model.is_extended:
+        num_edge_features += len(EDGE_KINDS)
     classes = [len(names) for names in table.classes.values()]
     num_outputs = sum(classes) if table.columns.task_type == "multiclass" else len(table.columns.target_columns)
     sizes = NodeSizes(
         num_features=table.features.shape[1] if scaler is None else scaler.num_features,
-        num_edge_features=num_edge_features + job.model.has_loops if num_edge_features else 0,
+        num_edge_features=num_edge_features,
         num_outputs=num_outputs,
     )
     return TrainedNodes(
@@ -219,3 +236,15 @@ def _with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tens
     num_added = len(looped.senders) - len(features)
     told = F.pad(features.new_ones(num_added, 1), (features.shape[1], 0))
     return looped, torch.cat([F.pad(features, (0, 1)), told])
+
+
+def _with_extras(edges: Edges, features: torch.Tensor, settings: NodeSettings) -> tuple[Edges, torch.Tensor]:
+    """The edges and those that are added to the graph; further features tell of every edge of which kind it is.
+
+    The draw is always the same, so that a graph that is predicted has the edges that it was learned with.
+    """
+    extended, kinds = extend_edges(
+        edges, expander_degree=settings.expander_degree, num_virtual_nodes=settings.num_virtual_nodes
+    )
+    known = F.pad(features, (0, 0, 0, extended.num_edges - len(features)))
+    return extended, torch.cat([known, F.one_hot(kinds, len(EDGE_KINDS)).to(features.dtype)], 1)
