@@ -80,6 +80,27 @@ def test_numbers_with_intervals_edge_features_and_vectors(learn, graph, edgewise
     assert (code, "name the table of their edges" in err) == (2, True)
 
 
+EXTRAS = ["--expander-degree", 4, "--num-virtual-nodes", 2, "--laplacian-positions", 3, "--random-walk-positions", 4]
+
+
+@pytest.mark.parametrize("words", [[], ["--edge-feature-columns", "trust"]])
+def test_a_transformer_over_an_extended_graph(learn, graph, edgewise, tmp_path, words):
+    code, out, err = learn("--model", "attention", *EXTRAS, *words)
+    assert (code, err) == (0, "")
+    assert "each node is joined with up to 4 others drawn at random" in out
+    assert "2 virtual nodes are joined with all others" in out
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"]["team"]["accuracy"] >= 5 / 6
+    nodes, edges = graph
+    told = [tmp_path / name for name in ("one.csv", "other.csv")]
+    for path in told:
+        assert edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", path)[0] == 0
+    assert told[0].read_bytes() == told[1].read_bytes(), "the draw is always the same"
+    assert sum(row["team_pred"] == row["team"] for row in read_csv(told[0])) >= 50
+    config = (tmp_path / "run/config.toml").read_text()
+    assert "expander-degree = 4" in config
+
+
 def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkeypatch):
     from edgewise.train.keeper import EpochKeeper
 
@@ -148,6 +169,21 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
         ((nodes, "--edges", edges, *COLUMNS, "--num-layers", 3), "--num-layers does nothing with --model hops"),
         ((nodes, "--edges", edges, *COLUMNS, "--edge-feature-columns", "trust"), "only attention looks at edges"),
         ((nodes, "--edges", edges, *COLUMNS, "--context", 7), "unknown setting 'context'"),
+        *[
+            (
+                (nodes, "--edges", edges, *COLUMNS, "--model", model, flag, 2),
+                f"{flag} does nothing with --model {model}",
+            )
+            for model, flag in zip(("hops", "gcn", "mean", "gat"), EXTRAS[::2])
+        ],
+        *[
+            ((nodes, "--edges", edges, *COLUMNS, "--model", "attention", flag, -2), f"{flag} is -2; expected 0 or more")
+            for flag in EXTRAS[::2]
+        ],
+        (
+            (nodes, "--edges", edges, *COLUMNS, "--model", "attention", "--expander-degree", 3),
+            "--expander-degree is 3; expected an even number, or 0 for none",
+        ),
         ((tmp_path / "graph.npz", "--edges", edges), "leave out --edges and --features"),
     ]:
         code, out, err = edgewise("train", *words, "-o", tmp_path / "bad")

@@ -49,6 +49,23 @@ def test_a_classifier(graph, tmp_path):
     assert same.set_params(epochs=3).settings["epochs"] == 3
 
 
+def test_a_transformer_over_an_extended_graph(graph, tmp_path):
+    features, team, index = graph
+    settings = {**SMALL, "model": "attention", "num_heads": 2, "expander_degree": 2, "num_virtual_nodes": 1}
+    settings |= {"laplacian_positions": 3, "random_walk_positions": 2}
+    classifier = NodeClassifier(**settings).fit(features, team, index)
+    told = classifier.predict_proba(features, index)
+    assert (told.argmax(1) == team).mean() > 0.9
+    classifier.save(tmp_path / "kept")
+    np.testing.assert_array_equal(NodeClassifier.load(tmp_path / "kept").predict_proba(features, index), told)
+    assert classifier.fingerprint(features, index).shape == (60, 8)
+    other = NodeClassifier(**settings).fit(features, team, index, edge_features=np.ones((400, 2)))
+    with pytest.raises(DataError, match="its edges have 0 features, but the model was trained on 2"):
+        other.predict(features, index)
+    with pytest.raises(DataError, match="its edges have 2 features, but the model was trained on 0"):
+        classifier.predict(features, index, np.ones((400, 2)))
+
+
 def test_a_regressor(graph, tmp_path):
     features, team, index = graph
     height = 10.0 * team + np.random.default_rng(1).random(60)
