@@ -138,7 +138,7 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
     pd.DataFrame({"from": range(30), "to": [*range(2, 30), 0, 1]}).to_csv("edges.csv", index=False)
     lines = [line for block in blocks(ROOT / "docs/graphs.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    assert [command[0] for command in commands] == ["train", "predict", "fingerprint"]
+    assert [command[0] for command in commands] == ["train", "predict", "fingerprint", "train"]
     for command in commands:
         passes = ["--epochs", "2", "--no-baselines"] if command[0] == "train" else []
         assert main([*command, *passes]) == 0, capsys.readouterr().err

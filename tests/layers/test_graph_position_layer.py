@@ -16,6 +16,15 @@ def test_by_hand():
     torch.testing.assert_close(layer(x[:, order], positions[order]), layer(x, positions)[:, order])
 
 
+def test_it_starts_by_adding_nothing_and_learns():
+    layer = GraphPosition(4, 2, 1).double()
+    x, positions = normal(5, 4), normal(5, 3)
+    out = layer.eval()(x, positions)
+    assert torch.equal(out, x)
+    out.sin().sum().backward()
+    assert bool((layer.linear.weight.grad.abs() > 0).all())
+
+
 def test_signs_are_flipped_in_training_alone_by_graph_and_eigenvector():
     layer = ready(GraphPosition(5, 3, 2))
     torch.nn.init.eye_(layer.linear.weight)

@@ -13,7 +13,8 @@ class GraphPosition(nn.Module):
 
     φ are Laplacian positions, p random-walk positions. Attention over a whole graph, or over edges drawn at random,
     does not know who was near whom; these say it. In training s flips each φ at random, one sign a graph and
-    eigenvector, since the sign of an eigenvector means nothing; else s = 1.
+    eigenvector, since the sign of an eigenvector means nothing; else s = 1. W starts at 0, so that positions, which may
+    be much larger than other features, do not drown them before it is known what they are worth.
 
     Equivariance: nodes and positions permuted together give permuted outputs.
 
@@ -37,6 +38,7 @@ class GraphPosition(nn.Module):
             )
         self.num_laplacian = num_laplacian
         self.linear = nn.Linear(num_laplacian + num_random_walk, model_dim, bias=False)
+        nn.init.zeros_(self.linear.weight)
 
     def forward(
         self,
