@@ -115,8 +115,8 @@ class TrainedNodes(TrainedTable):
             edges, features = _with_loops(edges, features)
         if self.settings.is_extended:
             edges, features = _with_extras(edges, features, self.settings)
-        known = self.features(table.features)
-        graph = NodeBatch(known, edges, features, torch.zeros(0, dtype=torch.int64), positions=self.positions(table))
+        nodes, rows = self.features(table.features), torch.zeros(0, dtype=torch.int64)
+        graph = NodeBatch(nodes, edges, features, rows, positions=self.positions(table))
         return NodeBatches(graph, targets.astype(np.float32), table.weights.astype(np.float32))
 
     def positions(self, table: NodeTable) -> torch.Tensor | None:
