@@ -60,21 +60,27 @@ def conformer(molecule: Chem.Mol) -> Conformer:
             places = places - places.mean(axis=0)
             places[:, 0] += end + APART - places[:, 0].min()
             end = float(places[:, 0].max())
-            coordinates[order[list(atoms)]] = places
+            coordinates[list(atoms)] = places
             hows.append(how)
-    coordinates -= coordinates.mean(axis=0)
-    return Conformer(coordinates.astype(np.float32), max(hows, key=HOWS.index))
+    # In the canonical order up to here: sums round alike however the molecule is written.
+    found = np.empty_like(coordinates, dtype=np.float32)
+    found[order] = coordinates - coordinates.mean(axis=0)
+    return Conformer(found, max(hows, key=HOWS.index))
 
 
-def counted(hows: Sequence[How]) -> str:
+def said(hows: Sequence[How], names: Sequence[str]) -> str:
     """What is to be said of the molecules whose conformers were not found at once; empty where all were."""
-    said = {
+    words: dict[How, str] = {
         "retried": "embedded at the second try",
-        "unrelaxed": "embedded, but not relaxed: the force field lacks an atom of theirs",
-        "flat": "drawn in the plane: they could not be embedded",
+        "unrelaxed": "embedded but not relaxed, with atoms that the force field lacks",
+        "flat": "drawn in the plane, since they could not be embedded",
     }
-    counts = {how: sum(each == how for each in hows) for how in said}
-    return "; ".join(f"{count:,} {said[how]}" for how, count in counts.items() if count)
+    parts = []
+    for how, what in words.items():
+        found = [name for each, name in zip(hows, names, strict=True) if each == how]
+        if found:
+            parts.append(f"{len(found):,} {what} (first {found[0]})")
+    return "; ".join(parts)
 
 
 def _canonical(molecule: Chem.Mol) -> tuple[Chem.Mol, np.ndarray]:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from edgewise.data.conformer import Conformer, conformer
+from edgewise.data.conformer import Conformer, conformer, said
 from edgewise.data.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, descriptors, example_from_smiles, read_molecule
 from edgewise.errors import DataError
@@ -137,6 +137,11 @@ class MoleculeStore:
     def conformers(self) -> tuple[Conformer, ...]:
         """Where the atoms of each molecule are, and how that was found; computed when it is first asked for."""
         return tuple(conformer(read_molecule(text)) for text in self.smiles)
+
+    @property
+    def conformer_note(self) -> str:
+        """How many conformers were not found at once, and how instead; empty where all were."""
+        return said([each.how for each in self.conformers], self.smiles)
 
     def with_coordinates(self) -> "MoleculeStore":
         """The same molecules, and where their atoms are."""
