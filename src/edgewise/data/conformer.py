@@ -45,8 +45,8 @@ def conformer(molecule: Chem.Mol) -> Conformer:
     of a salt, is embedded alone, and they lie `APART`.
 
     Cost: milliseconds for a small molecule, seconds for 150 atoms.
-    Source: embedding is Wang et al. 2020 (ETKDG, version 3), the force field Rappé et al. 1992 (UFF), with the 200 steps
-        that Maziarka et al. 2020 take.
+    Source: embedding is Wang et al. 2020 (ETKDG, version 3), the force field Rappé et al. 1992 (UFF), with the 200
+        steps that Maziarka et al. 2020 take.
     """
     written, order = _canonical(molecule)
     coordinates = np.zeros((molecule.GetNumAtoms(), 3))

@@ -32,9 +32,9 @@ class MoleculeTransformer(nn.Module):
         settings: the choices.
 
     Cost: O(Σ atoms² · model_dim) time a layer, O(atom) memory.
-    Source: Maziarka et al. 2020, section 3, with the loops, the row-wise mean of bonds and the dummy atom of their code.
-        There the dummy's own row of distances is uniform, here it is itself; dropout is of what the parts add, there of
-        the weights, too; F has one hidden layer, of twice the size.
+    Source: Maziarka et al. 2020, section 3, with the loops, the row-wise mean of bonds and the dummy atom of their
+        code. There the dummy's own row of distances is uniform, here it is itself; dropout is of what the parts add,
+        there of the weights, too; F has one hidden layer, of twice the size.
     """
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
@@ -102,9 +102,7 @@ class AtomBlock(nn.Module):
         self, nodes: Tensor, places: Tensor, bonds: Edges, together: Segments, trace: Trace | None = None
     ) -> Tensor:
         """The atoms after the block."""
-        nodes = nodes + self.dropout(
-            self.attention(self.attention_norm(nodes), places, bonds, together, trace=trace)
-        )
+        nodes = nodes + self.dropout(self.attention(self.attention_norm(nodes), places, bonds, together, trace=trace))
         return nodes + self.dropout(self.feed_forward(self.feed_forward_norm(nodes)))
 
 
