@@ -140,8 +140,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         choices=tuple(
             dict.fromkeys((*MODELS, *NODE_MODELS, *DYNAMICS_MODELS, *FORECAST_MODELS, *CELLS, *CONFIGURATIONS))
         ),
-        help=f"the layer (default: {known.model}; mat: Molecule Attention Transformer); for texts {', '.join(CELLS)}, or "
-        "the sizes of a paper's model",
+        help=f"the layer (default: {known.model}; mat: Molecule Attention Transformer); for texts {', '.join(CELLS)}, "
+        "or the sizes of a paper's model",
     )
     add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
     add_flag(group, "--num-heads", type=int, metavar="N", help=f"attentions side by side (default: {known.num_heads})")
