@@ -69,6 +69,8 @@ class Batch:
     """What is to be predicted, in model units; NaN where the cell is empty."""
     weights: Float[Tensor, " row"] | None = None
     """How much each row counts in the loss; 1 where the table does not say."""
+    coordinates: Float[Tensor, " node space"] | None = None
+    """Where each node is; None where the model does not look at it."""
 
     @property
     def num_graphs(self) -> int:

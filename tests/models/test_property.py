@@ -34,6 +34,7 @@ def batch(num_graphs: int = 3, num_rows: int = 5, seed: int = 0) -> Batch:
         offsets=torch.tensor(offsets),
         graph_of_row=torch.randint(0, num_graphs, (num_rows, 2), generator=random),
         conditions=torch.randn(num_rows, 2, generator=random),
+        coordinates=torch.randn(offsets[-1], 3, generator=random),
     )
 
 
@@ -140,7 +141,7 @@ def test_a_trace_holds_the_weights_of_every_layer_and_of_the_readout():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model": "mpnn"}, "--model is 'mpnn'; expected one of attention, gat, gatv2, gcn, mean."),
+        ({"model": "mpnn"}, "--model is 'mpnn'; expected one of attention, gat, gatv2, gcn, mean, mat."),
         ({"model": "gat", "score": "dot"}, "--score goes with --model attention; --model gat has its own."),
         ({"model_dim": 10, "num_heads": 4}, "--model-dim (10) must be a multiple of --num-heads (4)."),
         ({"normalize": "mean", "temperature": 2.0}, "--temperature goes with --normalize softmax, not mean."),

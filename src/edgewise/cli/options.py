@@ -18,7 +18,7 @@ from edgewise.models.dynamics_settings import DYNAMICS_MODELS, WEIGHINGS
 from edgewise.models.forecast_settings import FORECAST_MODELS
 from edgewise.models.node_settings import NODE_MODELS, NodeSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
-from edgewise.models.settings import MODELS, PropertySettings
+from edgewise.models.settings import KERNELS, MODELS, PropertySettings
 from edgewise.models.text_settings import ReadoutName
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, OPTIMIZERS, PRECISIONS, TrainSettings
@@ -140,7 +140,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         choices=tuple(
             dict.fromkeys((*MODELS, *NODE_MODELS, *DYNAMICS_MODELS, *FORECAST_MODELS, *CELLS, *CONFIGURATIONS))
         ),
-        help=f"the layer (default: {known.model}); for texts {', '.join(CELLS)}, or the sizes of a paper's model",
+        help=f"the layer (default: {known.model}; mat: Molecule Attention Transformer); for texts {', '.join(CELLS)}, "
+        "or the sizes of a paper's model",
     )
     add_flag(group, "--num-layers", type=int, metavar="N", help=f"layers over the bonds (default: {known.num_layers})")
     add_flag(group, "--num-heads", type=int, metavar="N", help=f"attentions side by side (default: {known.num_heads})")
@@ -151,6 +152,26 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         group, "--temperature", type=float, metavar="T", help="of softmax: 0 hard, 1 soft, inf uniform (default: 1)"
     )
     add_flag(group, "--combine", choices=COMBINES, help=f"how heads are joined (default: {known.combine})")
+    add_flag(
+        group,
+        "--attention-share",
+        type=float,
+        metavar="PART",
+        help=f"with mat: of attention, beside distances and bonds (default: {known.attention_share:g})",
+    )
+    add_flag(
+        group,
+        "--distance-share",
+        type=float,
+        metavar="PART",
+        help=f"with mat: of distances; bonds have the rest (default: {known.distance_share:g})",
+    )
+    add_flag(
+        group,
+        "--distance-kernel",
+        choices=KERNELS,
+        help=f"with mat: distances to weights (default: {known.distance_kernel})",
+    )
     add_flag(group, "--head-dim", type=int, metavar="N", help=f"size of a row's vector (default: {known.head_dim})")
     add_flag(
         group,

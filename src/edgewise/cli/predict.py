@@ -133,7 +133,10 @@ def molecules_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
     columns = renamed(trained.columns, arguments.smiles_columns, arguments.descriptors_columns)
     check_numbers(columns, trained.columns)
     options = {"strict": arguments.strict, "need_targets": False, "with_descriptors": trained.with_descriptors}
-    return trained, read_table(arguments.data, columns, **options)
+    table = read_table(arguments.data, columns, **options)
+    if trained.settings.needs_coordinates and (note := table.store.conformer_note):
+        print(f"conformers: {note}", file=sys.stderr)
+    return trained, table
 
 
 def texts_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:

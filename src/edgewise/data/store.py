@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
+from edgewise.data.conformer import Conformer, conformer, said
 from edgewise.data.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, descriptors, example_from_smiles, read_molecule
 from edgewise.errors import DataError
@@ -42,6 +44,8 @@ class MoleculeStore:
     """Edges of molecule g are `edge_offsets[g]:edge_offsets[g + 1]`."""
     global_features: Float[Tensor, " graph global_feature"]
     """Raw RDKit descriptors in float64 (NaN where there is none), or what `with_global_features` put there."""
+    coordinates: Float32[Tensor, " node space"] | None = None
+    """Where each atom is, in ångström, once `with_coordinates` has put it there."""
 
     @classmethod
     def from_smiles(cls, smiles: Iterable[str], *, with_descriptors: bool = True) -> "MoleculeStore":
@@ -129,6 +133,22 @@ class MoleculeStore:
         """One molecule with the characters of each atom, in the way it was first written."""
         return example_from_smiles(self.smiles[graph])
 
+    @cached_property
+    def conformers(self) -> tuple[Conformer, ...]:
+        """Where the atoms of each molecule are, and how that was found; computed when it is first asked for."""
+        return tuple(conformer(read_molecule(text)) for text in self.smiles)
+
+    @property
+    def conformer_note(self) -> str:
+        """How many conformers were not found at once, and how instead; empty where all were."""
+        return said([each.how for each in self.conformers], self.smiles)
+
+    def with_coordinates(self) -> "MoleculeStore":
+        """The same molecules, and where their atoms are."""
+        no_node = np.zeros((0, 3), dtype=np.float32)
+        places = np.concatenate([no_node, *(each.coordinates for each in self.conformers)])
+        return replace(self, coordinates=torch.from_numpy(places))
+
     def with_global_features(self, values: Numbers) -> "MoleculeStore":
         """The same molecules with other global features, such as scaled ones, in float32.
 
@@ -191,6 +211,7 @@ class MoleculeStore:
             conditions=_float32(conditions),
             targets=None if targets is None else _float32(targets),
             weights=None if weights is None else _float32(weights),
+            coordinates=None if self.coordinates is None else _take(self.coordinates, nodes),
         )
 
 

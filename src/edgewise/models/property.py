@@ -12,6 +12,8 @@ from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.readout import Readout
+from edgewise.models.describe import describer
+from edgewise.models.molecule_transformer import MoleculeTransformer
 from edgewise.models.normalizer import normalizer_of
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges
@@ -24,7 +26,7 @@ CONVOLUTIONS = {"gcn": SymmetricConvolution, "mean": MeanConvolution}
 
 
 class PropertyModel(nn.Module):
-    """Attention over bonds gives each molecule a vector; conditions modulate it; a small network predicts.
+    """Attention gives each molecule a vector; conditions modulate it; a small network predicts.
 
         m_g = encode(graph g)        h = W [m_cation, m_anion, …]        y = predict(h | conditions)
 
@@ -35,7 +37,8 @@ class PropertyModel(nn.Module):
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
         super().__init__()
-        self.encoder = GraphEncoder(sizes, settings)
+        kind = MoleculeTransformer if settings.model == "mat" else GraphEncoder
+        self.encoder = kind(sizes, settings)
         self.head = ConditionedHead(self.encoder.output_dim * sizes.num_components, sizes, settings)
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
@@ -65,16 +68,8 @@ class GraphEncoder(nn.Module):
         self.sum = Readout(model_dim, "sum")
         self.join = nn.Linear(2 * model_dim, model_dim)
         self.dropout = nn.Dropout(settings.molecule_dropout)
-        self.output_dim = model_dim
-        self.describe: nn.Module | None = None
-        if sizes.num_global_features:
-            self.output_dim += model_dim
-            self.describe = nn.Sequential(
-                nn.Dropout(settings.descriptor_dropout),
-                nn.Linear(sizes.num_global_features, model_dim),
-                nn.SiLU(),
-                nn.Dropout(2 * settings.descriptor_dropout),
-            )
+        self.describe = describer(sizes, settings)
+        self.output_dim = model_dim if self.describe is None else 2 * model_dim
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " graph output_dim"]:
         """The vector of each graph of the batch."""

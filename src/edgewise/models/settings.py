@@ -6,8 +6,21 @@ from typing import Literal, get_args
 from edgewise.choices import COMBINES, NORMALIZERS, SCORES, Combine, NormalizerName, ScoreName
 from edgewise.errors import SettingError
 
-ModelName = Literal["attention", "gat", "gatv2", "gcn", "mean"]
+ModelName = Literal["attention", "gat", "gatv2", "gcn", "mean", "mat"]
 MODELS: tuple[str, ...] = get_args(ModelName)
+KernelName = Literal["softmax", "exponential"]
+KERNELS: tuple[str, ...] = get_args(KernelName)
+_WEIGHING = ("normalize", "temperature", "combine")
+_MIXING = ("attention_share", "distance_share", "distance_kernel")
+FOREIGN: dict[str, tuple[str, ...]] = {
+    "attention": _MIXING,
+    "gat": _MIXING,
+    "gatv2": _MIXING,
+    "gcn": (*_WEIGHING, *_MIXING),
+    "mean": (*_WEIGHING, *_MIXING),
+    "mat": _WEIGHING,
+}
+"""The choices that each model does not look at."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +28,8 @@ class PropertySettings:
     """The choices that the operator offers, and the sizes of a property model."""
 
     model: ModelName = "attention"
-    """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn or mean, a convolution."""
+    """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn or mean, a convolution; mat,
+    attention between all atoms, mixed with distances and bonds."""
     score: ScoreName | None = None
     """How well a pair of atoms matches; None is what `model` says, scaled_dot for attention."""
     normalize: NormalizerName = "softmax"
@@ -24,6 +38,12 @@ class PropertySettings:
     """Softmax's: 0 is hard, 1 soft, infinity uniform."""
     combine: Combine = "concatenate"
     """How the heads are joined."""
+    attention_share: float = 0.33
+    """Of attention in what an atom of mat looks at; bonds have what is left."""
+    distance_share: float = 0.33
+    """Of the distances."""
+    distance_kernel: KernelName = "softmax"
+    """From distances to weights: softmax(−D) over the molecule, or exponential, exp(−D)."""
     num_layers: int = 3
     """Layers over the bonds: as many hops as an atom can see."""
     num_heads: int = 4
@@ -51,6 +71,17 @@ class PropertySettings:
             _require_one_of("--score", self.score, SCORES)
             if self.model != "attention":
                 raise SettingError(f"--score goes with --model attention; --model {self.model} has its own.")
+        for name in FOREIGN[self.model]:
+            if getattr(self, name) != getattr(PropertySettings, name):
+                flag = f"--{name.replace('_', '-')}"
+                raise SettingError(f"{flag} does nothing with --model {self.model}; leave it out.")
+        _require_one_of("--distance-kernel", self.distance_kernel, KERNELS)
+        shares = self.attention_share, self.distance_share
+        if not (min(shares) >= 0 and sum(shares) <= 1):
+            raise SettingError(
+                f"--attention-share is {shares[0]} and --distance-share {shares[1]}; expected at least 0, at most 1 "
+                "together."
+            )
         _require_one_of("--normalize", self.normalize, NORMALIZERS)
         _require_one_of("--combine", self.combine, COMBINES)
         if self.temperature != 1.0 and self.normalize != "softmax":
@@ -72,6 +103,11 @@ class PropertySettings:
         """The score that the choices come to."""
         named: dict[ModelName, ScoreName] = {"gat": "gat", "gatv2": "gatv2"}
         return self.score or named.get(self.model, "scaled_dot")
+
+    @property
+    def needs_coordinates(self) -> bool:
+        """Whether the model looks at where the atoms are."""
+        return self.model == "mat"
 
     def resolved(self, batch_size: int) -> "PropertySettings":
         """The same choices with a number of variants that fits the rows of a step: few rows leave time for many."""

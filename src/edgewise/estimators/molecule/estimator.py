@@ -42,7 +42,7 @@ class MoleculeEstimator(TableEstimator):
     """What both estimators share: their parameters, fitting, saving and loading.
 
     Args:
-        model: The layer: attention, gat, gatv2, gcn or mean. None, here and below, is the library's default.
+        model: The layer: attention, gat, gatv2, gcn, mean or mat. None, here and below, is the library's default.
         num_layers, num_heads, model_dim: The size of the model.
         attention_score, normalize, temperature, combine: The choices of the attention operator.
         epochs: Passes over the training rows; None is a number that fits the number of rows.

@@ -30,6 +30,11 @@ class PropertyRun(TableRun):
         model, train = resolved(job.model, job.train, table, splits)
         return replace(job, model=model, train=train)
 
+    def notes(self) -> list[str]:
+        """How many molecules have no conformer that was found at once, where the model looks at conformers."""
+        note = self.table.store.conformer_note if self.job.model.needs_coordinates else ""
+        return [f"conformers: {note}"] if note else []
+
     def untrained(self) -> TrainedProperty:
         """All that is known before the first step."""
         return untrained(self.table, self.splits, self.job.model, self.job.coverage)

@@ -70,14 +70,15 @@ class TableBatches:
     """(row), float32."""
 
     @classmethod
-    def of(cls, table: MoleculeTable, scales: Scales) -> Self:
-        """The table, scaled."""
-        features = scales.feature.transform(table.store.global_features.numpy())
+    def of(cls, table: MoleculeTable, scales: Scales, *, with_coordinates: bool = False) -> Self:
+        """The table, scaled, with the places of the atoms where the model looks at them."""
+        store = table.store.with_coordinates() if with_coordinates else table.store
+        features = scales.feature.transform(store.global_features.numpy())
         targets = table.targets
         if scales.target is not None and targets.shape[1]:
             targets = scales.target.transform(targets)
         return cls(
-            table.store.with_global_features(features),
+            store.with_global_features(features),
             table.graph_of_row,
             scales.condition.transform(table.conditions).astype(np.float32),
             targets.astype(np.float32),
@@ -127,7 +128,7 @@ class TrainedProperty(TrainedTable):
 
     def batches(self, table: MoleculeTable) -> TableBatches:
         """The rows of a table as the models take them."""
-        return TableBatches.of(table, self.scales)
+        return TableBatches.of(table, self.scales, with_coordinates=self.settings.needs_coordinates)
 
     def similarity(self, table: MoleculeTable, rows: np.ndarray | None = None) -> np.ndarray:
         """(row): Tanimoto similarity to the nearest training row, from 0 to 1; NaN where a row cannot be predicted."""
