@@ -91,6 +91,7 @@ LAYERS = [
     "NeighborConvolution",
     "NodeStatistics",
     "NodeUpdate",
+    "PairForce",
     "PairPosition",
     "Readout",
     "RecurrentDecoder",
