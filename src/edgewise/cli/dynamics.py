@@ -34,8 +34,9 @@ def print_data(run: "DynamicsRun") -> None:
     """The trajectories in two lines."""
     num_trajectories, num_times, num_bodies, space_dim = run.motion.positions.shape
     counts = {part: len(moments.moment) for part, moments in run.parts.items()}
+    many = "trajectory" if num_trajectories == 1 else "trajectories"
     print(
-        f"{run.motion.source}: {num_trajectories:,} trajectories of {num_bodies} bodies in {space_dim} dimensions, "
+        f"{run.motion.source}: {num_trajectories:,} {many} of {num_bodies} bodies in {space_dim} dimensions, "
         f"{num_times:,} moments"
     )
     told = f"told {run.job.ahead} moments ahead" if run.job.model.told == "positions" else "told its accelerations"
@@ -98,10 +99,9 @@ def lines_of_rollout(metrics: dict[str, Any]) -> list[str]:
     length, time = (words(units.get(name, "")) for name in ("position", "time"))
     many = "trajectory" if run["trajectories"] == 1 else "trajectories"
     lines = [
-        f"{run['trajectories']} test {many} let run by it for {run['moments'] - 1} moments (time {run['time']:g}{time}): "
-        f"{number(run['distance'])}{length} from where the bodies really are (median), "
-        f"{number(run['distance_straight_on'])} if they went straight on; they are {number(run['spread'])} from their "
-        "middle"
+        f"{run['trajectories']} test {many} let run by it for {run['moments'] - 1} moments, a time of {run['time']:g}"
+        f"{time}: {number(run['distance'])}{length} from where the bodies really are (median); "
+        f"{number(run['distance_straight_on'])} if they went straight on; {number(run['spread'])} from their middle"
     ]
     if run["energy_drift"] is not None and run["energy_drift_of_the_file"] is not None:
         lines.append(

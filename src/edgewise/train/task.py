@@ -24,7 +24,9 @@ class ModelTask(pl.LightningModule):
     Nothing is logged per step: training consists of thousands of small steps, and each hook costs time.
     """
 
-    def __init__(self, model: nn.Module, loss: TargetLoss | RelativeLoss | TokenLoss, settings: TrainSettings, num_steps: int):
+    def __init__(
+        self, model: nn.Module, loss: TargetLoss | RelativeLoss | TokenLoss, settings: TrainSettings, num_steps: int
+    ):
         super().__init__()
         self.model = model
         self.loss = loss

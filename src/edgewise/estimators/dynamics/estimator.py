@@ -5,7 +5,6 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.data.motion import Moments, Motion, parted
-from edgewise.errors import SettingError
 from edgewise.estimators.dynamics.job import DynamicsJob, dynamics_job
 from edgewise.estimators.dynamics.rollout import Rollout, roll_out
 from edgewise.estimators.dynamics.trained import ROWS_A_BATCH, TrainedDynamics, Units

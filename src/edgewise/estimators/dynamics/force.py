@@ -93,7 +93,7 @@ def read_off(trained: TrainedDynamics, moments: Moments) -> PairPull | None:
 
 def strongest_pair(motion: Motion) -> tuple[int, int, int]:
     """The receiver, the sender, which is at least as heavy, and the trajectory of the largest coupling."""
-    size = np.abs(motion.strengths)
+    size = np.abs(motion.strengths) * ~np.eye(len(motion.names), dtype=bool)
     trajectory, one, other = np.unravel_index(size.argmax(), size.shape)
     masses = motion.masses[trajectory]
     receiver, sender = (other, one) if masses[one] >= masses[other] else (one, other)

@@ -23,8 +23,8 @@ RECIPE = TrainSettings(
     keep="best",
 )
 """How motion is learned where nothing else is asked for; the batch size counts moments."""
-PULLS_RECIPE = replace(RECIPE, epochs=100, learning_rate=5e-3)
-"""How accelerations are: they are told at once, and not by what happens until later."""
+PULLS_RECIPE = replace(RECIPE, learning_rate=5e-3)
+"""How accelerations are learned: a function of the distance alone bears larger steps."""
 AHEAD = 10
 """How many moments later positions are told where nobody says."""
 PARTS = {"model": DynamicsSettings, "train": TrainSettings}

@@ -57,8 +57,8 @@ def roll_out(
     """
     if trained.settings.told != "accelerations":
         raise SettingError(
-            "a model that tells positions says nothing of velocities, and cannot go on from what it told; train one with "
-            "--told accelerations."
+            "a model that tells positions says nothing of velocities, and cannot go on from what it told; train one "
+            "with --told accelerations."
         )
     num_times = motion.positions.shape[1]
     last = num_times if num_moments is None else moment + num_moments
@@ -89,7 +89,7 @@ def roll_out(
 
 
 def pull_of(trained: TrainedDynamics, motion: Motion, trajectories: np.ndarray) -> Pulls:
-    """The accelerations that a model tells of these trajectories' bodies, in the file's unit and in double precision."""
+    """The accelerations that a model tells of these bodies, in the file's unit and in double precision."""
     trained.check(motion)
     model, units = copy.deepcopy(trained.model).double().eval(), trained.units
     moments = Moments(motion, trajectories, np.zeros(len(trajectories), dtype=np.int64), 0, "accelerations")

@@ -64,17 +64,18 @@ class DynamicsRun(Run):
 
     def let_run(self, trained: TrainedDynamics) -> dict[str, Any]:
         """Lets test trajectories run on by what was learned, from their first moment on; how far they came from where
-        the bodies went. The file rollout.npz has what a file of trajectories has, and the real positions besides."""
+        the bodies went. rollout.npz has what a file of trajectories has, and beside it where they really went."""
         test, motion = self.parts["test"], self.motion
         chosen, moment = np.unique(test.trajectory)[:MOST_TRAJECTORIES], int(test.moment.min())
         found = roll_out(trained, motion, moment=moment, trajectories=chosen)
-        real = motion.positions[chosen, moment : moment + len(found.times)]
+        until = moment + len(found.times)
         content = {
             "trajectories": chosen,
             "times": found.times,
             "positions": found.positions,
             "velocities": found.velocities,
-            "positions_real": real,
+            "positions_real": motion.positions[chosen, moment:until],
+            "velocities_real": motion.velocities[chosen, moment:until],
             "masses": motion.masses[chosen],
             "names": np.array(motion.names),
             "units": np.array(json.dumps(dict(motion.units))),
