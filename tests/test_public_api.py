@@ -93,6 +93,7 @@ LAYERS = [
     "NeighborConvolution",
     "NodeStatistics",
     "NodeUpdate",
+    "PairForce",
     "PairPosition",
     "Readout",
     "RecurrentDecoder",

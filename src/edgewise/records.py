@@ -132,7 +132,7 @@ class NodeBatch:
 
 @dataclass(frozen=True, eq=False)
 class BodyBatch:
-    """Bodies at some moments, those of one moment behind those of another, and where they will be."""
+    """Bodies at some moments, those of one moment behind those of another, and what is to be told of them."""
 
     positions: Float[Tensor, " row space"]
     """Where each body is."""
@@ -145,9 +145,14 @@ class BodyBatch:
     couplings: Float[Tensor, " edge coupling"]
     """What is known of each pair."""
     targets: Float[Tensor, " row space"] | None = None
-    """Where it will be."""
-    weights: None = None
-    """All bodies count the same."""
+    """Where it will be, or its acceleration."""
+    sizes: Float[Tensor, " row"] | None = None
+    """What its error is measured in; None where all are measured alike."""
+
+    @property
+    def weights(self) -> Float[Tensor, " row"] | None:
+        """What an error is multiplied by."""
+        return None if self.sizes is None else 1 / self.sizes
 
     def to(self, device: torch.device | str) -> "BodyBatch":
         """The same batch with its tensors and edges on `device`."""

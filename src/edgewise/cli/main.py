@@ -8,12 +8,13 @@ from typing import NoReturn
 
 from rich_argparse import RichHelpFormatter
 
-from edgewise.cli import convert, demo, fingerprint, generate, predict, simulate, train
+from edgewise.cli import convert, demo, fingerprint, generate, pictures, predict, simulate, train
 from edgewise.errors import EdgewiseError
 
 VERBS = {
     "train": train,
     "predict": predict,
+    "report": pictures,
     "fingerprint": fingerprint,
     "generate": generate,
     "simulate": simulate,

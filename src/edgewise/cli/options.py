@@ -14,7 +14,7 @@ from edgewise.choices import (
     SCORES,
     TOKEN_KINDS,
 )
-from edgewise.models.dynamics_settings import DYNAMICS_MODELS, WEIGHINGS
+from edgewise.models.dynamics_settings import DYNAMICS_MODELS, TOLD, WEIGHINGS
 from edgewise.models.forecast_settings import FORECAST_MODELS
 from edgewise.models.node_settings import NODE_MODELS, NodeSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
@@ -221,7 +221,8 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
 def add_motion_options(parser: argparse.ArgumentParser) -> None:
     """What only moving bodies have."""
     group = parser.add_argument_group("moving bodies, as edgewise simulate writes them")
-    add_flag(group, "--ahead", type=int, metavar="N", help="moments from the one that is read (default: 10)")
+    add_flag(group, "--told", choices=TOLD, help="what is told of the bodies (default: positions)")
+    add_flag(group, "--ahead", type=int, metavar="N", help="moments later that positions are told (default: 10)")
     add_flag(group, "--start", type=int, metavar="N", help="the only moment that is read (default: all)")
     add_flag(group, "--weighing", choices=WEIGHINGS, help="of messages (default: sum)")
 

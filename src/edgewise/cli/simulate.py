@@ -106,10 +106,13 @@ def archive(found: Any) -> bytes:
         times=found.times,
         positions=found.positions,
         velocities=found.velocities,
+        accelerations=found.accelerations,
         masses=system.masses,
         charges=system.charges,
         couplings=system.couplings,
         energies=found.energies,
+        time_step=np.array(found.time_step),
+        law=np.array(json.dumps(system.described)),
         names=np.array(system.names),
         units=np.array(json.dumps(system.units)),
     )

@@ -6,8 +6,9 @@ It is reversible and keeps phase-space volume, so that the energy swings by O(h�
 Source: Verlet 1967; Hairer, Lubich & Wanner 2003.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +18,8 @@ from edgewise.errors import SettingError
 Places = Float[np.ndarray, " trajectory body space"]
 Laws = Callable[[Places], tuple[Places, Float[np.ndarray, " trajectory"]]]
 """From positions to the accelerations and the potential energy."""
+Pulls = Callable[[Places, Places], tuple[Places, Any]]
+"""From positions and velocities to the accelerations, and whatever else is known then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +41,9 @@ class System:
     names: tuple[str, ...]
     """What the bodies are called."""
     units: dict[str, str]
-    """The unit of time, position, velocity, mass, charge and energy."""
+    """The unit of time, position, velocity, acceleration, mass, charge and energy."""
+    described: Mapping[str, Any] = field(default_factory=dict)
+    """The law in words that a file can keep, as `law_of` reads them; nothing where it has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,10 @@ class Trajectories:
     """Where the bodies were."""
     velocities: Float[np.ndarray, " trajectory time body space"]
     """How fast they went."""
+    accelerations: Float[np.ndarray, " trajectory time body space"]
+    """How hard they were pulled, by their masses."""
+    time_step: float
+    """h of the integrator."""
     energies: Float[np.ndarray, " trajectory time"]
     """Kinetic and potential energy together."""
 
@@ -62,8 +71,21 @@ class Trajectories:
 
         The energy itself may be nearly zero; what bodies have in motion is what an error is to be compared with.
         """
-        motion = 0.5 * (self.system.masses * (self.velocities**2).sum(-1).swapaxes(1, 2).max(-1)).sum(-1)
-        return np.abs(self.energies - self.energies[:, :1]).max(-1) / motion
+        return drift_of(self.energies, self.velocities, self.system.masses)
+
+
+def drift_of(
+    energies: Float[np.ndarray, " trajectory time"],
+    velocities: Float[np.ndarray, " trajectory time body space"],
+    masses: Float[np.ndarray, " trajectory body"],
+) -> Float[np.ndarray, " trajectory"]:
+    """How far energies ever were from their beginning, as a part of the largest kinetic energies of the bodies."""
+    return np.abs(energies - energies[:, :1]).max(-1) / kinetic(velocities, masses[:, None]).max(1).sum(-1)
+
+
+def kinetic(velocities: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """½ m v² of every body: (*batch, body, space) and (*batch, body) to (*batch, body)."""
+    return 0.5 * masses * (velocities**2).sum(-1)
 
 
 def integrate(system: System, *, time_step: float, num_steps: int, keep_every: int = 1) -> Trajectories:
@@ -84,22 +106,38 @@ def integrate(system: System, *, time_step: float, num_steps: int, keep_every: i
             f"--time-step {time_step:g}, --num-steps {num_steps} and --keep-every {keep_every} do not fit: expected a "
             "step above 0, at least one of them, and one kept."
         )
-    places, speeds = system.positions.copy(), system.velocities.copy()
-    pulls, potential = system.law(places)
-    kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    for step in range(num_steps + 1):
-        if step % keep_every == 0:
-            energy = potential + 0.5 * (system.masses * (speeds**2).sum(-1)).sum(-1)
-            kept.append((places.copy(), speeds.copy(), energy))
-        speeds += 0.5 * time_step * pulls
-        places += time_step * speeds
-        pulls, potential = system.law(places)
-        speeds += 0.5 * time_step * pulls
-    positions, velocities, energies = (np.stack(parts, axis=1) for parts in zip(*kept, strict=True))
+    kept = list(
+        leapfrog(
+            lambda places, _: system.law(places), system.positions, system.velocities, time_step=time_step,
+            num_steps=num_steps, keep_every=keep_every,
+        )
+    )  # fmt: skip
+    positions, velocities, accelerations, potential = (np.stack(parts, axis=1) for parts in zip(*kept, strict=True))
     if not np.isfinite(positions).all():
         raise SettingError(f"--time-step {time_step:g}: a body flew to infinity; take a smaller step.")
     times = time_step * keep_every * np.arange(len(kept))
-    return Trajectories(system, times, positions, velocities, energies)
+    energies = potential + kinetic(velocities, system.masses[:, None]).sum(-1)
+    return Trajectories(system, times, positions, velocities, accelerations, time_step, energies)
+
+
+def leapfrog(
+    pull: Pulls, positions: Places, velocities: Places, *, time_step: float, num_steps: int, keep_every: int
+) -> Iterator[tuple[Places, Places, Places, Any]]:
+    """Positions, velocities and what `pull` gives, at the beginning and after every `keep_every` steps.
+
+    Where the accelerations depend on velocities, those in the middle of the step are handed over, and the scheme is
+    symplectic no more.
+    """
+    places, speeds = positions.copy(), velocities.copy()
+    pulls, known = pull(places, speeds)
+    for step in range(num_steps + 1):
+        if step % keep_every == 0:
+            yield places.copy(), speeds.copy(), pulls, known
+        if step < num_steps:
+            speeds += 0.5 * time_step * pulls
+            places += time_step * speeds
+            pulls, known = pull(places, speeds)
+            speeds += 0.5 * time_step * pulls
 
 
 def pairs(positions: Places) -> tuple[np.ndarray, np.ndarray]:
@@ -146,3 +184,45 @@ def elastic(couplings: Float[np.ndarray, " trajectory body body"]) -> Laws:
         return np.einsum("tij,tijs->tis", off, apart), 0.25 * (off * squared).sum((1, 2))
 
     return law
+
+
+def law_of(
+    described: Mapping[str, Any],
+    masses: Float[np.ndarray, " trajectory body"],
+    couplings: Float[np.ndarray, " trajectory body body"],
+) -> Laws | None:
+    """The law that a file describes, such as {"name": "gravity", "constant": 1, "softening": 0.1}.
+
+    Returns:
+        None where it is none of gravity, electric and elastic.
+    """
+    name = described.get("name")
+    if name == "gravity":
+        return gravity(masses, float(described["constant"]), float(described["softening"]))
+    if name == "electric":
+        return electric(couplings, float(described["largest"]))
+    return elastic(couplings) if name == "elastic" else None
+
+
+def differences(
+    positions: Float[np.ndarray, " trajectory time body space"],
+    velocities: Float[np.ndarray, " trajectory time body space"],
+    times: Float[np.ndarray, " time"],
+) -> Float[np.ndarray, " trajectory time body space"]:
+    """Accelerations out of positions and velocities at evenly spaced moments, h apart.
+
+        a(t) ≈ 2 (x(t+h) − 2 x(t) + x(t−h)) / h² − (v(t+h) − v(t−h)) / 2h,   wrong by O(h⁴)
+
+    Each of the two terms is wrong by O(h²), and what is wrong with them cancels.
+
+    Returns:
+        NaN at the first and the last moment, and everywhere where the moments are not evenly spaced.
+    """
+    found = np.full(positions.shape, np.nan)
+    steps = np.diff(times)
+    if len(steps) < 2 or not steps[0] > 0 or not np.allclose(steps, steps[0], rtol=1e-5, atol=0):
+        return found
+    h = (times[-1] - times[0]) / len(steps)
+    x, v = positions.astype(np.float64), velocities.astype(np.float64)
+    found[:, 1:-1] = 2 * (x[:, 2:] - 2 * x[:, 1:-1] + x[:, :-2]) / h**2 - (v[:, 2:] - v[:, :-2]) / (2 * h)
+    return found

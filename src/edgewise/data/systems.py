@@ -1,14 +1,15 @@
 """Systems of bodies to simulate: gravity, the solar system, springs, charges."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from edgewise.data.dynamics import System, elastic, electric, gravity
+from edgewise.data.dynamics import System, law_of
 from edgewise.errors import SettingError
 
 SYSTEMS = ("nbody", "solar", "springs", "charges")
-NO_UNITS = {"time": "1", "position": "1", "velocity": "1", "mass": "1", "charge": "1", "energy": "1"}
+NO_UNITS = dict.fromkeys(("time", "position", "velocity", "acceleration", "mass", "charge", "energy"), "1")
 GAUSS = 0.01720209895
 """Gauss's constant: the square root of the sun's G m in AU³ / day²."""
 PLANETS = {
@@ -60,10 +61,8 @@ def attracting(shape: tuple[int, int, int], random: np.random.Generator) -> Syst
     positions, velocities = random.normal(size=shape), random.normal(size=shape)
     velocities -= velocities.mean(axis=1, keepdims=True)
     masses = np.ones(shape[:2])
-    law = gravity(masses, 1.0, 0.1)
-    return System(
-        positions, velocities, masses, masses, masses[:, None] * masses[:, :, None], law, _names(shape), NO_UNITS
-    )
+    described = {"name": "gravity", "constant": 1.0, "softening": 0.1}
+    return _system(positions, velocities, masses, masses, _products(masses), _names(shape), NO_UNITS, described)
 
 
 def hanging(shape: tuple[int, int, int], random: np.random.Generator) -> System:
@@ -75,7 +74,7 @@ def hanging(shape: tuple[int, int, int], random: np.random.Generator) -> System:
     springs = 0.1 * (upper | upper.swapaxes(1, 2))
     positions, velocities = 0.5 * random.normal(size=shape), _of_speed(random.normal(size=shape), 0.5)
     ones = np.ones(shape[:2])
-    return System(positions, velocities, ones, ones, springs, elastic(springs), _names(shape), NO_UNITS)
+    return _system(positions, velocities, ones, ones, springs, _names(shape), NO_UNITS, {"name": "elastic"})
 
 
 def charged(shape: tuple[int, int, int], random: np.random.Generator) -> System:
@@ -85,10 +84,9 @@ def charged(shape: tuple[int, int, int], random: np.random.Generator) -> System:
     Source: Satorras et al. 2021, section 5.1, after Kipf et al. 2018: five bodies, steps of 0.001.
     """
     charges = random.choice([-1.0, 1.0], size=shape[:2])
-    couplings = charges[:, None] * charges[:, :, None]
     positions, velocities = random.normal(size=shape), _of_speed(random.normal(size=shape), 0.5)
-    law = electric(couplings, 100.0)
-    return System(positions, velocities, np.ones(shape[:2]), charges, couplings, law, _names(shape), NO_UNITS)
+    ones, described = np.ones(shape[:2]), {"name": "electric", "largest": 100.0}
+    return _system(positions, velocities, ones, charges, _products(charges), _names(shape), NO_UNITS, described)
 
 
 def solar_system(num_trajectories: int, num_bodies: int, space_dim: int) -> System:
@@ -103,11 +101,10 @@ def solar_system(num_trajectories: int, num_bodies: int, space_dim: int) -> Syst
     positions, velocities = (np.stack([state[part] for state in states])[None] for part in range(2))
     for parts in (positions, velocities):  # seen from the center of mass, which stays where it is
         parts -= (masses[..., None] * parts).sum(axis=1, keepdims=True) / masses.sum()
-    units = {"time": "day", "position": "au", "velocity": "au_per_day", "mass": "solar", "charge": "solar"}
-    units["energy"] = "solar_mass_au2_per_day2"
-    law = gravity(masses, GAUSS**2)
-    names = ("sun", *PLANETS)
-    return System(positions, velocities, masses, masses, masses[:, None] * masses[:, :, None], law, names, units)
+    units = {"time": "day", "position": "au", "velocity": "au_per_day", "acceleration": "au_per_day2"}
+    units |= {"mass": "solar", "charge": "solar", "energy": "solar_mass_au2_per_day2"}
+    described = {"name": "gravity", "constant": GAUSS**2, "softening": 0.0}
+    return _system(positions, velocities, masses, masses, _products(masses), ("sun", *PLANETS), units, described)
 
 
 def state_of(
@@ -143,6 +140,26 @@ def _about_z(angle: float) -> np.ndarray:
 def _about_x(angle: float) -> np.ndarray:
     cos, sin = math.cos(angle), math.sin(angle)
     return np.array([[1, 0, 0], [0, cos, -sin], [0, sin, cos]])
+
+
+def _system(
+    positions: np.ndarray,
+    velocities: np.ndarray,
+    masses: np.ndarray,
+    charges: np.ndarray,
+    couplings: np.ndarray,
+    names: tuple[str, ...],
+    units: dict[str, str],
+    described: dict[str, Any],
+) -> System:
+    """A system and the law that is described."""
+    law = law_of(described, masses, couplings)
+    assert law is not None
+    return System(positions, velocities, masses, charges, couplings, law, names, units, described)
+
+
+def _products(charges: np.ndarray) -> np.ndarray:
+    return charges[:, None] * charges[:, :, None]
 
 
 def _of_speed(velocities: np.ndarray, speed: float) -> np.ndarray:

@@ -17,7 +17,7 @@ from edgewise.train.folder import RunFolder, write_bytes
 from edgewise.train.keeper import Report
 from edgewise.train.loader import Loader, seed_of
 from edgewise.train.log import MetricsLog
-from edgewise.train.loss import TargetLoss, TokenLoss
+from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def fit_in(
     loaders: tuple[Loader, Loader | None],
     settings: TrainSettings,
     *,
-    loss: TokenLoss | TargetLoss = TokenLoss(),
+    loss: TokenLoss | TargetLoss | RelativeLoss = TokenLoss(),
     resume: bool = False,
     report: Report | None = None,
 ) -> "FitResult":

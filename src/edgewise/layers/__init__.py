@@ -10,6 +10,7 @@ from edgewise.layers.convolution import (
     SymmetricConvolution,
 )
 from edgewise.layers.equivariant import Bodies, EquivariantLayer
+from edgewise.layers.force import PairForce
 from edgewise.layers.gated import GatedGraphAttention, GraphGRU
 from edgewise.layers.graph_attention import GraphAttention
 from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
@@ -53,6 +54,7 @@ __all__ = [
     "NeighborConvolution",
     "NodeStatistics",
     "NodeUpdate",
+    "PairForce",
     "PairPosition",
     "Readout",
     "RecurrentDecoder",

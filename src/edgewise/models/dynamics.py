@@ -1,4 +1,4 @@
-"""From where bodies are and how they move to where they will be."""
+"""From where bodies are and how they move to where they will be, or how they are pulled."""
 
 import torch
 from jaxtyping import Float
@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.layers.equivariant import EquivariantLayer
+from edgewise.layers.force import PairForce
 from edgewise.layers.messages import EdgePerceptron, Perceptron, beside
 from edgewise.models.dynamics_settings import DynamicsSettings
 from edgewise.normalize import Normalize, Sigmoid, Softmax
@@ -19,7 +20,8 @@ WEIGHTS: dict[str, Normalize | None] = {"sum": None, "gate": Sigmoid(), "attenti
 class EquivariantDynamics(nn.Module):
     """Positions that turn, shift and are mirrored with what was put in.
 
-        h_i = W (‖v_i‖, c_i);  e_ij = (c_ij, ‖x_i − x_j‖²);  (h, x, v) ← layer(h, x, v, e), L times;  told: x
+        h_i = W (‖v_i‖, c_i);  e_ij = (c_ij, ‖x_i − x_j‖²);  (h, x, v) ← layer(h, x, v, e), L times
+        told: x, or, of accelerations, how far x came
 
     Args:
         num_charges: numbers c_i that are known of a body, such as its mass and its charge.
@@ -31,6 +33,7 @@ class EquivariantDynamics(nn.Module):
 
     def __init__(self, num_charges: int, num_couplings: int, settings: DynamicsSettings):
         super().__init__()
+        self.told = settings.told
         self.input = nn.Linear(1 + num_charges, settings.model_dim)
         self.layers = nn.ModuleList(
             EquivariantLayer(
@@ -43,14 +46,14 @@ class EquivariantDynamics(nn.Module):
         )
 
     def forward(self, batch: BodyBatch, trace: Trace | None = None) -> Float[Tensor, " row space"]:
-        """Where each body will be."""
+        """Where each body will be, or its acceleration."""
         positions, velocities, edges = batch.positions, batch.velocities, batch.edges
         nodes = self.input(beside(torch.linalg.vector_norm(velocities, dim=-1, keepdim=True), batch.charges))
         apart = positions[edges.receivers] - positions[edges.senders]
         seen = beside(batch.couplings, apart.square().sum(-1, keepdim=True))
         for layer in self.layers:
             nodes, positions, velocities = layer(nodes, positions, edges, velocities=velocities, edge=seen, trace=trace)
-        return positions
+        return positions if self.told == "positions" else positions - batch.positions
 
 
 class GraphDynamics(nn.Module):
@@ -80,7 +83,7 @@ class GraphDynamics(nn.Module):
         self.output = Perceptron(model_dim, model_dim, space_dim, activation)
 
     def forward(self, batch: BodyBatch, trace: Trace | None = None) -> Float[Tensor, " row space"]:
-        """Where each body will be."""
+        """Where each body will be, or its acceleration."""
         nodes = self.input(torch.cat([batch.positions, batch.velocities, batch.charges], -1))
         for message, update in zip(self.messages, self.updates, strict=True):
             sent = self.activation(message(nodes, nodes, batch.couplings, batch.edges))
@@ -89,8 +92,32 @@ class GraphDynamics(nn.Module):
         return self.output(nodes)
 
 
+class ForceDynamics(nn.Module):
+    """Accelerations by forces between every two bodies, along the line between them.
+
+        a_i = 1/m_i Σ_j c_ij φ(‖x_j − x_i‖) (x_j − x_i) / ‖x_j − x_i‖
+
+    What is known: masses m, couplings c, and that forces are central and opposite. What is learned: φ.
+
+    Args:
+        settings: the choices.
+
+    Source: as in `PairForce`.
+    """
+
+    def __init__(self, settings: DynamicsSettings):
+        super().__init__()
+        self.force = PairForce(settings.model_dim)
+
+    def forward(self, batch: BodyBatch, trace: Trace | None = None) -> Float[Tensor, " row space"]:
+        """The acceleration of each body; the first of its charges is its mass."""
+        return self.force(batch.positions, batch.edges, batch.couplings.squeeze(-1)) / batch.charges[:, :1]
+
+
 def dynamics_model(space_dim: int, num_charges: int, num_couplings: int, settings: DynamicsSettings) -> nn.Module:
     """The model that the settings name."""
     if settings.model == "equivariant":
         return EquivariantDynamics(num_charges, num_couplings, settings)
+    if settings.model == "forces":
+        return ForceDynamics(settings)
     return GraphDynamics(space_dim, num_charges, num_couplings, settings)

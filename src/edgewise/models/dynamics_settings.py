@@ -5,11 +5,14 @@ from typing import Literal, get_args
 
 from edgewise.errors import SettingError
 
-DynamicsModelName = Literal["equivariant", "graph_network"]
+DynamicsModelName = Literal["equivariant", "graph_network", "forces"]
 DYNAMICS_MODELS: tuple[str, ...] = get_args(DynamicsModelName)
 
 Weighing = Literal["sum", "gate", "attention"]
 WEIGHINGS: tuple[str, ...] = get_args(Weighing)
+
+Told = Literal["positions", "accelerations"]
+TOLD: tuple[str, ...] = get_args(Told)
 
 
 @dataclass(frozen=True)
@@ -17,16 +20,20 @@ class DynamicsSettings:
     """The layers over all pairs of bodies, and their sizes."""
 
     model: DynamicsModelName = "equivariant"
-    """equivariant turns with the bodies; graph_network sees positions and velocities as plain numbers."""
+    """equivariant turns with the bodies; graph_network sees positions and velocities as plain numbers; forces knows
+    that every two bodies pull or push each other along the line between them, and learns how much at which distance."""
+    told: Told = "positions"
+    """What is told: where bodies will be, or their accelerations."""
     weighing: Weighing = "sum"
     """What the messages of the equivariant layers count: all the same, by a gate each, or by attention over bodies."""
     num_layers: int = 4
-    """Layers: rounds of messages."""
+    """Layers: rounds of messages; forces has one."""
     model_dim: int = 64
     """Size of a body's vector, and of a message."""
 
     def __post_init__(self) -> None:
         for name, value, choices in (
+            ("--told", self.told, TOLD),
             ("--model", self.model, DYNAMICS_MODELS),
             ("--weighing", self.weighing, WEIGHINGS),
         ):
@@ -34,6 +41,10 @@ class DynamicsSettings:
                 raise SettingError(f"{name} is {value!r}; for moving bodies expected one of {', '.join(choices)}.")
         if self.weighing != "sum" and self.model != "equivariant":
             raise SettingError("--weighing goes with --model equivariant.")
+        if self.model == "forces" and self.told == "positions":
+            raise SettingError("--model forces goes with --told accelerations: a force says nothing of a later place.")
+        if self.model == "forces" and self.num_layers != type(self).num_layers:
+            raise SettingError("--num-layers does nothing with --model forces, which has one; leave it out.")
         for name in ("num_layers", "model_dim"):
             if getattr(self, name) < 1:
                 raise SettingError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected at least 1.")

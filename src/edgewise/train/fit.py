@@ -18,7 +18,7 @@ from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.keeper import EpochKeeper, Report, Reporter, save
 from edgewise.train.loader import Loader
 from edgewise.train.log import MetricsLog
-from edgewise.train.loss import TargetLoss, TokenLoss
+from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
 from edgewise.train.task import ModelTask, pl
 
@@ -39,7 +39,7 @@ def fit(
     model: nn.Module,
     train_loader: Loader,
     val_loader: Loader | None,
-    loss: TargetLoss | TokenLoss,
+    loss: TargetLoss | RelativeLoss | TokenLoss,
     settings: TrainSettings,
     *,
     folder: Path | None = None,

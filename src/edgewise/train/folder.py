@@ -25,6 +25,10 @@ FILES = (
     "test_predictions.csv",
     "test_predictions.jsonl",
     "rejected.csv",
+    "force.csv",
+    "rollout.npz",
+    "report.html",
+    *(f"{picture}.{kind}" for picture in ("orbits", "apart", "force") for kind in ("svg", "png")),
 )
 FOLDERS = ("checkpoints", "logs")
 
@@ -41,6 +45,8 @@ class RunFolder:
     checkpoints/ logs/     where an interrupted run continues; the numbers of each epoch
     test_predictions.csv   the test rows with their predictions; .jsonl where they are sentences
     rejected.csv           the cells that could not be used, and why
+    force.csv rollout.npz  of moving bodies: the learned force by distance, and where it leads the test bodies
+    report.html *.svg *.png  the page and the pictures that `edgewise report` draws
     """
 
     path: Path

@@ -71,6 +71,25 @@ class TargetLoss:
 
 
 @dataclass(frozen=True)
+class RelativeLoss:
+    """A loss of numbers whose errors are multiplied, row by row, before they are looked at."""
+
+    loss: TargetLoss
+    """Of the errors then."""
+
+    def __call__(self, output: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The sum of the losses of all known targets, and how many there are.
+
+        Args:
+            output, targets: (row, target).
+            weights: (row), one by the size that errors of the row are measured in; None measures all alike.
+        """
+        if weights is not None:
+            output, targets = output * weights[:, None], targets * weights[:, None]
+        return self.loss(output, targets, None)
+
+
+@dataclass(frozen=True)
 class TokenLoss:
     """−ln of the probability that the model gives to the right token, summed over the places that have one."""
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from edgewise.errors import MissingExtraError
 from edgewise.records import Batch
 from edgewise.train.loader import seed_of
-from edgewise.train.loss import TargetLoss, TokenLoss
+from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
 
 try:
@@ -24,7 +24,9 @@ class ModelTask(pl.LightningModule):
     Nothing is logged per step: training consists of thousands of small steps, and each hook costs time.
     """
 
-    def __init__(self, model: nn.Module, loss: TargetLoss | TokenLoss, settings: TrainSettings, num_steps: int):
+    def __init__(
+        self, model: nn.Module, loss: TargetLoss | RelativeLoss | TokenLoss, settings: TrainSettings, num_steps: int
+    ):
         super().__init__()
         self.model = model
         self.loss = loss

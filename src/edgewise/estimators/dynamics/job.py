@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from edgewise.errors import SettingError
 from edgewise.estimators.config import arranged, check_three_parts
-from edgewise.models.dynamics_settings import DYNAMICS_MODELS, DynamicsSettings
+from edgewise.models.dynamics_settings import DYNAMICS_MODELS, TOLD, DynamicsSettings
 from edgewise.train.settings import TrainSettings, require, require_one_of
 
 RECIPE = TrainSettings(
@@ -22,13 +23,17 @@ RECIPE = TrainSettings(
     keep="best",
 )
 """How motion is learned where nothing else is asked for; the batch size counts moments."""
+PULLS_RECIPE = replace(RECIPE, learning_rate=5e-3)
+"""How accelerations are learned: a function of the distance alone bears larger steps."""
+AHEAD = 10
+"""How many moments later positions are told where nobody says."""
 PARTS = {"model": DynamicsSettings, "train": TrainSettings}
 MISSING = {"data": "no data file was given: edgewise train motion.npz, as edgewise simulate writes it."}
 
 
 @dataclass(frozen=True)
 class DynamicsJob:
-    """One training on trajectories, to tell where bodies will be."""
+    """One training on trajectories, to tell where bodies will be, or how they are pulled."""
 
     data: tuple[str, ...]
     """The trajectories, one .npz file."""
@@ -40,8 +45,8 @@ class DynamicsJob:
     """What is learned."""
     start: int | None = None
     """The moment that is read, by its number in the file; None reads all from which a later one is known."""
-    ahead: int = 10
-    """How many moments later is told."""
+    ahead: int = AHEAD
+    """How many moments later positions are told; 0 where accelerations are."""
     split_sizes: tuple[float, ...] = (0.6, 0.2, 0.2)
     """The parts of training, validation and test trajectories; of one trajectory, of its time."""
     data_seed: int = 0
@@ -51,15 +56,26 @@ class DynamicsJob:
         require("data", len(self.data), len(self.data) == 1, "one file of trajectories")
         check_three_parts(self.split_sizes)
         require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
+        if self.model.told == "accelerations" and self.ahead:
+            raise SettingError(
+                f"--ahead {self.ahead} does nothing with --told accelerations, which are told of the moment that is "
+                "read; leave it out."
+            )
 
 
 def dynamics_job(config: Mapping[str, Any], source: str = "the settings") -> DynamicsJob:
-    """The job that a flat table describes.
+    """The job that a flat table describes; where accelerations are told, the model is `forces` if none is named.
 
     Raises:
         SettingError: A name is not known, or a value is of the wrong kind.
     """
     own, parts = arranged(config, source, DynamicsJob, PARTS, MISSING)
-    named = parts["model"].get("model", DynamicsSettings().model)
-    require_one_of("--model", named, DYNAMICS_MODELS, "for moving bodies ")
-    return DynamicsJob(**own, model=DynamicsSettings(**parts["model"]), train=replace(RECIPE, **parts["train"]))
+    model = parts["model"]
+    told = model.get("told", DynamicsSettings().told)
+    require_one_of("--told", told, TOLD, "of moving bodies ")
+    pulls = told == "accelerations"
+    model.setdefault("model", "forces" if pulls else DynamicsSettings().model)
+    require_one_of("--model", model["model"], DYNAMICS_MODELS, "for moving bodies ")
+    own.setdefault("ahead", 0 if pulls else AHEAD)
+    recipe = PULLS_RECIPE if pulls else RECIPE
+    return DynamicsJob(**own, model=DynamicsSettings(**model), train=replace(recipe, **parts["train"]))

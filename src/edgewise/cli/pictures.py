@@ -1,0 +1,153 @@
+"""`edgewise report`: the pictures of a finished run, and a page with them and its scores."""
+
+import argparse
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.train.folder import RunFolder
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from edgewise.view.figure import Figure
+    from edgewise.view.orbits import Orbits
+
+SUMMARY = "draw what a run over moving bodies learned"
+DESCRIPTION = (
+    "Draw the predicted and the real orbits of a run over moving bodies and, where accelerations were learned, how far "
+    "they come apart and the learned force over the distance, beside the law. Pictures (.svg, .png) and a page with "
+    "them and the scores, report.html, are written to the run folder."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of the verb."""
+    parser.add_argument("folder", metavar="RUN", help="the folder of a finished run over moving bodies")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Draws and writes; nothing is computed anew but the pictures."""
+    from edgewise.cli.predict import format_of
+    from edgewise.errors import DataError, RunFolderError
+
+    folder, kind = RunFolder.finished(arguments.folder), format_of(arguments.folder)
+    if kind != "edgewise dynamics model":
+        raise RunFolderError(f"{folder.path} holds an {kind}; a report is drawn of runs over moving bodies.")
+    metrics = folder.read_json("metrics.json")
+    if "test" not in metrics:
+        raise DataError(f"{folder.path} has no test moments, and there is nothing to draw; see --split-sizes.")
+
+    from edgewise.train.folder import write_bytes
+    from edgewise.view.figure import png, svg
+
+    drawn: dict[str, str] = {}
+    for name, figure in figures(folder, metrics).items():
+        drawn[name] = svg(figure)
+        write_bytes(folder.path / f"{name}.svg", drawn[name].encode())
+        write_bytes(folder.path / f"{name}.png", png(figure))
+    write_bytes(folder.path / "report.html", written(folder, metrics, drawn).encode())
+    print(f"{', '.join(f'{name}.svg and .png' for name in drawn)}; all on {folder.path / 'report.html'}")
+    return 0
+
+
+def figures(folder: RunFolder, metrics: dict[str, Any]) -> "dict[str, Figure]":
+    """The pictures by their names."""
+    from edgewise.view.force import draw_force
+    from edgewise.view.orbits import draw_apart, draw_orbits
+
+    if "rollout" not in metrics:
+        return {"orbits": draw_orbits(predicted(folder.path, metrics))}
+    ran, units = let_run(folder.path, metrics), metrics["units"]
+    found = {"orbits": draw_orbits(ran), "apart": draw_apart(ran)}
+    if "force" in metrics:
+        force, columns = metrics["force"], read_columns(folder.path / "force.csv")
+        found["force"] = draw_force(
+            columns[0], columns[1], columns[2] if len(columns) > 2 else None,
+            title=f"{force['sender']} on {force['receiver']}",
+            fits=(fit_of(force["learned"]), fit_of(force.get("law"))),
+            length_unit=units.get("position", ""), pull_unit=units.get("acceleration", ""),
+        )  # fmt: skip
+    return found
+
+
+def fit_of(scores: dict[str, float] | None) -> tuple[float, float] | None:
+    """An exponent, and how much it varies."""
+    return None if scores is None else (scores["exponent"], scores["plus_minus"])
+
+
+def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -> str:
+    """The page."""
+    from edgewise.cli.dynamics import lines_of_force, lines_of_rollout, table_of_scores
+    from edgewise.view.page import Part, Picture, Table, page
+
+    title, header, rows = table_of_scores(metrics)
+    scores: list[Part] = [Table(title, header, rows)]
+    scores.append(
+        f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s, on "
+        f"{', '.join(folder.read_config()['data'])}."
+    )
+    sections: list[tuple[str, list[Part]]] = [("Scores", scores)]
+    if "force" in drawn:
+        caption = (
+            "How hard one body pulls another, by the mass of the other, with nobody else there; ± is how much the "
+            "exponent differs between five stretches of the distance."
+        )
+        sections.append(("The learned force", [*sentences(lines_of_force(metrics)), Picture(drawn["force"], caption)]))
+    caption = "Each moment is predicted from an earlier one." if "apart" not in drawn else "From one beginning on."
+    orbits: list[Part] = [*sentences(lines_of_rollout(metrics)), Picture(drawn["orbits"], caption)]
+    if "apart" in drawn:
+        orbits.append(Picture(drawn["apart"], "The distance between where bodies were predicted and where they were."))
+    sections.append(("Orbits", orbits))
+    return page(f"{folder.path.name}: moving bodies", sections)
+
+
+def sentences(lines: list[str]) -> list[str]:
+    """Printed lines as sentences."""
+    stripped = [line.strip() for line in lines]
+    return [f"{line[:1].upper()}{line[1:]}." for line in stripped]
+
+
+def let_run(path: Path, metrics: dict[str, Any]) -> "Orbits":
+    """Bodies that were let run, out of rollout.npz."""
+    import numpy as np
+
+    from edgewise.view.orbits import Orbits
+
+    with np.load(path / "rollout.npz") as found:
+        arrays = {name: found[name] for name in found.files}
+    units = metrics["units"]
+    return Orbits(
+        arrays["times"],
+        arrays["positions_real"],
+        arrays["positions"],
+        tuple(metrics["bodies"]),
+        tuple(arrays["trajectories"].tolist()),
+        units.get("position", ""),
+        units.get("time", ""),
+        arrays["velocities_real"],
+        arrays["velocities"],
+    )
+
+
+def predicted(path: Path, metrics: dict[str, Any]) -> "Orbits":
+    """Places that were told, each from an earlier moment, out of test_predictions.csv."""
+    import numpy as np
+
+    from edgewise.view.orbits import Orbits
+
+    columns = read_columns(path / "test_predictions.csv")
+    numbers, moments = np.unique(columns[0]), np.unique(columns[1])
+    places = np.stack(columns[3:], axis=-1).reshape(len(numbers), len(moments), len(metrics["bodies"]), -1)
+    real, told = np.split(places, 2, axis=-1)
+    names = tuple(int(number) for number in numbers)
+    return Orbits(moments, real, told, tuple(metrics["bodies"]), names, metrics["units"].get("position", ""))
+
+
+def read_columns(path: Path) -> "list[np.ndarray]":
+    """The columns of numbers of a CSV file."""
+    import numpy as np
+
+    rows = list(csv.reader(io.StringIO(path.read_text())))[1:]
+    return list(np.array(rows, dtype=float).T)

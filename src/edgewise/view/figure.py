@@ -1,0 +1,88 @@
+"""What all figures share: colors that everyone can tell apart, units in words, SVG and PNG out of a figure."""
+
+import io
+from typing import Any
+
+from edgewise.errors import MissingExtraError
+
+try:
+    from matplotlib import rc_context
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+except ModuleNotFoundError as error:
+    raise MissingExtraError("matplotlib", "view") from error
+
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#7f7f7f", "#000000", "#b8a000")
+"""After Okabe & Ito 2008, who chose them for eyes that mix up red and green; begun again where more are needed."""
+INK, PALE = "#3b4252", "#d8dee9"
+STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "edgewise",
+    "path.simplify_threshold": 0.3,
+}
+"""Fixed, so that a file changes only when the picture does."""
+DOTS_AN_INCH = 200
+SIGNS = {"2": "²", "3": "³"}
+
+
+def color_of(place: int) -> str:
+    """The color of the thing at this place."""
+    return COLORS[place % len(COLORS)]
+
+
+def with_unit(name: str, unit: str) -> str:
+    """A name and its unit in brackets, `au_per_day2` becoming au/day²; the name alone where there is no unit."""
+    shown = unit.replace("_per_", "/").replace("_", " ")
+    shown = "".join(SIGNS.get(sign, sign) if before.isalpha() else sign for before, sign in zip(" " + shown, shown))
+    return name if unit in ("", "1") else f"{name} ({shown})"
+
+
+def tidy(axes: Axes) -> None:
+    """A pale grid behind what is drawn."""
+    axes.grid(visible=True, color=PALE, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def svg(figure: Figure) -> str:
+    """A figure as SVG, without a date."""
+    buffer = io.StringIO()
+    with rc_context(STYLE):
+        figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as PNG."""
+    buffer = io.BytesIO()
+    with rc_context(STYLE):
+        figure.savefig(buffer, format="png", bbox_inches="tight", dpi=DOTS_AN_INCH)
+    return buffer.getvalue()
+
+
+__all__ = [
+    "COLORS",
+    "INK",
+    "STYLE",
+    "Axes",
+    "Figure",
+    "Line2D",
+    "color_of",
+    "png",
+    "rc_context",
+    "svg",
+    "tidy",
+    "with_unit",
+]

@@ -1,0 +1,183 @@
+"""Where bodies went and where they were predicted to go: paths in a plane, and how far apart the two are over time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgewise.view.figure import INK, STYLE, Axes, Figure, Line2D, color_of, rc_context, tidy, with_unit
+
+MOST_PANELS = 4
+FINE = 8
+"""Points from one moment to the next along a smooth path."""
+NEAR, CLOSER = 4.0, 1.15
+"""How many times as far as half of the bodies the farthest must go for those to have a panel; its margin."""
+MOST_TURNS = 3
+"""How often a body may go round before only its last turn is drawn."""
+LEGEND_WIDTH = 2.3
+
+
+@dataclass(frozen=True, eq=False)
+class Orbits:
+    """Bodies that moved, and what was predicted of them; space is drawn by its first two axes."""
+
+    times: np.ndarray
+    """(time): the moments."""
+    real: np.ndarray
+    """(trajectory, time, body, space): where the bodies were."""
+    predicted: np.ndarray
+    """(trajectory, time, body, space): where they were predicted to be."""
+    names: tuple[str, ...]
+    """What the bodies are called."""
+    numbers: tuple[int, ...]
+    """What the trajectories are called."""
+    length_unit: str = ""
+    """Of positions."""
+    time_unit: str = ""
+    """Of times."""
+    real_velocities: np.ndarray | None = None
+    """(trajectory, time, body, space): how the bodies moved, for smooth paths."""
+    predicted_velocities: np.ndarray | None = None
+    """The same as predicted; None where each moment was predicted for itself, and there is no path."""
+
+
+def draw_orbits(orbits: Orbits) -> Figure:
+    """Paths of the bodies, a panel for each of the first trajectories; of a single one whose bodies go very different
+    ways, a second panel shows the inner half. Pale bands are real, thin lines in them were predicted; of bodies that
+    went round often, the last turn."""
+    panels: list[tuple[int, float | None, str]] = [
+        (place, None, f"trajectory {number}") for place, number in enumerate(orbits.numbers[:MOST_PANELS])
+    ]
+    if len(orbits.numbers) == 1:
+        reach = inner_reach(orbits.real[0])
+        panels = [(0, None, "all bodies" if reach else ""), *([(0, reach, "the inner ones")] if reach else [])]
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.2 * columns + LEGEND_WIDTH, 4.3 * rows), layout="constrained")
+        for place, (trajectory, reach, title) in enumerate(panels):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            _draw_panel(axes, orbits, trajectory, reach)
+            axes.set_title(title)
+        figure.legend(handles=_legend(orbits), loc="outside right upper")
+    return figure
+
+
+def inner_reach(real: np.ndarray) -> float | None:
+    """How far from the middle the inner half of the bodies goes; None where the others go hardly farther.
+
+    Args:
+        real: (time, body, space).
+    """
+    far = np.sqrt((_flat(real - _middle(real)) ** 2).sum(-1)).max(0)
+    half = float(np.median(far))
+    return CLOSER * half if half and far.max() > NEAR * half else None
+
+
+def draw_apart(orbits: Orbits) -> Figure:
+    """The distance between where bodies were predicted and where they were, over time: a line a body where there is one
+    trajectory, else the median and the middle half of all."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = np.sqrt(((orbits.predicted - orbits.real) ** 2).sum(-1))
+    times = orbits.times[1:] - orbits.times[0]  # both begin at the same place
+    with rc_context(STYLE):
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        tidy(axes)
+        if len(apart) == 1:
+            for body, name in enumerate(orbits.names):
+                axes.plot(times, apart[0, 1:, body], color=color_of(body), linewidth=1.1, label=name)
+        else:
+            flat = np.nan_to_num(apart.swapaxes(1, 2).reshape(-1, apart.shape[1])[:, 1:], nan=np.inf)
+            low, middle, high = np.quantile(flat, [0.25, 0.5, 0.75], axis=0, method="nearest")
+            axes.fill_between(times, low, high, color=color_of(0), alpha=0.2, linewidth=0, label="middle half")
+            axes.plot(times, middle, color=color_of(0), linewidth=1.6, label="median of all bodies")
+        axes.set_yscale("log")
+        axes.set_xlabel(with_unit("time since the beginning", orbits.time_unit))
+        axes.set_ylabel(with_unit("predicted from real, distance", orbits.length_unit))
+        figure.legend(loc="outside right upper")
+    return figure
+
+
+def _draw_panel(axes: Axes, orbits: Orbits, trajectory: int, reach: float | None) -> None:
+    tidy(axes)
+    real, predicted = orbits.real[trajectory], orbits.predicted[trajectory]
+    moving = [None if v is None else v[trajectory] for v in (orbits.real_velocities, orbits.predicted_velocities)]
+    path = smooth(orbits.times, real, moving[0])
+    told = smooth(orbits.times, predicted, moving[1])
+    for body in range(real.shape[1]):
+        color, first = color_of(body), last_turn(_flat(path[:, body]))
+        axes.plot(*_flat(path[first:, body]).T, color=color, alpha=0.3, linewidth=3.2, solid_capstyle="round")
+        if moving[1] is None:
+            axes.plot(*_flat(told[:, body]).T, color=color, linestyle="", marker="x", markersize=4)
+            continue
+        axes.plot(*_flat(told[first:, body]).T, color=color, linewidth=0.9)
+        axes.plot(*_flat(real[-1, body]), color=color, marker="o", markersize=9, fillstyle="none", alpha=0.6)
+        axes.plot(*_flat(predicted[-1, body]), color=color, marker="o", markersize=4)
+    low, high = (getattr(_flat(path), name)(axis=(0, 1)) for name in ("min", "max"))
+    middle, half = ((low + high) / 2, 1.08 * (high - low).max() / 2) if reach is None else (_middle(real)[:2], reach)
+    half = half or 1.0
+    axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half), aspect="equal")
+    axes.set_xlabel(with_unit("x", orbits.length_unit))
+    axes.set_ylabel(with_unit("y", orbits.length_unit))
+
+
+def last_turn(path: np.ndarray) -> int:
+    """The place in a path from which on it is one turn long; 0 where it goes round only a few times.
+
+    Args:
+        path: (time, axis).
+    """
+    lengths = np.sqrt((np.diff(path, axis=0) ** 2).sum(-1))
+    turn = np.pi * (path.max(0) - path.min(0)).max()
+    if lengths.sum() <= MOST_TURNS * turn:
+        return 0
+    return int(np.flatnonzero(lengths[::-1].cumsum()[::-1] <= turn)[0])
+
+
+def smooth(times: np.ndarray, positions: np.ndarray, velocities: np.ndarray | None) -> np.ndarray:
+    """Points between the moments: cubics with the positions and velocities at their ends (Hermite).
+
+    Args:
+        times: (time).
+        positions: (time, body, space).
+        velocities: the same; None leaves the positions as they are.
+    """
+    if velocities is None or len(times) < 2:
+        return positions
+    part = (np.arange(FINE) / FINE)[:, None, None]
+    steps = np.diff(times)[:, None, None, None]
+    x, y, v, w = (each[:, None] for each in (positions[:-1], positions[1:], velocities[:-1], velocities[1:]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        between = (
+            (2 * part**3 - 3 * part**2 + 1) * x + (part**3 - 2 * part**2 + part) * steps * v
+            + (3 * part**2 - 2 * part**3) * y + (part**3 - part**2) * steps * w
+        )  # fmt: skip
+    return np.concatenate([between.reshape(-1, *positions.shape[1:]), positions[-1:]])
+
+
+def _legend(orbits: Orbits) -> list[Line2D]:
+    is_path = orbits.predicted_velocities is not None
+    ink: dict[str, Any] = {"color": INK}
+    told: dict[str, Any] = {"linewidth": 0.9} if is_path else {"linestyle": "", "marker": "x", "markersize": 4}
+    handles = [
+        Line2D([], [], **ink, alpha=0.3, linewidth=3.2, label="real"),
+        Line2D([], [], **ink, **told, label="predicted"),
+    ]
+    if is_path:
+        end: dict[str, Any] = {"linestyle": "", "marker": "o"}
+        handles += [
+            Line2D([], [], **ink, **end, markersize=9, fillstyle="none", alpha=0.6, label="real, at the end"),
+            Line2D([], [], **ink, **end, markersize=4, label="predicted, at the end"),
+        ]
+    handles += [Line2D([], [], color=color_of(body), linewidth=3, label=name) for body, name in enumerate(orbits.names)]
+    return handles
+
+
+def _flat(places: np.ndarray) -> np.ndarray:
+    return places[..., :2]
+
+
+def _middle(real: np.ndarray) -> np.ndarray:
+    """Where the bodies are in the median, which a few far ones do not pull away."""
+    return np.median(real, axis=(0, 1))
