@@ -58,6 +58,8 @@ NAMES = [
 ESTIMATORS = [
     "DynamicsModel",
     "Forecaster",
+    "GraphClassifier",
+    "GraphRegressor",
     "LanguageModel",
     "MoleculeClassifier",
     "MoleculeRegressor",

@@ -1,7 +1,7 @@
 """Who is connected with whom: a table of edges, each row the names of two nodes and what is known of the edge."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,11 @@ class EdgeList:
         """Nodes that no edge but their own loop touches."""
         apart = self.senders != self.receivers
         return num_nodes - len(np.unique(np.concatenate([self.senders[apart], self.receivers[apart]])))
+
+    def taken(self, order: np.ndarray) -> "EdgeList":
+        """Some of the edges, in an order."""
+        sides = {"senders": self.senders[order], "receivers": self.receivers[order]}
+        return replace(self, **sides, features=self.features[order])
 
     def both_ways(self, num_nodes: int) -> "EdgeList":
         """The same edges and, behind them, the other way of each that has none, with the same features."""

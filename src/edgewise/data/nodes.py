@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool
@@ -18,6 +18,7 @@ from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_e
 from edgewise.data.rows import Table, judged, with_task
 from edgewise.errors import DataError, SettingError
 
+AnyColumns = TypeVar("AnyColumns", bound=Columns)
 NAMES = ("id", "node", "node_id")
 """What the column of names may be called where nobody says so."""
 NUMBERS = "node"
@@ -206,13 +207,17 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, strict: bool,
 
 
 def named(
-    cells: Cells, columns: Columns, graph_of_row: Sequence[str] | None = None
-) -> tuple[Cells, Columns, tuple[str, ...]]:
+    cells: Cells,
+    columns: AnyColumns,
+    graph_of_row: Sequence[str] | None = None,
+    remedy: str = "names must differ",
+) -> tuple[Cells, AnyColumns, tuple[str, ...]]:
     """The cells with a column of names, the columns with it named, and the names.
 
     Args:
         cells, columns: of the nodes.
         graph_of_row: the graph of each node, where names tell nodes of one graph apart, and not those of several.
+        remedy: what messages advise.
 
     Raises:
         DataError: a node has no name, or that of another one.
@@ -221,7 +226,8 @@ def named(
     graphs = [""] * len(cells.frame) if graph_of_row is None else graph_of_row
     if column == AUTO:
         column = next((name for name in NAMES if name in cells.frame.columns), None)
-    if column is None:
+    # A run that is continued, and a model that predicts, ask for the numbers by name.
+    if column is None or (column == NUMBERS and column not in cells.frame):
         column = NUMBERS
         counts = Counter[str]()
         numbers = []
@@ -238,12 +244,12 @@ def named(
             what = (
                 f"the node {name!r} stands in line {cells.lines[first[node]]} too" if name else "the node has no name"
             )
-            raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; names must differ.")
+            raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
         first[node] = row
     return cells, replace(columns, node_column=column), names
 
 
-def with_features(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
+def with_features(cells: Cells, columns: AnyColumns, need_targets: bool) -> AnyColumns:
     """The columns with features named: those that have no other role where the caller named none."""
     if columns.descriptors_columns or not need_targets:
         return columns
