@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -138,7 +139,23 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
     pd.DataFrame({"from": range(30), "to": [*range(2, 30), 0, 1]}).to_csv("edges.csv", index=False)
     lines = [line for block in blocks(ROOT / "docs/graphs.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    assert [command[0] for command in commands] == ["train", "predict", "fingerprint", "train"]
+    assert [command[0] for command in commands] == [
+        "train",
+        "predict",
+        "fingerprint",
+        "train",
+        "train",
+        "predict",
+        "train",
+    ]
+    molecules = {"molecule": np.repeat(range(20), 3), "id": [0, 1, 2] * 20, "charge": range(60)}
+    atoms = pd.DataFrame({**molecules, "element": ["C", "O", "H"] * 20, "solubility": np.repeat(range(20), 3) / 4})
+    atoms.to_csv("atoms.csv", index=False)
+    trees = {"halo": "id", "tree": "molecule", "mass": "charge", "formation": "solubility"}
+    pd.DataFrame({name: atoms[old] for name, old in trees.items()}).to_csv("halos.csv", index=False)
+    bonds = pd.DataFrame({"molecule": np.repeat(range(20), 2), "from": [1, 2] * 20, "to": [0] * 40})
+    bonds.rename(columns={"molecule": "tree"}).to_csv("mergers.csv", index=False)
+    bonds.to_csv("bonds.csv", index=False)
     for command in commands:
         passes = ["--epochs", "2", "--no-baselines"] if command[0] == "train" else []
         assert main([*command, *passes]) == 0, capsys.readouterr().err

@@ -59,6 +59,8 @@ NAMES = [
 ESTIMATORS = [
     "DynamicsModel",
     "Forecaster",
+    "GraphClassifier",
+    "GraphRegressor",
     "LanguageModel",
     "MoleculeClassifier",
     "MoleculeRegressor",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from edgewise.estimators import (
         DynamicsModel,
         Forecaster,
+        GraphClassifier,
+        GraphRegressor,
         LanguageModel,
         MoleculeClassifier,
         MoleculeRegressor,
@@ -56,6 +58,8 @@ _HOMES = {
     "edgewise.estimators": [
         "DynamicsModel",
         "Forecaster",
+        "GraphClassifier",
+        "GraphRegressor",
         "LanguageModel",
         "MoleculeClassifier",
         "MoleculeRegressor",

@@ -131,6 +131,37 @@ class NodeBatch:
 
 
 @dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """Graphs as one graph, their disjoint union, and what is to be told of each."""
+
+    features: Float[Tensor, " node node_feature"]
+    """What is known of each node, graph after graph."""
+    edges: Edges
+    """Edges of the disjoint union."""
+    edge_features: Float[Tensor, " edge edge_feature"]
+    """What is known of each edge; of size 0 where nothing is."""
+    offsets: Int64[Tensor, " boundary"]
+    """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+    roots: Int64[Tensor, " root"]
+    """The node of each graph that all others lead to, counted in the union; none where nobody asks for them."""
+    conditions: Float[Tensor, " graph condition"]
+    """Numbers that belong to a graph as a whole. Of size 0 where there are none."""
+    targets: Float[Tensor, " graph target"] | None = None
+    """What is to be told of each graph, in model units; NaN where it is not known."""
+    weights: Float[Tensor, " graph"] | None = None
+    """How much each graph counts in the loss."""
+
+    @property
+    def nodes(self) -> NodeBatch:
+        """The union alone, and its roots as the nodes that are asked about."""
+        return NodeBatch(self.features, self.edges, self.edge_features, self.roots)
+
+    def to(self, device: torch.device | str) -> "GraphBatch":
+        """The same batch with its tensors and edges on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
 class BodyBatch:
     """Bodies at some moments, those of one moment behind those of another, and what is to be told of them."""
 

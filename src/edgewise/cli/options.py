@@ -16,6 +16,7 @@ from edgewise.choices import (
 )
 from edgewise.models.dynamics_settings import DYNAMICS_MODELS, TOLD, WEIGHINGS
 from edgewise.models.forecast_settings import FORECAST_MODELS
+from edgewise.models.graph_settings import GRAPH_READOUTS
 from edgewise.models.node_settings import NODE_MODELS, NodeSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.settings import KERNELS, MODELS, PropertySettings
@@ -201,7 +202,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_graph_options(parser: argparse.ArgumentParser) -> None:
     """What only a graph has."""
-    group = parser.add_argument_group("graphs: a row is a node")
+    group = parser.add_argument_group("graphs: a row is a node, or, with --graph-column, a graph")
     known = NodeSettings()
     add_flag(group, "--edges", metavar="FILE", help="the table of edges, each row the names of two nodes")
     add_flag(group, "--features", metavar="FILE", help=".npz with features, a row a node: x, or SciPy's CSR parts")
@@ -216,6 +217,10 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--num-virtual-nodes", type=int, metavar="N", help="nodes that see all others (default: 0)")
     add_flag(group, "--laplacian-positions", type=int, metavar="K", help="eigenvectors of the graph (default: 0)")
     add_flag(group, "--random-walk-positions", type=int, metavar="K", help="steps of random walks (default: 0)")
+    add_flag(group, "--graph-column", metavar="COLUMN", help="a row is a graph: which one each node belongs to")
+    add_flag(group, "--graphs", metavar="FILE", help="a table of graphs: targets, parts (default: the nodes say them)")
+    add_flag(group, "--graph-feature-columns", nargs="+", metavar="COLUMN", help="numbers of a graph as a whole")
+    add_flag(group, "--category-columns", nargs="+", metavar="COLUMN", help="words of its nodes, such as an element")
 
 
 def add_motion_options(parser: argparse.ArgumentParser) -> None:
@@ -246,7 +251,8 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         help="what a text is cut into (default: words; characters for one text, bpe for translations)",
     )
     add_flag(group, "--vocabulary-size", type=int, metavar="N", help="words or byte pairs, at most (default: 8192)")
-    add_flag(group, "--readout", choices=get_args(ReadoutName), help="of a text's tokens (default: attention)")
+    readouts = tuple(dict.fromkeys((*get_args(ReadoutName), *GRAPH_READOUTS)))
+    add_flag(group, "--readout", choices=readouts, help="of a text's tokens, or a graph's nodes (default: attention)")
     add_flag(group, "--word-dropout", type=float, metavar="P", help="tokens hidden in training (default: 0.2)")
     group.add_argument(
         "--from",

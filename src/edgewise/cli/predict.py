@@ -46,6 +46,8 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--edges", metavar="FILE", help="the edges between the rows, where they are nodes of a graph")
     parser.add_argument("--features", metavar="FILE", help="their features, where they stand in an .npz file")
     parser.add_argument("--node-column", metavar="COLUMN", help="the names of the nodes, where it is called otherwise")
+    parser.add_argument("--graph-column", metavar="COLUMN", help="many graphs: the same for their names")
+    parser.add_argument("--graphs", metavar="FILE", help="a table of them, a row each")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto", help="(default: auto)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="on the CPU (default: 1)")
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
@@ -116,9 +118,13 @@ def read(arguments: argparse.Namespace) -> tuple[Any, Any]:
 
     require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
     folder = RunFolder.finished(arguments.folder)
-    from edgewise.cli import graph
+    from edgewise.cli import graph, graphs
 
-    kinds = {"edgewise text model": texts_of, "edgewise node model": graph.read}
+    kinds = {
+        "edgewise text model": texts_of,
+        "edgewise node model": graph.read,
+        "edgewise graph model": graphs.read,
+    }
     trained, table = kinds.get(format_of(arguments.folder) or "", molecules_of)(folder, arguments)
     trained.threads = arguments.threads
     return trained, table

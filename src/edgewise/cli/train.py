@@ -15,7 +15,8 @@ DESCRIPTION = (
     "simple models, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those before it; "
     "or, with --task-type translation, on texts and their translations; or, with --task-type masked, on many texts "
     "(lines, or the cells of --text-columns), to tell hidden tokens from those around them; or, with --task-type "
-    "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz); "
+    "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz), "
+    "or, with --graph-column, on many graphs; "
     "or, with --task-type forecast, on series on a graph; or on trajectories (.npz) as edgewise simulate writes them."
 )
 TEXTS = (".txt", ".txt.gz")
@@ -62,13 +63,14 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import dynamics, forecast, graph, language, masked, table, tagging, translation
+    from edgewise.cli import dynamics, forecast, graph, graphs, language, masked, table, tagging, translation
     from edgewise.train.device import keep_memory
 
     kinds: dict[str, Any] = {
         "dynamics": dynamics,
         "forecast": forecast,
         "graph": graph,
+        "graphs": graphs,
         "language": language,
         "masked": masked,
         "tagging": tagging,
@@ -97,12 +99,14 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """What is learned: motion, a graph, a table, a language, a translation, hidden tokens or tags."""
+    """What is learned: motion, a graph, many graphs, a table, a language, a translation, hidden tokens or tags."""
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
     if task_type in ("language", "translation", "masked", "tagging", "dynamics", "forecast"):
         return task_type
+    if settings.get("graph_column"):
+        return "graphs"
     name = str(names[0]).lower() if names else ""
     if settings.get("edges") or name.endswith(".npz"):
         return "dynamics" if holds_motion(str(names[0])) else "graph"

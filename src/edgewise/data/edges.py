@@ -1,8 +1,9 @@
 """Who is connected with whom: a table of edges, each row the names of two nodes and what is known of the edge."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -44,6 +45,11 @@ class EdgeList:
         apart = self.senders != self.receivers
         return num_nodes - len(np.unique(np.concatenate([self.senders[apart], self.receivers[apart]])))
 
+    def taken(self, order: np.ndarray) -> "EdgeList":
+        """Some of the edges, in an order."""
+        sides = {"senders": self.senders[order], "receivers": self.receivers[order]}
+        return replace(self, **sides, features=self.features[order])
+
     def both_ways(self, num_nodes: int) -> "EdgeList":
         """The same edges and, behind them, the other way of each that has none, with the same features."""
         there, back = self.senders * num_nodes + self.receivers, self.receivers * num_nodes + self.senders
@@ -59,7 +65,7 @@ class EdgeList:
 
 def read_edges(
     path: str | Path,
-    place_of_node: dict[str, int],
+    place_of_node: Mapping[str, int],
     nodes: str,
     *,
     edge_columns: Sequence[str] = (),
@@ -79,14 +85,36 @@ def read_edges(
     Raises:
         DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
     """
-    cells = read_cells(path)
-    names = tuple(edge_columns) or tuple(cells.frame.columns[:2])
+    columns = {"edge_columns": edge_columns, "feature_columns": feature_columns}
+    return edges_of_cells(read_cells(path), place_of_node, nodes, **columns, strict=strict)[0]
+
+
+def edges_of_cells(
+    cells: Cells,
+    place_of_node: Mapping[Any, int],
+    nodes: str,
+    *,
+    edge_columns: Sequence[str] = (),
+    feature_columns: Sequence[str] = (),
+    graph_column: str | None = None,
+    strict: bool = False,
+) -> tuple[EdgeList, Int64[np.ndarray, " edge"]]:
+    """The edges of a table that has been read, and the line of each; see `read_edges`.
+
+    Args:
+        graph_column: the column that names the graph of an edge, where nodes are known by graph and name.
+    """
+    names = tuple(edge_columns) or tuple(name for name in cells.frame.columns if name != graph_column)[:2]
     if len(names) != 2:
         raise DataError(f"{cells.source}: {len(names)} columns name nodes, expected two: sender and receiver.")
     check_columns_exist(cells, (*names, *feature_columns))
-    sides = [[place_of_node.get(name.strip(), -1) for name in cells.frame[column]] for column in names]
+    sides: list[list[Any]] = [[name.strip() for name in cells.frame[column]] for column in names]
+    if graph_column is not None:
+        graphs = [graph.strip() for graph in cells.frame[graph_column]]
+        sides = [list(zip(graphs, side, strict=True)) for side in sides]
+    places = [[place_of_node.get(node, -1) for node in side] for side in sides]
     features = np.zeros((len(cells.frame), len(feature_columns)), dtype=np.float32)
-    rejected = _unknown(cells, names, sides, nodes)
+    rejected = _unknown(cells, names, places, nodes, graph_column)
     for place, column in enumerate(feature_columns):
         for row, cell in enumerate(cells.frame[column]):
             features[row, place], reason = read_number(cell)
@@ -98,17 +126,22 @@ def read_edges(
         advice = "mend the row, or do without strict to pass over it" if strict else "none of the rows is an edge"
         raise DataError(f"{first.file}, line {first.row}, column {first.column!r}: {first.reason}; {advice}.")
     good = np.array([row not in rejected for row in range(len(cells.frame))], dtype=bool)
-    senders, receivers = (np.array(side, dtype=np.int64)[good] for side in sides)
-    return EdgeList(senders, receivers, features[good], rejected=listed)
+    senders, receivers = (np.array(side, dtype=np.int64)[good] for side in places)
+    return EdgeList(senders, receivers, features[good], rejected=listed), cells.lines[good]
 
 
-def _unknown(cells: Cells, names: Sequence[str], sides: Sequence[list[int]], nodes: str) -> dict[int, Rejection]:
+def _unknown(
+    cells: Cells, names: Sequence[str], places: Sequence[list[int]], nodes: str, graph_column: str | None
+) -> dict[int, Rejection]:
     """The rows that name a node which is not there."""
     found: dict[int, Rejection] = {}
-    for column, side in zip(names, sides, strict=True):
+    for column, side in zip(names, places, strict=True):
         for row, place in enumerate(side):
             if place < 0 and row not in found:
                 cell = cells.frame[column].iloc[row]
-                reason = f"{cell.strip()!r} is not a node of {nodes}" if cell.strip() else "the cell names no node"
+                home = nodes
+                if graph_column is not None:
+                    home = f"the graph {cells.frame[graph_column].iloc[row].strip()!r} in {nodes}"
+                reason = f"{cell.strip()!r} is not a node of {home}" if cell.strip() else "the cell names no node"
                 found[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, reason)
     return found

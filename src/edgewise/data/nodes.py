@@ -1,8 +1,9 @@
 """A graph as a table: one row a node, its features, its targets, and the edges between the nodes."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool
@@ -17,6 +18,7 @@ from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_e
 from edgewise.data.rows import Table, judged, with_task
 from edgewise.errors import DataError, SettingError
 
+AnyColumns = TypeVar("AnyColumns", bound=Columns)
 NAMES = ("id", "node", "node_id")
 """What the column of names may be called where nobody says so."""
 NUMBERS = "node"
@@ -170,7 +172,7 @@ def _from_file(path: str, columns: Columns, source: GraphSource, need_targets: b
     if source.edges is not None or source.features is not None:
         raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
     graph = read_graph_file(path)
-    cells, columns, names = _named(graph.cells, columns)
+    cells, columns, names = named(graph.cells, columns)
     if need_targets:
         columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
         if not columns.target_columns and graph.target_column is not None:
@@ -183,7 +185,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, strict: bool,
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv.")
-    cells, columns, names = _named(read_cells(path), columns)
+    cells, columns, names = named(read_cells(path), columns)
     if need_targets:
         _check_roles(cells, columns)
     if source.features is not None:
@@ -191,7 +193,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, strict: bool,
         if features.shape[0] != len(names):
             raise DataError(f"{source.features} has {features.shape[0]} rows, but {path} has {len(names)} nodes.")
     else:
-        columns = _with_features(cells, columns, need_targets)
+        columns = with_features(cells, columns, need_targets)
         features, problems = features_of_columns(cells, columns.descriptors_columns)
     edges = read_edges(
         source.edges,
@@ -204,28 +206,50 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, strict: bool,
     return _Graph(cells, columns, names, features, edges, problems)
 
 
-def _named(cells: Cells, columns: Columns) -> tuple[Cells, Columns, tuple[str, ...]]:
-    """The cells with a column of names, the columns with it named, and the names."""
+def named(
+    cells: Cells,
+    columns: AnyColumns,
+    graph_of_row: Sequence[str] | None = None,
+    remedy: str = "names must differ",
+) -> tuple[Cells, AnyColumns, tuple[str, ...]]:
+    """The cells with a column of names, the columns with it named, and the names.
+
+    Args:
+        cells, columns: of the nodes.
+        graph_of_row: the graph of each node, where names tell nodes of one graph apart, and not those of several.
+        remedy: what messages advise.
+
+    Raises:
+        DataError: a node has no name, or that of another one.
+    """
     column = columns.node_column
+    graphs = [""] * len(cells.frame) if graph_of_row is None else graph_of_row
     if column == AUTO:
         column = next((name for name in NAMES if name in cells.frame.columns), None)
-    if column is None:
+    # A run that is continued, and a model that predicts, ask for the numbers by name.
+    if column is None or (column == NUMBERS and column not in cells.frame):
         column = NUMBERS
-        cells = replace(cells, frame=cells.frame.assign(**{column: [str(row) for row in range(len(cells.frame))]}))
+        counts = Counter[str]()
+        numbers = []
+        for graph in graphs:
+            numbers.append(str(counts[graph]))
+            counts[graph] += 1
+        cells = replace(cells, frame=cells.frame.assign(**{column: numbers}))
     check_columns_exist(cells, (column,))
     names = tuple(name.strip() for name in cells.frame[column])
-    first: dict[str, int] = {}
-    for row, name in enumerate(names):
-        if not name or name in first:
+    first: dict[tuple[str, str], int] = {}
+    for row, node in enumerate(zip(graphs, names, strict=True)):
+        name = node[1]
+        if not name or node in first:
             what = (
-                f"the node {name!r} stands in line {cells.lines[first[name]]} too" if name else "the node has no name"
+                f"the node {name!r} stands in line {cells.lines[first[node]]} too" if name else "the node has no name"
             )
-            raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; names must differ.")
-        first[name] = row
+            raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
+        first[node] = row
     return cells, replace(columns, node_column=column), names
 
 
-def _with_features(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
+def with_features(cells: Cells, columns: AnyColumns, need_targets: bool) -> AnyColumns:
     """The columns with features named: those that have no other role where the caller named none."""
     if columns.descriptors_columns or not need_targets:
         return columns

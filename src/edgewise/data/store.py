@@ -12,8 +12,8 @@ from torch import Tensor
 from edgewise.data.conformer import Conformer, conformer, said
 from edgewise.data.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, descriptors, example_from_smiles, read_molecule
+from edgewise.data.union import Union, offsets_of, take
 from edgewise.errors import DataError
-from edgewise.neighborhood import Edges
 from edgewise.records import Batch, Example
 
 Numbers = np.ndarray | Tensor | Sequence
@@ -120,8 +120,8 @@ class MoleculeStore:
             senders=torch.from_numpy(np.concatenate([no_edge, *(a.senders for a in arrays)])),
             receivers=torch.from_numpy(np.concatenate([no_edge, *(a.receivers for a in arrays)])),
             edge_features=torch.from_numpy(np.concatenate([no_edge_row, *(a.edge_features for a in arrays)])),
-            node_offsets=torch.from_numpy(_offsets([len(a.node_features) for a in arrays])),
-            edge_offsets=torch.from_numpy(_offsets([len(a.senders) for a in arrays])),
+            node_offsets=torch.from_numpy(offsets_of([len(a.node_features) for a in arrays])),
+            edge_offsets=torch.from_numpy(offsets_of([len(a.senders) for a in arrays])),
             global_features=torch.from_numpy(np.array(global_features).reshape(len(arrays), num_global)),
         )
 
@@ -196,43 +196,20 @@ class MoleculeStore:
             raise DataError(
                 f"batch: graph_of_row holds {wrong}, expected 0 to {len(self) - 1}: batch usable rows only."
             )
-        nodes, offsets = _runs(self.node_offsets, graphs)
-        edges, edge_offsets = _runs(self.edge_offsets, graphs)
-        shift = torch.from_numpy(np.repeat(offsets[:-1], np.diff(edge_offsets)))
-        num_nodes = len(nodes)
-        senders, receivers = _take(self.senders, edges) + shift, _take(self.receivers, edges) + shift
+        union = Union.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
         return Batch(
-            node_features=_take(self.node_features, nodes),
-            edges=Edges(senders, receivers, num_nodes, num_nodes),
-            edge_features=_take(self.edge_features, edges),
-            global_features=_take(self.global_features, graphs),
-            offsets=torch.from_numpy(offsets),
+            node_features=take(self.node_features, union.nodes),
+            edges=union.edges,
+            edge_features=take(self.edge_features, union.edge_places),
+            global_features=take(self.global_features, graphs),
+            offsets=union.offsets,
             graph_of_row=torch.from_numpy(places.reshape(wanted.shape)),
             conditions=_float32(conditions),
             targets=None if targets is None else _float32(targets),
             weights=None if weights is None else _float32(weights),
-            coordinates=None if self.coordinates is None else _take(self.coordinates, nodes),
+            coordinates=None if self.coordinates is None else take(self.coordinates, union.nodes),
         )
 
 
 def _float32(values: Numbers) -> Tensor:
     return torch.as_tensor(values, dtype=torch.float32)
-
-
-def _offsets(counts: Sequence[int] | np.ndarray) -> np.ndarray:
-    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    return offsets
-
-
-def _runs(boundaries: Tensor, graphs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every index in the runs `boundaries[g]:boundaries[g + 1]` of the graphs, and the offsets of the runs."""
-    starts = boundaries.numpy()[graphs]
-    counts = boundaries.numpy()[graphs + 1] - starts
-    offsets = _offsets(counts)
-    return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], counts), offsets
-
-
-def _take(values: Tensor, index: np.ndarray) -> Tensor:
-    """`values[index]` through numpy: torch would wake its threads for a copy that takes microseconds."""
-    return torch.from_numpy(values.numpy().take(index, axis=0))

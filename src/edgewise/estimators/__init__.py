@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from edgewise.estimators.dynamics.estimator import DynamicsModel
     from edgewise.estimators.forecast.estimator import Forecaster
+    from edgewise.estimators.graph.estimator import GraphClassifier, GraphRegressor
     from edgewise.estimators.language.estimator import LanguageModel
     from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeRegressor
     from edgewise.estimators.node.estimator import NodeClassifier, NodeRegressor
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "DynamicsModel": "dynamics",
     "Forecaster": "forecast",
+    "GraphClassifier": "graph",
+    "GraphRegressor": "graph",
     "LanguageModel": "language",
     "MoleculeClassifier": "molecule",
     "MoleculeRegressor": "molecule",
@@ -29,6 +32,8 @@ _HOMES = {
 __all__ = [
     "DynamicsModel",
     "Forecaster",
+    "GraphClassifier",
+    "GraphRegressor",
     "LanguageModel",
     "MoleculeClassifier",
     "MoleculeRegressor",

@@ -28,8 +28,7 @@ class NodeModel(nn.Module):
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
-        kinds = {"hops": HopLayers, "attention": AttentionLayers}
-        self.layers = kinds.get(settings.model, PaperLayers)(sizes, settings)
+        self.layers = layers_of(sizes, settings)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
         """What is told of each row, in model units (or logits)."""
@@ -140,6 +139,12 @@ class HopLayers(nn.Module):
         """The nodes before the spreading, and what is told of them after it."""
         hidden = torch.relu(self.input(self.dropout(batch.features)))
         return hidden, self.hops(self.output(self.dropout(hidden)), batch.edges, trace)
+
+
+def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
+    """The layers of a model by its name: from a batch to its nodes before what is told of them, and that."""
+    kinds = {"hops": HopLayers, "attention": AttentionLayers}
+    return kinds.get(settings.model, PaperLayers)(sizes, settings)
 
 
 def _paper_layer(settings: NodeSettings, input_dim: int, output_dim: int, *, is_last: bool) -> nn.Module:

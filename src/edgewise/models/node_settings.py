@@ -8,6 +8,21 @@ from edgewise.errors import SettingError
 
 NodeModelName = Literal["hops", "attention", "gat", "gatv2", "gcn", "mean"]
 NODE_MODELS: tuple[str, ...] = get_args(NodeModelName)
+OF_ALL = ("model", "model_dim", "dropout")
+"""The choices that every model looks at."""
+OF_SOME: dict[str, tuple[str, ...]] = {
+    "hops": ("num_hops", "normalize"),
+    "attention": ("score", "normalize", "num_layers", "num_heads", "attention_dropout"),
+    "gat": ("num_layers", "num_heads", "attention_dropout"),
+    "gatv2": ("num_layers", "num_heads", "attention_dropout"),
+    "gcn": ("num_layers",),
+    "mean": ("num_layers",),
+}
+"""Those that some look at."""
+OF_ONE_GRAPH: dict[str, tuple[str, ...]] = {
+    "attention": ("expander_degree", "num_virtual_nodes", "laplacian_positions", "random_walk_positions")
+}
+"""Those that some look at where all nodes are those of one graph."""
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,16 @@
 """From molecules and conditions to properties: encode each distinct molecule, let conditions act on it, predict."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.errors import SettingError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.readout import Readout
 from edgewise.models.describe import describer
+from edgewise.models.head import ConditionedHead
 from edgewise.models.molecule_transformer import MoleculeTransformer
 from edgewise.models.normalizer import normalizer_of
 from edgewise.models.settings import PropertySettings, PropertySizes
@@ -39,7 +37,16 @@ class PropertyModel(nn.Module):
         super().__init__()
         kind = MoleculeTransformer if settings.model == "mat" else GraphEncoder
         self.encoder = kind(sizes, settings)
-        self.head = ConditionedHead(self.encoder.output_dim * sizes.num_components, sizes, settings)
+        self.head = ConditionedHead(
+            self.encoder.output_dim * sizes.num_components,
+            sizes.num_conditions,
+            sizes.num_outputs,
+            head_dim=settings.head_dim,
+            num_layers=settings.num_head_layers,
+            num_variants=settings.num_variants,
+            dropout=settings.head_dropout,
+            bounds=None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high),
+        )
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
         """What every variant of the head says of each row, in model units (or logits); average them to predict."""
@@ -98,88 +105,6 @@ class ConvolutionBlock(nn.Module):
     def forward(self, nodes: Tensor, edges: Edges) -> Tensor:
         """The nodes after the block."""
         return nodes + self.dropout(self.convolution(self.norm(nodes), edges))
-
-
-class ConditionedHead(nn.Module):
-    """A network on the row's molecules that the conditions modulate in every block, not only at its start.
-
-    Several variants of it run side by side. They share all matrices but the last and differ by the signs that multiply
-    their input. Each learns for itself, and a prediction averages them: much of what an ensemble gives, at little cost.
-
-    Source: Wen, Tran & Ba 2020 (BatchEnsemble); Gorishniy, Kotelnikov & Babenko 2025 (TabM).
-    """
-
-    def __init__(self, input_dim: int, sizes: PropertySizes, settings: PropertySettings):
-        super().__init__()
-        head_dim = settings.head_dim
-        self.input = nn.Linear(input_dim, head_dim)
-        condition_dim = 32 if sizes.num_conditions else 0
-        self.add: nn.Module | None = None
-        if sizes.num_conditions:
-            self.add = nn.Linear(sizes.num_conditions, head_dim)
-            self.condition = nn.Sequential(
-                nn.Linear(sizes.num_conditions, condition_dim),
-                nn.SiLU(),
-                nn.Linear(condition_dim, condition_dim),
-                nn.SiLU(),
-            )
-        self.blocks = nn.ModuleList(
-            ModulatedBlock(head_dim, condition_dim, settings.head_dropout) for _ in range(settings.num_head_layers)
-        )
-        if settings.num_variants is None:
-            raise SettingError("num_variants is None; hand over settings.resolved(batch_size).")
-        self.num_variants = settings.num_variants
-        self.bounds = None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high)
-        # One long vector: what decays in training are matrices, and these signs must not.
-        self.signs = nn.Parameter(torch.randn(self.num_variants * head_dim).sign())
-        scale = 0.5 / math.sqrt(head_dim)
-        self.output = nn.Parameter(scale * torch.randn(self.num_variants, head_dim, sizes.num_outputs))
-        self.offset = nn.Parameter(torch.zeros(self.num_variants * sizes.num_outputs))
-
-    def forward(
-        self, molecules: Float[Tensor, " row feature"], conditions: Float[Tensor, " row condition"]
-    ) -> Float[Tensor, " row variant output"]:
-        """What every variant says of each row."""
-        rows, condition = self.input(molecules), None
-        if self.add is not None:
-            rows, condition = rows + self.add(conditions), self.condition(conditions).unsqueeze(1)
-        variants = rows.unsqueeze(1) * self.signs.view(self.num_variants, -1)
-        for block in self.blocks:
-            variants = block(variants, condition)
-        outputs = torch.einsum("rvh,vho->rvo", variants, self.output) + self.offset.view(self.num_variants, -1)
-        if self.bounds is None:
-            return outputs
-        # Fractions stay fractions: 0 at the low end, 1 at the high one.
-        low, high = (outputs.new_tensor(bound) for bound in self.bounds)
-        return low + (high - low) * torch.sigmoid(2 * outputs)
-
-
-class ModulatedBlock(nn.Module):
-    """h ← h + F(γ(c) ⊙ norm(h) + β(c)): conditions c scale and shift every feature.
-
-    Source: Perez et al. 2018 (FiLM), with γ = 1 + W c.
-    """
-
-    def __init__(self, head_dim: int, condition_dim: int, dropout: float):
-        super().__init__()
-        self.norm = nn.LayerNorm(head_dim)
-        self.modulate: nn.Linear | None = None
-        if condition_dim:
-            self.modulate = nn.Linear(condition_dim, 2 * head_dim)
-            nn.init.normal_(self.modulate.weight, std=0.5 / math.sqrt(condition_dim))
-            nn.init.zeros_(self.modulate.bias)
-        self.first, self.second = nn.Linear(head_dim, head_dim), nn.Linear(head_dim, head_dim)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self, rows: Float[Tensor, " row variant head_dim"], condition: Float[Tensor, " row 1 condition_dim"] | None
-    ) -> Float[Tensor, " row variant head_dim"]:
-        """The rows after the block."""
-        normed = self.norm(rows)
-        if self.modulate is not None:
-            scale, shift = self.modulate(condition).chunk(2, -1)
-            normed = torch.addcmul(normed + shift, normed, scale)
-        return rows + self.second(self.dropout(F.silu(self.first(normed))))
 
 
 def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:

@@ -111,9 +111,7 @@ class PropertySettings:
 
     def resolved(self, batch_size: int) -> "PropertySettings":
         """The same choices with a number of variants that fits the rows of a step: few rows leave time for many."""
-        if self.num_variants is not None:
-            return self
-        return replace(self, num_variants=min(8, max(4, 1024 // batch_size)))
+        return replace(self, num_variants=self.num_variants or variants_for(batch_size))
 
 
 @dataclass(frozen=True)
@@ -138,6 +136,11 @@ class PropertySizes:
     """The least value of each output in model units, where all outputs are fractions; None where they are not."""
     high: tuple[float, ...] | None = None
     """The largest value of each output."""
+
+
+def variants_for(batch_size: int) -> int:
+    """Variants of a head that fit the rows of a step."""
+    return min(8, max(4, 1024 // batch_size))
 
 
 def _require_one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from edgewise.data.graph_source import GraphSource
 from edgewise.errors import SettingError
 from edgewise.estimators.config import arranged, check_foreign
 from edgewise.estimators.table_job import TableJob
-from edgewise.models.node_settings import NodeSettings
+from edgewise.models.node_settings import OF_ALL, OF_ONE_GRAPH, OF_SOME, NodeSettings
 from edgewise.train.settings import TrainSettings, require_one_of
 
 SCALES = ("auto", "rows", "standard", "none")
@@ -44,19 +44,6 @@ PAPERS: dict[str, tuple[NodeSettings, TrainSettings]] = {
     ),
 }
 """The sizes and the recipe of each model, as its paper has them for citation graphs; flags change them."""
-OF_ALL = ("model", "model_dim", "dropout")
-"""The choices that every model looks at."""
-EXTRAS = ("expander_degree", "num_virtual_nodes", "laplacian_positions", "random_walk_positions")
-"""What makes a transformer over a graph see further than its edges, and where it is."""
-OF_SOME: dict[str, tuple[str, ...]] = {
-    "hops": ("num_hops", "normalize"),
-    "attention": ("score", "normalize", "num_layers", "num_heads", "attention_dropout", *EXTRAS),
-    "gat": ("num_layers", "num_heads", "attention_dropout"),
-    "gatv2": ("num_layers", "num_heads", "attention_dropout"),
-    "gcn": ("num_layers",),
-    "mean": ("num_layers",),
-}
-"""Those that some look at."""
 PARTS = {"columns": Columns, "graph": GraphSource, "model": NodeSettings, "train": TrainSettings}
 MISSING = {
     "data": "no data file was given: edgewise train nodes.csv --edges edges.csv --target-columns label, or edgewise "
@@ -102,7 +89,7 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
     named = parts["model"].get("model", NodeSettings().model)
     require_one_of("--model", named, tuple(PAPERS), "for nodes ")
     model, train = PAPERS[named]
-    check_foreign(parts["model"], model, (*OF_ALL, *OF_SOME[named]), named)
+    check_foreign(parts["model"], model, (*OF_ALL, *OF_SOME[named], *OF_ONE_GRAPH.get(named, ())), named)
     if parts["graph"].get("edge_feature_columns") and named != "attention":
         raise SettingError(f"--edge-feature-columns does nothing with --model {named}; only attention looks at edges.")
     return NodeJob(

@@ -112,7 +112,7 @@ class TrainedNodes(TrainedTable):
         )
         features = torch.from_numpy(table.edges.features)
         if self.settings.has_loops:
-            edges, features = _with_loops(edges, features)
+            edges, features = with_loops(edges, features)
         if self.settings.is_extended:
             edges, features = _with_extras(edges, features, self.settings)
         nodes, rows = self.features(table.features), torch.zeros(0, dtype=torch.int64)
@@ -228,7 +228,7 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
     )
 
 
-def _with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:
+def with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:
     """The edges and a loop of each node that had none; one feature more tells the new loops apart, if there are any."""
     looped = edges.with_self_loops()
     if not features.shape[1]:

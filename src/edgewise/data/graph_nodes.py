@@ -1,0 +1,51 @@
+"""What is known of the nodes of many graphs: numbers, and words as one feature each."""
+
+import numpy as np
+from jaxtyping import Float32
+
+from edgewise.data.cell import Problems
+from edgewise.data.graph_columns import GraphColumns
+from edgewise.data.graph_file import read_arrays
+from edgewise.data.node_features import features_of_arrays, features_of_columns
+from edgewise.data.read import Cells, check_columns_exist
+from edgewise.errors import DataError
+
+Categories = dict[str, list[str]]
+
+
+def features_of_nodes(
+    cells: Cells, columns: GraphColumns, path: str | None, categories: Categories | None
+) -> tuple[Float32[np.ndarray, " node feature"], Problems, Categories]:
+    """The features of nodes, 0 where a cell cannot be read; which cells those are; and the words that were found.
+
+    Args:
+        cells: the table of nodes.
+        columns: which of its columns are numbers, and which are words.
+        path: an .npz file that holds numbers instead, a row a node.
+        categories: the words of each column, where they are known; another one cannot be read then.
+
+    Raises:
+        DataError: a column is missing, no node can be read, or the file has other nodes.
+    """
+    if path is None:
+        numbers, problems = features_of_columns(cells, columns.descriptors_columns)
+    else:
+        numbers, problems = features_of_arrays(path, read_arrays(path)), Problems()
+        if numbers.shape[0] != len(cells.frame):
+            raise DataError(f"{path} has {numbers.shape[0]} rows, but {cells.source} has {len(cells.frame)} nodes.")
+    check_columns_exist(cells, columns.category_columns)
+    found, parts = {}, [numbers.to_dense()]
+    for number, column in enumerate(columns.category_columns):
+        words = [word.strip() for word in cells.frame[column]]
+        known = sorted(set(words) - {""}) if categories is None else list(categories.values())[number]
+        place = {word: index for index, word in enumerate(known)}
+        one_hot = np.zeros((len(words), len(known)), dtype=np.float32)
+        for row, word in enumerate(words):
+            if word in place:
+                one_hot[row, place[word]] = 1
+            else:
+                reason = f"{word!r} is none of the {len(known)} words that are known" if word else "the cell is empty"
+                problems.add(row, column, word, reason)
+        found[column] = known
+        parts.append(one_hot)
+    return np.concatenate(parts, axis=1), problems, found
