@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from edgewise.data.cell import Rejection, read_number
+from edgewise.data.cell import Rejection, is_missing, read_number
+from edgewise.data.kind_names import Named
 from edgewise.data.read import Cells, check_columns_exist, read_cells
 from edgewise.errors import DataError
 
@@ -26,6 +27,8 @@ class EdgeList:
     """How many were added, because the other way was missing."""
     rejected: tuple[Rejection, ...] = ()
     """Rows of the table that are no edge, in file order."""
+    kinds: Named | None = None
+    """What each edge is called, where they have names; not of edges that were added."""
 
     def __len__(self) -> int:
         return len(self.senders)
@@ -64,6 +67,7 @@ def read_edges(
     *,
     edge_columns: Sequence[str] = (),
     feature_columns: Sequence[str] = (),
+    type_column: str | None = None,
     strict: bool = False,
 ) -> EdgeList:
     """Read a table of edges, as they stand there: none is mirrored, joined or dropped but those that name no node.
@@ -74,6 +78,7 @@ def read_edges(
         nodes: what messages call the table of nodes.
         edge_columns: sender and receiver; the first two columns by default.
         feature_columns: numbers of the edge.
+        type_column: what the edge is called; None where edges have no names.
         strict: stop at the first row that is no edge.
 
     Raises:
@@ -83,7 +88,8 @@ def read_edges(
     names = tuple(edge_columns) or tuple(cells.frame.columns[:2])
     if len(names) != 2:
         raise DataError(f"{cells.source}: {len(names)} columns name nodes, expected two: sender and receiver.")
-    check_columns_exist(cells, (*names, *feature_columns))
+    typed = () if type_column is None else (type_column,)
+    check_columns_exist(cells, (*names, *feature_columns, *typed))
     sides = [[place_of_node.get(name.strip(), -1) for name in cells.frame[column]] for column in names]
     features = np.zeros((len(cells.frame), len(feature_columns)), dtype=np.float32)
     rejected = _unknown(cells, names, sides, nodes)
@@ -92,6 +98,10 @@ def read_edges(
             features[row, place], reason = read_number(cell)
             if reason and row not in rejected:
                 rejected[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, reason)
+    for column in typed:
+        for row, cell in enumerate(cells.frame[column]):
+            if is_missing(cell) and row not in rejected:
+                rejected[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, "the edge has no kind")
     listed = tuple(rejected[row] for row in sorted(rejected))
     if listed and (strict or len(listed) == len(cells.frame)):
         first = listed[0]
@@ -99,7 +109,11 @@ def read_edges(
         raise DataError(f"{first.file}, line {first.row}, column {first.column!r}: {first.reason}; {advice}.")
     good = np.array([row not in rejected for row in range(len(cells.frame))], dtype=bool)
     senders, receivers = (np.array(side, dtype=np.int64)[good] for side in sides)
-    return EdgeList(senders, receivers, features[good], rejected=listed)
+    kinds = None
+    for column in typed:
+        called = tuple(name.strip() for name in cells.frame[column][good])
+        kinds = Named(called, f"{cells.source}, line ", cells.lines[good], f", column {column!r}")
+    return EdgeList(senders, receivers, features[good], rejected=listed, kinds=kinds)
 
 
 def _unknown(cells: Cells, names: Sequence[str], sides: Sequence[list[int]], nodes: str) -> dict[int, Rejection]:

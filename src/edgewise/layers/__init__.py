@@ -28,6 +28,7 @@ from edgewise.layers.position import (
 )
 from edgewise.layers.readout import Readout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
+from edgewise.layers.relation import KindLinear, RelationalAttention, RelationalConvolution
 
 __all__ = [
     "ALiBi",
@@ -43,6 +44,7 @@ __all__ = [
     "GraphNetwork",
     "HopAttention",
     "IsomorphismConvolution",
+    "KindLinear",
     "LearnedGlobals",
     "LearnedPosition",
     "MeanConvolution",
@@ -55,6 +57,8 @@ __all__ = [
     "Readout",
     "RecurrentDecoder",
     "RecurrentEncoder",
+    "RelationalAttention",
+    "RelationalConvolution",
     "ResidualBlock",
     "RotaryPosition",
     "ShawPosition",

@@ -13,6 +13,7 @@ from edgewise.layers.graph_attention import GraphAttention
 from edgewise.layers.hops import HopAttention
 from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.models.normalizer import normalizer_of
+from edgewise.models.relational import RelationalAttentionLayers, RelationalConvolutionLayers
 from edgewise.records import NodeBatch
 from edgewise.trace import Trace
 
@@ -27,7 +28,12 @@ class NodeModel(nn.Module):
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
-        kinds = {"hops": HopLayers, "attention": AttentionLayers}
+        kinds = {
+            "hops": HopLayers,
+            "attention": AttentionLayers,
+            "rgcn": RelationalConvolutionLayers,
+            "hgt": RelationalAttentionLayers,
+        }
         self.layers = kinds.get(settings.model, PaperLayers)(sizes, settings)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:

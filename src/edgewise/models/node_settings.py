@@ -6,8 +6,10 @@ from typing import Literal, get_args
 from edgewise.choices import NORMALIZERS, SCORES, NormalizerName, ScoreName
 from edgewise.errors import SettingError
 
-NodeModelName = Literal["hops", "attention", "gat", "gatv2", "gcn", "mean"]
+NodeModelName = Literal["hops", "attention", "gat", "gatv2", "gcn", "mean", "rgcn", "hgt"]
 NODE_MODELS: tuple[str, ...] = get_args(NodeModelName)
+RELATIONAL = ("rgcn", "hgt")
+"""The models that look at kinds of nodes and edges, and need them."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,9 @@ class NodeSettings:
     dropout: float = 0.5
     """Of features, and between layers."""
     attention_dropout: float = 0.0
-    """Of weights, with models gat, gatv2 and attention."""
+    """Of weights, with models gat, gatv2, attention and hgt."""
+    num_bases: int | None = None
+    """Matrices that the relations of model rgcn share; None gives each its own."""
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -44,7 +48,9 @@ class NodeSettings:
         for name in ("num_layers", "num_hops", "num_heads", "model_dim"):
             if getattr(self, name) < 1:
                 raise SettingError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected at least 1.")
-        if self.model in ("attention", "gat", "gatv2") and self.model_dim % self.num_heads != 0:
+        if self.num_bases is not None and self.num_bases < 1:
+            raise SettingError(f"--num-bases is {self.num_bases}; expected at least 1.")
+        if self.model in ("attention", "gat", "gatv2", "hgt") and self.model_dim % self.num_heads != 0:
             raise SettingError(f"--model-dim ({self.model_dim}) must be a multiple of --num-heads ({self.num_heads}).")
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
@@ -54,6 +60,11 @@ class NodeSettings:
     def has_loops(self) -> bool:
         """Whether the model wants every node among its own neighbors; convolutions add it themselves."""
         return self.model in ("attention", "gat", "gatv2")
+
+    @property
+    def is_relational(self) -> bool:
+        """Whether the model looks at kinds of nodes and edges."""
+        return self.model in RELATIONAL
 
 
 @dataclass(frozen=True)
@@ -66,3 +77,7 @@ class NodeSizes:
     """Features of an edge."""
     num_outputs: int
     """Numbers to tell of a node."""
+    kind_features: tuple[int, ...] = ()
+    """Features of each kind of nodes, with models that look at kinds."""
+    num_relations: int = 0
+    """Kinds of edges, likewise."""

@@ -6,8 +6,11 @@
 
 Two forms are enough for the backends: ranges have `runs()`, edges are lists; everything has `block()`, a slice of
 the table.
+
+`Kinds` and `Relations` say which nodes and edges share a matrix, where a graph has several kinds of them.
 """
 
+from edgewise.neighborhood.kinds import Kinds, Relations
 from edgewise.neighborhood.pairs import (
     Edges,
     Intersection,
@@ -25,12 +28,14 @@ __all__ = [
     "Edges",
     "Full",
     "Intersection",
+    "Kinds",
     "Lengths",
     "Mask",
     "Neighborhood",
     "Plan",
     "RangeIntersection",
     "Ranges",
+    "Relations",
     "Segments",
     "Union",
     "Window",

@@ -1,15 +1,16 @@
 """Everything that decides a run over the nodes of a graph."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edgewise.data.archive import array_names
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graph_source import GraphSource
 from edgewise.errors import SettingError
 from edgewise.estimators.config import arranged, check_foreign
 from edgewise.estimators.table_job import TableJob
-from edgewise.models.node_settings import NodeSettings
+from edgewise.models.node_settings import RELATIONAL, NodeSettings
 from edgewise.train.settings import TrainSettings, require_one_of
 
 SCALES = ("auto", "rows", "standard", "none")
@@ -42,6 +43,8 @@ PAPERS: dict[str, tuple[NodeSettings, TrainSettings]] = {
         NodeSettings(model="gatv2", dropout=0.6, attention_dropout=0.6),
         replace(RECIPE, learning_rate=5e-3, final_learning_rate=5e-3, epochs=1000, patience=100),
     ),
+    "rgcn": (NodeSettings(model="rgcn"), RECIPE),
+    "hgt": (NodeSettings(model="hgt", dropout=0.2), replace(RECIPE, optimizer="adamw", learning_rate=5e-3)),
 }
 """The sizes and the recipe of each model, as its paper has them for citation graphs; flags change them."""
 OF_ALL = ("model", "model_dim", "dropout")
@@ -53,8 +56,13 @@ OF_SOME: dict[str, tuple[str, ...]] = {
     "gatv2": ("num_layers", "num_heads", "attention_dropout"),
     "gcn": ("num_layers",),
     "mean": ("num_layers",),
+    "rgcn": ("num_layers", "num_bases"),
+    "hgt": ("num_layers", "num_heads", "attention_dropout"),
 }
 """Those that some look at."""
+WITH_KINDS = "hgt"
+"""The model where nodes or edges are of several kinds and no model is named."""
+REMEDY = f"take --model {' or '.join(RELATIONAL)}"
 PARTS = {"columns": Columns, "graph": GraphSource, "model": NodeSettings, "train": TrainSettings}
 MISSING = {
     "data": "no data file was given: edgewise train nodes.csv --edges edges.csv --target-columns label, or edgewise "
@@ -97,8 +105,14 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
     config.setdefault("node_column", AUTO)
     config.setdefault("task_type", AUTO)
     own, parts = arranged(config, source, NodeJob, PARTS, MISSING)
-    named = parts["model"].get("model", NodeSettings().model)
+    kinds = {"--node-type-column": parts["columns"].get("node_type_column")}
+    kinds["--edge-type-column"] = parts["graph"].get("edge_type_column")
+    usual = WITH_KINDS if any(kinds.values()) or holds_kinds(own["data"]) else NodeSettings().model
+    named = parts["model"].get("model", usual)
     require_one_of("--model", named, tuple(PAPERS), "for nodes ")
+    for flag, column in kinds.items():
+        if column and named not in RELATIONAL:
+            raise SettingError(f"{flag} does nothing with --model {named}; leave it out, or {REMEDY}.")
     model, train = PAPERS[named]
     check_foreign(parts["model"], model, (*OF_ALL, *OF_SOME[named]), named)
     if parts["graph"].get("edge_feature_columns") and named != "attention":
@@ -110,3 +124,9 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
         model=replace(model, **parts["model"]),
         train=replace(train, **parts["train"]),
     )
+
+
+def holds_kinds(files: Sequence[str]) -> bool:
+    """Whether one of the files is a graph that says of which kinds its nodes or edges are."""
+    arrays = [array_names(name) for name in files if name.lower().endswith(".npz")]
+    return any({"node_type", "edge_type"} & names for names in arrays)
