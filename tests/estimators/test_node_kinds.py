@@ -6,7 +6,7 @@ import pytest
 from edgewise import DataError, Edges, NodeClassifier, NodeRegressor, SettingError
 from kind_cases import NUM_AUTHORS, arrays_of, debate
 
-SMALL = {"model_dim": 16, "epochs": 60, "num_heads": 2}
+SMALL = {"model_dim": 16, "epochs": 100, "num_heads": 2, "dropout": 0.2}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def accuracy(arrays, model, *, with_kinds, **settings):
 def test_who_knows_what_an_edge_means_tells_what_others_cannot(arrays):
     blind = max(accuracy(arrays, model, with_kinds=False) for model in ("gcn", "gat"))
     for model in ("rgcn", "hgt"):
-        assert accuracy(arrays, model, with_kinds=True) > max(0.85, blind + 0.2), blind
+        assert accuracy(arrays, model, with_kinds=True) > max(0.85, blind + 0.25), blind
     assert accuracy(arrays, "rgcn", with_kinds=True, num_bases=4) > 0.85
 
 
