@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, Kinds, Relations
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +124,10 @@ class NodeBatch:
     """How much each row counts in the loss."""
     positions: Float[Tensor, " node position"] | None = None
     """Where each node stands in the graph: Laplacian positions, then those of random walks."""
+    kinds: Kinds | None = None
+    """The kind of each node; None where all are of one."""
+    relations: Relations | None = None
+    """The edges by what they mean; None where all mean the same."""
 
     def to(self, device: torch.device | str) -> "NodeBatch":
         """The same batch with its tensors on `device`."""
@@ -329,6 +333,6 @@ def move(record: Any, device: torch.device | str) -> Any:
     moved = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, Tensor | Edges | SparseFeatures):
+        if isinstance(value, Tensor | Edges | SparseFeatures | Kinds | Relations):
             moved[field.name] = value.to(device)
     return replace(record, **moved)

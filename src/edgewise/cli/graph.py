@@ -24,13 +24,16 @@ def read(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
     from dataclasses import replace
 
     from edgewise.data.columns import AUTO
+    from edgewise.data.graph_file import is_graph_file
     from edgewise.data.nodes import read_nodes
+    from edgewise.errors import SettingError
     from edgewise.estimators.node.trained import TrainedNodes
 
     trained = TrainedNodes.load(folder)
     columns = replace(
         trained.columns,
         node_column=arguments.node_column or AUTO,
+        node_type_column=arguments.node_type_column,
         descriptors_columns=tuple(arguments.descriptors_columns or trained.columns.descriptors_columns),
         target_columns=(),
         ignore_columns=(),
@@ -38,5 +41,22 @@ def read(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
         weight_column=None,
         group_column=None,
     )
-    source = replace(trained.graph, edges=arguments.edges, features=arguments.features)
-    return trained, read_nodes([arguments.data], columns, source, strict=arguments.strict, need_targets=False)
+    source = replace(
+        trained.graph,
+        edges=arguments.edges,
+        features=arguments.features,
+        edge_type_column=arguments.edge_type_column,
+    )
+    known = trained.kinds
+    if known is None and (arguments.node_type_column or arguments.edge_type_column):
+        raise SettingError(
+            f"{arguments.folder} does not look at kinds of nodes and edges; leave out --node-type-column and "
+            "--edge-type-column."
+        )
+    if not is_graph_file(arguments.data):
+        columns = replace(columns, node_type_column=arguments.node_type_column or trained.columns.node_type_column)
+        source = replace(source, edge_type_column=arguments.edge_type_column or trained.graph.edge_type_column)
+    strict, with_kinds = arguments.strict, known is not None
+    return trained, read_nodes(
+        [arguments.data], columns, source, strict=strict, need_targets=False, with_kinds=with_kinds, known=known
+    )

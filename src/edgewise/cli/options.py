@@ -209,6 +209,11 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--node-column", metavar="COLUMN", help="names of nodes (default: id, node, node_id, or the row)")
     add_flag(group, "--edge-columns", nargs=2, metavar="COLUMN", help="sender and receiver (default: the first two)")
     add_flag(group, "--edge-feature-columns", nargs="+", metavar="COLUMN", help="numbers of an edge")
+    add_flag(group, "--node-type-column", metavar="COLUMN", help="of which kind a node is, where there are several")
+    add_flag(
+        group, "--edge-type-column", metavar="COLUMN", help="what an edge is called, where there are several kinds"
+    )
+    add_flag(group, "--num-bases", type=int, metavar="N", help="matrices that relations share, with --model rgcn")
     add_flag(group, "--directed", action="store_true", help="edges are one way (default: the other way is added)")
     add_flag(group, "--feature-scale", choices=("auto", "rows", "standard", "none"), help="(default: auto)")
     add_flag(group, "--num-hops", type=int, metavar="N", help=f"steps over the graph (default: {known.num_hops})")

@@ -48,6 +48,8 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node-column", metavar="COLUMN", help="the names of the nodes, where it is called otherwise")
     parser.add_argument("--graph-column", metavar="COLUMN", help="many graphs: the same for their names")
     parser.add_argument("--graphs", metavar="FILE", help="a table of them, a row each")
+    parser.add_argument("--node-type-column", metavar="COLUMN", help="their kinds, where it is called otherwise")
+    parser.add_argument("--edge-type-column", metavar="COLUMN", help="the same for the kinds of edges")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto", help="(default: auto)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="on the CPU (default: 1)")
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")

@@ -29,6 +29,8 @@ class Columns:
     """Rows of one group stay in one part."""
     node_column: str | None = None
     """The names of the nodes, where a row is a node of a graph; `auto` is a column that is called so, else the row."""
+    node_type_column: str | None = None
+    """Of which kind each node is, where a graph has several."""
     text_columns: tuple[str, ...] = ()
     """Texts, where a row is no molecule: one, or several that belong together, such as a title and a review."""
     task_type: str = "regression"
@@ -61,6 +63,7 @@ class Columns:
             "smiles_columns": self.smiles_columns,
             "text_columns": self.text_columns,
             "node_column": () if self.node_column is None else (self.node_column,),
+            "node_type_column": () if self.node_type_column is None else (self.node_type_column,),
             "target_columns": self.target_columns,
             "descriptors_columns": self.descriptors_columns,
             "ignore_columns": self.ignore_columns,

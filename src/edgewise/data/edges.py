@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from edgewise.data.cell import Rejection, read_number
+from edgewise.data.cell import Rejection, is_missing, read_number
+from edgewise.data.kind_names import Named
 from edgewise.data.read import Cells, check_columns_exist, read_cells
 from edgewise.errors import DataError
 
@@ -27,6 +28,8 @@ class EdgeList:
     """How many were added, because the other way was missing."""
     rejected: tuple[Rejection, ...] = ()
     """Rows of the table that are no edge, in file order."""
+    kinds: Named | None = None
+    """What each edge is called, where they have names; not of edges that were added."""
 
     def __len__(self) -> int:
         return len(self.senders)
@@ -70,6 +73,7 @@ def read_edges(
     *,
     edge_columns: Sequence[str] = (),
     feature_columns: Sequence[str] = (),
+    type_column: str | None = None,
     strict: bool = False,
 ) -> EdgeList:
     """Read a table of edges, as they stand there: none is mirrored, joined or dropped but those that name no node.
@@ -80,13 +84,21 @@ def read_edges(
         nodes: what messages call the table of nodes.
         edge_columns: sender and receiver; the first two columns by default.
         feature_columns: numbers of the edge.
+        type_column: what the edge is called; None where edges have no names.
         strict: stop at the first row that is no edge.
 
     Raises:
         DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
     """
-    columns = {"edge_columns": edge_columns, "feature_columns": feature_columns}
-    return edges_of_cells(read_cells(path), place_of_node, nodes, **columns, strict=strict)[0]
+    return edges_of_cells(
+        read_cells(path),
+        place_of_node,
+        nodes,
+        edge_columns=edge_columns,
+        feature_columns=feature_columns,
+        type_column=type_column,
+        strict=strict,
+    )[0]
 
 
 def edges_of_cells(
@@ -96,6 +108,7 @@ def edges_of_cells(
     *,
     edge_columns: Sequence[str] = (),
     feature_columns: Sequence[str] = (),
+    type_column: str | None = None,
     graph_column: str | None = None,
     strict: bool = False,
 ) -> tuple[EdgeList, Int64[np.ndarray, " edge"]]:
@@ -107,7 +120,8 @@ def edges_of_cells(
     names = tuple(edge_columns) or tuple(name for name in cells.frame.columns if name != graph_column)[:2]
     if len(names) != 2:
         raise DataError(f"{cells.source}: {len(names)} columns name nodes, expected two: sender and receiver.")
-    check_columns_exist(cells, (*names, *feature_columns))
+    typed = () if type_column is None else (type_column,)
+    check_columns_exist(cells, (*names, *feature_columns, *typed))
     sides: list[list[Any]] = [[name.strip() for name in cells.frame[column]] for column in names]
     if graph_column is not None:
         graphs = [graph.strip() for graph in cells.frame[graph_column]]
@@ -120,6 +134,10 @@ def edges_of_cells(
             features[row, place], reason = read_number(cell)
             if reason and row not in rejected:
                 rejected[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, reason)
+    for column in typed:
+        for row, cell in enumerate(cells.frame[column]):
+            if is_missing(cell) and row not in rejected:
+                rejected[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, "the edge has no kind")
     listed = tuple(rejected[row] for row in sorted(rejected))
     if listed and (strict or len(listed) == len(cells.frame)):
         first = listed[0]
@@ -127,7 +145,11 @@ def edges_of_cells(
         raise DataError(f"{first.file}, line {first.row}, column {first.column!r}: {first.reason}; {advice}.")
     good = np.array([row not in rejected for row in range(len(cells.frame))], dtype=bool)
     senders, receivers = (np.array(side, dtype=np.int64)[good] for side in places)
-    return EdgeList(senders, receivers, features[good], rejected=listed), cells.lines[good]
+    kinds = None
+    for column in typed:
+        called = tuple(name.strip() for name in cells.frame[column][good])
+        kinds = Named(called, f"{cells.source}, line ", cells.lines[good], f", column {column!r}")
+    return EdgeList(senders, receivers, features[good], rejected=listed, kinds=kinds), cells.lines[good]
 
 
 def _unknown(

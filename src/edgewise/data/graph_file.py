@@ -1,14 +1,16 @@
 """A graph in one .npz file, by the names that PyTorch Geometric and the Planetoid collections give its arrays."""
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from edgewise.data.decode import check_file
 from edgewise.data.edges import EdgeList
-from edgewise.data.node_features import NodeFeatures, features_of_arrays, require_finite
+from edgewise.data.kind_names import Named
+from edgewise.data.node_features import NodeFeatures, features_of_arrays, require_finite, without_blanks
 from edgewise.data.read import Cells, cells_from_arrays
 from edgewise.errors import DataError
 
@@ -29,6 +31,10 @@ class GraphFile:
     """`y`, where there is one."""
     splits_column: str | None
     """`split`, where there are masks."""
+    node_kinds: Named | None = None
+    """`node_type`, where it is there."""
+    blank: Bool[np.ndarray, " node feature"] | None = None
+    """True where x is NaN: not a feature of the node's kind."""
 
 
 def is_graph_file(path: str) -> bool:
@@ -36,13 +42,18 @@ def is_graph_file(path: str) -> bool:
     return str(path).lower().endswith(".npz")
 
 
-def read_graph_file(path: str) -> GraphFile:
+def read_graph_file(path: str, *, with_kinds: bool = False) -> GraphFile:
     """Read a graph.
 
     Arrays: `edge_index` (2, edge), from and to, nodes counted from 0; `x` (node, feature), or its parts `x_indices`,
     `x_indptr`, `x_shape` and, where the values are not all 1, `x_data`, as SciPy's CSR has them. Where they are there:
     `y` (node) or (node, target); `has_label` (node), False where y means nothing; `class_names`; `train_mask`,
-    `val_mask`, `test_mask` (node), in none of which a node may be; `edge_attr` (edge, feature).
+    `val_mask`, `test_mask` (node), in none of which a node may be; `edge_attr` (edge, feature); `node_type` (node) and
+    `edge_type` (edge), words or whole numbers.
+
+    Args:
+        path: the file.
+        with_kinds: whether the kinds of nodes and edges are read; x may then be NaN where a feature is none of a kind.
 
     Raises:
         DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
@@ -50,8 +61,16 @@ def read_graph_file(path: str) -> GraphFile:
     name, arrays = str(path), read_arrays(path)
     if "edge_index" not in arrays:
         raise DataError(f"{name}: there is no array 'edge_index'; the file has {', '.join(arrays) or 'none'}.")
+    node_kinds, edge_kinds, blank = None, None, None
+    if with_kinds:
+        node_kinds, edge_kinds = (_kinds(name, arrays, key) for key in ("node_type", "edge_type"))
+        if node_kinds is not None and "x" in arrays:
+            x, blank = without_blanks(arrays["x"])
+            arrays = {**arrays, "x": x}
     features = features_of_arrays(name, arrays)
     num_nodes = features.shape[0]
+    if node_kinds is not None:
+        _require_nodes(name, "node_type", arrays["node_type"], num_nodes)
     columns: dict[str, Any] = {}
     if "y" in arrays:
         columns["y"] = _targets(name, arrays, num_nodes)
@@ -61,7 +80,20 @@ def read_graph_file(path: str) -> GraphFile:
     cells, _ = cells_from_arrays(columns)
     cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines)
     target, split = (column if column in columns else None for column in ("y", "split"))
-    return GraphFile(cells, features, _edges(name, arrays, num_nodes), target, split)
+    edges = _edges(name, arrays, num_nodes)
+    if edge_kinds is not None and len(edge_kinds.names) != len(edges):
+        raise DataError(f"{name}: edge_type has {len(edge_kinds.names)} rows, but there are {len(edges)} edges.")
+    return GraphFile(cells, features, replace(edges, kinds=edge_kinds), target, split, node_kinds, blank)
+
+
+def _kinds(name: str, arrays: dict[str, np.ndarray], key: str) -> Named | None:
+    """The kinds of rows, where the file has them."""
+    if key not in arrays:
+        return None
+    kinds = arrays[key]
+    if kinds.ndim != 1 or not (np.issubdtype(kinds.dtype, np.integer) or np.issubdtype(kinds.dtype, np.str_)):
+        raise DataError(f"{name}: {key} is {kinds.dtype} {kinds.shape}, expected words or whole numbers, one a row.")
+    return Named.of_array(f"{name}: {key}", kinds)
 
 
 def read_arrays(path: str) -> dict[str, np.ndarray]:

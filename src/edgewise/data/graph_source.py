@@ -17,6 +17,8 @@ class GraphSource:
     """Sender and receiver; the first two columns by default."""
     edge_feature_columns: tuple[str, ...] = ()
     """Numbers of an edge."""
+    edge_type_column: str | None = None
+    """What an edge is called, where there are edges of several kinds."""
     directed: bool = False
     """Whether an edge is one way; else the other way of each is added where it is missing."""
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Bool, Float32, Int64
 
-from edgewise.data.cell import Problems, read_number
+from edgewise.data.cell import Problems, is_missing, read_number
 from edgewise.data.read import Cells, check_columns_exist
 from edgewise.errors import DataError
 
@@ -59,8 +59,15 @@ class NodeFeatures:
         return self.are_sparse and len(self.values) > 0 and bool(self.values.min() > 0)
 
 
-def features_of_columns(cells: Cells, columns: tuple[str, ...]) -> tuple[NodeFeatures, Problems]:
+def features_of_columns(
+    cells: Cells, columns: tuple[str, ...], foreign: Bool[np.ndarray, " node feature"] | None = None
+) -> tuple[NodeFeatures, Problems]:
     """Those that stand in columns of a table: 0 where a cell cannot be read, and which cells those are.
+
+    Args:
+        cells: the table.
+        columns: those with features.
+        foreign: where a column is no feature of the node's kind: the cell must be empty, and is 0.
 
     Raises:
         DataError: a column is missing, or no node has features that can be read.
@@ -70,6 +77,8 @@ def features_of_columns(cells: Cells, columns: tuple[str, ...]) -> tuple[NodeFea
     for place, column in enumerate(columns):
         for row, cell in enumerate(cells.frame[column]):
             number, reason = read_number(cell)
+            if foreign is not None and foreign[row, place]:
+                number, reason = 0.0, "" if is_missing(cell) else "no node of this kind had a value here in training"
             values[row, place] = 0.0 if reason else number
             if reason:
                 problems.add(row, column, cell, reason)
@@ -106,6 +115,13 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatu
     require_finite(name, "x_data", values)
     rows, kept = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
     return NodeFeatures(rows[kept], places[kept], values[kept], (int(size[0]), int(size[1])))
+
+
+def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node feature"] | None]:
+    """A table with 0 for NaN, and where NaN stood; None where it nowhere did, or where it is no table of numbers."""
+    if x.ndim != 2 or not np.issubdtype(x.dtype, np.floating) or not (blank := np.isnan(x)).any():
+        return x, None
+    return np.where(blank, 0, x), blank
 
 
 def require_finite(name: str, key: str, array: np.ndarray) -> None:

@@ -13,7 +13,9 @@ from edgewise.data.columns import AUTO, Columns
 from edgewise.data.edges import EdgeList, read_edges
 from edgewise.data.graph_file import check_edges, is_graph_file, read_arrays, read_graph_file
 from edgewise.data.graph_source import GraphSource
-from edgewise.data.node_features import NodeFeatures, features_of_arrays, features_of_columns
+from edgewise.data.kind_names import KindNames, Named
+from edgewise.data.kinds import GraphKinds, NodeKinds, kept_kinds, named_nodes, node_kinds, untold
+from edgewise.data.node_features import NodeFeatures, features_of_arrays, features_of_columns, without_blanks
 from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
 from edgewise.data.rows import Table, judged, with_task
 from edgewise.errors import DataError, SettingError
@@ -35,6 +37,8 @@ class NodeTable(Table):
     """Who is connected with whom."""
     names: tuple[str, ...]
     """What the nodes are called."""
+    kinds: GraphKinds | None = None
+    """Of which kinds nodes and edges are; None where nobody says so, or asks."""
 
     @property
     def unit(self) -> str:
@@ -66,6 +70,7 @@ class _Graph:
     features: NodeFeatures
     edges: EdgeList
     problems: Problems
+    kinds: NodeKinds | None = None
 
 
 def read_nodes(
@@ -76,6 +81,8 @@ def read_nodes(
     strict: bool = False,
     need_targets: bool = True,
     classes: Classes | None = None,
+    with_kinds: bool = True,
+    known: KindNames | None = None,
 ) -> NodeTable:
     """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
 
@@ -90,6 +97,8 @@ def read_nodes(
         strict: stop at the first row that cannot be used.
         need_targets: False reads nodes to predict.
         classes: names of the classes that a trained model knows; by default those that occur.
+        with_kinds: whether the kinds of nodes and edges are read, where the data says them.
+        known: the kinds that a trained model knows; by default those that occur.
 
     Raises:
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
@@ -98,9 +107,9 @@ def read_nodes(
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not parted by files.")
     if is_graph_file(paths[0]):
-        graph = _from_file(paths[0], columns, source, need_targets)
+        graph = _from_file(paths[0], columns, source, need_targets, with_kinds, known)
     else:
-        graph = _from_tables(paths[0], columns, source, strict, need_targets)
+        graph = _from_tables(paths[0], columns, source, strict, need_targets, known)
     return _interpret(graph, source.directed, strict, need_targets, classes)
 
 
@@ -113,6 +122,9 @@ def nodes_from_arrays(
     *,
     task_type: str = "regression",
     classes: Classes | None = None,
+    kinds: Named | None = None,
+    blank: Bool[np.ndarray, " node feature"] | None = None,
+    known: KindNames | None = None,
 ) -> NodeTable:
     """A graph from arrays, with the checks of a file; its edges are taken as they are.
 
@@ -122,7 +134,9 @@ def nodes_from_arrays(
         targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
         weights: `(node,)` numbers, zero or more.
         parts: `(node,)`: train, val, test or nothing.
-        task_type, classes: as in `Columns` and `read_nodes`.
+        task_type, classes, known: as in `Columns` and `read_nodes`.
+        kinds: of which kind each node is; those of edges stand in `edges`.
+        blank: where a feature is none of the node's kind.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
@@ -138,7 +152,10 @@ def nodes_from_arrays(
         splits_column="split" if "split" in columns_of else None,
         task_type=task_type,
     )
-    graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems())
+    found = None
+    if kinds is not None or edges.kinds is not None or known is not None:
+        found = node_kinds(kinds, len(numbers), "the graph", known).of_array("X", blank, features.shape[1])
+    graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems(), found)
     return _interpret(graph, True, True, targets is not None, classes)
 
 
@@ -151,6 +168,10 @@ def _interpret(
         graph.cells, columns, graph.problems, classes, strict=strict, need_targets=need_targets, may_lack_targets=True
     )
     found["rejected"] = [*found["rejected"], *edges.rejected]
+    if graph.kinds is not None:
+        kept = kept_kinds(graph.kinds, features, edges, graph.names, is_directed, found["source"])
+        found["status"] = untold(found["status"], graph.kinds)
+        return NodeTable(**found, features=kept[0], edges=kept[1], names=graph.names, kinds=kept[2])
     edges = edges if is_directed else edges.both_ways(len(graph.names))
     if not features.shape[1]:
         # Nothing is known of the nodes but how many edges come and go.
@@ -167,43 +188,69 @@ def _check_roles(cells: Cells, columns: Columns) -> None:
     check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
 
 
-def _from_file(path: str, columns: Columns, source: GraphSource, need_targets: bool) -> _Graph:
+def _from_file(
+    path: str, columns: Columns, source: GraphSource, need_targets: bool, with_kinds: bool, known: KindNames | None
+) -> _Graph:
     """A graph in one file."""
+    if columns.node_type_column is not None or source.edge_type_column is not None:
+        raise SettingError(
+            f"{path} says in node_type and edge_type of which kinds nodes and edges are; leave out --node-type-column "
+            "and --edge-type-column."
+        )
     if source.edges is not None or source.features is not None:
         raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
-    graph = read_graph_file(path)
+    graph = read_graph_file(path, with_kinds=with_kinds)
     cells, columns, names = named(graph.cells, columns)
+    kinds = None
+    if known is not None or graph.node_kinds is not None or graph.edges.kinds is not None:
+        kinds = node_kinds(graph.node_kinds, len(names), path, known)
+        kinds = kinds.of_array(f"{path}: x", graph.blank, graph.features.shape[1])
     if need_targets:
         columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
         if not columns.target_columns and graph.target_column is not None:
             columns = replace(columns, target_columns=(graph.target_column,))
         _check_roles(cells, columns)
-    return _Graph(cells, columns, names, graph.features, graph.edges, Problems())
+    return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), kinds)
 
 
-def _from_tables(path: str, columns: Columns, source: GraphSource, strict: bool, need_targets: bool) -> _Graph:
+def _from_tables(
+    path: str, columns: Columns, source: GraphSource, strict: bool, need_targets: bool, known: KindNames | None
+) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv.")
     cells, columns, names = named(read_cells(path), columns)
     if need_targets:
         _check_roles(cells, columns)
+    kinds, foreign = None, None
+    if known is not None or columns.node_type_column is not None or source.edge_type_column is not None:
+        kinds = node_kinds(named_nodes(cells, columns.node_type_column), len(names), path, known)
     if source.features is not None:
-        features, problems = features_of_arrays(source.features, read_arrays(source.features)), Problems()
+        arrays, blank, problems = read_arrays(source.features), None, Problems()
+        if kinds is not None and "x" in arrays:
+            arrays["x"], blank = without_blanks(arrays["x"])
+        features = features_of_arrays(source.features, arrays)
         if features.shape[0] != len(names):
             raise DataError(f"{source.features} has {features.shape[0]} rows, but {path} has {len(names)} nodes.")
+        if kinds is not None:
+            kinds = kinds.of_array(f"{source.features}: x", blank, features.shape[1])
     else:
         columns = with_features(cells, columns, need_targets)
-        features, problems = features_of_columns(cells, columns.descriptors_columns)
+        if kinds is not None:
+            check_columns_exist(cells, columns.descriptors_columns)
+            kinds = kinds.of_cells(cells, columns.descriptors_columns)
+            foreign = kinds.foreign
+        features, problems = features_of_columns(cells, columns.descriptors_columns, foreign)
     edges = read_edges(
         source.edges,
         {name: row for row, name in enumerate(names)},
         path,
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
+        type_column=source.edge_type_column,
         strict=strict,
     )
-    return _Graph(cells, columns, names, features, edges, problems)
+    return _Graph(cells, columns, names, features, edges, problems, kinds)
 
 
 def named(

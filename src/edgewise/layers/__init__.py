@@ -30,6 +30,7 @@ from edgewise.layers.position import (
 )
 from edgewise.layers.readout import Readout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
+from edgewise.layers.relation import KindLinear, RelationalAttention, RelationalConvolution
 
 __all__ = [
     "ALiBi",
@@ -46,6 +47,7 @@ __all__ = [
     "GraphPosition",
     "HopAttention",
     "IsomorphismConvolution",
+    "KindLinear",
     "LearnedGlobals",
     "LearnedPosition",
     "MeanConvolution",
@@ -59,6 +61,8 @@ __all__ = [
     "Readout",
     "RecurrentDecoder",
     "RecurrentEncoder",
+    "RelationalAttention",
+    "RelationalConvolution",
     "ResidualBlock",
     "RotaryPosition",
     "ShawPosition",

@@ -24,13 +24,16 @@ class FeatureLinear(nn.Linear):
         """The nodes after the layer."""
         if isinstance(input, Tensor):
             return super().forward(input)
-        value = self.weight.T
-        blind = value[:, :1]
-        weight = Constant(input.values.to(value.dtype))
-        found = attend(
-            blind[:1].expand(input.shape[0], 1), blind, value, input.edges, score=weight, normalize=Identity()
-        )
+        found = summed(input, self.weight.T)
         return found if self.bias is None else found + self.bias
+
+
+def summed(features: SparseFeatures, rows: Float[Tensor, " feature output_dim"]) -> Float[Tensor, " node output_dim"]:
+    """The rows of the features that each node has, times how much it has of them: the product of two matrices."""
+    blind = rows[:, :1]
+    weight = Constant(features.values.to(rows.dtype))
+    query = blind.new_zeros(features.shape[0], 1)
+    return attend(query, blind, rows, features.edges, score=weight, normalize=Identity())
 
 
 class FeatureDropout(nn.Module):

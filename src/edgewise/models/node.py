@@ -14,6 +14,7 @@ from edgewise.layers.graph_position import GraphPosition
 from edgewise.layers.hops import HopAttention
 from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.models.normalizer import normalizer_of
+from edgewise.models.relational import RelationalAttentionLayers, RelationalConvolutionLayers
 from edgewise.records import NodeBatch
 from edgewise.trace import Trace
 
@@ -143,7 +144,12 @@ class HopLayers(nn.Module):
 
 def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
     """The layers of a model by its name: from a batch to its nodes before what is told of them, and that."""
-    kinds = {"hops": HopLayers, "attention": AttentionLayers}
+    kinds = {
+        "hops": HopLayers,
+        "attention": AttentionLayers,
+        "rgcn": RelationalConvolutionLayers,
+        "hgt": RelationalAttentionLayers,
+    }
     return kinds.get(settings.model, PaperLayers)(sizes, settings)
 
 

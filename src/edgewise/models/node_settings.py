@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from edgewise.choices import NORMALIZERS, SCORES, NormalizerName, ScoreName
 from edgewise.errors import SettingError
 
-NodeModelName = Literal["hops", "attention", "gat", "gatv2", "gcn", "mean"]
+NodeModelName = Literal["hops", "attention", "gat", "gatv2", "gcn", "mean", "rgcn", "hgt"]
 NODE_MODELS: tuple[str, ...] = get_args(NodeModelName)
 OF_ALL = ("model", "model_dim", "dropout")
 """The choices that every model looks at."""
@@ -17,12 +17,16 @@ OF_SOME: dict[str, tuple[str, ...]] = {
     "gatv2": ("num_layers", "num_heads", "attention_dropout"),
     "gcn": ("num_layers",),
     "mean": ("num_layers",),
+    "rgcn": ("num_layers", "num_bases"),
+    "hgt": ("num_layers", "num_heads", "attention_dropout"),
 }
 """Those that some look at."""
 OF_ONE_GRAPH: dict[str, tuple[str, ...]] = {
     "attention": ("expander_degree", "num_virtual_nodes", "laplacian_positions", "random_walk_positions")
 }
 """Those that some look at where all nodes are those of one graph."""
+RELATIONAL = ("rgcn", "hgt")
+"""The models that look at kinds of nodes and edges, and need them."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class NodeSettings:
     dropout: float = 0.5
     """Of features, and between layers."""
     attention_dropout: float = 0.0
-    """Of weights, with models gat, gatv2 and attention."""
+    """Of weights, with models gat, gatv2, attention and hgt."""
     expander_degree: int = 0
     """Neighbors that each node gets beside its own, drawn at random, with model attention; even, 0 for none."""
     num_virtual_nodes: int = 0
@@ -55,6 +59,8 @@ class NodeSettings:
     """Eigenvectors of the graph's Laplacian that say where a node stands, with model attention."""
     random_walk_positions: int = 0
     """Steps of random walks whose return says where a node stands, with model attention."""
+    num_bases: int | None = None
+    """Matrices that the relations of model rgcn share; None gives each its own."""
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -72,7 +78,9 @@ class NodeSettings:
                 raise SettingError(f"--{name.replace('_', '-')} is {getattr(self, name)}; expected 0 or more.")
         if self.expander_degree % 2 != 0:
             raise SettingError(f"--expander-degree is {self.expander_degree}; expected an even number, or 0 for none.")
-        if self.model in ("attention", "gat", "gatv2") and self.model_dim % self.num_heads != 0:
+        if self.num_bases is not None and self.num_bases < 1:
+            raise SettingError(f"--num-bases is {self.num_bases}; expected at least 1.")
+        if self.model in ("attention", "gat", "gatv2", "hgt") and self.model_dim % self.num_heads != 0:
             raise SettingError(f"--model-dim ({self.model_dim}) must be a multiple of --num-heads ({self.num_heads}).")
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
@@ -88,6 +96,11 @@ class NodeSettings:
         """Whether edges are added that the graph does not have; each edge then tells where it comes from."""
         return self.expander_degree > 0 or self.num_virtual_nodes > 0
 
+    @property
+    def is_relational(self) -> bool:
+        """Whether the model looks at kinds of nodes and edges."""
+        return self.model in RELATIONAL
+
 
 @dataclass(frozen=True)
 class NodeSizes:
@@ -99,3 +112,7 @@ class NodeSizes:
     """Features of an edge."""
     num_outputs: int
     """Numbers to tell of a node."""
+    kind_features: tuple[int, ...] = ()
+    """Features of each kind of nodes, with models that look at kinds."""
+    num_relations: int = 0
+    """Kinds of edges, likewise."""

@@ -8,9 +8,12 @@
 
 Two forms are enough for the backends: ranges have `runs()`, edges are lists; everything has `block()`, a slice of
 the table.
+
+`Kinds` and `Relations` say which nodes and edges share a matrix, where a graph has several kinds of them.
 """
 
 from edgewise.neighborhood.extended import EDGE_KINDS, ExtendedEdges, expander_edges, extend_edges, virtual_edges
+from edgewise.neighborhood.kinds import Kinds, Relations
 from edgewise.neighborhood.pairs import (
     Edges,
     Intersection,
@@ -30,12 +33,14 @@ __all__ = [
     "ExtendedEdges",
     "Full",
     "Intersection",
+    "Kinds",
     "Lengths",
     "Mask",
     "Neighborhood",
     "Plan",
     "RangeIntersection",
     "Ranges",
+    "Relations",
     "Segments",
     "Union",
     "Window",

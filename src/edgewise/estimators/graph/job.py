@@ -10,10 +10,14 @@ from edgewise.errors import SettingError
 from edgewise.estimators.config import arranged, check_foreign
 from edgewise.estimators.table_job import TableJob
 from edgewise.models.graph_settings import GRAPH_READOUTS, GraphSettings
-from edgewise.models.node_settings import NODE_MODELS, OF_ALL, OF_SOME, NodeModelName, NodeSettings
+from edgewise.models.node_settings import NODE_MODELS, OF_ALL, OF_SOME, RELATIONAL, NodeModelName, NodeSettings
 from edgewise.train.settings import TrainSettings, require_one_of
 
-NAMED: dict[str, NodeModelName] = {name: name for name in NODE_MODELS}  # type: ignore[misc]
+NAMED: dict[str, NodeModelName] = {
+    name: name
+    for name in NODE_MODELS
+    if name not in RELATIONAL  # type: ignore[misc]
+}
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
 """The layers over the edges where nothing else is asked for."""
 PARTS = {
@@ -59,7 +63,7 @@ def graph_job(config: Mapping[str, Any], source: str = "the settings") -> GraphJ
     config.setdefault("task_type", AUTO)
     own, parts = arranged(config, source, GraphJob, PARTS, MISSING)
     named = parts["model"].get("model", LAYERS.model)
-    require_one_of("--model", named, NODE_MODELS, "for graphs ")
+    require_one_of("--model", named, tuple(NAMED), "for graphs ")
     readout = parts["whole"].get("readout", GraphSettings().readout)
     require_one_of("--readout", readout, GRAPH_READOUTS, "for graphs ")
     attends = readout in ("attention", "attention_sum", "root")

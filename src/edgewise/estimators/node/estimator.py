@@ -8,12 +8,13 @@ import numpy as np
 import torch
 
 from edgewise.data.edges import EdgeList
-from edgewise.data.node_features import NodeFeatures
+from edgewise.data.kind_names import Named
+from edgewise.data.node_features import NodeFeatures, without_blanks
 from edgewise.data.nodes import NodeTable, nodes_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import CLASSES, NUMBERS, SettingsEstimator, class_numbers, joined, load_for, task_of
-from edgewise.estimators.node.job import node_job
+from edgewise.estimators.node.job import WITH_KINDS, node_job
 from edgewise.estimators.node.run import NodeRun
 from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
 from edgewise.estimators.table_run import fit_members
@@ -51,6 +52,8 @@ class NodeEstimator(SettingsEstimator):
         sample_weight: Any,
         validation: Any,
         task_type: str,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
     ) -> Self:
         """Trains on targets as the cells of a table."""
         settings = dict(self.settings)
@@ -61,8 +64,10 @@ class NodeEstimator(SettingsEstimator):
         if validation is not None:
             chosen = np.asarray(validation, dtype=bool)
             parts = np.where(chosen, "val", "train")
-        features, listed = features_of(X), edges_of(edges, edge_features)
-        table = nodes_from_arrays(features, listed, targets, sample_weight, parts, task_type=task_type)
+        if node_kinds is not None or edge_kinds is not None:
+            settings.setdefault("model", WITH_KINDS)
+        graph = graph_of(X, edges, edge_features, node_kinds, edge_kinds)
+        table = nodes_from_arrays(targets=targets, weights=sample_weight, parts=parts, task_type=task_type, **graph)
         job = node_job({**settings, "data": ("the nodes",), "task_type": task_type}, type(self).__name__)
         kind, sizes = "random" if parts is None else "column", (1 - validation_size, validation_size, 0)
         splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed)
@@ -71,18 +76,28 @@ class NodeEstimator(SettingsEstimator):
         fit_members(self.trained_, table, splits, job.train, ensemble_size=job.ensemble_size)
         return self
 
-    def table_of(self, X: Matrix, edges: Neighbors, edge_features: Any) -> NodeTable:
+    def table_of(
+        self, X: Matrix, edges: Neighbors, edge_features: Any, node_kinds: Any = None, edge_kinds: Any = None
+    ) -> NodeTable:
         """A graph whose nodes are to be predicted."""
         check_is_fitted(self, "trained_")
-        return nodes_from_arrays(features_of(X), edges_of(edges, edge_features))
+        known = self.trained_.kinds
+        if known is None and (node_kinds is not None or edge_kinds is not None):
+            raise SettingError(
+                "the model does not look at kinds of nodes and edges; leave out node_kinds and edge_kinds."
+            )
+        return nodes_from_arrays(**graph_of(X, edges, edge_features, node_kinds, edge_kinds), known=known)
 
     def predictions(self, table: NodeTable, coverage: float | None = None) -> list[Prediction]:
         """What the model says of each target."""
         return self.trained_.predict(table, coverage=coverage, device=pick_device(self.settings.get("device", "auto")))
 
-    def fingerprint(self, X: Matrix, edges: Neighbors, edge_features: Any = None) -> np.ndarray:
+    def fingerprint(
+        self, X: Matrix, edges: Neighbors, edge_features: Any = None, *, node_kinds: Any = None, edge_kinds: Any = None
+    ) -> np.ndarray:
         """(node, dim): the learned vector of each node."""
-        table, device = self.table_of(X, edges, edge_features), pick_device(self.settings.get("device", "auto"))
+        table = self.table_of(X, edges, edge_features, node_kinds, edge_kinds)
+        device = pick_device(self.settings.get("device", "auto"))
         return self.trained_.fingerprint(table, device)
 
 
@@ -103,6 +118,8 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         edge_features: Any = None,
         sample_weight: Any = None,
         validation: Any = None,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
     ) -> Self:
         """Trains the model on the nodes that have a label; the others are part of the graph.
 
@@ -113,6 +130,9 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
             edge_features: (edge, feature).
             sample_weight: (node).
             validation: (node) True for those that choose the epoch; a part of the labelled ones by default.
+            node_kinds: (node) words or whole numbers, where there are several kinds; a column of X that is NaN in all
+                nodes of a kind is none of its features.
+            edge_kinds: (edge) likewise what each edge means; edges the other way should mean something else.
 
         Raises:
             DataError: Shapes do not fit, an edge names no node, or there are fewer than two classes.
@@ -123,25 +143,42 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         cells = np.full(len(labels), "", dtype=object)
         cells[known] = [str(number) for number in numbers]
         task_type = task_of(self.classes_)
-        self.fit_targets(X, cells, edges, edge_features, sample_weight, validation, task_type)
+        self.fit_targets(X, cells, edges, edge_features, sample_weight, validation, task_type, node_kinds, edge_kinds)
         self.trained_.classes = {"target": self.classes_.tolist()}
         return self
 
-    def predict_proba(self, X: Matrix, edges: Neighbors, edge_features: Any = None) -> np.ndarray:
-        """(node, class): probabilities in the order of `classes_`."""
-        probabilities = self.predictions(self.table_of(X, edges, edge_features))[0].probabilities
+    def predict_proba(
+        self, X: Matrix, edges: Neighbors, edge_features: Any = None, *, node_kinds: Any = None, edge_kinds: Any = None
+    ) -> np.ndarray:
+        """(node, class): probabilities in the order of `classes_`; NaN for kinds of which no node had a label."""
+        table = self.table_of(X, edges, edge_features, node_kinds, edge_kinds)
+        probabilities = self.predictions(table)[0].probabilities
         assert probabilities is not None
         return probabilities
 
-    def predict(self, X: Matrix, edges: Neighbors, edge_features: Any = None) -> np.ndarray:
-        """(node): the most probable class."""
-        return self.classes_[self.predict_proba(X, edges, edge_features).argmax(axis=1)]
+    def predict(
+        self, X: Matrix, edges: Neighbors, edge_features: Any = None, *, node_kinds: Any = None, edge_kinds: Any = None
+    ) -> np.ndarray:
+        """(node): the most probable class; −1 or None, as in `fit`, for kinds of which no node had a label."""
+        probabilities = self.predict_proba(X, edges, edge_features, node_kinds=node_kinds, edge_kinds=edge_kinds)
+        return without_untold(self.classes_[probabilities.argmax(axis=1)], np.isnan(probabilities).any(axis=1))
 
-    def score(self, X: Matrix, y: Any, edges: Neighbors, edge_features: Any = None, *, nodes: Any = None) -> float:
+    def score(
+        self,
+        X: Matrix,
+        y: Any,
+        edges: Neighbors,
+        edge_features: Any = None,
+        *,
+        nodes: Any = None,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
+    ) -> float:
         """How many of the nodes that have a label are told right, as a part; of `nodes` (node, bool) where given."""
         labels = np.asarray(y)
         asked = is_known(labels) if nodes is None else is_known(labels) & np.asarray(nodes, dtype=bool)
-        return float((self.predict(X, edges, edge_features)[asked] == labels[asked]).mean())
+        told = self.predict(X, edges, edge_features, node_kinds=node_kinds, edge_kinds=edge_kinds)
+        return float((told[asked] == labels[asked]).mean())
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -165,15 +202,21 @@ class NodeRegressor(RegressorMixin, NodeEstimator):
         edge_features: Any = None,
         sample_weight: Any = None,
         validation: Any = None,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
     ) -> Self:
         """Trains the model; as `NodeClassifier.fit`, with y: (node) or (node, target) numbers, NaN where missing."""
         targets = np.asarray(y, dtype=np.float64)
         self.one_target_ = targets.ndim == 1
-        return self.fit_targets(X, targets, edges, edge_features, sample_weight, validation, "regression")
+        return self.fit_targets(
+            X, targets, edges, edge_features, sample_weight, validation, "regression", node_kinds, edge_kinds
+        )
 
-    def predict(self, X: Matrix, edges: Neighbors, edge_features: Any = None) -> np.ndarray:
-        """(node), or (node, target) where y had that shape."""
-        found = self.predictions(self.table_of(X, edges, edge_features))
+    def predict(
+        self, X: Matrix, edges: Neighbors, edge_features: Any = None, *, node_kinds: Any = None, edge_kinds: Any = None
+    ) -> np.ndarray:
+        """(node), or (node, target) where y had that shape; NaN for kinds of which no node had a target."""
+        found = self.predictions(self.table_of(X, edges, edge_features, node_kinds, edge_kinds))
         return joined([prediction.value for prediction in found], self.one_target_)
 
     @classmethod
@@ -190,6 +233,36 @@ def is_known(labels: np.ndarray) -> np.ndarray:
     if np.issubdtype(labels.dtype, np.integer):
         return labels >= 0
     return np.array([label is not None and label == label and label != "" for label in labels.tolist()], dtype=bool)
+
+
+def without_untold(classes: np.ndarray, is_untold: np.ndarray) -> np.ndarray:
+    """(node): the classes, and what says that there is none."""
+    if not is_untold.any():
+        return classes
+    found = classes if np.issubdtype(classes.dtype, np.number) else classes.astype(object)
+    found[is_untold] = -1 if np.issubdtype(classes.dtype, np.integer) else None
+    return found
+
+
+def graph_of(X: Matrix, edges: Neighbors, edge_features: Any, node_kinds: Any, edge_kinds: Any) -> dict[str, Any]:
+    """What `nodes_from_arrays` takes of a graph.
+
+    Raises:
+        DataError: Shapes do not fit, or a number is not finite.
+    """
+    listed, blank, named = edges_of(edges, edge_features), None, None
+    if edge_kinds is not None:
+        if hasattr(edges, "tocoo") and not isinstance(edges, Edges):
+            raise DataError("edge_kinds go with edges that have an order: give Edges, or an array (2, edge).")
+        called = Named.of_array("edge_kinds", edge_kinds)
+        if len(called.names) != len(listed):
+            raise DataError(f"edge_kinds has {len(called.names)} rows, but there are {len(listed)} edges.")
+        listed = replace(listed, kinds=called)
+    if node_kinds is not None:
+        named = Named.of_array("node_kinds", node_kinds)
+        if not hasattr(X, "tocoo") and not isinstance(X, torch.Tensor):
+            X, blank = without_blanks(np.asarray(X, dtype=np.float64))
+    return {"features": features_of(X), "edges": listed, "kinds": named, "blank": blank}
 
 
 def features_of(X: Matrix) -> NodeFeatures:

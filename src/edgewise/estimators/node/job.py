@@ -1,15 +1,16 @@
 """Everything that decides a run over the nodes of a graph."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edgewise.data.archive import array_names
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graph_source import GraphSource
 from edgewise.errors import SettingError
 from edgewise.estimators.config import arranged, check_foreign
 from edgewise.estimators.table_job import TableJob
-from edgewise.models.node_settings import OF_ALL, OF_ONE_GRAPH, OF_SOME, NodeSettings
+from edgewise.models.node_settings import OF_ALL, OF_ONE_GRAPH, OF_SOME, RELATIONAL, NodeSettings
 from edgewise.train.settings import TrainSettings, require_one_of
 
 SCALES = ("auto", "rows", "standard", "none")
@@ -42,8 +43,17 @@ PAPERS: dict[str, tuple[NodeSettings, TrainSettings]] = {
         NodeSettings(model="gatv2", dropout=0.6, attention_dropout=0.6),
         replace(RECIPE, learning_rate=5e-3, final_learning_rate=5e-3, epochs=1000, patience=100),
     ),
+    "rgcn": (NodeSettings(model="rgcn"), RECIPE),
+    "hgt": (
+        NodeSettings(model="hgt", dropout=0.2),
+        replace(RECIPE, optimizer="adamw", learning_rate=5e-3, final_learning_rate=1e-6),
+    ),
 }
-"""The sizes and the recipe of each model, as its paper has them for citation graphs; flags change them."""
+"""The sizes and the recipe of each model, as its paper has them for citation graphs; flags change them. Those of
+rgcn and hgt have other graphs: theirs are the optimizers, and how the rate falls."""
+WITH_KINDS = "hgt"
+"""The model where nodes or edges are of several kinds and no model is named."""
+REMEDY = f"take --model {' or '.join(RELATIONAL)}"
 PARTS = {"columns": Columns, "graph": GraphSource, "model": NodeSettings, "train": TrainSettings}
 MISSING = {
     "data": "no data file was given: edgewise train nodes.csv --edges edges.csv --target-columns label, or edgewise "
@@ -86,8 +96,14 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
     config.setdefault("node_column", AUTO)
     config.setdefault("task_type", AUTO)
     own, parts = arranged(config, source, NodeJob, PARTS, MISSING)
-    named = parts["model"].get("model", NodeSettings().model)
+    kinds = {"--node-type-column": parts["columns"].get("node_type_column")}
+    kinds["--edge-type-column"] = parts["graph"].get("edge_type_column")
+    usual = WITH_KINDS if any(kinds.values()) or holds_kinds(own["data"]) else NodeSettings().model
+    named = parts["model"].get("model", usual)
     require_one_of("--model", named, tuple(PAPERS), "for nodes ")
+    for flag, column in kinds.items():
+        if column and named not in RELATIONAL:
+            raise SettingError(f"{flag} does nothing with --model {named}; leave it out, or {REMEDY}.")
     model, train = PAPERS[named]
     check_foreign(parts["model"], model, (*OF_ALL, *OF_SOME[named], *OF_ONE_GRAPH.get(named, ())), named)
     if parts["graph"].get("edge_feature_columns") and named != "attention":
@@ -99,3 +115,9 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
         model=replace(model, **parts["model"]),
         train=replace(train, **parts["train"]),
     )
+
+
+def holds_kinds(files: Sequence[str]) -> bool:
+    """Whether one of the files is a graph that says of which kinds its nodes or edges are."""
+    arrays = [array_names(name) for name in files if name.lower().endswith(".npz")]
+    return any({"node_type", "edge_type"} & names for names in arrays)

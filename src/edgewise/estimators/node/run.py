@@ -6,7 +6,8 @@ import numpy as np
 
 from edgewise.data.nodes import NodeTable, read_nodes
 from edgewise.data.split import Splits
-from edgewise.estimators.node.job import NodeJob
+from edgewise.estimators.node import kinds
+from edgewise.estimators.node.job import NodeJob, holds_kinds
 from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
 from edgewise.estimators.table_run import TableRun
 from edgewise.train.baseline import Baseline, fit_forest, fit_mean
@@ -18,7 +19,8 @@ class NodeRun(TableRun):
     @staticmethod
     def read(job: NodeJob) -> NodeTable:
         """The graph of a job."""
-        table = read_nodes(job.data, job.columns, job.graph, strict=job.strict)
+        with_kinds = job.model.is_relational
+        table = read_nodes(job.data, job.columns, job.graph, strict=job.strict, with_kinds=with_kinds)
         if job.split in (None, "column"):
             return table
         return replace(table, columns=replace(table.columns, splits_column=None))
@@ -26,6 +28,7 @@ class NodeRun(TableRun):
     @staticmethod
     def resolved(job: NodeJob, table: NodeTable, splits: Splits) -> NodeJob:
         """The job with nothing left open: a step sees all training nodes, unless a batch size says otherwise."""
+        kinds.check_kinds(table, job.model)
         return replace(job, train=replace(job.train, batch_size=job.train.batch_size or len(splits.train)))
 
     def untrained(self) -> TrainedNodes:
@@ -51,9 +54,16 @@ class NodeRun(TableRun):
         table, edges, graph = self.table, self.table.edges, self.job.graph
         ways = "one way each" if graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
         found = [f"{len(edges):,} edges, {ways}; {table.features.shape[1]:,} features of a node"]
+        if table.kinds is not None:
+            found += kinds.notes(table, self.splits.train)
+            num_repeated = kinds.num_repeated(table)
+        else:
+            num_repeated = edges.num_repeated(table.num_rows)
+            if holds_kinds(self.job.data):
+                found.append(f"kinds of nodes or edges, at which --model {self.job.model.model} does not look")
         counts = {
             "edges are loops, each counted as a neighbor": edges.num_loops,
-            "edges repeat another one, and count again": edges.num_repeated(table.num_rows),
+            "edges repeat another one, and count again": num_repeated,
             "nodes have no neighbor": edges.num_isolated(table.num_rows),
             "nodes have no target: they are part of the graph, and not learned from": int(
                 np.isnan(table.targets).all(axis=1).sum()

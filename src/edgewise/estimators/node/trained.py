@@ -11,12 +11,16 @@ from safetensors.torch import load_file
 
 from edgewise.data.columns import Columns
 from edgewise.data.graph_source import GraphSource
+from edgewise.data.kind_features import KindScaler
+from edgewise.data.kind_names import KindNames
+from edgewise.data.kinds import GraphKinds
 from edgewise.data.nodes import NodeFeatures, NodeTable
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.estimators.kept import undamaged
 from edgewise.estimators.node.job import NodeJob
+from edgewise.estimators.node.kinds import scaled, told_kinds, widths, with_kinds
 from edgewise.estimators.trained import TrainedTable, with_tuples
 from edgewise.models.node import NodeModel
 from edgewise.models.node_settings import NodeSettings, NodeSizes
@@ -60,12 +64,14 @@ class TrainedNodes(TrainedTable):
     """Where the edges of the training graph were, and how they were read."""
     feature_scale: str
     """rows, standard or none."""
-    scaler: ConditionScaler | None
+    scaler: ConditionScaler | KindScaler | None
     """Of the features, where they are scaled by their spread."""
     scale: TargetScaler | None
     """Of the targets; None for classes."""
     num_columns: int
     """Features of a node as they stand in the file."""
+    kinds: KindNames | None = None
+    """The kinds of nodes and edges; None where the model does not look at them."""
 
     @property
     def target_scale(self) -> TargetScaler | None:
@@ -115,8 +121,10 @@ class TrainedNodes(TrainedTable):
             edges, features = with_loops(edges, features)
         if self.settings.is_extended:
             edges, features = _with_extras(edges, features, self.settings)
-        nodes, rows = self.features(table.features), torch.zeros(0, dtype=torch.int64)
+        nodes, rows = self.features(table.features, table.kinds), torch.zeros(0, dtype=torch.int64)
         graph = NodeBatch(nodes, edges, features, rows, positions=self.positions(table))
+        if table.kinds is not None:
+            graph = with_kinds(graph, table.kinds)
         return NodeBatches(graph, targets.astype(np.float32), table.weights.astype(np.float32))
 
     def positions(self, table: NodeTable) -> torch.Tensor | None:
@@ -128,21 +136,22 @@ class TrainedNodes(TrainedTable):
 
         return positions_of(table.edges, table.num_rows, *counts)
 
-    def features(self, features: NodeFeatures) -> torch.Tensor | SparseFeatures:
+    def features(self, features: NodeFeatures, kinds: GraphKinds | None = None) -> torch.Tensor | SparseFeatures:
         """What is known of each node in the units of the model."""
-        if self.feature_scale == "standard":
-            assert self.scaler is not None
+        if isinstance(self.scaler, ConditionScaler):
             found = self.scaler.transform(features.to_dense().astype(np.float64))
             return torch.from_numpy(found.astype(np.float32))
-        values = features.values
+        are_sparse = self.scaler is None and features.are_sparse
         if self.feature_scale == "rows":
-            sums = np.bincount(features.rows, np.abs(values), minlength=features.shape[0])
-            values = (values / sums[features.rows]).astype(np.float32)
-        if not features.are_sparse:
-            return torch.from_numpy(replace(features, values=values).to_dense())
+            sums = np.bincount(features.rows, np.abs(features.values), minlength=features.shape[0])
+            features = replace(features, values=(features.values / sums[features.rows]).astype(np.float32))
+        if kinds is not None:
+            features = scaled(features, kinds, self.scaler)
+        if not are_sparse:
+            return torch.from_numpy(features.to_dense())
         num_nodes, num_features = features.shape
         entries = Edges(torch.from_numpy(features.columns), torch.from_numpy(features.rows), num_features, num_nodes)
-        return SparseFeatures(entries, torch.from_numpy(values))
+        return SparseFeatures(entries, torch.from_numpy(features.values))
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors and model.json."""
@@ -159,6 +168,7 @@ class TrainedNodes(TrainedTable):
             "scaler": None if self.scaler is None else self.scaler.to_json(),
             "scale": None if self.scale is None else self.scale.to_json(),
             "num_columns": self.num_columns,
+            "kinds": None if self.kinds is None else dataclasses.asdict(self.kinds),
             "ensemble_size": len(self.members),
             "coverage": self.coverage,
         }
@@ -169,6 +179,8 @@ class TrainedNodes(TrainedTable):
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
         content = folder.read_model(FORMAT, FORMAT_VERSION)
         with undamaged(folder):
+            kinds = None if content.get("kinds") is None else KindNames.from_dict(content["kinds"])
+            scaler = ConditionScaler if kinds is None else KindScaler
             trained = cls(
                 columns=Columns(**with_tuples(content["columns"])),
                 classes={name: tuple(names) for name, names in content["classes"].items()},
@@ -176,12 +188,13 @@ class TrainedNodes(TrainedTable):
                 errors=np.zeros((0, 0)),
                 coverage=content["coverage"],
                 settings=NodeSettings(**content["settings"]),
-                sizes=NodeSizes(**content["sizes"]),
+                sizes=NodeSizes(**with_tuples(content["sizes"])),
                 graph=GraphSource(**with_tuples(content["graph"])),
                 feature_scale=content["feature_scale"],
-                scaler=None if content["scaler"] is None else ConditionScaler.from_json(content["scaler"]),
+                scaler=None if content["scaler"] is None else scaler.from_json(content["scaler"]),
                 scale=None if content["scale"] is None else TargetScaler.from_json(content["scale"]),
                 num_columns=content["num_columns"],
+                kinds=kinds,
             )
             trained.take_tensors(load_file(folder.path / "model.safetensors"), content["ensemble_size"])
         return trained
@@ -197,9 +210,15 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
     scale = job.feature_scale
     if scale == "auto":
         scale = "rows" if table.features.are_words else "standard"
-    scaler = None
+    scaler: ConditionScaler | KindScaler | None = None
+    kinds = table.kinds
     if scale == "standard":
-        scaler = ConditionScaler.fit(table.features.to_dense().astype(np.float64), np.arange(table.num_rows))
+        values = table.features.to_dense().astype(np.float64)
+        if kinds is None:
+            scaler = ConditionScaler.fit(values, np.arange(table.num_rows))
+        else:
+            scaler = KindScaler.fit(values, kinds.of_node, kinds.names.features)
+    kind_features = () if kinds is None else widths(kinds, scaler if isinstance(scaler, KindScaler) else None)
     num_edge_features = table.edges.features.shape[1]
     if num_edge_features:
         num_edge_features += job.model.has_loops
@@ -208,9 +227,11 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
     classes = [len(names) for names in table.classes.values()]
     num_outputs = sum(classes) if table.columns.task_type == "multiclass" else len(table.columns.target_columns)
     sizes = NodeSizes(
-        num_features=table.features.shape[1] if scaler is None else scaler.num_features,
+        num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
         num_edge_features=num_edge_features,
         num_outputs=num_outputs,
+        kind_features=kind_features,
+        num_relations=0 if kinds is None else len(kinds.names.relations),
     )
     return TrainedNodes(
         columns=table.columns,
@@ -225,6 +246,7 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
         scaler=scaler,
         scale=TargetScaler.fit(table.targets, splits.train) if is_number else None,
         num_columns=table.features.shape[1],
+        kinds=None if kinds is None else replace(kinds.names, told=told_kinds(table, splits.train)),
     )
 
 

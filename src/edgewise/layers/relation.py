@@ -1,0 +1,260 @@
+"""Layers for graphs with several kinds of nodes and edges: a matrix for each kind, over the same operator."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.attend import attend, attention_weights
+from edgewise.errors import SettingError, ShapeError
+from edgewise.layers.convolution import Activation
+from edgewise.layers.feature import Nodes, summed
+from edgewise.neighborhood import Kinds, Relations
+from edgewise.normalize import Identity
+from edgewise.records import SparseFeatures
+from edgewise.score import Constant
+from edgewise.trace import Trace
+
+
+class KindLinear(nn.Module):
+    """A linear layer with a matrix and a bias for each kind of rows: y_i = x_i W_κ(i) + c_κ(i).
+
+    Kinds may have different numbers of features. In a table those of a kind stand first in its rows, and what stands
+    behind them is not looked at; sparse features are counted kind after kind, those of the first kind first.
+
+    Args:
+        input_dims: how many features each kind has; may be 0, and the row is then its kind's bias.
+        output_dim: size of every row after the layer.
+        bias: whether there is c.
+
+    Empty: a kind that no row is of gets a gradient of zero.
+    Cost: O(row · input_dim · output_dim), one matrix product a kind; O(entry · output_dim) for sparse features.
+
+    >>> layer = KindLinear([3, 1], 4)
+    >>> layer(torch.ones(5, 3), Kinds(torch.tensor([0, 1, 1, 0, 1]), 2)).shape
+    torch.Size([5, 4])
+    """
+
+    def __init__(self, input_dims: Sequence[int], output_dim: int, *, bias: bool = True):
+        super().__init__()
+        self.input_dims, self.output_dim = tuple(input_dims), output_dim
+        bounds = torch.tensor([1 / math.sqrt(max(size, 1)) for size in self.input_dims])
+        # The matrices of all kinds one above the other: of sparse features each is one row of them.
+        each = bounds.repeat_interleave(torch.tensor(self.input_dims, dtype=torch.int64))
+        self.weight = nn.Parameter(each[:, None] * torch.empty(len(each), output_dim).uniform_(-1, 1))
+        self.bias: nn.Parameter | None = None
+        if bias:
+            start = bounds[:, None] * torch.empty(len(bounds), output_dim).uniform_(-1, 1)
+            self.bias = nn.Parameter(start)
+
+    def forward(self, nodes: Nodes, kinds: Kinds) -> Float[Tensor, " *batch node output_dim"]:
+        """The rows after the layer, `(*batch, node, input_dim)` or sparse before.
+
+        Raises:
+            ShapeError: there are other kinds, or rows, or fewer features than the layer was made for.
+        """
+        _require_same("KindLinear", "kinds", len(self.input_dims), kinds.num_kinds)
+        _require_same("KindLinear", "rows", nodes.shape[-2], len(kinds))
+        if isinstance(nodes, SparseFeatures):
+            _require_same("KindLinear", "features", self.weight.shape[0], nodes.shape[-1])
+            found = summed(nodes, self.weight)
+            return found if self.bias is None else found + self.bias[kinds.of_row]
+        if nodes.shape[-1] < max(self.input_dims, default=0):
+            raise ShapeError(f"KindLinear: rows have {nodes.shape[-1]} features, a kind has {max(self.input_dims)}.")
+        weights = self.weight.split(self.input_dims)
+
+        def product(kind: int, rows: Tensor) -> Tensor:
+            found = rows[..., : self.input_dims[kind]] @ weights[kind]
+            return found if self.bias is None else found + self.bias[kind]
+
+        return by_kind(nodes, kinds, -2, product)
+
+
+class RelationalConvolution(nn.Module):
+    """The mean of the neighbors in each relation, through a matrix of the relation, and the node itself.
+
+        y_i = σ( Σ_r Σ_{j∈N_r(i)} x_j W_r / |N_r(i)| + x_i W_0 )        W_r = Σ_b a_rb V_b  with `num_bases`
+
+    With one relation it is `MeanConvolution`.
+
+    Args:
+        input_dim, output_dim: sizes of the nodes before and after.
+        num_relations: how many W_r there are.
+        num_bases: how many V_b the relations share; None gives each relation a matrix of its own.
+        activation: σ.
+
+    Empty: a node with no neighbor keeps its self term; a relation without edges changes nothing.
+    Cost: O(pair · input_dim · output_dim + edge · output_dim), a pair being a node and a relation it sends in.
+    Source: Schlichtkrull et al. 2018 (R-GCN), eq. 2 with c_{i,r} = |N_r(i)|, and eq. 3; their matrices stand on the
+    left of columns, ours on the right of rows.
+
+    >>> from edgewise import Edges
+    >>> layer = RelationalConvolution(2, 3, num_relations=2)
+    >>> layer(torch.ones(4, 2), Relations(Edges([0, 1], [1, 2], 4, 4), torch.tensor([0, 1]), 2)).shape
+    torch.Size([4, 3])
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        num_relations: int,
+        *,
+        num_bases: int | None = None,
+        activation: Activation = torch.relu,
+    ):
+        super().__init__()
+        if num_bases is not None and num_bases < 1:
+            raise SettingError(f"RelationalConvolution: num_bases is {num_bases}; expected at least 1, or None.")
+        self.weight = _drawn(num_bases or num_relations, input_dim, output_dim)
+        self.shares: nn.Parameter | None = None
+        if num_bases is not None:
+            self.shares = nn.Parameter(torch.randn(num_relations, num_bases) / math.sqrt(num_bases))
+        self.num_relations = num_relations
+        self.itself = nn.Linear(input_dim, output_dim, bias=False)
+        self.activation = activation
+
+    def forward(
+        self, nodes: Float[Tensor, " *batch node input_dim"], relations: Relations
+    ) -> Float[Tensor, " *batch node output_dim"]:
+        """The nodes after the layer.
+
+        Raises:
+            ShapeError: there are other relations than the layer was made for.
+        """
+        _require_same("RelationalConvolution", "relations", self.num_relations, relations.num_relations)
+        weight = self.weight if self.shares is None else torch.einsum("rb,bio->rio", self.shares, self.weight)
+        said = nodes.index_select(-2, relations.senders)
+        said = by_kind(said, relations.kinds, -2, lambda relation, rows: rows @ weight[relation])
+        share = Constant(relations.counts.to(said.dtype).reciprocal())
+        query, key = said.new_zeros(relations.heard.num_receivers, 1), said.new_zeros(relations.num_pairs, 1)
+        neighbors = attend(query, key, said, relations.heard, score=share, normalize=Identity())
+        return self.activation(neighbors + self.itself(nodes))
+
+
+class RelationalAttention(nn.Module):
+    """H attentions over the neighbors in all relations at once, with projections by kind of node and by relation.
+
+        q = x Q_κ;   k = x K_κ;   v = x V_κ                                     κ the kind of the node
+        s_(j,r)i = μ_r (k_j A_r)·q_i / √d;   o_i = Σ_{(j,r)∈N(i)} softmax_{(j,r)}(s_(j,r)i) v_j M_r       each head
+        y_i = σ(o_i) C_κ(i) + c_κ(i),   o_i of all heads side by side
+
+    The softmax runs over all neighbors of all relations: a relation can be unheard. Keys and values are computed once
+    for each node and relation it sends in, so that none is as long as the edges: it is `attend` over those pairs.
+    The residual that follows in the paper is left to the caller.
+
+    Args:
+        model_dim: size of the nodes before and after.
+        num_heads: H; a head has d = model_dim / H.
+        num_kinds, num_relations: how many kinds of nodes and relations there are.
+        activation: σ.
+        dropout: the probability that a weight is set to zero in training.
+
+    Empty: a node with no neighbor gets c + σ(0) C; kinds without nodes and relations without edges change nothing.
+    Cost: O(node · model_dim² + pair · model_dim² / H + edge · model_dim).
+    Source: Hu et al. 2020 (HGT), eqs. 3 to 5, whose W^ATT, W^MSG, Q-, K-, M- and A-Linear are our A, M, Q, K, V and C.
+    Our μ is one number a relation and head, as in their code; a relation that joins several kinds of nodes has one
+    matrix, but is best told apart by them, as `edgewise train` does.
+
+    >>> from edgewise import Edges
+    >>> layer = RelationalAttention(8, 2, num_kinds=2, num_relations=3)
+    >>> relations = Relations(Edges([0, 1, 1], [1, 2, 2], 4, 4), torch.tensor([0, 1, 2]), 3)
+    >>> layer(torch.ones(4, 8), Kinds(torch.tensor([0, 1, 0, 1]), 2), relations).shape
+    torch.Size([4, 8])
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int,
+        num_kinds: int,
+        num_relations: int,
+        *,
+        activation: Activation = F.gelu,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        if num_heads < 1 or model_dim % num_heads != 0:
+            raise SettingError(
+                f"RelationalAttention: model_dim ({model_dim}) must be a multiple of num_heads ({num_heads})."
+            )
+        head_dim = model_dim // num_heads
+        self.num_heads, self.num_relations = num_heads, num_relations
+        self.activation, self.dropout = activation, dropout
+        self.project = KindLinear([model_dim] * num_kinds, 3 * model_dim)
+        """Q, K and V side by side."""
+        self.key_weight = _drawn(num_relations * num_heads, head_dim, head_dim)
+        """A, `(relation · head, d, d)`."""
+        self.value_weight = _drawn(num_relations * num_heads, head_dim, head_dim)
+        """M, likewise."""
+        self.prior = nn.Parameter(torch.ones(num_relations, num_heads))
+        """μ."""
+        self.output = KindLinear([model_dim] * num_kinds, model_dim)
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " *batch node model_dim"],
+        kinds: Kinds,
+        relations: Relations,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch node model_dim"]:
+        """The nodes after the layer.
+
+        Args:
+            nodes: what attends, and is attended to.
+            kinds: of the nodes.
+            relations: who attends to whom, and how they are related.
+            trace: where the weights are recorded, from node to node.
+
+        Raises:
+            ShapeError: there are other kinds or relations than the layer was made for.
+        """
+        _require_same("RelationalAttention", "relations", self.num_relations, relations.num_relations)
+        query, key, value = self.project(nodes, kinds).chunk(3, -1)
+        query = self._split(query).movedim(-2, -3)
+        by_head = self.num_relations, self.num_heads
+        key_weight = self.key_weight.unflatten(0, by_head) * self.prior[..., None, None]
+        key = self._said(key, key_weight, relations)
+        value = self._said(value, self.value_weight.unflatten(0, by_head), relations)
+        if trace is not None:
+            found = attention_weights(query, key, relations.heard, top=trace.top, queries=trace.queries)
+            senders = relations.senders[found.senders]
+            trace.record(replace(found, senders=senders, num_senders=relations.edges.num_senders))
+        dropout = self.dropout if self.training else 0.0
+        heads = attend(query, key, value, relations.heard, dropout=dropout).movedim(-3, -2)
+        return self.output(self.activation(heads.flatten(-2)), kinds)
+
+    def _said(self, nodes: Tensor, weight: Tensor, relations: Relations) -> Tensor:
+        """What each pair's sender says in its relation: `(*batch, head, pair, d)`, heads together in memory."""
+        rows = self._split(nodes.index_select(-2, relations.senders))
+        said = by_kind(
+            rows, relations.kinds, -3, lambda relation, part: torch.einsum("...nhd,hde->...nhe", part, weight[relation])
+        )
+        return said.movedim(-2, -3)
+
+    def _split(self, nodes: Tensor) -> Tensor:
+        return nodes.unflatten(-1, (self.num_heads, -1))
+
+
+def by_kind(rows: Tensor, kinds: Kinds, axis: int, apply: Callable[[int, Tensor], Tensor]) -> Tensor:
+    """What becomes of the rows along an axis when those of each kind go through `apply(kind, rows)` together."""
+    if kinds.order is not None:
+        rows = rows.index_select(axis, kinds.order)
+    parts = rows.split(kinds.sizes, axis)
+    found = torch.cat([apply(kind, part) for kind, part in enumerate(parts)], axis)
+    return found if kinds.places is None else found.index_select(axis, kinds.places)
+
+
+def _drawn(num: int, input_dim: int, output_dim: int) -> nn.Parameter:
+    """Matrices that keep the size of what goes through them (Glorot & Bengio 2010, eq. 16)."""
+    bound = math.sqrt(6 / (input_dim + output_dim))
+    return nn.Parameter(torch.empty(num, input_dim, output_dim).uniform_(-bound, bound))
+
+
+def _require_same(owner: str, what: str, expected: int, found: int) -> None:
+    if expected != found:
+        raise ShapeError(f"{owner}: {found} {what} came, expected {expected}.")

@@ -1,0 +1,135 @@
+"""`edgewise train` over authors and papers: what is said of the kinds, what is told, what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from cli_tables import read_csv, write_csv
+
+from kind_cases import NUM_AUTHORS, NUM_PAPERS, arrays_of, debate
+
+SMALL = ["--epochs", 100, "--model-dim", 16, "--dropout", 0.2, "--no-baselines"]
+KINDS = ["--target-columns", "label", "--node-type-column", "kind", "--edge-type-column", "relation"]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    nodes, edges, _ = debate()
+    return nodes, edges
+
+
+@pytest.fixture
+def files(tables, tmp_path):
+    return [write_csv(tmp_path / name, table) for name, table in zip(("nodes.csv", "edges.csv"), tables, strict=True)]
+
+
+@pytest.fixture
+def learn(edgewise, files, tmp_path):
+    def run(*words, columns=KINDS, nodes=files[0], edges=files[1], folder="run"):
+        return edgewise("train", nodes, "--edges", edges, *columns, *SMALL, *words, "-o", tmp_path / folder)
+
+    return run
+
+
+def test_kinds_are_named_said_and_told(learn, files, edgewise, tmp_path):
+    code, out, err = learn("--num-heads", 2)
+    assert (code, err) == (0, "")
+    counts = f"author 20, paper {NUM_PAPERS}"
+    for words in (
+        "1,920 edges, both ways, 960 of them added for it; 2 features of a node",
+        f"2 kinds of nodes: {counts}",
+        "learned from: paper",
+        "6 relations: author writes paper 160, paper cites paper 480, paper opposes paper 320, paper rev_cites paper ",
+        "rev_… are the same edges the other way, as relations of their own; --directed leaves them out",
+        "20 nodes have no target: they are part of the graph, and not learned from",
+    ):
+        assert words in out
+    assert "repeat another one" not in out
+    config = (tmp_path / "run/config.toml").read_text()
+    assert 'model = "hgt"' in config
+    assert 'node-type-column = "kind"' in config
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"]["label"]["accuracy"] > 0.8
+    told = tmp_path / "told.csv"
+    nodes, edges = files
+    code, _, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", told)
+    assert code == 0
+    assert "160 of 180 rows predicted; 20 could not be, and say why in the column 'status'" in err
+    rows = read_csv(told)
+    assert rows[0]["status"] == "no author had a target in training"
+    assert rows[0]["label_pred"] == ""
+    right = [row["label_pred"] == row["label"] for row in rows[NUM_AUTHORS:]]
+    assert np.mean(right) > 0.9
+    # The same table with its columns called otherwise.
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_text(nodes.read_text().replace("kind", "sort", 1))
+    words = ["predict", tmp_path / "run", renamed, "--edges", edges, "-o", tmp_path / "again.csv"]
+    code, _, err = edgewise(*words)
+    assert (code, "no column 'kind'" in err) == (2, True)
+    assert edgewise(*words, "--node-type-column", "sort")[0] == 0
+    assert [row["label_pred"] for row in read_csv(tmp_path / "again.csv")] == [row["label_pred"] for row in rows]
+    unknown = tmp_path / "unknown.csv"
+    unknown.write_text(edges.read_text().replace("opposes", "mocks", 1))
+    code, _, err = edgewise("predict", tmp_path / "run", nodes, "--edges", unknown, "-o", "-")
+    assert code == 2
+    assert "line 5, column 'relation': the edge from 'p0' to" in err
+    assert "says 'paper mocks paper', but the model knows author writes paper, paper cites paper" in err
+
+
+def test_one_way_with_shared_matrices(learn, tmp_path):
+    code, out, err = learn("--directed", "--model", "rgcn", "--num-bases", 2, "--epochs", 2)
+    assert (code, err) == (0, "")
+    assert "960 edges, one way each" in out
+    assert "3 relations: author writes paper 160, paper cites paper 480, paper opposes paper 320" in out
+    assert "rev_" not in out
+
+
+def test_a_run_goes_on(learn, tmp_path):
+    assert learn("--epochs", 3)[0] == 0
+    code, out, _ = learn("--epochs", 3, "--resume")
+    assert (code, "is finished; there is nothing to resume" in out) == (0, True)
+
+
+def test_one_file(edgewise, tables, tmp_path):
+    nodes, edges = tables
+    features, index, kinds, names = arrays_of(nodes, edges)
+    y = np.array([-1 if cell == "" else cell for cell in nodes["label"]])
+    path = tmp_path / "graph.npz"
+    arrays = {"edge_index": index, "y": y, "has_label": y >= 0, "node_type": kinds, "edge_type": names}
+    np.savez(path, x=features, **arrays)
+    code, out, err = edgewise("train", path, "--directed", *SMALL, "--epochs", 2, "-o", tmp_path / "run")
+    assert (code, err) == (0, "")
+    assert "2 kinds of nodes: author 20, paper 160" in out
+    assert 'model = "hgt"' in (tmp_path / "run/config.toml").read_text(), "what is taken where a file has kinds"
+    code, _, err = edgewise("predict", tmp_path / "run", path, "-o", tmp_path / "told.csv")
+    assert (code, "160 of 180 rows predicted" in err) == (0, True)
+    code, out, _ = edgewise("fingerprint", tmp_path / "run", path, "-o", tmp_path / "vectors.npz")
+    assert (code, "160 of 180 rows have a vector of 16" in out) == (0, True)
+    # A model that does not look at kinds says so, and reads a file without NaN.
+    np.savez(path, x=np.nan_to_num(features), **arrays)
+    code, out, _ = edgewise("train", path, "--model", "gcn", *SMALL, "--epochs", 2, "-o", tmp_path / "plain")
+    assert (code, "kinds of nodes or edges, at which --model gcn does not look" in out) == (0, True)
+    assert edgewise("predict", tmp_path / "plain", path, "-o", tmp_path / "plain.csv")[0] == 0
+
+
+def test_what_is_refused(learn, files, edgewise, tmp_path):
+    targets = ["--target-columns", "label", "--ignore-columns", "kind", "age", "leaning"]
+    for words, columns, message in [
+        (["--model", "gat"], KINDS, "--node-type-column does nothing with --model gat; leave it out, or take"),
+        (["--model", "gat"], [*targets, "--edge-type-column", "relation"], "--edge-type-column does nothing"),
+        (["--model", "hgt"], targets, "--model hgt looks at kinds of nodes and edges, and none are given"),
+        (["--num-bases", 2], KINDS, "--num-bases does nothing with --model hgt"),
+        (["--model", "rgcn", "--num-heads", 2], KINDS, "--num-heads does nothing with --model rgcn"),
+        (["--model", "rgcn", "--num-bases", 0], KINDS, "--num-bases is 0; expected at least 1"),
+        (["--num-heads", 3], KINDS, "--model-dim (16) must be a multiple of --num-heads (3)"),
+        (["--edge-feature-columns", "from"], KINDS, "only attention looks at edges"),
+    ]:  # fmt: skip
+        code, out, err = learn(*words, columns=columns, folder="bad")
+        assert (code, out) == (2, ""), words
+        assert message in err, err
+        assert not (tmp_path / "bad").exists()
+    assert learn("--model", "gcn", "--epochs", 1, columns=targets)[0] == 0
+    nodes, edges = files
+    words = ["predict", tmp_path / "run", nodes, "--edges", edges, "-o", "-", "--node-type-column", "kind"]
+    code, _, err = edgewise(*words)
+    assert (code, "does not look at kinds of nodes and edges; leave out" in err) == (2, True)

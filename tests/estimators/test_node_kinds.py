@@ -1,0 +1,130 @@
+"""NodeClassifier and NodeRegressor over several kinds: what an edge means matters; what is told of whom; bad arrays."""
+
+import numpy as np
+import pytest
+
+from edgewise import DataError, Edges, NodeClassifier, NodeRegressor, SettingError
+from kind_cases import NUM_AUTHORS, arrays_of, debate
+
+SMALL = {"model_dim": 16, "epochs": 100, "num_heads": 2, "dropout": 0.2}
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    nodes, edges, label = debate()
+    y = np.concatenate([np.full(NUM_AUTHORS, -1), label])
+    features, index, kinds, names = arrays_of(nodes, edges)
+    part = np.random.default_rng(1).random(len(y))
+    return features, y, index, kinds, names, np.where(part < 0.7, y, -1), (part >= 0.7) & (y >= 0)
+
+
+def accuracy(arrays, model, *, with_kinds, **settings):
+    features, y, index, kinds, names, known, test = arrays
+    given = {"node_kinds": kinds, "edge_kinds": names} if with_kinds else {}
+    features = features if with_kinds else np.nan_to_num(features)
+    choices = {name: value for name, value in SMALL.items() if name != "num_heads" or model in ("gat", "hgt")}
+    classifier = NodeClassifier(model=model, **choices, **settings).fit(features, known, index, **given)
+    return classifier.score(features, y, index, nodes=test, **given)
+
+
+def test_who_knows_what_an_edge_means_tells_what_others_cannot(arrays):
+    blind = max(accuracy(arrays, model, with_kinds=False) for model in ("gcn", "gat"))
+    for model in ("rgcn", "hgt"):
+        assert accuracy(arrays, model, with_kinds=True) > max(0.85, blind + 0.25), blind
+    assert accuracy(arrays, "rgcn", with_kinds=True, num_bases=4) > 0.85
+
+
+def test_kept_and_asked_again(arrays, tmp_path):
+    features, y, index, kinds, names, known, _ = arrays
+    given = {"node_kinds": kinds, "edge_kinds": names}
+    classifier = NodeClassifier(**{**SMALL, "epochs": 3}).fit(features, known, index, **given)
+    assert classifier.trained_.settings.model == "hgt", "what is taken where kinds are given and no model is named"
+    told = classifier.predict(features, index, **given)
+    assert set(told[:NUM_AUTHORS]) == {-1}, "no author had a label"
+    assert set(told[NUM_AUTHORS:]) <= {0, 1}
+    classifier.save(tmp_path / "kept")
+    again = NodeClassifier.load(tmp_path / "kept")
+    probabilities = classifier.predict_proba(features, index, **given)
+    np.testing.assert_array_equal(again.predict_proba(features, index, **given), probabilities)
+    # Another order of the nodes and of the edges, and numbers that stand for the same kinds, change nothing.
+    order, turned = np.random.default_rng(0).permutation(len(y)), np.random.default_rng(1).permutation(len(names))
+    place = order.argsort()
+    moved = again.predict_proba(
+        features[order], place[index[:, turned]], node_kinds=kinds[order], edge_kinds=names[turned]
+    )
+    np.testing.assert_allclose(moved, probabilities[order], atol=1e-5)
+    # A graph without authors: the model knows more kinds than there are.
+    papers = np.isin(index, np.arange(NUM_AUTHORS)).any(axis=0) == 0
+    some = again.predict(
+        features[NUM_AUTHORS:], index[:, papers] - NUM_AUTHORS, node_kinds=kinds[NUM_AUTHORS:], edge_kinds=names[papers]
+    )
+    assert set(some) <= {0, 1}
+    assert again.fingerprint(features, index, **given).shape == (len(y), 16)
+    with pytest.raises(
+        DataError, match=r"node_kinds\[0\]: 'writer' is no kind of nodes that the model knows; it knows au"
+    ):
+        again.predict(features, index, node_kinds=np.where(kinds == "author", "writer", kinds), edge_kinds=names)
+    with pytest.raises(DataError, match="its nodes do not say of which kind"):
+        again.predict(np.nan_to_num(features), index, edge_kinds=names)
+    with pytest.raises(DataError, match="its edges do not say of which kind"):
+        again.predict(features, index, node_kinds=kinds)
+
+
+def test_words_for_classes_and_numbers(arrays):
+    features, y, index, kinds, names, known, _ = arrays
+    given = {"node_kinds": kinds, "edge_kinds": names}
+    words = np.array([{0: "no", 1: "yes", -1: None}[each] for each in known.tolist()], dtype=object)
+    told = (
+        NodeClassifier(**{**SMALL, "epochs": 2}).fit(features, words, index, **given).predict(features, index, **given)
+    )
+    assert told[:NUM_AUTHORS].tolist() == [None] * NUM_AUTHORS
+    numbers = np.where(known >= 0, known + 0.5, np.nan)
+    regressor = NodeRegressor(model="rgcn", model_dim=8, epochs=2).fit(features, numbers, index, **given)
+    told = regressor.predict(features, index, **given)
+    assert np.isnan(told).tolist() == [True] * NUM_AUTHORS + [False] * (len(y) - NUM_AUTHORS)
+
+
+def test_bags_of_words_of_two_kinds():
+    """Sparse features stay sparse: the model has a row of its matrix for each word of each kind."""
+    random = np.random.default_rng(0)
+    words = (random.random((40, 90)) < 0.05).astype(float)
+    words[:, 0] = 1
+    kinds = np.arange(40) % 2
+    index = np.stack([np.arange(40), np.roll(np.arange(40), 1)])
+    regressor = NodeRegressor(model="rgcn", model_dim=8, epochs=2)
+    regressor.fit(words, random.normal(size=40), index, node_kinds=kinds)
+    assert regressor.trained_.members[0].layers.input.weight.shape == (180, 8)
+    assert np.isfinite(regressor.predict(words, index, node_kinds=kinds)).all()
+
+
+def test_what_is_refused(arrays):
+    features, _, index, kinds, names, known, _ = arrays
+    full = np.nan_to_num(features)
+    with pytest.raises(SettingError, match=r"--model gcn does not look at kinds .* take --model rgcn or hgt"):
+        NodeClassifier(model="gcn").fit(full, known, index, node_kinds=kinds)
+    with pytest.raises(SettingError, match="--model hgt looks at kinds of nodes and edges, and none are given"):
+        NodeClassifier(model="hgt").fit(full, known, index)
+    with pytest.raises(DataError, match="edge_kinds has 3 rows, but there are"):
+        NodeClassifier(**SMALL).fit(features, known, index, node_kinds=kinds, edge_kinds=names[:3])
+    with pytest.raises(DataError, match="kinds of 3 nodes were given, but there are"):
+        NodeClassifier(**SMALL).fit(full, known, index, node_kinds=kinds[:3])
+    with pytest.raises(DataError, match=r"X\[0, 1\] is NaN, but other nodes of its kind \(author\) have"):
+        NodeClassifier(**SMALL).fit(
+            np.where(np.arange(len(kinds))[:, None] < 5, features, 1), known, index, node_kinds=kinds
+        )
+    plain = NodeClassifier(model="gcn", epochs=1).fit(full, known, index)
+    with pytest.raises(SettingError, match="leave out node_kinds and edge_kinds"):
+        plain.predict(full, index, node_kinds=kinds)
+    import scipy.sparse
+
+    adjacency = scipy.sparse.coo_array((np.ones(2), ([0, 1], [1, 0])), shape=(2, 2))
+    with pytest.raises(DataError, match=r"give Edges, or an array \(2, edge\)"):
+        NodeClassifier().fit(np.eye(2), [0, 1], adjacency, edge_kinds=[0, 1])
+
+
+def test_edges_of_the_library(arrays):
+    import torch
+
+    features, _, index, kinds, names, known, _ = arrays
+    edges = Edges.from_edge_index(torch.from_numpy(index.copy()), len(kinds))
+    NodeClassifier(**{**SMALL, "epochs": 1}).fit(features, known, edges, node_kinds=kinds, edge_kinds=names)
