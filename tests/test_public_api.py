@@ -59,6 +59,7 @@ ESTIMATORS = [
     "DynamicsModel",
     "Forecaster",
     "LanguageModel",
+    "LinkPredictor",
     "MoleculeClassifier",
     "MoleculeRegressor",
     "NodeClassifier",

@@ -93,13 +93,33 @@ def read_nodes(
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
         SettingError: there is not one file, or no table of edges beside a table of nodes.
     """
+    graph = _graph(paths, columns, source, strict, need_targets, need_targets)
+    return _with_degrees(_interpret(graph, source.directed, strict, need_targets, classes))
+
+
+def read_graph(
+    paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False, find_features: bool = True
+) -> NodeTable:
+    """Read a graph of whose nodes nothing is to be told, as `read_nodes` does; where nothing is known of them, they
+    have no features.
+
+    Args:
+        paths, columns, source, strict: as in `read_nodes`; columns of targets are not looked at.
+        find_features: whether columns that have no other role are features, where none is named.
+    """
+    graph = _graph(paths, columns, source, strict, False, find_features)
+    return _interpret(graph, source.directed, strict, False, None)
+
+
+def _graph(
+    paths: Sequence[str], columns: Columns, source: GraphSource, strict: bool, need_targets: bool, find_features: bool
+) -> _Graph:
+    """What the files say."""
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not parted by files.")
     if is_graph_file(paths[0]):
-        graph = _from_file(paths[0], columns, source, need_targets)
-    else:
-        graph = _from_tables(paths[0], columns, source, strict, need_targets)
-    return _interpret(graph, source.directed, strict, need_targets, classes)
+        return _from_file(paths[0], columns, source, need_targets)
+    return _from_tables(paths[0], columns, source, strict, need_targets, find_features)
 
 
 def nodes_from_arrays(
@@ -137,7 +157,7 @@ def nodes_from_arrays(
         task_type=task_type,
     )
     graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems())
-    return _interpret(graph, True, True, targets is not None, classes)
+    return _with_degrees(_interpret(graph, True, True, targets is not None, classes))
 
 
 def _interpret(
@@ -150,11 +170,16 @@ def _interpret(
     )
     found["rejected"] = [*found["rejected"], *edges.rejected]
     edges = edges if is_directed else edges.both_ways(len(graph.names))
-    if not features.shape[1]:
-        # Nothing is known of the nodes but how many edges come and go.
-        sides = (edges.receivers, edges.senders)
-        features = NodeFeatures.of(np.stack([np.bincount(side, minlength=len(graph.names)) for side in sides], 1))
     return NodeTable(**found, features=features, edges=edges, names=graph.names)
+
+
+def _with_degrees(table: NodeTable) -> NodeTable:
+    """The table, and where nothing is known of its nodes, how many edges come and go."""
+    if table.features.shape[1]:
+        return table
+    sides = (table.edges.receivers, table.edges.senders)
+    degrees = np.stack([np.bincount(side, minlength=table.num_rows) for side in sides], 1)
+    return replace(table, features=NodeFeatures.of(degrees))
 
 
 def _check_roles(cells: Cells, columns: Columns) -> None:
@@ -179,7 +204,9 @@ def _from_file(path: str, columns: Columns, source: GraphSource, need_targets: b
     return _Graph(cells, columns, names, graph.features, graph.edges, Problems())
 
 
-def _from_tables(path: str, columns: Columns, source: GraphSource, strict: bool, need_targets: bool) -> _Graph:
+def _from_tables(
+    path: str, columns: Columns, source: GraphSource, strict: bool, need_targets: bool, find_features: bool
+) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv.")
@@ -191,7 +218,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, strict: bool,
         if features.shape[0] != len(names):
             raise DataError(f"{source.features} has {features.shape[0]} rows, but {path} has {len(names)} nodes.")
     else:
-        columns = _with_features(cells, columns, need_targets)
+        columns = _with_features(cells, columns) if find_features else columns
         features, problems = features_of_columns(cells, columns.descriptors_columns)
     edges = read_edges(
         source.edges,
@@ -225,9 +252,9 @@ def _named(cells: Cells, columns: Columns) -> tuple[Cells, Columns, tuple[str, .
     return cells, replace(columns, node_column=column), names
 
 
-def _with_features(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
+def _with_features(cells: Cells, columns: Columns) -> Columns:
     """The columns with features named: those that have no other role where the caller named none."""
-    if columns.descriptors_columns or not need_targets:
+    if columns.descriptors_columns:
         return columns
     taken = {name for names in columns.roles().values() for name in names}
     features = tuple(name for name in cells.frame.columns if name not in taken)

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from edgewise.estimators.dynamics.estimator import DynamicsModel
     from edgewise.estimators.forecast.estimator import Forecaster
     from edgewise.estimators.language.estimator import LanguageModel
+    from edgewise.estimators.link.estimator import LinkPredictor
     from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeRegressor
     from edgewise.estimators.node.estimator import NodeClassifier, NodeRegressor
     from edgewise.estimators.tagging.estimator import Tagger
@@ -17,6 +18,7 @@ _HOMES = {
     "DynamicsModel": "dynamics",
     "Forecaster": "forecast",
     "LanguageModel": "language",
+    "LinkPredictor": "link",
     "MoleculeClassifier": "molecule",
     "MoleculeRegressor": "molecule",
     "NodeClassifier": "node",
@@ -30,6 +32,7 @@ __all__ = [
     "DynamicsModel",
     "Forecaster",
     "LanguageModel",
+    "LinkPredictor",
     "MoleculeClassifier",
     "MoleculeRegressor",
     "NodeClassifier",

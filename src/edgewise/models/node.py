@@ -27,8 +27,7 @@ class NodeModel(nn.Module):
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
-        kinds = {"hops": HopLayers, "attention": AttentionLayers}
-        self.layers = kinds.get(settings.model, PaperLayers)(sizes, settings)
+        self.layers = _layers(sizes, settings)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
         """What is told of each row, in model units (or logits)."""
@@ -37,6 +36,23 @@ class NodeModel(nn.Module):
     def fingerprint(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row, before the last layer."""
         return self.layers(batch, trace)[0][batch.rows]
+
+
+class NodeEncoder(nn.Module):
+    """Layers over the edges of a graph, and the vectors they give all its nodes, for what is made of them: a link.
+
+    Args:
+        sizes: what the data looks like; `num_outputs` is the size of a vector.
+        settings: the choices.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        self.layers = _layers(sizes, settings)
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node output"]:
+        """The vector of each node; the rows of the batch are not looked at."""
+        return self.layers(batch, trace)[1]
 
 
 class PaperLayers(nn.Module):
@@ -124,6 +140,11 @@ class HopLayers(nn.Module):
         """The nodes before the spreading, and what is told of them after it."""
         hidden = torch.relu(self.input(self.dropout(batch.features)))
         return hidden, self.hops(self.output(self.dropout(hidden)), batch.edges, trace)
+
+
+def _layers(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
+    kinds = {"hops": HopLayers, "attention": AttentionLayers}
+    return kinds.get(settings.model, PaperLayers)(sizes, settings)
 
 
 def _paper_layer(settings: NodeSettings, input_dim: int, output_dim: int, *, is_last: bool) -> nn.Module:

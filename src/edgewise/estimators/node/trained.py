@@ -6,7 +6,6 @@ from typing import Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file
 
 from edgewise.data.columns import Columns
@@ -17,6 +16,7 @@ from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.estimators.kept import undamaged
 from edgewise.estimators.node.job import NodeJob
+from edgewise.estimators.node.units import scale_of, scaled, with_loops
 from edgewise.estimators.trained import TrainedTable, with_tuples
 from edgewise.models.node import NodeModel
 from edgewise.models.node_settings import NodeSettings, NodeSizes
@@ -111,25 +111,13 @@ class TrainedNodes(TrainedTable):
         )
         features = torch.from_numpy(table.edges.features)
         if self.settings.has_loops:
-            edges, features = _with_loops(edges, features)
+            edges, features = with_loops(edges, features)
         graph = NodeBatch(self.features(table.features), edges, features, torch.zeros(0, dtype=torch.int64))
         return NodeBatches(graph, targets.astype(np.float32), table.weights.astype(np.float32))
 
     def features(self, features: NodeFeatures) -> torch.Tensor | SparseFeatures:
         """What is known of each node in the units of the model."""
-        if self.feature_scale == "standard":
-            assert self.scaler is not None
-            found = self.scaler.transform(features.to_dense().astype(np.float64))
-            return torch.from_numpy(found.astype(np.float32))
-        values = features.values
-        if self.feature_scale == "rows":
-            sums = np.bincount(features.rows, np.abs(values), minlength=features.shape[0])
-            values = (values / sums[features.rows]).astype(np.float32)
-        if not features.are_sparse:
-            return torch.from_numpy(replace(features, values=values).to_dense())
-        num_nodes, num_features = features.shape
-        entries = Edges(torch.from_numpy(features.columns), torch.from_numpy(features.rows), num_features, num_nodes)
-        return SparseFeatures(entries, torch.from_numpy(values))
+        return scaled(features, self.feature_scale, self.scaler)
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors and model.json."""
@@ -181,12 +169,7 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
     training, as the graph is learned whole.
     """
     is_number = table.columns.task_type == "regression"
-    scale = job.feature_scale
-    if scale == "auto":
-        scale = "rows" if table.features.are_words else "standard"
-    scaler = None
-    if scale == "standard":
-        scaler = ConditionScaler.fit(table.features.to_dense().astype(np.float64), np.arange(table.num_rows))
+    scale, scaler = scale_of(table.features, job.feature_scale)
     num_edge_features = table.edges.features.shape[1]
     classes = [len(names) for names in table.classes.values()]
     num_outputs = sum(classes) if table.columns.task_type == "multiclass" else len(table.columns.target_columns)
@@ -209,13 +192,3 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
         scale=TargetScaler.fit(table.targets, splits.train) if is_number else None,
         num_columns=table.features.shape[1],
     )
-
-
-def _with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:
-    """The edges and a loop of each node that had none; one feature more tells the new loops apart, if there are any."""
-    looped = edges.with_self_loops()
-    if not features.shape[1]:
-        return looped, features.new_zeros(len(looped.senders), 0)
-    num_added = len(looped.senders) - len(features)
-    told = F.pad(features.new_ones(num_added, 1), (features.shape[1], 0))
-    return looped, torch.cat([F.pad(features, (0, 1)), told])
