@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.cli.defaults import table_of_defaults
-from edgewise.cli.options import add_train_options
+from edgewise.cli.options import OTHER_TASKS, add_train_options
 from edgewise.cli.report import progress
 
 SUMMARY = "train a model on molecules, texts, graphs, series or motion"
@@ -15,7 +15,8 @@ DESCRIPTION = (
     "simple models, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those before it; "
     "or, with --task-type translation, on texts and their translations; or, with --task-type masked, on many texts "
     "(lines, or the cells of --text-columns), to tell hidden tokens from those around them; or, with --task-type "
-    "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz); "
+    "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz), "
+    "and, with --task-type link, on its links; "
     "or, with --task-type forecast, on series on a graph; or on trajectories (.npz) as edgewise simulate writes them."
 )
 TEXTS = (".txt", ".txt.gz")
@@ -62,7 +63,7 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import dynamics, forecast, graph, language, masked, table, tagging, translation
+    from edgewise.cli import dynamics, forecast, graph, language, link, masked, table, tagging, translation
     from edgewise.train.device import keep_memory
 
     kinds: dict[str, Any] = {
@@ -70,6 +71,7 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         "forecast": forecast,
         "graph": graph,
         "language": language,
+        "link": link,
         "masked": masked,
         "tagging": tagging,
         "translation": translation,
@@ -97,11 +99,11 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """What is learned: motion, a graph, a table, a language, a translation, hidden tokens or tags."""
+    """What is learned: motion, a graph, its links, a table, a language, a translation, hidden tokens or tags."""
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
-    if task_type in ("language", "translation", "masked", "tagging", "dynamics", "forecast"):
+    if task_type in OTHER_TASKS:
         return task_type
     name = str(names[0]).lower() if names else ""
     if settings.get("edges") or name.endswith(".npz"):

@@ -1,5 +1,7 @@
 """From a graph to whether two of its nodes are linked."""
 
+import math
+
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -14,6 +16,11 @@ from edgewise.trace import Trace
 class LinkModel(nn.Module):
     """Vectors of the nodes, and what two of them say of a link: p = sigmoid(s(z_i, z_j)).
 
+        z_i = (h_i − h̄) / √(mean of all (h − h̄)²),  h̄ the mean of h over the nodes
+
+    h being what the layers give. Without the scale a product of two small vectors is next to nothing, and so is its
+    gradient; it is one number for all, so that a node may still have a longer vector than others.
+
     On a graph whose edges are one way every node has two vectors, one as a sender and one as a receiver, so that
     i → j may be likely and j → i not; on others s(z_i, z_j) = s(z_j, z_i).
 
@@ -23,8 +30,9 @@ class LinkModel(nn.Module):
         link: what is made of two vectors.
         is_directed: whether edges are one way.
 
-    Source: Kipf & Welling 2016 (graph auto-encoder, whose s is the dot product; ours adds a learned number, since
-    pairs that are told apart need not be half links); Salha et al. 2019 for the two vectors.
+    Empty: where all nodes have the same h, every z is zero, and gradients are finite.
+    Source: Kipf & Welling 2016 (graph auto-encoder, whose s is the dot product of h); Zhao & Akoglu 2020 (PairNorm)
+    for z, there after each layer; Salha et al. 2019 for the two vectors.
     """
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings, link: LinkSettings, *, is_directed: bool = False):
@@ -38,7 +46,10 @@ class LinkModel(nn.Module):
 
     def vectors(self, graph: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node vector"]:
         """The vector of each node; of a graph whose edges are one way, that of the sender and of the receiver."""
-        return self.encoder(graph, trace)
+        found = self.encoder(graph, trace)
+        found = found - found.mean(dim=0)
+        square = found.square().mean()
+        return found * torch.where(square > 0, square, 1.0).rsqrt()
 
     def told(
         self, vectors: Float[Tensor, " node vector"], senders: Int64[Tensor, " row"], receivers: Int64[Tensor, " row"]
@@ -53,7 +64,7 @@ class LinkModel(nn.Module):
 
 
 class DotDecoder(nn.Module):
-    """s(x, y) = x·y + c."""
+    """s(x, y) = x·y / √model_dim + c."""
 
     def __init__(self, model_dim: int, dropout: float, is_directed: bool):
         super().__init__()
@@ -63,7 +74,7 @@ class DotDecoder(nn.Module):
         self, first: Float[Tensor, " row model_dim"], second: Float[Tensor, " row model_dim"]
     ) -> Float[Tensor, " row"]:
         """s of each row."""
-        return (first * second).sum(1) + self.bias
+        return (first * second).sum(1) / math.sqrt(first.shape[1]) + self.bias
 
 
 class BilinearDecoder(nn.Module):
@@ -71,8 +82,8 @@ class BilinearDecoder(nn.Module):
 
     def __init__(self, model_dim: int, dropout: float, is_directed: bool):
         super().__init__()
-        # It starts as the dot product, and a little besides.
-        start = torch.eye(model_dim) + torch.randn(model_dim, model_dim) / model_dim
+        # It starts as the scaled dot product, and a little besides.
+        start = (torch.eye(model_dim) + torch.randn(model_dim, model_dim) / model_dim) / math.sqrt(model_dim)
         self.weight = nn.Parameter(start if is_directed else start / 2)
         self.bias, self.is_directed = nn.Parameter(torch.zeros(())), is_directed
 
