@@ -136,9 +136,10 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
     nodes = pd.DataFrame({"id": range(30), "a": range(30), "label": ["red", "blue"] * 15})
     nodes.to_csv("nodes.csv", index=False)
     pd.DataFrame({"from": range(30), "to": [*range(2, 30), 0, 1]}).to_csv("edges.csv", index=False)
+    pd.DataFrame({"one": [0, 1], "other": [2, 5]}).to_csv("pairs.csv", index=False)
     lines = [line for block in blocks(ROOT / "docs/graphs.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    assert [command[0] for command in commands] == ["train", "predict", "fingerprint"]
+    assert [command[0] for command in commands] == ["train", "predict", "fingerprint", "train", "predict"]
     for command in commands:
         passes = ["--epochs", "2", "--no-baselines"] if command[0] == "train" else []
         assert main([*command, *passes]) == 0, capsys.readouterr().err

@@ -88,11 +88,12 @@ def simple_links(
     degrees = np.asarray(near.sum(axis=1)).ravel()
     # Whoever two different nodes both know has two neighbors at least.
     rarity = np.where(degrees > 1, 1 / np.log(np.maximum(degrees, 2)), 0)
+    rare = csr_array(near.multiply(rarity[None, :]))
     leaving = np.asarray(one_way.sum(axis=1)).ravel() if is_directed else degrees
     reaching = np.asarray(one_way.sum(axis=0)).ravel() if is_directed else degrees
     known: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
         "common_neighbors": lambda i, j: _shared(near, near, i, j),
-        "adamic_adar": lambda i, j: _shared(near, near * rarity[None, :], i, j),
+        "adamic_adar": lambda i, j: _shared(near, rare, i, j),
         "preferential": lambda i, j: leaving[i] * reaching[j],
     }
     if is_directed:

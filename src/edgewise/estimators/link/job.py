@@ -38,6 +38,8 @@ USUAL: dict[str, NodeSettings] = {
     "gatv2": NodeSettings(model="gatv2"),
 }
 """The sizes of each model; flags change them."""
+DEFAULT = "gcn"
+"""The model where none is named."""
 OF_ALL = ("model", "model_dim", "dropout")
 """The choices that every model looks at."""
 OF_SOME: dict[str, tuple[str, ...]] = {
@@ -76,7 +78,7 @@ class LinkJob:
     """The table of nodes, or the graph in one .npz file."""
     graph: GraphSource = field(default_factory=GraphSource)
     """Where the edges are."""
-    model: NodeSettings = field(default_factory=NodeSettings)
+    model: NodeSettings = USUAL[DEFAULT]
     """The layers that give nodes their vectors."""
     link: LinkSettings = field(default_factory=LinkSettings)
     """What is made of two vectors."""
@@ -140,7 +142,7 @@ def link_job(config: Mapping[str, Any], source: str = "the settings") -> LinkJob
         if config.get(name, usual) not in (usual, []):
             raise SettingError(f"--{name.replace('_', '-')} does nothing with --task-type link: {why}; leave it out.")
     own, parts = arranged(config, source, LinkJob, PARTS, MISSING)
-    named = parts["model"].get("model", NodeSettings().model)
+    named = parts["model"].get("model", DEFAULT)
     require_one_of("--model", named, tuple(USUAL), "for links ")
     require_one_of("--decoder", parts["link"].get("decoder", DECODERS[0]), DECODERS)
     check_foreign(parts["model"], USUAL[named], (*OF_ALL, *OF_SOME[named]), named)
