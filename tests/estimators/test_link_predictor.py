@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edgewise import DataError, Edges, LinkPredictor, SettingError
 from edgewise.data.edges import EdgeList
@@ -21,7 +19,7 @@ from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.records import NodeBatch
 from edgewise.train.links import link_scores, simple_links
 
-SMALL = {"model": "gcn", "model_dim": 8, "epochs": 30, "dropout": 0.2}
+SMALL = {"model": "gcn", "model_dim": 8, "epochs": 20, "batch_size": 50, "dropout": 0.2}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +70,8 @@ def test_parts_that_are_given(graph):
     features, _, index = graph
     links = Links.of(EdgeList(*index, np.zeros((300, 0), dtype=np.float32)), 60, False)
     parts = np.array(["train", "val", "test", None], dtype=object)[links.of_edge % 4]
-    rows = LinkPredictor(**SMALL).fit(features, index, parts=parts).metrics_["rows"]
+    small = {**SMALL, "batch_size": 20, "epochs": 2}
+    rows = LinkPredictor(**small).fit(features, index, parts=parts).metrics_["rows"]
     assert rows == {part: int((np.arange(len(links)) % 4 == place).sum())
                     for place, part in enumerate(("train", "val", "test"))}  # fmt: skip
     with pytest.raises(DataError, match="parts has 2 rows, but there are 300 edges"):
@@ -178,7 +177,7 @@ def test_a_link_has_a_direction_where_edges_have_one(decoder, is_directed):
     there, back = model.told(vectors, i, j), model.told(vectors, j, i)
     assert there.shape == (3, 1)
     if is_directed:
-        assert ((there - back).abs() > 1e-3).all()
+        assert not torch.allclose(there, back)
     else:
         torch.testing.assert_close(there, back)
     # Features that say nothing give every node the same vector: zero, with finite gradients.
@@ -220,7 +219,7 @@ def test_neighbors_by_hand():
     assert one_way["other_way"](np.array([1, 0]), np.array([0, 1])).tolist() == [1, 0]
 
 
-@given(st.integers(0, 999))
+@pytest.mark.parametrize("seed", range(8))
 def test_neighbors_against_two_loops(seed):
     random = np.random.default_rng(seed)
     table = np.triu(random.random((9, 9)) < 0.3, 1)

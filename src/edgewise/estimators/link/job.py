@@ -14,8 +14,8 @@ from edgewise.models.node_settings import NodeSettings
 from edgewise.train.settings import TrainSettings, require, require_one_of
 
 RECIPE = TrainSettings(
-    epochs=200,
-    patience=40,
+    epochs=100,
+    patience=20,
     optimizer="adam",
     learning_rate=1e-2,
     final_learning_rate=1e-4,
@@ -32,8 +32,8 @@ STEPS_AN_EPOCH = 10
 USUAL: dict[str, NodeSettings] = {
     "hops": NodeSettings(model="hops"),
     "attention": NodeSettings(model="attention", attention_dropout=0.1),
-    "gcn": NodeSettings(model="gcn"),
-    "mean": NodeSettings(model="mean"),
+    "gcn": NodeSettings(model="gcn", model_dim=128),
+    "mean": NodeSettings(model="mean", model_dim=128),
     "gat": NodeSettings(model="gat"),
     "gatv2": NodeSettings(model="gatv2"),
 }
