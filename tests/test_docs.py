@@ -141,9 +141,10 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
     pd.DataFrame({"from": range(30), "to": [*range(1, 30), 0], "relation": ["writes", "cites", "cites"] * 10}).to_csv(
         "links.csv", index=False
     )
+    pd.DataFrame({"one": [0, 1], "other": [2, 5]}).to_csv("pairs.csv", index=False)
     lines = [line for block in blocks(ROOT / "docs/graphs.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    verbs = "train predict fingerprint train train predict train train predict"
+    verbs = "train predict fingerprint train train predict train train predict train predict"
     assert [command[0] for command in commands] == verbs.split()
     molecules = {"molecule": np.repeat(range(20), 3), "id": [0, 1, 2] * 20, "charge": range(60)}
     atoms = pd.DataFrame({**molecules, "element": ["C", "O", "H"] * 20, "solubility": np.repeat(range(20), 3) / 4})

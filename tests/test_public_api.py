@@ -62,6 +62,7 @@ ESTIMATORS = [
     "GraphClassifier",
     "GraphRegressor",
     "LanguageModel",
+    "LinkPredictor",
     "MoleculeClassifier",
     "MoleculeRegressor",
     "NodeClassifier",

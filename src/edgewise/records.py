@@ -166,6 +166,26 @@ class GraphBatch:
 
 
 @dataclass(frozen=True, eq=False)
+class LinkBatch:
+    """A whole graph, and pairs of its nodes of which it is to be told whether they are linked."""
+
+    graph: NodeBatch
+    """The edges along which messages go, without rows."""
+    senders: Int64[Tensor, " row"]
+    """The node at the beginning of each pair."""
+    receivers: Int64[Tensor, " row"]
+    """The node at its end."""
+    targets: Float[Tensor, " row target"] | None = None
+    """1 for links, 0 for pairs that are none."""
+    weights: None = None
+    """All pairs count the same."""
+
+    def to(self, device: torch.device | str) -> "LinkBatch":
+        """The same batch with its tensors and edges on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
 class BodyBatch:
     """Bodies at some moments, those of one moment behind those of another, and what is to be told of them."""
 
@@ -329,10 +349,10 @@ class Prediction:
 
 
 def move(record: Any, device: torch.device | str) -> Any:
-    """A copy of a record with every tensor and edge list in it on `device`."""
+    """A copy of a record with every tensor, edge list and graph in it on `device`."""
     moved = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, Tensor | Edges | SparseFeatures | Kinds | Relations):
+        if isinstance(value, Tensor | Edges | SparseFeatures | Kinds | Relations | NodeBatch):
             moved[field.name] = value.to(device)
     return replace(record, **moved)

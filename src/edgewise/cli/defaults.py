@@ -13,6 +13,7 @@ ROWS = (
 def kinds() -> dict[str, tuple[Any, Any]]:
     """For each kind its model and its recipe."""
     from edgewise.estimators.language import job as language_job
+    from edgewise.estimators.link import job as link_job
     from edgewise.estimators.masked import job as masked_job
     from edgewise.estimators.node import job as node_job
     from edgewise.estimators.tagging import job as tagging_job
@@ -25,6 +26,7 @@ def kinds() -> dict[str, tuple[Any, Any]]:
     return {
         "molecules": (PropertySettings(), TrainSettings()),
         "graph": node_job.PAPERS[node_job.NodeSettings().model],
+        "links": (link_job.USUAL[link_job.DEFAULT], link_job.RECIPE),
         "text": (TransformerSettings(), language_job.RECIPE),
         "classes": (text_job.MODEL, text_job.RECIPE),
         "tagging": (tagging_job.MODEL, tagging_job.RECIPE),

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgewise.cli import predict
 from edgewise.cli.output import check_output
+from edgewise.errors import SettingError
 
 SUMMARY = "write the learned vector of each row"
 DESCRIPTION = (
@@ -24,8 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Computes and writes the vectors."""
     check_output(arguments, (".npz",))
-    is_masked = predict.format_of(arguments.folder) == "edgewise masked model"
-    trained, table = (masked_of if is_masked else predict.read)(arguments)
+    if arguments.nodes is not None:
+        raise SettingError("--nodes is for pairs of nodes; DATA names the nodes whose vectors are written.")
+    kinds = {"edgewise masked model": masked_of, predict.LINKS: links_of}
+    trained, table = kinds.get(predict.format_of(arguments.folder) or "", predict.read)(arguments)
 
     import numpy as np
 
@@ -41,6 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
         f"{arguments.output}"
     )
     return 0
+
+
+def links_of(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """What tells links, and the graph whose nodes are asked for their vectors."""
+    from edgewise.cli import link
+
+    return link.read(arguments)
 
 
 def masked_of(arguments: argparse.Namespace) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ from edgewise.choices import (
 from edgewise.models.dynamics_settings import DYNAMICS_MODELS, TOLD, WEIGHINGS
 from edgewise.models.forecast_settings import FORECAST_MODELS
 from edgewise.models.graph_settings import GRAPH_READOUTS
+from edgewise.models.link_settings import DECODERS, LinkSettings
 from edgewise.models.node_settings import NODE_MODELS, NodeSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.settings import KERNELS, MODELS, PropertySettings
@@ -24,7 +25,7 @@ from edgewise.models.text_settings import ReadoutName
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, OPTIMIZERS, PRECISIONS, TrainSettings
 
-OTHER_TASKS = ("language", "translation", "masked", "tagging", "dynamics", "forecast")
+OTHER_TASKS = ("language", "translation", "masked", "tagging", "dynamics", "forecast", "link")
 DROPOUTS = {
     "encoder_dropout": "in the layers over the bonds",
     "molecule_dropout": "on the molecule's vector",
@@ -98,7 +99,7 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     )
     add_flag(group, "--ignore-columns", **many, help="columns without a role")
     add_flag(group, "--weight-column", **one, help="how much each row counts in training")
-    add_flag(group, "--splits-column", **one, help="train, val (or valid) or test, for each row")
+    add_flag(group, "--splits-column", **one, help="train, val (or valid) or test, for each row (link: each edge)")
     add_flag(group, "--group-column", **one, help="rows of one group stay together")
     add_flag(
         group,
@@ -106,7 +107,7 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
         choices=("regression", "classification", "multiclass", "auto", *OTHER_TASKS),
         help="numbers, two classes or several, or what the targets look like (default: regression; auto for texts); or "
         "the next token of a text, its translation, hidden tokens, the tag of each word, where bodies will be, "
-        "or what the nodes of a graph will be",
+        "what the nodes of a graph will be, or which of them are linked",
     )
     add_flag(group, "--strict", action="store_true", help="stop at the first bad cell instead of listing it")
 
@@ -126,7 +127,7 @@ def add_split_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=float,
         metavar="PART",
-        help="parts of training, validation and test rows; zero is legal (default: 0.8 0.1 0.1)",
+        help="parts of training, validation and test rows; zero is legal (default: 0.8 0.1 0.1; link: 0.85 0.05 0.1)",
     )
     add_flag(group, "--data-seed", type=int, metavar="N", help="seed of the split (default: 0)")
 
@@ -226,6 +227,8 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--graphs", metavar="FILE", help="a table of graphs: targets, parts (default: the nodes say them)")
     add_flag(group, "--graph-feature-columns", nargs="+", metavar="COLUMN", help="numbers of a graph as a whole")
     add_flag(group, "--category-columns", nargs="+", metavar="COLUMN", help="words of its nodes, such as an element")
+    add_flag(group, "--decoder", choices=DECODERS, help=f"two nodes to a link (default: {LinkSettings().decoder})")
+    add_flag(group, "--negatives", type=int, metavar="N", help="pairs that are no link for each link (default: 1)")
 
 
 def add_motion_options(parser: argparse.ArgumentParser) -> None:

@@ -5,13 +5,15 @@ import sys
 from typing import Any
 
 from edgewise.cli.output import FORMATS, check_output, write
+from edgewise.errors import SettingError
 
+LINKS = "edgewise link model"
 SUMMARY = "predict the rows of a new table"
 DESCRIPTION = (
-    "Predict the rows of a new table of molecules or texts, or translate or tag them. The output keeps the columns of "
-    "the input and adds <target>_pred, <target>_std, <target>_low and <target>_high (for classes the class and its "
-    "probabilities), for molecules the similarity to the nearest one of the training, and a status that says why a row "
-    "could not be predicted."
+    "Predict the rows of a new table of molecules or texts, or translate or tag them, or tell pairs of nodes that are "
+    "linked. The output keeps the columns of the input and adds <target>_pred, <target>_std, <target>_low and "
+    "<target>_high (for classes the class and its probabilities; for links link_prob and is_known), for molecules the "
+    "similarity to the nearest one of the training, and a status that says why a row could not be predicted."
 )
 
 
@@ -45,6 +47,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--edges", metavar="FILE", help="the edges between the rows, where they are nodes of a graph")
     parser.add_argument("--features", metavar="FILE", help="their features, where they stand in an .npz file")
+    parser.add_argument("--nodes", metavar="FILE", help="the graph whose links are told, where it is another one")
     parser.add_argument("--node-column", metavar="COLUMN", help="the names of the nodes, where it is called otherwise")
     parser.add_argument("--graph-column", metavar="COLUMN", help="many graphs: the same for their names")
     parser.add_argument("--graphs", metavar="FILE", help="a table of them, a row each")
@@ -59,6 +62,8 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Predicts, writes, and counts."""
     kind = format_of(arguments.folder)
+    if arguments.nodes is not None and kind != LINKS:
+        raise SettingError("--nodes is for pairs of nodes, to a model of links; leave it out.")
     if kind == "edgewise tagging model":
         from edgewise.cli import tagging
 
@@ -71,6 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
         from edgewise.cli import forecast
 
         return forecast.predict(arguments)
+    if kind == LINKS:
+        from edgewise.cli import link
+
+        return link.predict(arguments)
     suffix = check_output(arguments, FORMATS)
     if kind == "edgewise translation model":
         from edgewise.cli import translation
@@ -163,8 +172,6 @@ def texts_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
 
 def check_numbers(columns: Any, known: Any) -> None:
     """Raise SettingError where a role has more or fewer columns than in training."""
-    from edgewise.errors import SettingError
-
     for role in ("smiles_columns", "text_columns", "descriptors_columns"):
         new, old = getattr(columns, role), getattr(known, role)
         if len(new) != len(old):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.cli.defaults import table_of_defaults
-from edgewise.cli.options import add_train_options
+from edgewise.cli.options import OTHER_TASKS, add_train_options
 from edgewise.cli.report import progress
 
 SUMMARY = "train a model on molecules, texts, graphs, series or motion"
@@ -17,6 +17,7 @@ DESCRIPTION = (
     "(lines, or the cells of --text-columns), to tell hidden tokens from those around them; or, with --task-type "
     "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz), "
     "or, with --graph-column, on many graphs; "
+    "and, with --task-type link, on its links; "
     "or, with --task-type forecast, on series on a graph; or on trajectories (.npz) as edgewise simulate writes them."
 )
 TEXTS = (".txt", ".txt.gz")
@@ -63,7 +64,7 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import dynamics, forecast, graph, graphs, language, masked, table, tagging, translation
+    from edgewise.cli import dynamics, forecast, graph, graphs, language, link, masked, table, tagging, translation
     from edgewise.train.device import keep_memory
 
     kinds: dict[str, Any] = {
@@ -72,6 +73,7 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         "graph": graph,
         "graphs": graphs,
         "language": language,
+        "link": link,
         "masked": masked,
         "tagging": tagging,
         "translation": translation,
@@ -99,11 +101,11 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
 
 
 def kind_of(settings: dict[str, Any]) -> str:
-    """What is learned: motion, a graph, many graphs, a table, a language, a translation, hidden tokens or tags."""
+    """What is learned: motion, a graph, its links, many graphs, a table, a language, a translation, tokens or tags."""
     data = settings.get("data") or []
     names = [data] if isinstance(data, str) else list(data)
     task_type = settings.get("task_type")
-    if task_type in ("language", "translation", "masked", "tagging", "dynamics", "forecast"):
+    if task_type in OTHER_TASKS:
         return task_type
     if settings.get("graph_column"):
         return "graphs"

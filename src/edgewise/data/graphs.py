@@ -143,7 +143,7 @@ def read_graphs(
         rows, problems = cells_of_graphs(cells, graphs, columns, need_targets)
     else:
         rows, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
-    columns = with_features(cells, columns, need_targets)
+    columns = with_features(cells, columns) if need_targets else columns
     features, unreadable, categories = features_of_nodes(cells, columns, source.features, categories)
     # Graph after graph; nodes of graphs that no row names come last, and are cut off.
     place = {name: row for row, name in enumerate(rows.frame[columns.graph_column])}

@@ -104,13 +104,40 @@ def read_nodes(
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
         SettingError: there is not one file, or no table of edges beside a table of nodes.
     """
+    graph = _graph(paths, columns, source, strict, need_targets, need_targets, with_kinds, known)
+    return _with_degrees(_interpret(graph, source.directed, strict, need_targets, classes))
+
+
+def read_graph(
+    paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False, find_features: bool = True
+) -> NodeTable:
+    """Read a graph of whose nodes nothing is to be told, as `read_nodes` does; where nothing is known of them, they
+    have no features.
+
+    Args:
+        paths, columns, source, strict: as in `read_nodes`; columns of targets are not looked at.
+        find_features: whether columns that have no other role are features, where none is named.
+    """
+    graph = _graph(paths, columns, source, strict, False, find_features, False, None)
+    return _interpret(graph, source.directed, strict, False, None)
+
+
+def _graph(
+    paths: Sequence[str],
+    columns: Columns,
+    source: GraphSource,
+    strict: bool,
+    need_targets: bool,
+    find_features: bool,
+    with_kinds: bool,
+    known: KindNames | None,
+) -> _Graph:
+    """What the files say."""
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not parted by files.")
     if is_graph_file(paths[0]):
-        graph = _from_file(paths[0], columns, source, need_targets, with_kinds, known)
-    else:
-        graph = _from_tables(paths[0], columns, source, strict, need_targets, known)
-    return _interpret(graph, source.directed, strict, need_targets, classes)
+        return _from_file(paths[0], columns, source, need_targets, with_kinds, known)
+    return _from_tables(paths[0], columns, source, strict, need_targets, find_features, known)
 
 
 def nodes_from_arrays(
@@ -156,7 +183,7 @@ def nodes_from_arrays(
     if kinds is not None or edges.kinds is not None or known is not None:
         found = node_kinds(kinds, len(numbers), "the graph", known).of_array("X", blank, features.shape[1])
     graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems(), found)
-    return _interpret(graph, True, True, targets is not None, classes)
+    return _with_degrees(_interpret(graph, True, True, targets is not None, classes))
 
 
 def _interpret(
@@ -173,11 +200,16 @@ def _interpret(
         found["status"] = untold(found["status"], graph.kinds)
         return NodeTable(**found, features=kept[0], edges=kept[1], names=graph.names, kinds=kept[2])
     edges = edges if is_directed else edges.both_ways(len(graph.names))
-    if not features.shape[1]:
-        # Nothing is known of the nodes but how many edges come and go.
-        sides = (edges.receivers, edges.senders)
-        features = NodeFeatures.of(np.stack([np.bincount(side, minlength=len(graph.names)) for side in sides], 1))
     return NodeTable(**found, features=features, edges=edges, names=graph.names)
+
+
+def _with_degrees(table: NodeTable) -> NodeTable:
+    """The table, and where nothing is known of its nodes, how many edges come and go."""
+    if table.features.shape[1] or table.kinds is not None:
+        return table
+    sides = (table.edges.receivers, table.edges.senders)
+    degrees = np.stack([np.bincount(side, minlength=table.num_rows) for side in sides], 1)
+    return replace(table, features=NodeFeatures.of(degrees))
 
 
 def _check_roles(cells: Cells, columns: Columns) -> None:
@@ -214,7 +246,13 @@ def _from_file(
 
 
 def _from_tables(
-    path: str, columns: Columns, source: GraphSource, strict: bool, need_targets: bool, known: KindNames | None
+    path: str,
+    columns: Columns,
+    source: GraphSource,
+    strict: bool,
+    need_targets: bool,
+    find_features: bool,
+    known: KindNames | None,
 ) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
@@ -235,7 +273,7 @@ def _from_tables(
         if kinds is not None:
             kinds = kinds.of_array(f"{source.features}: x", blank, features.shape[1])
     else:
-        columns = with_features(cells, columns, need_targets)
+        columns = with_features(cells, columns) if find_features else columns
         if kinds is not None:
             check_columns_exist(cells, columns.descriptors_columns)
             kinds = kinds.of_cells(cells, columns.descriptors_columns)
@@ -296,9 +334,9 @@ def named(
     return cells, replace(columns, node_column=column), names
 
 
-def with_features(cells: Cells, columns: AnyColumns, need_targets: bool) -> AnyColumns:
+def with_features(cells: Cells, columns: AnyColumns) -> AnyColumns:
     """The columns with features named: those that have no other role where the caller named none."""
-    if columns.descriptors_columns or not need_targets:
+    if columns.descriptors_columns:
         return columns
     taken = {name for names in columns.roles().values() for name in names}
     features = tuple(name for name in cells.frame.columns if name not in taken)

@@ -19,7 +19,8 @@ CARVED_SHARE = 0.1
 # Any number of rows of the table, by their places in it.
 RowNumbers: TypeAlias = Int64[np.ndarray, " _"]
 
-_WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
+WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
+"""The part that each word of a column of parts means, by its place in `PARTS`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +95,12 @@ def _by_column(table: Table, rows: RowNumbers) -> list:
         raise SettingError("split is 'column', but splits_column is not given: name the column.")
     words = [word.strip().lower() for word in table.frame[column]]
     for row, word in enumerate(words):
-        if word and word not in _WORDS:
+        if word and word not in WORDS:
             raise DataError(
                 f"{_place(table, row)}, column {column!r}: {table.frame[column].iloc[row]!r} is no "
                 "part, expected train, val (also valid, validation) or test, or an empty cell for none."
             )
-    part_of_row = np.array([_WORDS.get(word, -1) for word in words])
+    part_of_row = np.array([WORDS.get(word, -1) for word in words])
     parts = [rows[part_of_row[rows] == part] for part in range(3)]
     if not len(parts[0]):
         raise DataError(f"{table.source}, column {column!r}: no usable row says train.")
@@ -131,15 +132,28 @@ def _divide(
     rng: np.random.Generator,
 ) -> list[RowNumbers]:
     if kind == "random":
-        return _divide_rows(rows, shares, rng)
+        return divide_rows(rows, shares, rng)
     keys = _scaffold_keys(table, rows) if kind == "scaffold" else _group_keys(table, rows)
     return _divide_groups(rows, keys, shares, rng, large_first=kind == "scaffold")
 
 
-def _divide_rows(rows: RowNumbers, shares: tuple[float, ...], rng: np.random.Generator) -> list[RowNumbers]:
+def divide_rows(
+    rows: RowNumbers, shares: tuple[float, ...], rng: np.random.Generator, unit: str = "usable rows"
+) -> list[RowNumbers]:
+    """Rows in an order drawn at random, cut into three parts.
+
+    Args:
+        rows: Those to be parted.
+        shares: The three parts, which sum to 1; one that is not 0 has at least one row.
+        rng: Draws the order.
+        unit: What the rows are, for the message.
+
+    Raises:
+        DataError: There are fewer rows than parts.
+    """
     filled = [part for part in range(3) if shares[part] > 0]
     if len(rows) < len(filled):
-        raise DataError(f"{len(rows)} usable rows cannot fill {_named(filled)}: add rows or set a part's size to 0.")
+        raise DataError(f"{len(rows)} {unit} cannot fill {_named(filled)}: add rows or set a part's size to 0.")
     counts = [max(1, round(share * len(rows))) if share > 0 else 0 for share in shares]
     # Rounding gives or takes a row: the largest part bears it.
     counts[int(np.argmax(counts))] += len(rows) - sum(counts)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from edgewise.estimators.forecast.estimator import Forecaster
     from edgewise.estimators.graph.estimator import GraphClassifier, GraphRegressor
     from edgewise.estimators.language.estimator import LanguageModel
+    from edgewise.estimators.link.estimator import LinkPredictor
     from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeRegressor
     from edgewise.estimators.node.estimator import NodeClassifier, NodeRegressor
     from edgewise.estimators.tagging.estimator import Tagger
@@ -20,6 +21,7 @@ _HOMES = {
     "GraphClassifier": "graph",
     "GraphRegressor": "graph",
     "LanguageModel": "language",
+    "LinkPredictor": "link",
     "MoleculeClassifier": "molecule",
     "MoleculeRegressor": "molecule",
     "NodeClassifier": "node",
@@ -35,6 +37,7 @@ __all__ = [
     "GraphClassifier",
     "GraphRegressor",
     "LanguageModel",
+    "LinkPredictor",
     "MoleculeClassifier",
     "MoleculeRegressor",
     "NodeClassifier",

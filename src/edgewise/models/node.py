@@ -40,6 +40,23 @@ class NodeModel(nn.Module):
         return self.layers(batch, trace)[0][batch.rows]
 
 
+class NodeEncoder(nn.Module):
+    """Layers over the edges of a graph, and the vectors they give all its nodes, for what is made of them: a link.
+
+    Args:
+        sizes: what the data looks like; `num_outputs` is the size of a vector.
+        settings: the choices.
+    """
+
+    def __init__(self, sizes: NodeSizes, settings: NodeSettings):
+        super().__init__()
+        self.layers = layers_of(sizes, settings)
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node output"]:
+        """The vector of each node; the rows of the batch are not looked at."""
+        return self.layers(batch, trace)[1]
+
+
 class PaperLayers(nn.Module):
     """Layers one behind the other as their papers have them: x ← σ(layer(dropout(x))), the last without σ.
 

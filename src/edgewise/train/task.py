@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.errors import MissingExtraError
-from edgewise.records import Batch
+from edgewise.records import Batch, NodeBatch
 from edgewise.train.loader import seed_of
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
@@ -65,14 +65,7 @@ class ModelTask(pl.LightningModule):
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         """Double precision: Lightning's own converter does not take frozen dataclasses."""
-        if self.settings.precision != "64":
-            return batch
-        moved: dict[str, Any] = {
-            field.name: value.double()
-            for field in fields(batch)
-            if isinstance(value := getattr(batch, field.name), Tensor) and value.is_floating_point()
-        }
-        return replace(batch, **moved)
+        return doubled(batch) if self.settings.precision == "64" else batch
 
     def on_train_epoch_start(self) -> None:
         """Seeds the epoch by its own number, so that a run continued here draws the same numbers."""
@@ -146,3 +139,15 @@ class ModelTask(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The averaged weights come back."""
         self.averaged = list(checkpoint["averaged"])
+
+
+def doubled(record: Any) -> Any:
+    """A copy of a batch in double precision; of a graph that it holds, too."""
+    moved: dict[str, Any] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            moved[field.name] = value.double()
+        elif isinstance(value, NodeBatch):
+            moved[field.name] = doubled(value)
+    return replace(record, **moved)

@@ -39,7 +39,7 @@ def with_kinds(batch: NodeBatch, kinds: GraphKinds) -> NodeBatch:
     return replace(batch, kinds=of_node, relations=relations)
 
 
-def scaled(features: NodeFeatures, kinds: GraphKinds, scaler: KindScaler | None) -> NodeFeatures:
+def by_kind(features: NodeFeatures, kinds: GraphKinds, scaler: KindScaler | None) -> NodeFeatures:
     """The features of each kind side by side, in units of their spread where there is a scaler.
 
     What stays sparse is counted kind after kind, as `KindLinear` takes it.

@@ -20,7 +20,8 @@ from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.estimators.kept import undamaged
 from edgewise.estimators.node.job import NodeJob
-from edgewise.estimators.node.kinds import scaled, told_kinds, widths, with_kinds
+from edgewise.estimators.node.kinds import told_kinds, widths, with_kinds
+from edgewise.estimators.node.units import scale_of, scaled, with_loops
 from edgewise.estimators.trained import TrainedTable, with_tuples
 from edgewise.models.node import NodeModel
 from edgewise.models.node_settings import NodeSettings, NodeSizes
@@ -138,20 +139,7 @@ class TrainedNodes(TrainedTable):
 
     def features(self, features: NodeFeatures, kinds: GraphKinds | None = None) -> torch.Tensor | SparseFeatures:
         """What is known of each node in the units of the model."""
-        if isinstance(self.scaler, ConditionScaler):
-            found = self.scaler.transform(features.to_dense().astype(np.float64))
-            return torch.from_numpy(found.astype(np.float32))
-        are_sparse = self.scaler is None and features.are_sparse
-        if self.feature_scale == "rows":
-            sums = np.bincount(features.rows, np.abs(features.values), minlength=features.shape[0])
-            features = replace(features, values=(features.values / sums[features.rows]).astype(np.float32))
-        if kinds is not None:
-            features = scaled(features, kinds, self.scaler)
-        if not are_sparse:
-            return torch.from_numpy(features.to_dense())
-        num_nodes, num_features = features.shape
-        entries = Edges(torch.from_numpy(features.columns), torch.from_numpy(features.rows), num_features, num_nodes)
-        return SparseFeatures(entries, torch.from_numpy(features.values))
+        return scaled(features, self.feature_scale, self.scaler, kinds)
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors and model.json."""
@@ -207,17 +195,8 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
     training, as the graph is learned whole.
     """
     is_number = table.columns.task_type == "regression"
-    scale = job.feature_scale
-    if scale == "auto":
-        scale = "rows" if table.features.are_words else "standard"
-    scaler: ConditionScaler | KindScaler | None = None
     kinds = table.kinds
-    if scale == "standard":
-        values = table.features.to_dense().astype(np.float64)
-        if kinds is None:
-            scaler = ConditionScaler.fit(values, np.arange(table.num_rows))
-        else:
-            scaler = KindScaler.fit(values, kinds.of_node, kinds.names.features)
+    scale, scaler = scale_of(table.features, job.feature_scale, kinds)
     kind_features = () if kinds is None else widths(kinds, scaler if isinstance(scaler, KindScaler) else None)
     num_edge_features = table.edges.features.shape[1]
     if num_edge_features:
@@ -248,16 +227,6 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
         num_columns=table.features.shape[1],
         kinds=None if kinds is None else replace(kinds.names, told=told_kinds(table, splits.train)),
     )
-
-
-def with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:
-    """The edges and a loop of each node that had none; one feature more tells the new loops apart, if there are any."""
-    looped = edges.with_self_loops()
-    if not features.shape[1]:
-        return looped, features.new_zeros(len(looped.senders), 0)
-    num_added = len(looped.senders) - len(features)
-    told = F.pad(features.new_ones(num_added, 1), (features.shape[1], 0))
-    return looped, torch.cat([F.pad(features, (0, 1)), told])
 
 
 def _with_extras(edges: Edges, features: torch.Tensor, settings: NodeSettings) -> tuple[Edges, torch.Tensor]:

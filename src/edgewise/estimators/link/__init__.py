@@ -1,0 +1,1 @@
+"""Which nodes of a graph are linked: the settings, the run, the face in Python."""

@@ -1,0 +1,98 @@
+"""A run over the links of a graph: read it, part its links, learn them, score, in a run folder."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, read_parts
+from edgewise.data.nodes import NodeTable, read_graph
+from edgewise.estimators.config import begin
+from edgewise.estimators.link.graph import LinkGraph
+from edgewise.estimators.link.job import LinkJob
+from edgewise.estimators.link.learn import fit_links, judged, resolved
+from edgewise.estimators.link.trained import TrainedLinks, probabilities
+from edgewise.estimators.run import MemberReport, Run, of_one
+from edgewise.estimators.trained import show
+from edgewise.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class LinkRun(Run):
+    """A run over the links of a graph."""
+
+    job: LinkJob
+    """What is to be done."""
+    table: NodeTable
+    """The graph."""
+    links: Links
+    """Its links."""
+    parts: LinkParts
+    """Those of each part."""
+
+    @classmethod
+    def begun(cls, job: LinkJob, folder: RunFolder, resume: bool) -> Self:
+        """The run, its files read and its folder begun."""
+        table = read_graph(job.data, job.columns, job.graph, strict=job.strict)
+        links = Links.of(table.edges, table.num_rows, job.graph.directed)
+        if job.splits_column is None:
+            part_of_link = drawn_parts(links, job.split_sizes, job.data_seed)
+        else:
+            part_of_link = named_parts(
+                links, *read_parts(job.graph.edges, job.splits_column, table.edges), job.data_seed
+            )
+        parts = LinkParts.of(links, part_of_link, job.negatives, job.data_seed)
+        job = resolved(replace(job, descriptors_columns=table.columns.descriptors_columns), parts)
+        # Edges as they stand in the file, both where a link has two; what is no edge is not counted.
+        of_edge = links.of_edge[: len(table.edges) - table.edges.num_mirrored]
+        rows = {
+            part: np.flatnonzero(np.isin(of_edge, some)).tolist()
+            for part, some in (("train", parts.train), ("val", parts.val), ("test", parts.test))
+        }
+        continues = begin(folder, job, resume=resume, rows=rows, rejected=table.rejected, files=job.files)
+        return cls(folder, continues, job, table, links, parts)
+
+    def learned(self, report: MemberReport | None) -> tuple[TrainedLinks, dict[str, Any]]:
+        """What has been trained, and its scores; what is said of the test pairs is written down."""
+        graph = LinkGraph.of(self.table)
+        trained, metrics = fit_links(
+            graph, self.links, self.parts, self.job, folder=self.folder, resume=self.resume, report=of_one(report)
+        )
+        metrics["rows"]["rejected"] = len(self.table.rejected)
+        self.write_test_predictions(trained, graph)
+        return trained, metrics
+
+    def write_test_predictions(self, trained: TrainedLinks, graph: LinkGraph) -> None:
+        """Writes the test links, the pairs that are none, and their probabilities, messages going along training
+        links alone."""
+        seen = trained.messages(graph).along(self.links.edges_of(self.parts.seen))
+        vectors = trained.vectors(seen)
+        rows = [
+            [graph.names[sender], graph.names[receiver], is_link, show(probability)]
+            for part, *both in judged(self.links, self.parts)
+            if part == "test"
+            for is_link, ends in zip((1, 0), both, strict=True)
+            for sender, receiver, probability in zip(*ends, probabilities(trained.scores(vectors, *ends)))
+        ]
+        self.folder.write_table("test_predictions.csv", ["sender", "receiver", "is_link", "link_prob"], rows)
+
+    def notes(self) -> list[str]:
+        """The graph, what was assumed of it, and what it lacks."""
+        table, edges, job, count = self.table, self.table.edges, self.job, self.table.num_rows
+        ways = "one way each" if job.graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
+        features = table.features.shape[1]
+        known = f"{features:,} features of a node" if features else "no features: each node learns a vector of its own"
+        found = [f"{len(edges):,} edges, {ways}; {known}"]
+        counts = {
+            "edges are loops: no links, each carries messages": edges.num_loops,
+            "edges repeat another one: the same link": edges.num_repeated(count),
+            "nodes have no neighbor": edges.num_isolated(count),
+            "nodes have features that cannot be read, 0 there: their links are learned and told all the same": sum(
+                not each for each in table.usable.tolist()
+            ),
+            "links are of no part: they carry messages, and are not told": len(self.links)
+            - sum(len(part) for part in (self.parts.train, self.parts.val, self.parts.test)),
+        }
+        if (num_unseen := edges.features.shape[1]) and job.model.model != "attention":
+            found.append(f"{num_unseen:,} features of an edge, at which --model {job.model.model} does not look")
+        return found + [f"{number:,} {what}" for what, number in counts.items() if number]
