@@ -55,7 +55,7 @@ def laplacian_positions(edges: Edges, num_positions: int) -> Float32[Tensor, " n
 
     Cost: O(n³) for a connected part of at most 512 nodes; for larger ones some hundred products of A with a vector
     (Lanczos' iteration), or, where they do not suffice, as on a long road, a factorization of L.
-    Source: Belkin & Niyogi 2003; Dwivedi & Bresson 2021, section 2.1, where signs are flipped; the factor √n is ours.
+    Source: Belkin & Niyogi 2003; Dwivedi & Bresson 2021, where signs are flipped in training; the factor √n is ours.
 
     >>> laplacian_positions(Edges([0, 1], [1, 2], 3, 3), 2)[:, 1]
     tensor([-0.8660,  1.2247, -0.8660])
@@ -91,7 +91,7 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
 
     Cost: up to O(K / 2 · node · edge), less as long as walks reach few nodes; memory for a block of columns, never for
     all pairs of nodes.
-    Source: Dwivedi et al. 2022, eq. 6.
+    Source: Dwivedi et al. 2022 (LSPE), random-walk positional encoding.
 
     >>> random_walk_positions(Edges([0, 1], [1, 2], 3, 3), 4)[:, 1]
     tensor([0.5000, 1.0000, 0.5000])

@@ -23,7 +23,8 @@ class GraphPosition(nn.Module):
         num_laplacian: how many positions, from the first on, have a sign that means nothing.
         num_random_walk: how many follow.
 
-    Source: Dwivedi & Bresson 2021, eq. 7 and section 2.1 (signs); Dwivedi et al. 2022 for random walks.
+    Source: Dwivedi & Bresson 2021 (Laplacian positions, signs); Dwivedi et al. 2022 (random walks). That W starts at 0
+    is ours.
 
     >>> GraphPosition(8, 3, 2)(torch.zeros(5, 8), torch.ones(5, 5)).shape
     torch.Size([5, 8])

@@ -55,8 +55,8 @@ def expander_edges(
         ShapeError: the offsets do not part the nodes.
 
     Cost: O(num_nodes · degree · log num_nodes).
-    Source: Shirzad et al. 2023 (Exphormer), section 3.1 and appendix C, where permutations of the nodes are drawn; a
-    closed walk is a permutation of one cycle, which has no loop (Friedman 2003, the model H).
+    Source: Shirzad et al. 2023 (Exphormer), expander edges, where permutations of the nodes are drawn; a closed walk is
+    a permutation of one cycle, which has no loop (Friedman 2003, the model H).
 
     >>> edges = expander_edges(100, 4)
     >>> edges.num_edges <= 400, int(edges.degrees().max())
@@ -106,7 +106,7 @@ def virtual_edges(
         ShapeError: the offsets do not part the nodes.
 
     Cost: O(num_nodes · num_virtual_nodes).
-    Source: Gilmer et al. 2017, section 5.2 (a master node); Shirzad et al. 2023, section 3.1 (global attention).
+    Source: Gilmer et al. 2017, section 5.2 (a master node); Shirzad et al. 2023 (global nodes).
 
     >>> print(virtual_edges(3).draw())
     · · · ■
