@@ -84,10 +84,11 @@ def test_one_way_with_shared_matrices(learn, tmp_path):
     assert "rev_" not in out
 
 
-def test_a_run_goes_on(learn, tmp_path):
+def test_a_run_again_from_its_settings(learn, edgewise, tmp_path):
     assert learn("--epochs", 3)[0] == 0
-    code, out, _ = learn("--epochs", 3, "--resume")
-    assert (code, "is finished; there is nothing to resume" in out) == (0, True)
+    assert edgewise("train", "--config-path", tmp_path / "run/config.toml", "-o", tmp_path / "again")[0] == 0
+    one, other = (tmp_path / folder / "model.safetensors" for folder in ("run", "again"))
+    assert one.read_bytes() == other.read_bytes()
 
 
 def test_one_file(edgewise, tables, tmp_path):

@@ -294,6 +294,22 @@ def test_a_fused_kernel_runs():
     assert why(query, key, key, RELATIONS.heard).startswith("numba runs")
 
 
+def test_no_tensor_is_as_long_as_the_edges_and_as_wide_as_a_node():
+    """Four thousand edges of forty pairs: what the backward pass keeps is one number an edge and head, at most."""
+    random = torch.randint(20, (2, 4000))
+    relations, kinds = Relations(Edges(*random, 20, 20), torch.arange(4000) % 2, 2), Kinds(torch.arange(20) % 2, 2)
+    kept = []
+
+    def keep(tensor):
+        kept.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        RelationalAttention(16, 2, 2, 2)(torch.randn(20, 16), kinds, relations)
+    assert relations.num_pairs == 40
+    assert max(kept) <= 2 * 4000
+
+
 def test_what_is_refused(shapes_unchecked):
     x = torch.ones(6, 6)
     for make, message in [

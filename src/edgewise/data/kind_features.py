@@ -45,8 +45,8 @@ class KindScaler:
         """The features of each node's kind, scaled; 0 behind them where other kinds have more."""
         found = np.zeros((len(values), max(self.num_features, default=0)))
         for kind, (scaler, own) in enumerate(zip(self.scalers, columns, strict=True)):
-            rows = np.flatnonzero(of_node == kind)
-            found[rows, : scaler.num_features] = scaler.transform(values[np.ix_(rows, list(own))])
+            rows = of_node == kind
+            found[rows, : scaler.num_features] = scaler.transform(values[rows][:, list(own)])
         return found
 
     def to_json(self) -> str:
@@ -63,7 +63,7 @@ def side_by_side(features: NodeFeatures, of_node: Int64[np.ndarray, " node"], co
     """The features of each kind from column 0 on; those of other kinds are left out, being 0."""
     place = np.full((len(columns), features.shape[1]), -1)
     for kind, own in enumerate(columns):
-        place[kind, list(own)] = np.arange(len(own))
+        place[kind, np.array(own, dtype=np.int64)] = np.arange(len(own))
     found = place[of_node[features.rows], features.columns]
     kept = found >= 0
     width = max((len(own) for own in columns), default=0)

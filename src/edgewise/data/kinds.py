@@ -161,18 +161,20 @@ def _with_degrees(
 ) -> tuple[NodeFeatures, Bool[np.ndarray, " kind column"]]:
     """Two columns more where nothing is known of some kind of nodes: how many edges come to them and go."""
     assert kinds.owned is not None
-    owned, bare = kinds.owned, ~kinds.owned.any(axis=1)
-    if not bare.any():
+    owned, bare = kinds.owned, np.flatnonzero(~kinds.owned.any(axis=1))
+    if not len(bare):
         return features, owned
     num_nodes, num_columns = features.shape
     sides = [np.bincount(side, minlength=num_nodes) for side in (edges.receivers, edges.senders)]
-    counts = NodeFeatures.of(np.stack(sides, axis=1) * bare[kinds.of_node][:, None])
+    counts = NodeFeatures.of(np.stack(sides, axis=1) * np.isin(kinds.of_node, bare)[:, None])
     rows = np.concatenate([features.rows, counts.rows])
     order = rows.argsort(kind="stable")
     columns = np.concatenate([features.columns, counts.columns + num_columns])[order]
     values = np.concatenate([features.values, counts.values])[order]
     joined = NodeFeatures(rows[order], columns, values, (num_nodes, num_columns + 2))
-    return joined, np.concatenate([owned, np.repeat(bare[:, None], 2, axis=1)], axis=1)
+    more = np.zeros((len(owned), 2), dtype=bool)
+    more[bare] = True
+    return joined, np.concatenate([owned, more], axis=1)
 
 
 def related(
