@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from edgewise.data.dynamics import System, elastic, electric, gravity, integrate
+from edgewise.data.dynamics import System, differences, elastic, electric, gravity, integrate, law_of, leapfrog
 from edgewise.data.systems import GAUSS, NO_UNITS, PLANETS, SYSTEMS, system_of
 from edgewise.errors import SettingError
 
@@ -69,6 +69,56 @@ def test_energy_and_momentum_are_kept_and_the_way_leads_back(kind):
     back = System(*ends, system.masses, system.charges, system.couplings, system.law, system.names, system.units)
     again = integrate(back, keep_every=400, **step)
     np.testing.assert_allclose(again.positions[:, -1], system.positions, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", SYSTEMS)
+def test_accelerations_that_are_kept_are_those_of_the_law_and_of_the_law_that_is_described(kind):
+    system = system_of(kind, *((1, 9, 3) if kind == "solar" else (3, 4, 2)), 0)
+    found = integrate(system, time_step=1e-3, num_steps=20, keep_every=5)
+    described = law_of(system.described, system.masses, system.couplings)
+    for law in (system.law, described):
+        for moment in range(5):
+            np.testing.assert_array_equal(found.accelerations[:, moment], law(found.positions[:, moment])[0])
+
+
+def test_a_law_that_nobody_knows_is_none():
+    assert law_of({}, np.ones((1, 2)), np.ones((1, 2, 2))) is None
+    assert law_of({"name": "magnetic"}, np.ones((1, 2)), np.ones((1, 2, 2))) is None
+
+
+def test_differences_are_right_up_to_the_fifth_power():
+    """x = t⁵ and x = t⁴ have accelerations 20 t³ and 12 t², whatever the step; of x = t⁶, h⁴ is left."""
+    times = np.arange(-2, 3) * 0.5
+    positions, velocities, accelerations = (
+        np.stack([a * times ** (5 - down), b * times ** (4 - down)], -1)[None, :, None]
+        for down, a, b in ((0, 1, 1), (1, 5, 4), (2, 20, 12))
+    )
+    found = differences(positions, velocities, times)
+    assert np.isnan(found[:, [0, -1]]).all()
+    np.testing.assert_allclose(found[:, 1:-1], accelerations[:, 1:-1], atol=1e-12)
+    sixth = [power[None, :, None, None] for power in (times**6, 6 * times**5, 30 * times**4)]
+    off = (differences(sixth[0], sixth[1], times) - sixth[2])[0, 1:-1, 0, 0]
+    np.testing.assert_allclose(off, -2 * 0.5**4, atol=1e-12)
+
+
+def test_differences_of_a_circle_and_where_there_are_none():
+    times = np.arange(50) * 0.1
+    positions = np.stack([np.cos(times), np.sin(times)], -1)[None, :, None]
+    velocities = np.stack([-np.sin(times), np.cos(times)], -1)[None, :, None]
+    np.testing.assert_allclose(differences(positions, velocities, times)[:, 1:-1], -positions[:, 1:-1], atol=1e-6)
+    for moments in (times**2, times[::-1]):
+        assert np.isnan(differences(positions, velocities, moments)).all()
+    assert np.isnan(differences(positions[:, :2], velocities[:, :2], times[:2])).all()
+
+
+def test_pulls_that_depend_on_velocities():
+    """A drag a = −v: v = exp(−t)."""
+    one = np.ones((1, 1, 1))
+    *_, (_, speeds, pulls, known) = leapfrog(
+        lambda x, v: (-v, "said"), 0 * one, one, time_step=1e-3, num_steps=1_000, keep_every=500
+    )
+    assert float(speeds[0, 0, 0]) == pytest.approx(math.exp(-1), rel=1e-3)
+    assert (float(pulls[0, 0, 0]), known) == (pytest.approx(-math.exp(-1), rel=1e-3), "said")
 
 
 def test_half_the_step_is_a_quarter_of_the_error():

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from edgewise.data.dynamics import differences
 from edgewise.data.motion import Moments, parted, read_motion
 from edgewise.errors import DataError, SettingError
 
@@ -53,6 +54,67 @@ def test_what_a_file_may_lack(tmp_path):
     assert motion_of(tmp_path, charges=np.ones((10, 3))).charges.shape == (10, 3, 1), "charges that are the masses"
 
 
+def test_what_forces_are_counted_in(tmp_path):
+    """Couplings; else products of charges; else of masses."""
+    product = FILE["charges"][:, :, None] * FILE["charges"][:, None]
+    masses = RANDOM.uniform(1, 2, (10, 3))
+    for change, expected in [
+        ({}, FILE["couplings"]),
+        ({"couplings": None, "masses": masses}, product),
+        ({"couplings": None, "masses": masses, "charges": None}, masses[:, :, None] * masses[:, None]),
+        ({"couplings": None, "masses": None, "charges": None}, np.ones((10, 3, 3))),
+    ]:
+        motion = motion_of(tmp_path, **change)
+        np.testing.assert_allclose(motion.strengths, expected, rtol=1e-6)
+        batch = Moments(motion, np.array([4]), np.array([1]), 0, "accelerations").batch(np.array([0]))
+        senders, receivers = motion.pairs
+        np.testing.assert_allclose(batch.couplings[:, 0], expected[4, receivers, senders], rtol=1e-6)
+
+
+def test_accelerations_of_the_file_or_made_of_it(tmp_path):
+    given = RANDOM.normal(size=(10, 6, 3, 2))
+    names = np.array(["sun", "earth", "moon"])
+    motion = motion_of(tmp_path, accelerations=given, names=names, time_step=np.array(0.25))
+    np.testing.assert_array_equal(motion.accelerations, given.astype(np.float32))
+    assert (motion.names, motion.time_step, motion.lacks) == (("sun", "earth", "moon"), 0.25, ())
+    made = motion_of(tmp_path, masses=None)
+    assert (made.names, made.time_step, made.lacks) == (
+        ("body 0", "body 1", "body 2"), None, ("accelerations", "masses")
+    )  # fmt: skip
+    expected = differences(FILE["positions"], FILE["velocities"], FILE["times"])
+    np.testing.assert_allclose(made.accelerations, expected, rtol=1e-6)
+    parts = parted(made, None, 0, (0.6, 0.2, 0.2), 0, "accelerations")
+    assert set(parts["test"].moment.tolist()) == {1, 2, 3, 4}, "not at the ends"
+    np.testing.assert_array_equal(parts["val"].targets[0], made.accelerations[parts["val"].trajectory[0], 1])
+
+
+def test_errors_of_a_body_are_measured_in_its_own_pulls(tmp_path):
+    pulls = RANDOM.normal(size=(10, 6, 3, 2)) * np.array([0, 1, 1e4])[:, None]
+    part = parted(motion_of(tmp_path, accelerations=pulls), None, 0, (0.6, 0.2, 0.2), 0, "accelerations")["train"]
+    rows = np.flatnonzero(part.trajectory == part.trajectory[-1])
+    own = np.sqrt((pulls[part.trajectory[-1]] ** 2).mean((0, 2)))
+    np.testing.assert_allclose(part.sizes[rows][:, 1:], np.repeat(own[None, 1:], 6, 0), rtol=1e-5)
+    np.testing.assert_array_equal(part.sizes[:, 0], part.sizes[:, 1:].min(), "a body that nothing pulls")
+    batch = part.batch(rows[:1])
+    np.testing.assert_allclose(batch.weights, 1 / part.sizes[rows[0]], rtol=1e-6)
+    still = parted(motion_of(tmp_path, accelerations=0 * pulls), None, 0, (0.6, 0.2, 0.2), 0, "accelerations")
+    assert (still["train"].sizes == 1).all(), "nothing pulls anything"
+    assert parted(motion_of(tmp_path), None, 2, (0.6, 0.2, 0.2), 0)["train"].batch(np.array([0])).weights is None
+
+
+@pytest.mark.parametrize(
+    ("change", "start", "message"),
+    [
+        ({"times": np.arange(6) ** 2}, None, "no array 'accelerations', and they can be made"),
+        ({}, 0, "--start 0: .* has 6 moments, and accelerations at 1 to 4"),
+        ({"masses": np.zeros((10, 3))}, None, "masses holds a number that is not above 0"),
+    ],
+)
+def test_accelerations_that_cannot_be_told(tmp_path, change, start, message):
+    with pytest.raises((DataError, SettingError), match=message):
+        parted(motion_of(tmp_path, **change), start, 0, (0.6, 0.2, 0.2), 0, "accelerations")
+
+
 def test_whole_trajectories_are_parted(tmp_path):
     parts = parted(motion_of(tmp_path), None, 2, (0.6, 0.2, 0.2), 0)
     assert [len(part.moment) for part in parts.values()] == [24, 8, 8]
@@ -84,6 +146,11 @@ def test_one_trajectory_is_parted_by_time(tmp_path):
         ({"couplings": np.full((10, 3, 3), np.inf)}, "couplings holds NaN or an infinite number"),
         ({"positions": np.full((10, 6, 3, 2), np.nan)}, "positions holds NaN or an infinite number"),
         ({"units": np.array("days")}, "units is not JSON"),
+        ({"law": np.array("1/r")}, "law is not JSON"),
+        ({"accelerations": np.zeros((10, 6, 3))}, r"accelerations is \(10, 6, 3\), but positions asks for"),
+        ({"accelerations": np.full((10, 6, 3, 2), np.inf)}, "accelerations holds NaN or an infinite number"),
+        ({"names": np.array(["sun"])}, r"names is \(1,\), but positions asks for \(3,\)"),
+        ({"time_step": np.array(0.0)}, "time_step is 0.0, expected a number above 0"),
     ],
 )
 def test_files_that_are_refused(tmp_path, change, message):

@@ -1,9 +1,12 @@
 """Models of moving bodies: what turns with them and what does not, bodies apart, every way to weigh messages."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from edgewise import SettingError
 from edgewise.data.motion import Moments, Motion
 from edgewise.models.dynamics import dynamics_model
 from edgewise.models.dynamics_settings import WEIGHINGS, DynamicsSettings
@@ -35,11 +38,16 @@ def doubled(batch):
 
 def model_of(**settings):
     torch.manual_seed(0)
-    made = dynamics_model(3, 1, 1, DynamicsSettings(num_layers=2, model_dim=8, **settings)).double().eval()
+    size = {} if settings.get("model") == "forces" else {"num_layers": 2}
+    made = dynamics_model(3, 1, 1, DynamicsSettings(**size, model_dim=8, **settings)).double().eval()
     for name, parameter in made.named_parameters():
-        if name.endswith("step.2.weight"):  # starts nearly at zero
+        if name.endswith(("step.2.weight", "network.4.weight")):  # starts nearly at zero
             torch.nn.init.normal_(parameter)
     return made
+
+
+PULLS = [{"model": "forces", "told": "accelerations"}, {"told": "accelerations"}]
+MODELS = [{}, {"model": "graph_network"}, *PULLS]
 
 
 def turned(batch, matrix, shift):
@@ -57,24 +65,57 @@ def test_the_equivariant_model_turns_with_the_bodies(weighing):
         torch.testing.assert_close(model(turned(batch, each, shift)), model(batch) @ each.T + shift)
 
 
+@pytest.mark.parametrize("settings", PULLS, ids=str)
+def test_accelerations_turn_with_the_bodies_and_do_not_shift(settings):
+    model, batch = model_of(**settings), doubled(moments().batch(np.arange(3)))
+    matrix = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64)).Q
+    shift = torch.tensor([3.0, -2, 7], dtype=torch.float64)
+    assert model(batch).abs().max() > 0.01
+    for each in (matrix, -matrix):
+        torch.testing.assert_close(model(turned(batch, each, shift)), model(batch) @ each.T)
+
+
+def test_forces_keep_the_momentum_and_move_by_mass():
+    """Σ m a = 0, and a body of twice the mass is moved half as much."""
+    model, batch = model_of(**PULLS[0]), doubled(moments().batch(np.arange(3)))
+    pulls = model(batch) * batch.charges
+    torch.testing.assert_close(pulls.unflatten(0, (3, 4)).sum(1), torch.zeros(3, 3, dtype=torch.float64))
+    heavier = replace(batch, charges=2 * batch.charges)
+    torch.testing.assert_close(model(heavier), model(batch) / 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": "forces"}, "--model forces goes with --told accelerations"),
+        ({"told": "speeds"}, "--told is 'speeds'; for moving bodies expected one of positions, accelerations"),
+        ({"model": "forces", "told": "accelerations", "num_layers": 2}, "--num-layers does nothing with --model force"),
+        ({"model": "forces", "told": "accelerations", "weighing": "gate"}, "--weighing goes with --model equivariant"),
+    ],
+)
+def test_settings_that_are_refused(settings, message, shapes_unchecked):
+    with pytest.raises(SettingError, match=message):
+        DynamicsSettings(**settings)
+
+
 def test_the_graph_network_does_not():
     model, batch = model_of(model="graph_network"), doubled(moments().batch(np.arange(3)))
     half = torch.diag(torch.tensor([-1.0, -1, 1], dtype=torch.float64))
     assert (model(turned(batch, half, torch.zeros(3))) - model(batch) @ half).abs().max() > 0.1
 
 
-@pytest.mark.parametrize("name", ["equivariant", "graph_network"])
-def test_bodies_of_other_moments_change_nothing(name):
-    model, rows = model_of(model=name), moments()
+@pytest.mark.parametrize("settings", MODELS, ids=str)
+def test_bodies_of_other_moments_change_nothing(settings):
+    model, rows = model_of(**settings), moments()
     together = model(doubled(rows.batch(np.arange(3))))
     alone = [model(doubled(rows.batch(np.array([row])))) for row in range(3)]
     torch.testing.assert_close(together, torch.cat(alone))
 
 
-@pytest.mark.parametrize("name", ["equivariant", "graph_network"])
-def test_bodies_in_another_order(name):
+@pytest.mark.parametrize("settings", MODELS, ids=str)
+def test_bodies_in_another_order(settings):
     """Bodies have no numbers: what is told of them comes out in their order."""
-    model, rows, order = model_of(model=name), moments(1), [2, 0, 3, 1]
+    model, rows, order = model_of(**settings), moments(1), [2, 0, 3, 1]
     motion = rows.motion
     other = Motion(
         "memory", motion.positions[:, :, order], motion.velocities[:, :, order], motion.times,

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from edgewise.train.loss import TargetLoss, TokenLoss
+from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 
 NAN = math.nan
 
@@ -74,6 +74,17 @@ def test_half_precision_outputs_are_judged_in_single():
     total, _ = TargetLoss("regression", "mse")(output, torch.tensor([[1.001]]), None)
     assert total.dtype == torch.float32
     assert float(total) == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_a_relative_loss_measures_each_row_in_its_own_size():
+    """Errors 1 and 1,000, measured in 1 and 1,000, count the same; the loss does not depend on the sizes' own scale."""
+    output, targets = torch.tensor([[1.0], [5_000.0]]), torch.tensor([[2.0], [4_000.0]])
+    loss = RelativeLoss(TargetLoss("regression", "mse"))
+    total, count = loss(output, targets, torch.tensor([1.0, 1e-3]))
+    assert (float(total), float(count)) == (pytest.approx(2.0), 2.0)
+    assert [float(part) for part in loss(output, targets, None)] == [1.0 + 1e6, 2.0]
+    missing = torch.tensor([[float("nan")], [4_000.0]])
+    assert [float(part) for part in loss(output, missing, torch.tensor([1.0, 1e-3]))] == [pytest.approx(1.0), 1.0]
 
 
 def test_the_loss_of_tokens_by_hand():

@@ -96,17 +96,18 @@ class Moments:
         """What the error of each body is measured in; None where all count the same.
 
         Pulls differ by many powers of ten from body to body. Errors are measured in the root of the mean square of the
-        body's own pulls, by coordinate, over the moments here, so that Neptune counts what Mercury does; a body with
-        hardly any, a millionth of the most pulled one's, in that millionth.
+        body's own pulls, by coordinate, over the moments here, so that Neptune counts what Mercury does; those of a body
+        with hardly any, a millionth of the largest, in the smallest of the others.
         """
         if self.told == "positions":
             return None
-        squares = np.zeros(self.motion.positions.shape[::2])
+        sizes = np.zeros(self.motion.positions.shape[::2])
         for number in np.unique(self.trajectory):
             own = self.targets[self.trajectory == number].astype(np.float64)
-            squares[number] = (own**2).mean((0, 2))
-        sizes = np.sqrt(np.maximum(squares, 1e-12 * squares.max()))
-        return np.where(sizes == 0, 1, sizes)[self.trajectory].astype(np.float32)
+            sizes[number] = np.sqrt((own**2).mean((0, 2)))
+        counts = sizes > 1e-6 * sizes.max()
+        sizes[~counts] = sizes[counts].min() if counts.any() else 1.0
+        return sizes[self.trajectory].astype(np.float32)
 
     def batch(self, rows: np.ndarray, *, with_targets: bool = True) -> BodyBatch:
         """Some rows, bodies behind each other."""

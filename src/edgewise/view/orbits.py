@@ -109,6 +109,8 @@ def _draw_panel(axes: Axes, orbits: Orbits, trajectory: int, reach: float | None
         color, first = color_of(body), last_turn(_flat(path[:, body]))
         axes.plot(*_flat(path[first:, body]).T, color=color, alpha=0.3, linewidth=3.2, solid_capstyle="round")
         if moving[1] is None:
+            if len(path) == 1:  # a line of one point shows nothing
+                axes.plot(*_flat(path[:, body]).T, color=color, alpha=0.3, marker="o", markersize=6)
             axes.plot(*_flat(told[:, body]).T, color=color, linestyle="", marker="x", markersize=4)
             continue
         axes.plot(*_flat(told[first:, body]).T, color=color, linewidth=0.9)
