@@ -147,7 +147,7 @@ def predict(arguments: argparse.Namespace) -> int:
     buffer, told = io.BytesIO(), trained.settings.told
     later = {"ahead": np.array(trained.ahead)} if told == "positions" else {}
     content = {f"{told}_pred": found.reshape(motion.positions.shape).astype(np.float32), **later}
-    np.savez_compressed(buffer, **content)
+    np.savez_compressed(buffer, **content)  # type: ignore[arg-type]
     write(buffer.getvalue(), arguments.output, ".npz")
     when = f"{trained.ahead} moments after" if told == "positions" else "at"
     print(

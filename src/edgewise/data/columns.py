@@ -1,6 +1,7 @@
 """Which column of a table says what."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from edgewise.errors import SettingError
 
@@ -76,3 +77,6 @@ class Columns:
     def inputs(self) -> tuple[str, ...]:
         """The columns that a prediction is made from."""
         return (*self.smiles_columns, *self.text_columns, *self.descriptors_columns)
+
+
+AnyColumns = TypeVar("AnyColumns", bound=Columns)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -115,8 +115,10 @@ def _places(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How
 
 
 def _embed(molecule: Chem.Mol, random: bool) -> bool:
-    parameters = rdDistGeom.ETKDGv3()
-    parameters.randomSeed, parameters.maxIterations, parameters.useRandomCoords = _SEED, _ATTEMPTS, random
+    parameters: Any = rdDistGeom.ETKDGv3()
+    parameters.randomSeed = _SEED
+    parameters.maxIterations = _ATTEMPTS
+    parameters.useRandomCoords = random
     return rdDistGeom.EmbedMolecule(molecule, parameters) == 0
 
 

@@ -35,6 +35,8 @@ class Graph:
 class GraphTable(Table):
     """Many graphs, one behind the other, each a row; one that cannot be used keeps its place."""
 
+    columns: GraphColumns
+    """Which column said what."""
     features: Float32[np.ndarray, " node feature"]
     """What is known of each node, graph after graph; 0 where a cell cannot be read."""
     offsets: Int64[np.ndarray, " boundary"]

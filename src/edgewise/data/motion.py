@@ -96,8 +96,8 @@ class Moments:
         """What the error of each body is measured in; None where all count the same.
 
         Pulls differ by many powers of ten from body to body. Errors are measured in the root of the mean square of the
-        body's own pulls, by coordinate, over the moments here, so that Neptune counts what Mercury does; those of a body
-        with hardly any, a millionth of the largest, in the smallest of the others.
+        body's own pulls, by coordinate, over the moments here, so that Neptune counts what Mercury does; those of a
+        body with hardly any, a millionth of the largest, in the smallest of the others.
         """
         if self.told == "positions":
             return None

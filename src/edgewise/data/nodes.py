@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
 from edgewise.data.cell import Classes, Problems
-from edgewise.data.columns import AUTO, Columns
+from edgewise.data.columns import AUTO, AnyColumns, Columns
 from edgewise.data.edges import EdgeList, read_edges
 from edgewise.data.graph_file import check_edges, is_graph_file, read_arrays, read_graph_file
 from edgewise.data.graph_source import GraphSource
@@ -20,7 +20,6 @@ from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_e
 from edgewise.data.rows import Table, judged, with_task
 from edgewise.errors import DataError, SettingError
 
-AnyColumns = TypeVar("AnyColumns", bound=Columns)
 NAMES = ("id", "node", "node_id")
 """What the column of names may be called where nobody says so."""
 NUMBERS = "node"

@@ -20,7 +20,7 @@ from edgewise.data.cell import (
     read_number,
     read_numbers,
 )
-from edgewise.data.columns import AUTO, Columns
+from edgewise.data.columns import AUTO, AnyColumns, Columns
 from edgewise.data.read import Cells, check_columns_exist, join_cells, pd, read_cells
 from edgewise.errors import DataError, SettingError
 
@@ -120,7 +120,7 @@ def read_files(paths: Sequence[str | Path], columns: Columns, need_targets: bool
     return cells, with_task(cells, columns)
 
 
-def with_task(cells: Cells, columns: Columns) -> Columns:
+def with_task(cells: Cells, columns: AnyColumns) -> AnyColumns:
     """The columns with a task that fits the targets, where it is `auto`.
 
     Targets are numbers where most cells are, and one has a fraction or there are more than `MOST_CLASSES`; else they

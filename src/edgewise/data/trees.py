@@ -58,8 +58,8 @@ class Trees:
             name = names[_on_circle(senders[own], receivers[own])]
             reasons[graph] = f"its edges run in a circle through the node {name!r}"
         for graph in np.flatnonzero(num_ends > 1).tolist():
-            own = [names[node] for node in ends[graph_of_node[ends] == graph][: NAMED + 1]]
-            listed = ", ".join(map(repr, own[:NAMED])) + (", ..." if len(own) > NAMED else "")
+            last = [names[node] for node in ends[graph_of_node[ends] == graph][: NAMED + 1]]
+            listed = ", ".join(map(repr, last[:NAMED])) + (", ..." if len(last) > NAMED else "")
             hint = "; one node has none that comes: do the edges run from the root?" if num_begins[graph] == 1 else ""
             reasons.setdefault(
                 graph, f"{num_ends[graph]} nodes have no edge that leaves ({listed}), expected one, the root{hint}"

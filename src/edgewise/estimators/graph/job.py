@@ -10,14 +10,10 @@ from edgewise.errors import SettingError
 from edgewise.estimators.config import arranged, check_foreign
 from edgewise.estimators.table_job import TableJob
 from edgewise.models.graph_settings import GRAPH_READOUTS, GraphSettings
-from edgewise.models.node_settings import NODE_MODELS, OF_ALL, OF_SOME, RELATIONAL, NodeModelName, NodeSettings
+from edgewise.models.node_settings import NODE_MODELS, OF_ALL, OF_SOME, RELATIONAL, NodeSettings
 from edgewise.train.settings import TrainSettings, require_one_of
 
-NAMED: dict[str, NodeModelName] = {
-    name: name
-    for name in NODE_MODELS
-    if name not in RELATIONAL  # type: ignore[misc]
-}
+MODELS = tuple(name for name in NODE_MODELS if name not in RELATIONAL)
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
 """The layers over the edges where nothing else is asked for."""
 PARTS = {
@@ -38,6 +34,8 @@ MISSING = {
 class GraphJob(TableJob):
     """One training on many graphs."""
 
+    columns: GraphColumns
+    """What each column is."""
     graph: GraphsSource = field(default_factory=GraphsSource)
     """Where the edges are."""
     model: NodeSettings = LAYERS
@@ -63,11 +61,16 @@ def graph_job(config: Mapping[str, Any], source: str = "the settings") -> GraphJ
     config.setdefault("task_type", AUTO)
     own, parts = arranged(config, source, GraphJob, PARTS, MISSING)
     named = parts["model"].get("model", LAYERS.model)
-    require_one_of("--model", named, tuple(NAMED), "for graphs ")
+    require_one_of("--model", named, MODELS, "for graphs ")
+    if parts["columns"].get("node_type_column") or parts["graph"].get("edge_type_column"):
+        raise SettingError(
+            "--node-type-column and --edge-type-column do nothing with --graph-column: no model of many graphs looks "
+            "at kinds; name the words of nodes with --category-columns, or leave them out."
+        )
     readout = parts["whole"].get("readout", GraphSettings().readout)
     require_one_of("--readout", readout, GRAPH_READOUTS, "for graphs ")
     attends = readout in ("attention", "attention_sum", "root")
-    model = replace(LAYERS, model=NAMED[named])
+    model = replace(LAYERS, model=named)
     check_foreign(parts["model"], model, (*OF_ALL, *OF_SOME[named], *(("num_heads",) if attends else ())), named)
     model = replace(model, **parts["model"])
     if attends and model.model_dim % model.num_heads:

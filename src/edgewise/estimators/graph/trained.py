@@ -96,8 +96,8 @@ class Scales:
     @classmethod
     def from_json(cls, content: dict[str, str]) -> Self:
         """The scales that `to_json` wrote."""
-        parts = (ConditionScaler.from_json(content[name]) for name in ("node", "edge", "graph"))
-        return cls(*parts, None if content["target"] is None else TargetScaler.from_json(content["target"]))
+        node, edge, graph = (ConditionScaler.from_json(content[name]) for name in ("node", "edge", "graph"))
+        return cls(node, edge, graph, None if content["target"] is None else TargetScaler.from_json(content["target"]))
 
 
 @dataclass(kw_only=True)

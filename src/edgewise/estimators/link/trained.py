@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 
 from edgewise.data.graph_source import GraphSource
+from edgewise.data.kind_features import KindScaler
 from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import NodeTable
 from edgewise.data.scale import ConditionScaler
@@ -192,6 +193,7 @@ def untrained_links(graph: LinkGraph, job: LinkJob) -> TrainedLinks:
     num_columns, num_edge_features = graph.features.shape[1], graph.edges.features.shape[1]
     if num_columns:
         scale, scaler = scale_of(graph.features, job.feature_scale)
+        assert not isinstance(scaler, KindScaler)
         num_features = num_columns if scaler is None else scaler.num_features
     elif job.feature_scale != "auto":
         raise SettingError(f"--feature-scale {job.feature_scale} does nothing: nothing is known of the nodes.")
