@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli.output import FORMATS, check_output, write
+from edgewise.cli.output import FORMATS, as_text, check_output, write
 from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 from edgewise.train.links import LINK_SCORES
@@ -72,7 +72,6 @@ def predict(arguments: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from edgewise.cli.predict import as_text
     from edgewise.data.links import Links
     from edgewise.data.pair_table import read_pairs_of_nodes
     from edgewise.errors import DataError

@@ -54,3 +54,13 @@ def write(content: Any, output: str, suffix: str) -> None:
         content = tabs.getvalue()
     data = content.encode()
     write_bytes(Path(output), gzip.compress(data, mtime=0) if suffix.endswith(".gz") else data)
+
+
+def as_text(table: Any, added: dict[str, Any]) -> str:
+    """The table with its new columns as CSV rows, separated later where the ending asks for tabs."""
+    from edgewise.estimators.trained import show
+    from edgewise.train.folder import csv_text
+
+    columns = {name: table.frame[name].tolist() for name in table.frame.columns}
+    columns |= {name: [show(value) for value in values] for name, values in added.items()}
+    return csv_text(list(columns), zip(*columns.values(), strict=True))

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from edgewise.cli.output import FORMATS, check_output, write
+from edgewise.cli.output import FORMATS, as_text, check_output, write
 from edgewise.errors import SettingError
 
 LINKS = "edgewise link model"
@@ -177,13 +177,3 @@ def check_numbers(columns: Any, known: Any) -> None:
         if len(new) != len(old):
             flag = f"--{role.replace('_', '-')}"
             raise SettingError(f"{flag} names {len(new)}, but the model was trained on {len(old)}: {', '.join(old)}.")
-
-
-def as_text(table: Any, added: dict[str, Any]) -> str:
-    """The table with its new columns as CSV rows, separated later where the ending asks for tabs."""
-    from edgewise.estimators.trained import show
-    from edgewise.train.folder import csv_text
-
-    columns = {name: table.frame[name].tolist() for name in table.frame.columns}
-    columns |= {name: [show(value) for value in values] for name, values in added.items()}
-    return csv_text(list(columns), zip(*columns.values(), strict=True))
