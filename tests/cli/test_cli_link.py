@@ -53,7 +53,7 @@ def test_every_model_tells_links(learn, graph, edgewise, tmp_path, model):
     assert metrics["test"]["roc_auc"] > 0.6
     told = tmp_path / "told.csv"
     code, out, err = edgewise("predict", tmp_path / "run", graph[2], "-o", told)
-    assert code == 0
+    assert code == 0, err
     assert "3 of 5 pairs told" in err
     assert "2 could not be, and say why in the column 'status'" in err
     rows = read_csv(told)

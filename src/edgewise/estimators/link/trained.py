@@ -159,7 +159,7 @@ class TrainedLinks:
         with undamaged(folder):
             tensors = load_file(folder.path / "model.safetensors")
             settings, link = NodeSettings(**content["settings"]), LinkSettings(**content["link"])
-            sizes, place = NodeSizes(**content["sizes"]), GraphSource(**with_tuples(content["place"]))
+            sizes, place = NodeSizes(**with_tuples(content["sizes"])), GraphSource(**with_tuples(content["place"]))
             model = untrained(lambda: LinkModel(sizes, settings, link, is_directed=place.directed))
             own = {name: value for name, value in tensors.items() if name.startswith("model.")}
             model.load_state_dict({name.removeprefix("model."): value for name, value in own.items()})

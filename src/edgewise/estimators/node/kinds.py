@@ -17,6 +17,9 @@ from edgewise.models.node_settings import NodeSettings
 from edgewise.neighborhood import Kinds, Relations
 from edgewise.records import NodeBatch
 
+MOST_SHOWN = 12
+"""Relations that are listed with their edges."""
+
 
 def check_kinds(table: NodeTable, model: NodeSettings) -> None:
     """Raise a SettingError where a model that looks at kinds finds none, or they are given to one that does not."""
@@ -73,7 +76,8 @@ def notes(table: NodeTable, rows: np.ndarray) -> list[str]:
         found.append(f"{len(names.nodes)} kinds of nodes: {listed}")
         found.append(f"learned from: {', '.join(told_kinds(table, rows))}")
     counts = np.bincount(kinds.of_edge, minlength=len(names.relations)).tolist()
-    listed = ", ".join(f"{spoken(each)} {count:,}" for each, count in zip(names.relations, counts, strict=True))
+    each = [f"{spoken(relation)} {count:,}" for relation, count in zip(names.relations, counts, strict=True)]
+    listed = ", ".join([*each[:MOST_SHOWN], *([f"and {len(each) - MOST_SHOWN} more"] if each[MOST_SHOWN:] else [])])
     found.append(f"{len(names.relations)} relations: {listed}")
     if any(name.startswith(BACKWARD) for _, name, _ in names.relations) and table.edges.num_mirrored:
         found.append(
