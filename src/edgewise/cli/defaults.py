@@ -12,6 +12,7 @@ ROWS = (
 
 def kinds() -> dict[str, tuple[Any, Any]]:
     """For each kind its model and its recipe."""
+    from edgewise.estimators.graph import job as graph_job
     from edgewise.estimators.language import job as language_job
     from edgewise.estimators.link import job as link_job
     from edgewise.estimators.masked import job as masked_job
@@ -26,6 +27,7 @@ def kinds() -> dict[str, tuple[Any, Any]]:
     return {
         "molecules": (PropertySettings(), TrainSettings()),
         "graph": node_job.PAPERS[node_job.NodeSettings().model],
+        "graphs": (graph_job.LAYERS, TrainSettings()),
         "links": (link_job.USUAL[link_job.DEFAULT], link_job.RECIPE),
         "text": (TransformerSettings(), language_job.RECIPE),
         "classes": (text_job.MODEL, text_job.RECIPE),
