@@ -12,7 +12,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cpu_attention import machine
-from cpu_attention.measure import spread_too_widely, summary
+from cpu_attention.measure import in_turn, spread_too_widely
 from cpu_attention.options import NUM_THREADS
 from cpu_attention.process import memory, reset_peak
 
@@ -83,21 +82,6 @@ class PlainModel(nn.Module):
             for mine, theirs in pairs:
                 mine.weight.copy_(theirs.weight)
                 mine.bias.copy_(theirs.bias)
-
-
-def in_turn(calls: dict[str, Callable[[], object]], seconds: float, least: int) -> dict[str, dict[str, Any]]:
-    """The times of one call of each, again and again, after two calls to warm up."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-        call()
-    until = time.perf_counter() + seconds * len(calls)
-    while time.perf_counter() < until or min(map(len, times.values())) < least:
-        for name, call in calls.items():
-            began = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - began)
-    return {name: summary(found) for name, found in times.items()}
 
 
 def step_of(model: nn.Module, batch: TextBatch | PairBatch) -> Callable[[], float]:

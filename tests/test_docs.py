@@ -63,6 +63,25 @@ def test_the_search_example_finds_the_text_hard_and_soft():
     assert sum(weight for weight, _ in ranking) == pytest.approx(1)
 
 
+def test_of_the_rejected_ideas_only_the_graph_says_the_same_of_a_molecule_turned_or_renumbered(shapes_unchecked):
+    pytest.importorskip("rdkit")
+    errors, changes, verdicts = runpy.run_path(str(ROOT / "examples" / "rejected_ideas.py"))["compared"]()
+    assert {name: verdict.kind for name, verdict in verdicts.items()} == {
+        "picture": "neither",
+        "table": "neither",
+        "graph": "invariant",
+    }
+    assert all(verdicts[name].invariance.deviation > 0.1 for name in ("picture", "table"))
+    assert verdicts["graph"].invariance.deviation < 1e-5
+    largest = {name: float(change.max()) for name, change in changes.items()}
+    assert largest.pop(("graph", "renumbered")) < 1e-5
+    assert set(largest) == {
+        ("picture", "renumbered"), ("picture", "turned by 30°"), ("picture", "turned by 90°"), ("table", "renumbered")
+    }  # fmt: skip
+    assert all(change > 0.1 for change in largest.values())
+    assert all(error < 0.6 for error in errors.values())  # what has learned nothing would be wrong by 0.8
+
+
 def test_the_picture_in_the_readme_is_what_the_code_draws(tmp_path):
     pytest.importorskip("matplotlib")
     subprocess.run([sys.executable, ROOT / "docs" / "picture.py", tmp_path / "drawn.svg"], check=True, timeout=120)

@@ -115,6 +115,21 @@ def timed(case: Case, pace: Pace) -> dict:
     return {"peers": peers, "attempts": attempts, "problems": problems, "others_share": use.others}
 
 
+def in_turn(calls: dict[str, Callable[[], object]], seconds: float, least: int) -> dict[str, dict]:
+    """The times of one call of each, again and again, after two calls to warm up."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+        call()
+    until = time.perf_counter() + seconds * len(calls)
+    while time.perf_counter() < until or min(map(len, times.values())) < least:
+        for name, call in calls.items():
+            began = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - began)
+    return {name: summary(found) for name, found in times.items()}
+
+
 def summary(seconds: list[float]) -> dict:
     """Median and interquartile range in ms, and the times themselves in µs."""
     low, _, high = quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else (seconds[0],) * 3

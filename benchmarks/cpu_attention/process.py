@@ -26,15 +26,15 @@ def restart_with_allocator(keeps_memory: bool = True) -> None:
     os.execve(sys.executable, [sys.executable, *sys.argv], rest | wanted)
 
 
-def in_child(task: str, **request: object) -> dict:
-    """What a task of `tasks` finds in a fresh process, whose allocator is the default one.
+def in_child(task: str, command: str = str(COMMAND), **request: object) -> dict:
+    """What a task of `tasks`, or of another command, finds in a fresh process, whose allocator is the default one.
 
     Raises:
         ChildError: it ended with an error; the message is what it said.
     """
     environment = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
-    command = [sys.executable, str(COMMAND), "--child", json.dumps({"task": task, **request})]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    words = [sys.executable, command, "--child", json.dumps({"task": task, **request})]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:
         raise ChildError(f"{task} of {request}: {done.stderr.strip()[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])

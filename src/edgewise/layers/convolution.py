@@ -7,12 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.attend import aggregate, attend
+from edgewise.attend import aggregate
 from edgewise.errors import SettingError
 from edgewise.layers.feature import FeatureLinear, Nodes
 from edgewise.neighborhood import Edges, Full, Neighborhood
-from edgewise.normalize import Identity
-from edgewise.score import Constant
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -171,8 +169,7 @@ class IsomorphismConvolution(nn.Module):
 
 def spread_evenly(nodes: Float[Tensor, " *batch node feature"], edges: Edges) -> Float[Tensor, " *batch node feature"]:
     """D^−½ Â D^−½ x, Â = A + I: the nodes one step further over the graph, hand it the edges without loops."""
-    root = (edges.degrees() + 1).to(nodes.dtype).rsqrt()
-    weight = root[edges.receivers] * root[edges.senders]
-    blind = nodes[..., :1]
-    neighbors = attend(blind, blind, nodes, edges, score=Constant(weight), normalize=Identity())
-    return neighbors + root.square().unsqueeze(-1) * nodes
+    # The weight of an edge is a product of something of its ends, so that a plain sum does with no number an edge.
+    root = (edges.degrees() + 1).to(nodes.dtype).rsqrt().unsqueeze(-1)
+    scaled = root * nodes
+    return root * (aggregate(scaled, edges) + scaled)

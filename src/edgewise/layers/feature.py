@@ -30,10 +30,11 @@ class FeatureLinear(nn.Linear):
 
 def summed(features: SparseFeatures, rows: Float[Tensor, " feature output_dim"]) -> Float[Tensor, " node output_dim"]:
     """The rows of the features that each node has, times how much it has of them: the product of two matrices."""
-    blind = rows[:, :1]
+    blind = rows.detach()[:, :1]  # the weights do not look at it, and zeros for its gradient would cost time
     weight = Constant(features.values.to(rows.dtype))
-    query = blind.new_zeros(features.shape[0], 1)
-    return attend(query, blind, rows, features.edges, score=weight, normalize=Identity())
+    return attend(
+        blind[:1].expand(features.shape[0], 1), blind, rows, features.edges, score=weight, normalize=Identity()
+    )
 
 
 class FeatureDropout(nn.Module):
