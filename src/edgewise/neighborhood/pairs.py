@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -315,18 +316,18 @@ class Edges(Neighborhood):
         return self
 
     def to(self, device: torch.device | str) -> "Edges":
+        if (senders := self.senders.to(device)) is self.senders:
+            return self  # and so keeps the plan, step after step
         plan = self._plan and self._plan.to(device)
-        return unchecked(self, senders=self.senders.to(device), receivers=self.receivers.to(device), _plan=plan)
+        return unchecked(self, senders=senders, receivers=self.receivers.to(device), _plan=plan)
 
     def _device(self, device: Any) -> Any:
         return self.senders.device
 
     def _require_square(self, verb: str) -> None:
         if self.num_senders != self.num_receivers:
-            raise ShapeError(
-                f"{verb}: senders and receivers are different nodes here ({self.num_senders} and "
-                f"{self.num_receivers}); it is defined for one set of nodes."
-            )
+            ends = f"({self.num_senders} and {self.num_receivers}); it is defined for one set of nodes."
+            raise ShapeError(f"{verb}: senders and receivers are different nodes here {ends}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,8 +423,7 @@ class Union(Combination):
 def unchecked(neighborhood: Any, **changed: Any) -> Any:
     """A copy with other tensors that is not checked again, which would wait for the device they are on."""
     changed_copy = copy(neighborhood)
-    for name, value in changed.items():
-        object.__setattr__(changed_copy, name, value)
+    vars(changed_copy).update(changed)
     return changed_copy
 
 
@@ -447,6 +447,4 @@ def _joint_batch(owner: str, parts: tuple[Neighborhood, ...]) -> torch.Size:
 
 
 def _joint_device(parts: tuple[Neighborhood, ...], device: Any) -> Any:
-    for part in parts:
-        device = part._device(device)
-    return device
+    return reduce(lambda device, part: part._device(device), parts, device)
