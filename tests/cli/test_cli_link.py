@@ -162,7 +162,7 @@ def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, tmp_path):
     code, out, err = edgewise("train", tmp_path / "g.npz", *words, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     assert "no validation links: the last epoch is kept" in out
-    assert "1 features of an edge, at which --model hops does not look" in out
+    assert "1 features of an edge, at which --model gcn does not look" in out
     assert "roc_auc" not in out
     pairs = write_csv(tmp_path / "pairs.csv", {"a": [0], "b": [2]})
     assert edgewise("predict", tmp_path / "run", pairs, "-o", "-")[1].splitlines()[1].endswith(",1,ok")
