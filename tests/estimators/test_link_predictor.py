@@ -231,3 +231,9 @@ def test_neighbors_against_two_loops(seed):
         assert simple["common_neighbors"](i, j)[place] == len(both)
         rarity = sum(1 / math.log(near[k].sum()) for k in both)
         assert simple["adamic_adar"](i, j)[place] == pytest.approx(rarity)
+
+
+def test_double_precision_reaches_the_graph_of_a_batch(graph):
+    features, _, index = graph
+    predictor = LinkPredictor(**{**SMALL, "precision": "64", "epochs": 1}).fit(features, index)
+    assert np.isfinite(predictor.predict_proba([[0, 4]])).all()
