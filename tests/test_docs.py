@@ -184,10 +184,11 @@ def test_the_commands_over_motion_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [line for block in blocks(ROOT / "docs/motion.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    assert [command[0] for command in commands] == ["simulate", "train", "predict"]
-    quick = {"simulate": ["--num-trajectories", "9", "--num-steps", "1200"], "train": ["--epochs", "1"], "predict": []}
+    assert [command[0] for command in commands] == ["simulate", "train", "predict", "simulate", "train", "report"]
+    few = ["--num-trajectories", "9", "--num-steps", "1200"]
+    quick = {"charges": few, "solar": few[2:], "charges.npz": ["--epochs", "1"], "solar.npz": ["--epochs", "1"]}
     for command in commands:
-        assert main([*command, *quick[command[0]]]) == 0, capsys.readouterr().err
+        assert main([*command, *quick.get(command[1], [])]) == 0, capsys.readouterr().err
 
 
 def test_the_tables_of_the_results_are_those_of_the_committed_runs():

@@ -87,8 +87,97 @@ def test_the_face_in_python(springs, tmp_path):
         DynamicsModel().predict(motion)
 
 
+@pytest.fixture(scope="module")
+def pulled(tmp_path_factory):
+    """A run over bodies under gravity that tells accelerations, its file, and what was printed."""
+    import contextlib
+    import io
+
+    from edgewise.cli.main import main
+
+    folder, printed = tmp_path_factory.mktemp("pulled"), io.StringIO()
+    words = "simulate nbody --num-trajectories 15 --num-bodies 3 --num-steps 400 --keep-every 40 --time-step 5e-3 -o"
+    assert main([*words.split(), str(folder / "nbody.npz")]) == 0
+    recipe = ["--told", "accelerations", "--epochs", "100", "--batch-size", "20", "--model-dim", "32"]
+    recipe += ["--learning-rate", "1e-2"]
+    with contextlib.redirect_stdout(printed):
+        assert main(["train", str(folder / "nbody.npz"), *recipe, "-o", str(folder / "run")]) == 0
+    return folder / "run", folder / "nbody.npz", printed.getvalue()
+
+
+def test_it_learns_accelerations_and_says_which_force(pulled):
+    run, data, out = pulled
+    for words in (
+        "99 training, 33 validation and 33 test moments, each told its accelerations",
+        "relative error",
+        "nothing pulls",
+        "force of body 0 on body 1, from ",
+        "; by the law r^-1.",
+        "3 test trajectories let run by it for 10 moments, a time of 2: ",
+        "energy drift by the law: ",
+        f"edgewise report {run}",
+    ):
+        assert words in out
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["test"]["relative"] < 0.4
+    force = metrics["force"]
+    assert force["learned"]["exponent"] == pytest.approx(force["law"]["exponent"], abs=0.15)
+    assert metrics["rollout"]["distance"] < 0.1 * metrics["rollout"]["distance_straight_on"]
+    rows = read_csv(run / "test_predictions.csv")
+    assert len(rows) == 3 * 11 * 3
+    motion = read_motion(str(data))
+    for row in rows[::10]:
+        place = tuple(int(row[name]) for name in ("trajectory", "moment", "body"))
+        assert [float(row[f"a{axis}"]) for axis in "xyz"] == pytest.approx(
+            motion.accelerations[place].tolist(), rel=1e-5
+        )
+    rows = read_csv(run / "force.csv")
+    assert list(rows[0]) == ["distance", "learned", "law"]
+    for row in rows:
+        r = float(row["distance"])
+        assert float(row["law"]) == pytest.approx(r / (r * r + 0.01) ** 1.5, rel=1e-4)
+    with np.load(run / "rollout.npz") as found:
+        chosen = found["trajectories"]
+        np.testing.assert_array_equal(found["positions_real"], motion.positions[chosen])
+        far = np.linalg.norm(found["positions"] - found["positions_real"], axis=-1)
+    assert np.median(far[:, -1]) == pytest.approx(metrics["rollout"]["distance"])
+
+
+def test_accelerations_are_predicted(pulled, edgewise, tmp_path):
+    run, data, _ = pulled
+    code, _, err = edgewise("predict", run, data, "-o", tmp_path / "pulls.npz")
+    assert (code, "accelerations at each of 11 moments of 15 trajectories" in err) == (0, True)
+    motion, model = read_motion(str(data)), DynamicsModel.load(run)
+    with np.load(tmp_path / "pulls.npz") as found:
+        assert found.files == ["accelerations_pred"]
+        np.testing.assert_allclose(found["accelerations_pred"][:, 4], model.predict(motion, 4), rtol=1e-4, atol=1e-5)
+
+
+def test_a_file_that_says_little(pulled, edgewise, tmp_path):
+    """Without accelerations, masses and couplings: what is assumed is said, and the ends are not learned from."""
+    with np.load(pulled[1]) as found:
+        content = {name: found[name] for name in ("positions", "velocities", "times")}
+    np.savez(tmp_path / "bare.npz", **content)
+    words = [tmp_path / "bare.npz", "--told", "accelerations", "--epochs", 1, "--model", "equivariant", *SMALL]
+    code, out, err = edgewise("train", *words, "-o", tmp_path / "run")
+    assert (code, err) == (0, "")
+    for said in (
+        "81 training, 27 validation and 27 test moments, each told its accelerations",
+        "  no accelerations in the file: they are made of positions and velocities, but for the first and the last",
+        "  no couplings in the file: a force is counted in the product of the charges, or else of the masses",
+        "  no masses in the file: every body weighs 1",
+    ):
+        assert said in out
+    assert "by the law" not in out
+    assert list(read_csv(tmp_path / "run" / "force.csv")[0]) == ["distance", "learned"]
+    assert edgewise("report", tmp_path / "run")[0] == 0
+
+
 def test_bad_words(springs, edgewise, tmp_path):
-    np.savez(tmp_path / "flat.npz", positions=np.zeros((2, 4, 3, 2)), velocities=np.zeros((2, 4, 3, 2)))
+    zeros = np.zeros((2, 4, 3, 2))
+    np.savez(tmp_path / "flat.npz", positions=zeros, velocities=zeros)
+    np.savez(tmp_path / "still.npz", positions=zeros)
+    np.savez(tmp_path / "light.npz", positions=zeros, velocities=zeros, masses=np.zeros((2, 3)))
     for words, message in [
         ((springs, "--ahead", 5), "has 5 moments, 0 to 4"),
         ((springs, "--model", "gcn"), "for moving bodies expected one of equivariant, graph_network"),
@@ -97,6 +186,14 @@ def test_bad_words(springs, edgewise, tmp_path):
         ((springs, "--split-sizes", 1, 0), "three parts that sum to 1"),
         ((springs, "--context", 5), "unknown setting 'context'"),
         ((tmp_path / "none.npz", "--task-type", "dynamics"), "no such file"),
+        ((springs, "--told", "accelerations", "--ahead", 2), "--ahead 2 does nothing with --told accelerations"),
+        ((springs, "--told", "accelerations", "--start", 9), "--start 9: "),
+        ((springs, "--told", "speeds"), "argument --told: invalid choice: 'speeds'"),
+        ((springs, "--model", "forces"), "--model forces goes with --told accelerations"),
+        ((springs, "--told", "accelerations", "--num-layers", 2), "--num-layers does nothing with --model forces"),
+        ((springs, "--told", "accelerations", "--weighing", "gate"), "--weighing goes with --model equivariant"),
+        ((tmp_path / "still.npz", "--task-type", "dynamics"), "there is no array 'velocities'"),
+        ((tmp_path / "light.npz", "--told", "accelerations"), "masses holds a number that is not above 0"),
     ]:
         code, out, err = edgewise("train", *words, "-o", tmp_path / "bad")
         assert (code, out) == (2, ""), words

@@ -1,12 +1,15 @@
 """Files of trajectories: what is read, which moments are learned from, what is refused."""
 
 import json
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
-from edgewise.data.dynamics import differences
-from edgewise.data.motion import Moments, parted, read_motion
+from edgewise.cli.simulate import archive
+from edgewise.data.dynamics import differences, integrate
+from edgewise.data.motion import Moments, motion_of, parted, read_motion
+from edgewise.data.systems import SYSTEMS, system_of
 from edgewise.errors import DataError, SettingError
 
 RANDOM = np.random.default_rng(0)
@@ -86,6 +89,20 @@ def test_accelerations_of_the_file_or_made_of_it(tmp_path):
     parts = parted(made, None, 0, (0.6, 0.2, 0.2), 0, "accelerations")
     assert set(parts["test"].moment.tolist()) == {1, 2, 3, 4}, "not at the ends"
     np.testing.assert_array_equal(parts["val"].targets[0], made.accelerations[parts["val"].trajectory[0], 1])
+
+
+@pytest.mark.parametrize("kind", SYSTEMS)
+def test_a_simulated_system_is_what_its_file_says(kind, tmp_path):
+    counts = (1, 9, 3) if kind == "solar" else (3, 4, 2)
+    found = integrate(system_of(kind, *counts, 0), time_step=0.01, num_steps=20, keep_every=5)
+    (tmp_path / "file.npz").write_bytes(archive(found))
+    one, other = motion_of(found), read_motion(str(tmp_path / "file.npz"))
+    for field in fields(one):
+        if field.name != "source":
+            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+    np.testing.assert_allclose(one.accelerations, found.accelerations, rtol=1e-6)
+    assert (one.names, one.law, one.time_step) == (found.system.names, found.system.described, 0.01)
+    np.testing.assert_allclose(one.masses, found.system.masses, rtol=1e-7)
 
 
 def test_errors_of_a_body_are_measured_in_its_own_pulls(tmp_path):

@@ -2,7 +2,6 @@
 
 import argparse
 import io
-import json
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -100,22 +99,10 @@ def archive(found: Any) -> bytes:
     """The trajectories as an .npz file."""
     import numpy as np
 
-    system, buffer = found.system, io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        times=found.times,
-        positions=found.positions,
-        velocities=found.velocities,
-        accelerations=found.accelerations,
-        masses=system.masses,
-        charges=system.charges,
-        couplings=system.couplings,
-        energies=found.energies,
-        time_step=np.array(found.time_step),
-        law=np.array(json.dumps(system.described)),
-        names=np.array(system.names),
-        units=np.array(json.dumps(system.units)),
-    )
+    from edgewise.data.motion import arrays_of
+
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays_of(found))
     return buffer.getvalue()
 
 

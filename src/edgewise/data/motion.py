@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float32, Float64, Int64
 
-from edgewise.data.dynamics import differences
+from edgewise.data.dynamics import Trajectories, differences
 from edgewise.data.graph_file import read_arrays
 from edgewise.errors import DataError, SettingError
 from edgewise.neighborhood import Edges
@@ -143,7 +143,35 @@ def read_motion(path: str) -> Motion:
     Raises:
         DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
     """
-    arrays = read_arrays(path)
+    return _motion(path, read_arrays(path))
+
+
+def motion_of(found: Trajectories) -> Motion:
+    """What `read_motion` reads of simulated trajectories, without a file."""
+    return _motion("simulated", arrays_of(found))
+
+
+def arrays_of(found: Trajectories) -> dict[str, np.ndarray]:
+    """The arrays of the file that `edgewise simulate` writes."""
+    system = found.system
+    return {
+        "times": found.times,
+        "positions": found.positions,
+        "velocities": found.velocities,
+        "accelerations": found.accelerations,
+        "masses": system.masses,
+        "charges": system.charges,
+        "couplings": system.couplings,
+        "energies": found.energies,
+        "time_step": np.array(found.time_step),
+        "names": np.array(system.names),
+        "units": np.array(json.dumps(system.units)),
+        "law": np.array(json.dumps(dict(system.described))),
+    }
+
+
+def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
+    """Bodies over time out of the arrays of a file; what `read_motion` raises."""
     if missing := [name for name in NEEDED if name not in arrays]:
         raise DataError(f"{path}: there is no array {missing[0]!r}; the file has {', '.join(arrays) or 'none'}.")
     positions = arrays["positions"]
@@ -176,8 +204,7 @@ def read_motion(path: str) -> Motion:
     known = [masses] if np.array_equal(charges, masses) else [masses, charges]
     times = arrays.get("times", np.arange(num_times)).astype(np.float64)
     velocities, lacks = arrays["velocities"], {"accelerations", "masses", "couplings"} - set(arrays)
-    if "accelerations" in lacks:
-        arrays["accelerations"] = differences(positions, velocities, times)
+    pulls = differences(positions, velocities, times) if "accelerations" in lacks else arrays["accelerations"]
     return Motion(
         source=path,
         positions=positions.astype(np.float32),
@@ -186,7 +213,7 @@ def read_motion(path: str) -> Motion:
         charges=np.stack(known, -1).astype(np.float32),
         couplings=arrays.get("couplings", np.zeros(expected["couplings"])).astype(np.float32),
         units={name: str(unit) for name, unit in _object(path, arrays, "units").items()},
-        accelerations=arrays["accelerations"].astype(np.float32),
+        accelerations=pulls.astype(np.float32),
         names=tuple(str(name) for name in arrays.get("names", [f"body {number}" for number in range(num_bodies)])),
         law=_object(path, arrays, "law"),
         time_step=float(arrays["time_step"]) if "time_step" in arrays else None,

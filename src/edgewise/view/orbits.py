@@ -14,6 +14,8 @@ NEAR, CLOSER = 4.0, 1.15
 """How many times as far as half of the bodies the farthest must go for those to have a panel; its margin."""
 MOST_TURNS = 3
 """How often a body may go round before only its last turn is drawn."""
+INFINITE = 1e6
+"""How many times as far as real bodies go is as good as infinite."""
 LEGEND_WIDTH = 2.3
 
 
@@ -86,10 +88,12 @@ def draw_apart(orbits: Orbits) -> Figure:
         tidy(axes)
         if len(apart) == 1:
             for body, name in enumerate(orbits.names):
-                axes.plot(times, apart[0, 1:, body], color=color_of(body), linewidth=1.1, label=name)
+                axes.plot(
+                    times, drawable(apart[0, 1:, body], orbits.real), color=color_of(body), linewidth=1.1, label=name
+                )
         else:
             flat = np.nan_to_num(apart.swapaxes(1, 2).reshape(-1, apart.shape[1])[:, 1:], nan=np.inf)
-            low, middle, high = np.quantile(flat, [0.25, 0.5, 0.75], axis=0, method="nearest")
+            low, middle, high = drawable(np.quantile(flat, [0.25, 0.5, 0.75], axis=0, method="nearest"), orbits.real)
             axes.fill_between(times, low, high, color=color_of(0), alpha=0.2, linewidth=0, label="middle half")
             axes.plot(times, middle, color=color_of(0), linewidth=1.6, label="median of all bodies")
         axes.set_yscale("log")
@@ -104,7 +108,7 @@ def _draw_panel(axes: Axes, orbits: Orbits, trajectory: int, reach: float | None
     real, predicted = orbits.real[trajectory], orbits.predicted[trajectory]
     moving = [None if v is None else v[trajectory] for v in (orbits.real_velocities, orbits.predicted_velocities)]
     path = smooth(orbits.times, real, moving[0])
-    told = smooth(orbits.times, predicted, moving[1])
+    told = drawable(smooth(orbits.times, predicted, moving[1]), real)
     for body in range(real.shape[1]):
         color, first = color_of(body), last_turn(_flat(path[:, body]))
         axes.plot(*_flat(path[first:, body]).T, color=color, alpha=0.3, linewidth=3.2, solid_capstyle="round")
@@ -115,7 +119,7 @@ def _draw_panel(axes: Axes, orbits: Orbits, trajectory: int, reach: float | None
             continue
         axes.plot(*_flat(told[first:, body]).T, color=color, linewidth=0.9)
         axes.plot(*_flat(real[-1, body]), color=color, marker="o", markersize=9, fillstyle="none", alpha=0.6)
-        axes.plot(*_flat(predicted[-1, body]), color=color, marker="o", markersize=4)
+        axes.plot(*_flat(told[-1, body]), color=color, marker="o", markersize=4)
     low, high = (getattr(_flat(path), name)(axis=(0, 1)) for name in ("min", "max"))
     middle, half = ((low + high) / 2, 1.08 * (high - low).max() / 2) if reach is None else (_middle(real)[:2], reach)
     half = half or 1.0
@@ -156,6 +160,12 @@ def smooth(times: np.ndarray, positions: np.ndarray, velocities: np.ndarray | No
             + (3 * part**2 - 2 * part**3) * y + (part**3 - part**2) * steps * w
         )  # fmt: skip
     return np.concatenate([between.reshape(-1, *positions.shape[1:]), positions[-1:]])
+
+
+def drawable(values: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """Numbers that can be drawn beside real places: those of bodies that flew to infinity, or nearly, are NaN."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(values) <= INFINITE * np.abs(real).max(), values, np.nan)
 
 
 def _legend(orbits: Orbits) -> list[Line2D]:

@@ -1,0 +1,80 @@
+"""`edgewise report`: which pictures, what stands on the page, what is refused."""
+
+import re
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run that tells accelerations of planets, and one that tells where springs lead."""
+    from edgewise.cli.main import main
+
+    folder = tmp_path_factory.mktemp("report")
+    small = ["--ahead", "1", "--epochs", "1", "--num-layers", "1", "--model-dim", "8"]
+    data = {name: str(folder / f"{name}.npz") for name in ("solar", "springs")}
+    few = ["--num-trajectories", "10", "--num-steps", "300", "--space-dim", "2"]
+    for words in (
+        ["simulate", "solar", "--num-steps", "600", "-o", data["solar"]],
+        ["simulate", "springs", *few, "-o", data["springs"]],
+        ["train", data["solar"], "--told", "accelerations", "--epochs", "2", "-o", str(folder / "accelerations")],
+        ["train", data["springs"], *small, "-o", str(folder / "positions")],
+        ["train", data["springs"], *small, "--split-sizes", "0.8", "0.2", "0", "-o", str(folder / "untested")],
+    ):
+        assert main(words) == 0
+    return folder
+
+
+def test_accelerations_are_drawn_as_orbits_distances_and_a_force(runs, edgewise):
+    run = runs / "accelerations"
+    code, out, err = edgewise("report", run)
+    assert (code, err) == (0, "")
+    assert out == f"orbits.svg and .png, apart.svg and .png, force.svg and .png; all on {run}/report.html\n"
+    for name in ("orbits", "apart", "force"):
+        assert (run / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "</svg>" in (run / f"{name}.svg").read_text()
+    page = (run / "report.html").read_text()
+    assert page.count("<svg") == page.count("</svg>") == 3
+    for words in (
+        "<h1>accelerations: moving bodies</h1>",
+        "<td>nothing pulls</td>",
+        "Force of sun on jupiter, from 0.",
+        "1 test trajectory let run by it for 11 moments, a time of 110 day: ",
+        "solar.npz",
+    ):
+        assert words in page
+    first = (run / "orbits.svg").read_bytes()
+    assert edgewise("report", run)[0] == 0
+    assert (run / "orbits.svg").read_bytes() == first, "the same picture is the same file"
+
+
+def test_positions_are_drawn_where_they_were_told(runs, edgewise):
+    run = runs / "positions"
+    code, out, _ = edgewise("report", run)
+    assert (code, out) == (0, f"orbits.svg and .png; all on {run}/report.html\n")
+    page = (run / "report.html").read_text()
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Scores", "Orbits"]
+    assert "Each moment is predicted from an earlier one." in page
+    assert not (run / "force.svg").exists()
+
+
+def test_what_is_begun_again_leaves_no_old_picture(runs, edgewise, tmp_path):
+    words = ["train", runs / "springs.npz", "--ahead", 1, "--epochs", 1, "--num-layers", 1, "--model-dim", 8]
+    assert edgewise(*words, "-o", tmp_path / "run")[0] == 0
+    assert edgewise("report", tmp_path / "run")[0] == 0
+    assert edgewise(*words, "-o", tmp_path / "run", "--overwrite")[0] == 0
+    left = {path.name for path in (tmp_path / "run").iterdir()}
+    assert not left & {"report.html", "orbits.svg", "orbits.png"}
+
+
+def test_what_is_refused(runs, edgewise, trained, tmp_path):
+    for folder, message in [
+        (trained, "holds an edgewise property model; a report is drawn of runs over moving bodies"),
+        (runs / "untested", "has no test moments, and there is nothing to draw; see --split-sizes"),
+        (tmp_path / "none", "is no run folder"),
+    ]:
+        code, out, err = edgewise("report", folder)
+        assert (code, out) == (2, "")
+        assert message in err
