@@ -114,7 +114,7 @@ def table(data: dict[str, Any]) -> str:
         "",
         *(["**Not all of this was measured on a quiet machine:**", "", *problems, ""] if problems else []),
         f"{facts['cores']} cores of {facts['processor']}, Python {facts['python']}, torch {versions['torch']}, "
-        f"torch_geometric {versions['torch_geometric']}; {data['threads']} threads; "
+        f"torch_geometric {versions['torch_geometric']}; {data['threads']} thread{'s' if data['threads'] > 1 else ''}; "
         f"commit `{data['commit']['commit'][:9]}`.",
     ]
     for name, part in parts.items():

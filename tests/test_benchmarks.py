@@ -1,6 +1,7 @@
 """The benchmark of attention: its peers agree, it refuses a busy machine, its tables come from its numbers."""
 
 import json
+import runpy
 import subprocess
 import sys
 import warnings
@@ -21,6 +22,8 @@ from cpu_attention.backend import named, only  # noqa: E402
 from cpu_attention.case import OURS, Case, Peer  # noqa: E402
 from cpu_attention.machine import CpuTimes, use_between  # noqa: E402
 from cpu_attention.options import QUICK, Pace  # noqa: E402
+from graph_epochs import inputs as graph_epochs  # noqa: E402
+from graph_epochs import models as graph_models  # noqa: E402
 
 sys.path.remove(str(FOLDER))
 
@@ -236,3 +239,29 @@ def test_the_benchmark_of_words_runs_and_compares_before_it_times():
     assert done.returncode == 0, done.stderr
     for line in ("edgewise runs at", "keys and values kept", "Packed takes"):
         assert line in done.stdout
+
+
+def test_the_benchmark_of_graphs_runs_and_compares_before_it_times():
+    command = [sys.executable, FOLDER / "graphs.py", "--quick", "--threads", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for line in ("## GCN on cora", "## GAT on cora", "| PyG, sparse features, sparse adjacency |", "; 1 thread; "):
+        assert line in done.stdout
+
+
+def test_models_of_nodes_with_other_weights_do_not_agree():
+    inputs, recipe = graph_epochs.inputs_of("cora", quick=True), graph_epochs.WORKLOADS["cora"].recipes["GAT"]
+    names = graph_models.names_of("GAT")[:2]
+    learners = {name: graph_models.learner_of(name, "GAT", inputs, recipe) for name in names}
+    with pytest.raises(measure.DisagreementError, match="PyG, sparse features, edge_index and edgewise differ"):
+        measure.agree(graph_models.as_case(learners, inputs))
+    graph_models.same_weights(learners)
+    assert measure.agree(graph_models.as_case(learners, inputs))[names[1]] < 2e-4
+
+
+def test_the_page_of_graphs_is_that_of_the_committed_numbers():
+    path = FOLDER / "results" / "graphs.json"
+    if not path.is_file():
+        pytest.skip("no result is committed yet")
+    page = runpy.run_path(str(FOLDER / "graphs.py"))["table"](json.loads(path.read_text()))
+    assert (FOLDER / "results" / "graphs.md").read_text() == page

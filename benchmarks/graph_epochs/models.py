@@ -26,7 +26,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the import warns of what torch has given up
     from torch_geometric import EdgeIndex
     from torch_geometric.nn import GATConv, GCNConv
-warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+
+    torch.zeros(1, 1).to_sparse_csr()  # the first sparse matrix warns, once, that there may be changes to them
 
 SPARSE, DENSE = "sparse features", "dense features"
 LIST, TOLD, MATRIX = "edge_index", "EdgeIndex", "sparse adjacency"
