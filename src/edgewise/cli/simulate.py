@@ -102,7 +102,7 @@ def archive(found: Any) -> bytes:
     from edgewise.data.motion import arrays_of
 
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays_of(found))
+    np.savez_compressed(buffer, **arrays_of(found))  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
