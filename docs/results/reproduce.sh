@@ -7,6 +7,9 @@
 #   docs/results/reproduce.sh multi30k   multi30k_en_de/train.en ...
 #   docs/results/reproduce.sh citations  planetoid/cora.npz, citeseer.npz
 #   docs/results/reproduce.sh pages      facebook_pages/facebook_pages.npz
+#   docs/results/reproduce.sh charges    nothing: it simulates its data
+#   docs/results/reproduce.sh roads      metr_la_week/metr_la_week.npz
+#   docs/results/reproduce.sh mat        moleculenet/esol.csv, freesolv.csv
 #   docs/results/reproduce.sh FOLD ...   CO2 with whole ionic liquids held out, folds 0 to 4, one model and five
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -82,6 +85,34 @@ for what in "$@"; do
         train pages_gatv2 $parts --no-baselines --model gatv2 --dropout 0.3 --attention-dropout 0.3
         # shellcheck disable=SC2086
         train pages_hops $parts --no-baselines
+    elif [ "$what" = charges ]; then
+        edgewise simulate charges --num-trajectories 7000 -o charges.npz --overwrite
+        parts="charges.npz --start 31 --ahead 10 --split-sizes 0.42857143 0.28571429 0.28571428 --threads 1"
+        parts="$parts --batch-size 50 --epochs 300 --ema-decay 0.999 --optimizer adamw --weight-decay 0.1"
+        # shellcheck disable=SC2086
+        train charges_equivariant $parts
+        # shellcheck disable=SC2086
+        train charges_network $parts --model graph_network
+        python "$here/rotations.py" charges.npz runs/charges_equivariant runs/charges_network > logs/rotations.md
+    elif [ "$what" = roads ]; then
+        python "$here/metr_tables.py" metr_la_week/metr_la_week.npz speed.csv roads.csv
+        parts="speed.csv --edges roads.csv --task-type forecast --time-column minute --period 288 --threads 1"
+        # shellcheck disable=SC2086
+        train metr_gaan $parts
+        # shellcheck disable=SC2086
+        train metr_gru $parts --model gru
+    elif [ "$what" = mat ]; then
+        for split in 0 1 2 3 4 5; do
+            for model in mat attention; do
+                train "${model}_esol_$split" moleculenet/esol.csv --smiles-columns smiles \
+                    --target-columns log_solubility_log10_mol_per_L --splits-column "mat_split_$split" \
+                    --model $model --threads 1
+                train "${model}_freesolv_$split" moleculenet/freesolv.csv --smiles-columns smiles \
+                    --target-columns hydration_free_energy_kcal_per_mol \
+                    --ignore-columns calculated_hydration_free_energy_kcal_per_mol \
+                    --splits-column "mat_split_$split" --model $model --threads 1
+            done
+        done
     elif [ "$what" = multi30k ]; then
         files=()
         for part in train val test_2016_flickr; do

@@ -74,6 +74,26 @@ def over_seeds(graph: str, model: str) -> list[float]:
     return [statistics.mean(found), statistics.stdev(found), min(found), max(found), seconds]
 
 
+def hours(name: str, part: str) -> list[float]:
+    """Of series on a graph, MAE, RMSE and MAPE in percent after 15, 30 and 60 minutes, of a run or a baseline in it."""
+    found = load(name)
+    scores = found["test"] if part == "test" else found["baselines"][part]["test"]
+    steps = (2, 5, 11)
+    of = {"mae": 1, "rmse": 1, "mape": 100}
+    return [scale * scores[score][step] for step in steps for score, scale in of.items()]
+
+
+def conformers(data: str) -> list[list[Any]]:
+    """The test RMSE on each of six splits: the Molecule Attention Transformer, the default model, the forest."""
+    runs = [[load(f"{model}_{data}_{split}") for model in ("mat", "attention")] for split in range(6)]
+    return with_mean(
+        [
+            [f"mat_split_{split}", score(mat, "rmse"), score(own, "rmse"), forest(own, "rmse")]
+            for split, (mat, own) in enumerate(runs)
+        ]
+    )
+
+
 def with_mean(rows: list[list[Any]]) -> list[list[Any]]:
     """The rows and their mean."""
     return [*rows, ["**mean**", *(statistics.mean(column) for column in list(zip(*rows))[1:])]]
@@ -83,7 +103,7 @@ def table(head: list[str], rows: list[list[Any]], digits: int) -> str:
     """A Markdown table; seconds and epochs without digits."""
     lines = [head, ["---"] * len(head)]
     for name, *values in rows:
-        places = [0 if title in ("seconds", "epochs") else digits for title in head[1:]]
+        places = [0 if title in ("seconds", "epochs", "parameters") else digits for title in head[1:]]
         shown = [f"{value:.{count}f}" for value, count in zip(values, places)]
         lines.append([str(name), *shown])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -102,7 +122,33 @@ def tables() -> dict[str, str]:
     layers = {"gcn": "GCN", "gat": "GAT", "hops": "attention over distances"}
     citations = ["model", "accuracy, mean", "standard deviation", "least", "most", "seconds"]
     pages = {"gcn": "GCN", "gatv2": "GATv2", "hops": "attention over distances"}
+    moving = {"charges_equivariant": "equivariant", "charges_network": "graph network"}
+    ahead = [f"{score}, {minutes} min" for minutes in (15, 30, 60) for score in ("MAE", "RMSE", "MAPE")]
     return {
+        "charges": table(
+            ["model", "mean squared error", "mean distance", "parameters", "seconds"],
+            [
+                [label, m["test"]["mse"], m["test"]["distance"], m["parameters"], m["whole"]]
+                for label, m in ((label, load(name)) for name, label in moving.items())
+            ],
+            4,
+        ),
+        "rotations": (HERE / "rotations.md").read_text().strip(),
+        "roads": table(
+            ["", *ahead],
+            [
+                ["GaAN's recurrent unit", *hours("metr_gaan", "test")],
+                ["GRU of every sensor alone", *hours("metr_gru", "test")],
+                ["stays as it is", *hours("metr_gru", "stays")],
+            ],
+            2,
+        ),
+        **{
+            f"mat_{data}": table(
+                ["split", "Molecule Attention Transformer", "default model", "random forest"], conformers(data), 3
+            )
+            for data in ("esol", "freesolv")
+        },
         "pages": table(
             ["model", "accuracy", "balanced accuracy", "million parameters", "seconds"],
             [

@@ -49,6 +49,12 @@ def test_a_classifier(graph, tmp_path):
     assert same.set_params(epochs=3).settings["epochs"] == 3
 
 
+def test_features_of_edges_that_the_model_does_not_look_at_are_refused(graph):
+    features, team, index = graph
+    with pytest.raises(SettingError, match="edge_features do nothing with model 'gcn', only with 'attention'"):
+        NodeClassifier(**SMALL).fit(features, team, index, edge_features=np.ones((400, 2)))
+
+
 def test_a_transformer_over_an_extended_graph(graph, tmp_path):
     features, team, index = graph
     settings = {**SMALL, "model": "attention", "num_heads": 2, "expander_degree": 2, "num_virtual_nodes": 1}

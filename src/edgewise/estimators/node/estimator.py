@@ -69,6 +69,10 @@ class NodeEstimator(SettingsEstimator):
         graph = graph_of(X, edges, edge_features, node_kinds, edge_kinds)
         table = nodes_from_arrays(targets=targets, weights=sample_weight, parts=parts, task_type=task_type, **graph)
         job = node_job({**settings, "data": ("the nodes",), "task_type": task_type}, type(self).__name__)
+        if edge_features is not None and job.model.model != "attention":
+            raise SettingError(
+                f"edge_features do nothing with model {job.model.model!r}, only with 'attention'; leave them out."
+            )
         kind, sizes = "random" if parts is None else "column", (1 - validation_size, validation_size, 0)
         splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed)
         job = NodeRun.resolved(replace(job, columns=table.columns), table, splits)
