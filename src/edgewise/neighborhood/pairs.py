@@ -279,8 +279,6 @@ class Edges(Neighborhood):
 
     def degrees(self) -> Int64[Tensor, " query"]:
         """How many edges each receiver has."""
-        if self._plan is not None:
-            return self._plan.receiver_offsets.diff().to(self.receivers)
         ones = torch.ones_like(self.receivers)
         return ones.new_zeros(self.num_receivers).index_add(0, self.receivers, ones)
 
