@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#7f7f7f", "#000000", "#b8a000")
 """After Okabe & Ito 2008, who chose them for eyes that mix up red and green; begun again where more are needed."""
 INK, PALE = "#3b4252", "#d8dee9"
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.edgecolor": INK,
