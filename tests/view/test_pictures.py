@@ -75,6 +75,12 @@ def test_a_panel_for_each_trajectory_or_for_the_inner_ones():
     assert inner_reach(np.zeros((3, 2, 2))) is None
 
 
+def test_only_some_of_many_bodies_are_named():
+    many = orbits_of(tuple(range(1, 16)))
+    assert legend_of(draw_orbits(many))[-2:] == ["body 11", "and 3 more"]
+    assert legend_of(draw_apart(many))[-1] == "body 11"
+
+
 def test_told_places_are_marks_on_the_real_path():
     [(_, axes)] = panels(draw_orbits(orbits_of(is_path=False)))
     band, marks = axes.get_lines()[:2]
