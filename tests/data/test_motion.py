@@ -9,7 +9,7 @@ import pytest
 from edgewise.cli.simulate import archive
 from edgewise.data.dynamics import differences, integrate
 from edgewise.data.motion import Moments, parted, read_motion
-from edgewise.data.motion import motion_of as motion_of_trajectories
+from edgewise.data.motion import motion_of as without_file
 from edgewise.data.systems import SYSTEMS, system_of
 from edgewise.errors import DataError, SettingError
 
@@ -97,7 +97,7 @@ def test_a_simulated_system_is_what_its_file_says(kind, tmp_path):
     counts = (1, 9, 3) if kind == "solar" else (3, 4, 2)
     found = integrate(system_of(kind, *counts, 0), time_step=0.01, num_steps=20, keep_every=5)
     (tmp_path / "file.npz").write_bytes(archive(found))
-    one, other = motion_of_trajectories(found), read_motion(str(tmp_path / "file.npz"))
+    one, other = without_file(found), read_motion(str(tmp_path / "file.npz"))
     for field in fields(one):
         if field.name != "source":
             np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))

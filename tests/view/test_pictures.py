@@ -75,6 +75,12 @@ def test_a_panel_for_each_trajectory_or_for_the_inner_ones():
     assert inner_reach(np.zeros((3, 2, 2))) is None
 
 
+def test_only_some_of_many_bodies_are_named():
+    many = orbits_of(tuple(range(1, 16)))
+    assert legend_of(draw_orbits(many))[-2:] == ["body 11", "and 3 more"]
+    assert legend_of(draw_apart(many))[-1] == "body 11"
+
+
 def test_told_places_are_marks_on_the_real_path():
     [(_, axes)] = panels(draw_orbits(orbits_of(is_path=False)))
     band, marks = axes.get_lines()[:2]
@@ -143,8 +149,26 @@ def test_forces_that_push_that_turn_round_and_that_are_known_by_nobody():
     [(_, axes)] = panels(draw_force(r, r - 1))
     assert (axes.get_yscale(), axes.get_xlabel()) == ("linear", "distance r")
     np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), r - 1)
+    springs = draw_force(r, r, r)
+    assert [line.get_label() for line in springs.axes[0].get_lines()] == ["the law", "learned"], (
+        "no guide to what grows"
+    )
     [(_, axes)] = panels(draw_force(r, 1 / r))
     assert [line.get_label() for line in axes.get_lines()] == ["∝ 1/r²", "learned"]
+
+
+def test_distances_are_plain_numbers():
+    for r, expected in [
+        (np.geomspace(0.25, 2.4, 9), ["0.5", "1", "2"]),
+        (np.geomspace(0.3, 30, 9), ["0.5", "1", "2", "5", "10", "20"]),
+        (np.geomspace(1e-3, 1e3, 9), ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]),
+    ]:
+        figure = draw_force(r, 1 / r, 1 / r)
+        svg(figure)
+        low, high = figure.axes[1].get_xlim()
+        ticks = [tick for tick in figure.axes[1].get_xticks() if r[0] <= tick <= r[-1] * 1.001 and low <= tick <= high]
+        shown = [figure.axes[1].xaxis.get_major_formatter()(tick, 0) for tick in ticks]
+        assert shown == expected
 
 
 def test_units_in_words_and_colors_that_are_told_apart():

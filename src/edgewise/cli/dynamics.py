@@ -146,8 +146,8 @@ def predict(arguments: argparse.Namespace) -> int:
     found = trained.told(Moments(motion, *rows, 0), pick_device(arguments.device))
     buffer, told = io.BytesIO(), trained.settings.told
     later = {"ahead": np.array(trained.ahead)} if told == "positions" else {}
-    content = {f"{told}_pred": found.reshape(motion.positions.shape).astype(np.float32), **later}
-    np.savez_compressed(buffer, **content)  # type: ignore[arg-type]
+    content: dict[str, Any] = {f"{told}_pred": found.reshape(motion.positions.shape).astype(np.float32), **later}
+    np.savez_compressed(buffer, **content)
     write(buffer.getvalue(), arguments.output, ".npz")
     when = f"{trained.ahead} moments after" if told == "positions" else "at"
     print(

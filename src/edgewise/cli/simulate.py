@@ -101,8 +101,8 @@ def archive(found: Any) -> bytes:
 
     from edgewise.data.motion import arrays_of
 
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays_of(found))  # type: ignore[arg-type]
+    buffer, content = io.BytesIO(), dict[str, Any](arrays_of(found))
+    np.savez_compressed(buffer, **content)
     return buffer.getvalue()
 
 

@@ -9,7 +9,8 @@ try:
     from matplotlib import rc_context
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
+    from matplotlib.lines import Line2D as Line2D
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 except ModuleNotFoundError as error:
     raise MissingExtraError("matplotlib", "view") from error
 
@@ -56,6 +57,19 @@ def tidy(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
+def in_powers(axes: Axes, least: float, most: float) -> None:
+    """A logarithmic x axis with plain numbers on it: 1, 2 and 5 of each power of ten, or the powers where many are.
+
+    Args:
+        axes: what it belongs to.
+        least, most: of the numbers that are drawn, above 0.
+    """
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 1000 * least else (1,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
 def svg(figure: Figure) -> str:
     """A figure as SVG, without a date."""
     buffer = io.StringIO()
@@ -70,19 +84,3 @@ def png(figure: Figure) -> bytes:
     with rc_context(STYLE):
         figure.savefig(buffer, format="png", bbox_inches="tight", dpi=DOTS_AN_INCH)
     return buffer.getvalue()
-
-
-__all__ = [
-    "COLORS",
-    "INK",
-    "STYLE",
-    "Axes",
-    "Figure",
-    "Line2D",
-    "color_of",
-    "png",
-    "rc_context",
-    "svg",
-    "tidy",
-    "with_unit",
-]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgewise.view.figure import INK, STYLE, Figure, color_of, rc_context, tidy, with_unit
+from edgewise.view.figure import INK, STYLE, Figure, color_of, in_powers, rc_context, tidy, with_unit
 
 Fit = tuple[float, float] | None
 """An exponent, and ±; None where no power fits."""
@@ -18,7 +18,8 @@ def draw_force(
     length_unit: str = "",
     pull_unit: str = "",
 ) -> Figure:
-    """Learned pulls over distances, both in logarithm, with the law and a line ∝ 1/r²; below, how far they are from it.
+    """Learned pulls over distances, both in logarithm, with the law and, where they fall, a line ∝ 1/r² if that is not
+    the law; below, how far they are from the law.
 
     Where a pull changes its sign there is no logarithm of it: it is drawn as it is.
 
@@ -40,7 +41,7 @@ def draw_force(
         tidy(axes)
         if law is not None:
             axes.plot(distances, size(law), color=INK, alpha=0.3, linewidth=4, label=_words("the law", fits[1]))
-        if has_sign and not (compares and _is_square(distances, law)):
+        if has_sign and abs(learned[-1]) < abs(learned[0]) and not _is_square(distances, law):
             middle = len(distances) // 2
             guide = abs(learned[middle]) * (distances[middle] / distances) ** 2
             axes.plot(distances, guide, color=INK, linestyle=(0, (1, 2)), linewidth=1.1, label="∝ 1/r²")
@@ -48,7 +49,7 @@ def draw_force(
             distances, size(learned), color=color_of(0), marker="o", markersize=3, linewidth=0.8,
             label=_words("learned", fits[0]),
         )  # fmt: skip
-        axes.set_xscale("log")
+        in_powers(axes, distances[0], distances[-1])
         if has_sign:
             axes.set_yscale("log")
         kind = "pull" if not has_sign or learned[0] > 0 else "push"

@@ -7,7 +7,7 @@ import numpy as np
 
 from edgewise.view.figure import INK, STYLE, Axes, Figure, Line2D, color_of, rc_context, tidy, with_unit
 
-MOST_PANELS = 4
+MOST_PANELS, MOST_NAMES = 4, 12
 FINE = 8
 """Points from one moment to the next along a smooth path."""
 NEAR, CLOSER = 4.0, 1.15
@@ -88,9 +88,9 @@ def draw_apart(orbits: Orbits) -> Figure:
         tidy(axes)
         if len(apart) == 1:
             for body, name in enumerate(orbits.names):
-                axes.plot(
-                    times, drawable(apart[0, 1:, body], orbits.real), color=color_of(body), linewidth=1.1, label=name
-                )
+                shown = drawable(apart[0, 1:, body], orbits.real)
+                label = name if body < MOST_NAMES else None
+                axes.plot(times, shown, color=color_of(body), linewidth=1.1, label=label)
         else:
             flat = np.nan_to_num(apart.swapaxes(1, 2).reshape(-1, apart.shape[1])[:, 1:], nan=np.inf)
             low, middle, high = drawable(np.quantile(flat, [0.25, 0.5, 0.75], axis=0, method="nearest"), orbits.real)
@@ -182,7 +182,10 @@ def _legend(orbits: Orbits) -> list[Line2D]:
             Line2D([], [], **ink, **end, markersize=9, fillstyle="none", alpha=0.6, label="real, at the end"),
             Line2D([], [], **ink, **end, markersize=4, label="predicted, at the end"),
         ]
-    handles += [Line2D([], [], color=color_of(body), linewidth=3, label=name) for body, name in enumerate(orbits.names)]
+    named = enumerate(orbits.names[:MOST_NAMES])
+    handles += [Line2D([], [], color=color_of(body), linewidth=3, label=name) for body, name in named]
+    if len(orbits.names) > MOST_NAMES:
+        handles.append(Line2D([], [], linestyle="", label=f"and {len(orbits.names) - MOST_NAMES} more"))
     return handles
 
 
