@@ -243,7 +243,8 @@ def test_a_model_that_tells_positions_cannot_run_on(planets):
 def test_settings_of_accelerations():
     job = dynamics_job({"data": "x.npz", "told": "accelerations"})
     assert (job.model.model, job.ahead, job.train.learning_rate) == ("forces", 0, 5e-3)
-    assert dynamics_job({"data": "x.npz", "told": "accelerations", "model": "equivariant"}).model.num_layers == 4
+    job = dynamics_job({"data": "x.npz", "told": "accelerations", "model": "equivariant"})
+    assert (job.model.num_layers, job.ahead, job.train.learning_rate) == (4, 0, 1e-3)
     job = dynamics_job({"data": "x.npz"})
     assert (job.model.model, job.model.told, job.ahead) == ("equivariant", "positions", 10)
     for config, message in [

@@ -23,8 +23,8 @@ RECIPE = TrainSettings(
     keep="best",
 )
 """How motion is learned where nothing else is asked for; the batch size counts moments."""
-PULLS_RECIPE = replace(RECIPE, learning_rate=5e-3)
-"""How accelerations are learned: a function of the distance alone bears larger steps."""
+FORCES_RECIPE = replace(RECIPE, learning_rate=5e-3)
+"""How forces are learned: a function of the distance alone bears larger steps."""
 AHEAD = 10
 """How many moments later positions are told where nobody says."""
 PARTS = {"model": DynamicsSettings, "train": TrainSettings}
@@ -77,5 +77,5 @@ def dynamics_job(config: Mapping[str, Any], source: str = "the settings") -> Dyn
     model.setdefault("model", "forces" if pulls else DynamicsSettings().model)
     require_one_of("--model", model["model"], DYNAMICS_MODELS, "for moving bodies ")
     own.setdefault("ahead", 0 if pulls else AHEAD)
-    recipe = PULLS_RECIPE if pulls else RECIPE
+    recipe = FORCES_RECIPE if model["model"] == "forces" else RECIPE
     return DynamicsJob(**own, model=DynamicsSettings(**model), train=replace(recipe, **parts["train"]))
