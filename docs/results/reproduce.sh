@@ -8,6 +8,7 @@
 #   docs/results/reproduce.sh citations  planetoid/cora.npz, citeseer.npz
 #   docs/results/reproduce.sh pages      facebook_pages/facebook_pages.npz
 #   docs/results/reproduce.sh charges    nothing: it simulates its data
+#   docs/results/reproduce.sh solar      nothing either
 #   docs/results/reproduce.sh roads      metr_la_week/metr_la_week.npz
 #   docs/results/reproduce.sh mat        moleculenet/esol.csv, freesolv.csv
 #   docs/results/reproduce.sh FOLD ...   CO2 with whole ionic liquids held out, folds 0 to 4, one model and five
@@ -94,6 +95,10 @@ for what in "$@"; do
         # shellcheck disable=SC2086
         train charges_network $parts --model graph_network
         python "$here/rotations.py" charges.npz runs/charges_equivariant runs/charges_network > logs/rotations.md
+    elif [ "$what" = solar ]; then
+        edgewise simulate solar -o solar.npz --overwrite
+        train solar solar.npz --told accelerations --threads 1
+        edgewise report runs/solar
     elif [ "$what" = roads ]; then
         python "$here/metr_tables.py" metr_la_week/metr_la_week.npz speed.csv roads.csv
         parts="speed.csv --edges roads.csv --task-type forecast --time-column minute --period 288 --threads 1"
