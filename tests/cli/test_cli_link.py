@@ -156,13 +156,15 @@ def test_the_flag_for_another_graph_is_refused_elsewhere(trained, table, edgewis
 
 def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, tmp_path):
     index = np.stack([np.arange(40), np.roll(np.arange(40), 2)])
-    masks = {"train_mask": np.arange(40) < 9, "edge_attr": np.ones(40), "y": np.arange(40) % 2}
+    masks = {"train_mask": np.arange(40) < 9, "edge_attr": np.ones(40), "y": np.arange(40) % 2,
+             "node_type": np.arange(40) % 2}  # fmt: skip
     np.savez(tmp_path / "g.npz", x=np.eye(40), edge_index=index, **masks)
     words = [*SMALL, "--epochs", 2, "--no-baselines", "--split-sizes", 1, 0, 0]
     code, out, err = edgewise("train", tmp_path / "g.npz", *words, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     assert "no validation links: the last epoch is kept" in out
     assert "1 features of an edge, at which --model gcn does not look" in out
+    assert "kinds of nodes or edges, at which no model of links looks" in out
     assert "roc_auc" not in out
     pairs = write_csv(tmp_path / "pairs.csv", {"a": [0], "b": [2]})
     assert edgewise("predict", tmp_path / "run", pairs, "-o", "-")[1].splitlines()[1].endswith(",1,ok")

@@ -12,6 +12,7 @@ from edgewise.estimators.link.graph import LinkGraph
 from edgewise.estimators.link.job import LinkJob
 from edgewise.estimators.link.learn import fit_links, judged, resolved
 from edgewise.estimators.link.trained import TrainedLinks, probabilities
+from edgewise.estimators.node.job import holds_kinds
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.estimators.trained import show
 from edgewise.train.folder import RunFolder
@@ -93,6 +94,8 @@ class LinkRun(Run):
             "links are of no part: they carry messages, and are not told": len(self.links)
             - sum(len(part) for part in (self.parts.train, self.parts.val, self.parts.test)),
         }
+        if holds_kinds(job.data):
+            found.append("kinds of nodes or edges, at which no model of links looks")
         if (num_unseen := edges.features.shape[1]) and job.model.model != "attention":
             found.append(f"{num_unseen:,} features of an edge, at which --model {job.model.model} does not look")
         return found + [f"{number:,} {what}" for what, number in counts.items() if number]
