@@ -191,7 +191,12 @@ def results(status: str = "quiet"):
                 "measured": measured,
                 "sequential": {"read": {"1": 20.0, "2": 30.0}},
                 "gather": {
-                    "power_law": {"table_mib": 83.0, "distance": {"1": 2, "2": 4}, "gb_per_s": {"1": 12.5, "2": 25.0}}
+                    "power_law": {
+                        "table_mib": 83.0,
+                        "distance": {"1": 2, "2": 4},
+                        "cache": {"1": 1, "2": 2},
+                        "gb_per_s": {"1": 12.5, "2": 25.0},
+                    }
                 },
             },
             "power_law": {"measured": measured, "cases": {"dot": record_of(peers=dot, as_users=users)}},

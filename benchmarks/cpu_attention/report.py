@@ -185,9 +185,9 @@ def _limits(data: Data, part: Data) -> str:
         for name, values in part["sequential"].items()
     ]
     for name, found in part["gather"].items():
-        distance = " / ".join(str(found["distance"][n]) for n in ("1", "2"))
+        ahead = " / ".join(f"{found['distance'][n]}, L{found['cache'][n]}" for n in ("1", "2"))
         rates = [number(found["gb_per_s"][n]) for n in ("1", "2")]
-        rows.append([f"gather of 512-byte rows, {name}", f"2 × {found['table_mib']:.1f}", *rates, distance])
+        rows.append([f"gather of 512-byte rows, {name}", f"2 × {found['table_mib']:.1f}", *rates, ahead])
     return table(["", "tables, MiB", "1 thread, GB/s", "2 threads, GB/s", "rows asked for ahead"], rows)
 
 

@@ -35,6 +35,7 @@ from edgewise.backends.numba.simd import (
 from edgewise.backends.numba.tables import (
     BLOCK,
     ask_ahead,
+    ask_next,
     features,
     first_row,
     is_streamed,
@@ -42,6 +43,7 @@ from edgewise.backends.numba.tables import (
     no_features,
     places,
     put_factors,
+    row_of,
     source,
 )
 
@@ -99,8 +101,8 @@ def forward(first, step, score, normalizer, sizes, lists, pieces, query, key, va
     longest, lanes = longest_row(lists), sizes.lanes
     scratch = np.zeros((2, longest * lanes), stats.dtype)
     scores, factors, numbers = pointer(scratch[0]), pointer(scratch[1]), pointer(stats)
-    sums = np.zeros(sizes.heads * sizes.value_dim + WIDTH * WIDE, stats.dtype)
-    parts, so_far = pointer(sums), pointer(sums[WIDTH * WIDE :])
+    sums = np.zeros(sizes.heads * sizes.value_dim + WIDTH * WIDE + query.width, stats.dtype)
+    parts, so_far, room = pointer(sums), pointer(sums[WIDTH * WIDE + query.width :]), pointer(sums[WIDTH * WIDE :])
     zero, none, streams = fill(scores, 0.0), no_features(sizes, scores), is_streamed(out)
     query, key, value, out, lists = source(query), source(key), source(value), source(out), places(lists)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
@@ -108,7 +110,9 @@ def forward(first, step, score, normalizer, sizes, lists, pieces, query, key, va
         for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
             begin = get(lists.offsets, row)
             count = get(lists.offsets, row + 1) - begin
-            put_scores(score, sizes, lists, begin, count, query, row, key, edge_key, scores, parts, none)
+            ask_next(query, row)
+            own = row_of(query, row, room)
+            put_scores(score, sizes, lists, begin, count, own, key, edge_key, scores, parts, none)
             if bias.there:
                 for e in range(count):
                     for group in range(0, lanes, WIDTH):

@@ -43,12 +43,14 @@ from edgewise.backends.numba.tables import (
     AHEAD,
     BLOCK,
     ask_ahead,
+    ask_next,
     features,
     first_row,
     is_streamed,
     longest_row,
     no_features,
     places,
+    row_of,
     source,
 )
 
@@ -72,7 +74,7 @@ def copy(target: Any, at: int, found: Any, width: int, streams: bool) -> None:
 
 
 @inlined
-def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, row: int, key: Any,
+def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
                   edge_key: Any, slopes: Any, sums: Any, grad_edge_key: Any, grad_vector: Any,
                   none: Any) -> None:  # fmt: skip
     """dq of a row into `sums`; dk^e of its edges; and what it adds to the gradient of the vector."""
@@ -82,7 +84,7 @@ def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, qu
             edge_at, step = get(edge_key.heads, head) if edge_key.there else 0, sizes.key_dim
             for d in range(0, sizes.key_dim, width_of(none)):
                 feature, own_at, key_at = head * step + d, get(query.heads, head) + d, get(key.heads, head) + d
-                own = load_heads(query.data, row * query.stride + own_at, step, none)
+                own = load_heads(query.data, own_at, step, none)
                 vector, grown = vector_of(score, feature, step, own), load_heads(sums, own_at, step, none)
                 grown_vector = load_heads(grad_vector, feature, step, none) if has_vector(score) else own
                 for e in range(start, stop):
@@ -102,11 +104,11 @@ def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, qu
 
 
 @inlined
-def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, row: int, key: Any,
+def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
                          edge_key: Any, slopes: Any, sums: Any, grad_edge_key: Any) -> None:  # fmt: skip
     """The same where each head has one number: lanes are heads."""
     for group in range(0, sizes.lanes, WIDTH):
-        own, grown = load(query.data, row * query.stride + group), load(sums, group)
+        own, grown = load(query.data, group), load(sums, group)
         one = fill(own, 1.0)
         for e in range(count):
             sender, edge = get(lists.neighbors, begin + e), get(lists.edges, begin + e)
@@ -120,14 +122,14 @@ def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: 
 
 
 @inlined
-def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out: Any, out_row: int, grad: Any,
+def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out: Any, grad: Any,
                          none: Any) -> None:  # fmt: skip
     """dv^e = α dO of one edge, added up where heads share it."""
     step = sizes.value_dim
     for head in range(0, sizes.heads, heads_of(none)):
         weight, grad_at = spread(weights, at + head, none), edge * grad.stride + get(grad.heads, head)
         for d in range(0, sizes.value_dim, width_of(none)):
-            own = load_heads(grad_out.data, out_row + head * step + d, step, none)
+            own = load_heads(grad_out.data, head * step + d, step, none)
             grown = fma(weight, own, load_heads(grad.data, grad_at + d, step, none))
             store_heads(grad.data, grad_at + d, step, grown)
 
@@ -145,8 +147,10 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
     scores, weights, slopes, factors = (
         pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
     )  # fmt: skip
-    row_sums = np.zeros(query.width + WIDTH * WIDE, stats.dtype)
+    row_sums = np.zeros(WIDTH * WIDE + 2 * query.width + grad_out.width, stats.dtype)
     parts, sums = pointer(row_sums), pointer(row_sums[WIDTH * WIDE :])
+    room = pointer(row_sums[WIDTH * WIDE + query.width :])
+    grad_room = pointer(row_sums[WIDTH * WIDE + 2 * query.width :])
     numbers, deltas, zero, none = pointer(stats), pointer(centers), fill(scores, 0.0), no_features(sizes, scores)
     streams = is_streamed(grad_query)
     query, key, value, lists = source(query), source(key), source(value), places(lists)
@@ -156,10 +160,13 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
     for piece in range(first, pieces, step):
         vector_sums = pointer(grad_vector[piece * vector_width :])
         for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
-            begin, out_row = get(lists.offsets, row), row * grad_out.stride
+            begin = get(lists.offsets, row)
             count = get(lists.offsets, row + 1) - begin
+            ask_next(query, row)
+            ask_next(grad_out, row)
+            own, own_grad = row_of(query, row, room), row_of(grad_out, row, grad_room)
             put_scores_and_products(
-                score, sizes, lists, begin, count, query, row, key, edge_key, grad_out, value, edge_value, False,
+                score, sizes, lists, begin, count, own, key, edge_key, own_grad, value, edge_value, False,
                 scores, slopes, parts, none,
             )  # fmt: skip
             if drops:
@@ -197,15 +204,13 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
             if edge_value.there:
                 for e in range(count):
                     edge = get(lists.edges, begin + e)
-                    value_edge_gradients(sizes, edge, weights, e * lanes, grad_out, out_row, grad_edge_value, none)
+                    value_edge_gradients(sizes, edge, weights, e * lanes, own_grad, grad_edge_value, none)
             clear(sums, query.width)
             if sizes.key_dim == 1:
-                narrow_receiver_sums(
-                    score, sizes, lists, begin, count, query, row, key, edge_key, slopes, sums, grad_edge_key
-                )
+                narrow_receiver_sums(score, sizes, lists, begin, count, own, key, edge_key, slopes, sums, grad_edge_key)
             else:
                 receiver_sums(
-                    score, sizes, lists, begin, count, query, row, key, edge_key, slopes, sums, grad_edge_key,
+                    score, sizes, lists, begin, count, own, key, edge_key, slopes, sums, grad_edge_key,
                     vector_sums, none,
                 )  # fmt: skip
             copy(grad_query.data, row * query.width, sums, query.width, streams)
@@ -214,7 +219,7 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
 
 
 @inlined
-def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any, key_row: int,
+def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
                 edge_key: Any, grad_out: Any, slopes: Any, weights: Any, key_sums: Any, value: Any, value_sums: Any,
                 none: Any) -> None:  # fmt: skip
     """What a block of edges adds to dk and dv of its sender."""
@@ -227,7 +232,7 @@ def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, quer
             for e in range(count):
                 other = load_heads(query.data, get(lists.neighbors, begin + e) * query.stride + query_at, step, none)
                 edge = get(lists.edges, begin + e) * edge_key.stride if edge_key.there else 0
-                own = features(key, key_row + key_at, edge_key, edge + edge_at + d, step, none)
+                own = features(key, key_at, edge_key, edge + edge_at + d, step, none)
                 grown = toward_key(score, grown, spread(slopes, e * sizes.lanes + head, none), other, own, vector)
             store_heads(key_sums, key_at, step, grown)
         step = sizes.value_dim
@@ -242,14 +247,14 @@ def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, quer
 
 
 @inlined
-def narrow_sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any, key_row: int,
+def narrow_sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
                        edge_key: Any, slopes: Any, key_sums: Any) -> None:  # fmt: skip
     """dk where each head has one number: lanes are heads."""
     for group in range(0, sizes.lanes, WIDTH):
         grown = load(key_sums, group)
         for e in range(count):
             edge_at = get(lists.edges, begin + e) * edge_key.stride + group
-            own = features(key, key_row + group, edge_key, edge_at, 0, grown)
+            own = features(key, group, edge_key, edge_at, 0, grown)
             other = load(query.data, get(lists.neighbors, begin + e) * query.stride + group)
             grown = toward_key(score, grown, load(slopes, e * sizes.lanes + group), other, own, fill(own, 1.0))
         store(key_sums, group, grown)
@@ -277,10 +282,10 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
     scores, weights, slopes, factors = (
         pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
     )  # fmt: skip
-    sums = np.zeros(key.width + value.width + WIDTH * WIDE, centers.dtype)
-    parts, key_sums, value_sums = (
-        pointer(sums), pointer(sums[WIDTH * WIDE :]), pointer(sums[WIDTH * WIDE + key.width :]),
-    )  # fmt: skip
+    sums = np.zeros(WIDTH * WIDE + 2 * (key.width + value.width), centers.dtype)
+    parts, key_sums, room = pointer(sums), pointer(sums[WIDTH * WIDE :]), pointer(sums[WIDTH * WIDE + key.width :])
+    value_sums = pointer(sums[WIDTH * WIDE + 2 * key.width :])
+    value_room = pointer(sums[WIDTH * WIDE + 2 * key.width + value.width :])
     one, none = fill(weights, 1.0), no_features(sizes, weights)
     numbers, lists = pointer(centers), places(lists)
     streams_key, streams_value = is_streamed(grad_key), is_streamed(grad_value)
@@ -289,7 +294,10 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
     grad_key, grad_value, kept = source(grad_key), source(grad_value), source(kept)
     for piece in range(first, pieces, step):
         for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
-            begin, end, key_row = get(lists.offsets, row), get(lists.offsets, row + 1), row * key.stride
+            begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
+            ask_next(key, row)
+            ask_next(value, row)
+            own, own_value = row_of(key, row, room), row_of(value, row, value_room)
             clear(key_sums, key.width)
             clear(value_sums, value.width)
             for start in range(begin, end, BLOCK):
@@ -298,7 +306,7 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
                     take_kept(sizes, lists, start, count, kept, query, grad_out, slopes, weights)
                 else:
                     put_scores_and_products(
-                        score, sizes, lists, start, count, key, row, query, edge_key, value, grad_out, edge_value,
+                        score, sizes, lists, start, count, own, query, edge_key, own_value, grad_out, edge_value,
                         True, scores, slopes, parts, none,
                     )  # fmt: skip
                     for at in range(0, count * lanes, WIDTH):
@@ -319,11 +327,9 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
                             store(weights, at, weight * factor)
                             store(slopes, at, unfinish(score, found, moved))
                 if sizes.key_dim == 1:
-                    narrow_sender_sums(
-                        score, sizes, lists, start, count, query, key, key_row, edge_key, slopes, key_sums
-                    )
+                    narrow_sender_sums(score, sizes, lists, start, count, query, own, edge_key, slopes, key_sums)
                 sender_sums(
-                    score, sizes, lists, start, count, query, key, key_row, edge_key, grad_out, slopes, weights,
+                    score, sizes, lists, start, count, query, own, edge_key, grad_out, slopes, weights,
                     key_sums, value, value_sums, none,
                 )  # fmt: skip
             copy(grad_key.data, row * key.width, key_sums, key.width, streams_key)

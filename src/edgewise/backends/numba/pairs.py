@@ -1,8 +1,9 @@
 """A node with each of its neighbors: their score, or the product of two rows, for all heads at once.
 
-A node of one table (its row is *fixed*) meets the neighbors of a run of edges in another. Forward and for what the
-receivers own it is a query that meets keys; for what the senders own it is a key that meets queries, and as each score
-takes both alike, the sums have the same bits either way. What an edge itself carries is added to the side of the key.
+A node (its row is *fixed*, a table of one row) meets the neighbors of a run of edges in another table. Forward and for
+what the receivers own it is a query that meets keys; for what the senders own it is a key that meets queries, and as
+each score takes both alike, the sums have the same bits either way. What an edge itself carries is added to the side of
+the key.
 """
 
 from typing import Any
@@ -15,37 +16,37 @@ from edgewise.backends.numba.tables import ask_ahead
 
 
 @inlined
-def put_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, row: int, key: Any,
+def put_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
                edge_key: Any, scores: Any, parts: Any, none: Any) -> None:  # fmt: skip
     """s of each edge of a receiver, from place `begin` on, for all heads, into scratch."""
     if sizes.key_dim < WIDTH:
-        return put_narrow_scores(score, sizes, lists, begin, count, query, row, key, edge_key, False, scores)
+        return put_narrow_scores(score, sizes, lists, begin, count, query, key, edge_key, False, scores)
     for group in range(0, sizes.lanes, WIDTH):
         for e in range(count):
             if group == 0:
                 ask_ahead(lists, begin + e, key)
             found = sum_of_pairs(
-                score, sizes, sizes.key_dim, lists, begin + e, group, query, row, key, edge_key, False, parts, none
+                score, sizes, sizes.key_dim, lists, begin + e, group, query, key, edge_key, False, parts, none
             )
             store(scores, e * sizes.lanes + group, finish(score, found))
 
 
 @inlined
-def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, count: int, node: Any, row: int,
+def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, count: int, node: Any,
                             others: Any, edge_key: Any, value: Any, other_values: Any, edge_value: Any,
                             sender_is_fixed: bool, scores: Any, products: Any, parts: Any,
                             none: Any) -> None:  # fmt: skip
     """s and dO · (v + v^e) of each edge of a node, from place `begin` on, for all heads, into scratch: of a receiver
     with its query and dO, where the others have keys and values, or of a sender the other way round."""
     if sizes.key_dim < WIDTH:
-        put_narrow_scores(score, sizes, lists, begin, count, node, row, others, edge_key, sender_is_fixed, scores)
+        put_narrow_scores(score, sizes, lists, begin, count, node, others, edge_key, sender_is_fixed, scores)
     for group in range(0, sizes.lanes, WIDTH):
         for e in range(count):
             if group == 0:
                 ask_ahead(lists, begin + e, others)
             if sizes.key_dim >= WIDTH:
                 found = sum_of_pairs(
-                    score, sizes, sizes.key_dim, lists, begin + e, group, node, row, others, edge_key,
+                    score, sizes, sizes.key_dim, lists, begin + e, group, node, others, edge_key,
                     sender_is_fixed, parts, none,
                 )  # fmt: skip
                 store(scores, e * sizes.lanes + group, finish(score, found))
@@ -53,22 +54,21 @@ def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, coun
                 ask_ahead(lists, begin + e, other_values)
             if sizes.key_dim > 0 or not sender_is_fixed:  # a sender needs the products for its key alone
                 found = sum_of_pairs(
-                    Product(1.0), sizes, sizes.value_dim, lists, begin + e, group, value, row, other_values,
+                    Product(1.0), sizes, sizes.value_dim, lists, begin + e, group, value, other_values,
                     edge_value, sender_is_fixed, parts, none,
                 )  # fmt: skip
                 store(products, e * sizes.lanes + group, found)
 
 
 @inlined
-def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, place: int, group: int, fixed: Any, row: int,
+def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, place: int, group: int, fixed: Any,
                  others: Any, edges: Any, joins_fixed: bool, parts: Any, none: Any) -> Any:  # fmt: skip
     """Σ_d pair of one edge, for WIDTH heads from `group` on."""
     other_at, edge_at, sums = get(lists.neighbors, place) * others.stride, 0, none
-    row_at = row * fixed.stride
     if edges.there:
         edge_at = get(lists.edges, place) * edges.stride
     for head in range(group, last_of(group, sizes.heads, none), heads_of(none)):
-        sums, one_at, two_at = none, row_at + get(fixed.heads, head), other_at + get(others.heads, head)
+        sums, one_at, two_at = none, get(fixed.heads, head), other_at + get(others.heads, head)
         for d in range(0, dim, width_of(none)):
             one = load_heads(fixed.data, one_at + d, dim, none)
             two = load_heads(others.data, two_at + d, dim, none)
@@ -84,7 +84,7 @@ def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, place: int, group
 
 
 @inlined
-def put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, fixed: Any, row: int, others: Any,
+def put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, fixed: Any, others: Any,
                       edges: Any, joins_fixed: bool, scores: Any) -> None:  # fmt: skip
     """Where each head has one number, or none: lanes are heads."""
     for e in range(count):
@@ -93,7 +93,7 @@ def put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int
         for group in range(0, sizes.lanes, WIDTH):
             found = fill(scores, 0.0)
             if sizes.key_dim == 1:
-                one, two = load(fixed.data, row * fixed.stride + group), load(others.data, other_at + group)
+                one, two = load(fixed.data, group), load(others.data, other_at + group)
                 if edges.there:
                     if joins_fixed:
                         one = one + load(edges.data, edge_at + group)

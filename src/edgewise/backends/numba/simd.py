@@ -4,7 +4,7 @@
 processor are narrower: LLVM splits them). Lanes add, subtract, multiply, divide and compare with each other and with
 numbers; what cannot be written with these is one of the primitives below:
 
-    pointer                                    to the first element of an array: one word, where an array is seven
+    pointer  shifted                           to the first element of an array: one word, where an array is seven
     load  load_like  store  stream             elements from a pointer on, whatever is stored, as lanes; and back
     get  put  prefetch                         one element; the cache line of one
     fma  maximum  where  inverse  square_root  lane by lane; fill, some
@@ -170,6 +170,16 @@ def pointer(typing: Any, array: Any) -> Any:
 
 
 @intrinsic
+def shifted(typing: Any, source: Any, index: Any) -> Any:
+    """To the element at `index`."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        return builder.gep(values[0], [values[1]])
+
+    return source(source, types.intp), lower
+
+
+@intrinsic
 def keep(typing: Any, array: Any) -> Any:
     """Nothing but a last use of an array that pointers lead to."""
 
@@ -301,11 +311,13 @@ def prefetch(typing: Any, source: Any, index: Any) -> Any:
 
 
 def prefetch_at(builder: Builder, place: ir.Value) -> None:
-    """Ask for the cache line of a place."""
+    """Ask for the cache line of a place, into the second cache: the first has few places for lines that are on their
+    way, and a processor that finds them taken stands still. Asked for in the second, rows from anywhere arrive up to
+    twice as fast (`benchmarks/cpu_attention/limits.py` measures both)."""
     kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
     declared = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    read, keep, data = INT32(0), INT32(3), INT32(1)
-    builder.call(declared, [builder.bitcast(place, BYTES), read, keep, data])
+    read, second_cache, data = INT32(0), INT32(2), INT32(1)
+    builder.call(declared, [builder.bitcast(place, BYTES), read, second_cache, data])
 
 
 # Lane by lane.

@@ -7,10 +7,12 @@ from numba.extending import overload
 
 from edgewise.backends.numba.compiled import inlined
 from edgewise.backends.numba.heads import TILE, ask_for_tile, load_heads, no_lanes
-from edgewise.backends.numba.simd import LINE, WIDE, WIDTH, get, pointer, prefetch, put
+from edgewise.backends.numba.simd import LINE, WIDE, WIDTH, get, load, pointer, prefetch, put, shifted, store
 
 AHEAD = 16
-"""How many edges ahead a row is asked for: some times a memory access over an edge, few enough for the first cache."""
+"""How many edges ahead the row of a neighbor is asked for: some times a memory access over an edge."""
+ROWS_AHEAD = 4
+"""How many rows ahead that of a node itself is asked for."""
 PAST_CACHES = 2**22
 """Bytes from which on an output is written past the caches: most of it would have left them before it is read again."""
 BLOCK = 16
@@ -123,13 +125,33 @@ def source(table: Any) -> Any:
 
 @overload(source, strict=False, jit_options={"forceinline": True})
 def _source_of(table):
-    there = table.instance_class is not Absent
+    there, bytes_each = table.instance_class is not Absent, table.types[0].dtype.bitwidth // 8
 
     def pointers(table):
         data, heads = pointer(table.data), pointer(table.heads)
-        return Source(data, table.stride, table.width, heads, table.data.itemsize, there)
+        return Source(data, table.stride, table.width, heads, bytes_each, there)
 
     return pointers
+
+
+def row_of(table: Any, row: int, scratch: Any) -> Any:
+    """A table with one row of another, in the numbers that are computed with: what a row meets each of its neighbors
+    with is not converted once for each. `scratch` has room for a row."""
+
+
+@overload(row_of, strict=False, jit_options={"forceinline": True})
+def _row_of(table, row, scratch):
+    if table.types[0].dtype == scratch.dtype:
+        return lambda table, row, scratch: Source(
+            shifted(table.data, row * table.stride), 0, table.width, table.heads, table.bytes_each, table.there
+        )
+
+    def converted(table, row, scratch):
+        for d in range(0, table.width, WIDTH):
+            store(scratch, d, load(table.data, row * table.stride + d))
+        return Source(scratch, 0, table.width, table.heads, table.bytes_each, table.there)
+
+    return converted
 
 
 @inlined
@@ -192,9 +214,8 @@ def put_factors(dropout: Any, edge: int, heads: int, factors: Any, at: int) -> N
 
 
 @inlined
-def ask_ahead(lists: Any, place: int, table: Any) -> None:
-    """Prefetch the row of the neighbor that comes some edges later."""
-    row, step = get(lists.neighbors, min(place + AHEAD, lists.last)), LINE // table.bytes_each
+def ask_for(table: Any, row: int) -> None:
+    """Prefetch a row; it may lie outside the table."""
     at, end = row * table.stride, row * table.stride + table.width
     if table.width % TILE == 0:
         while at < end:
@@ -202,7 +223,20 @@ def ask_ahead(lists: Any, place: int, table: Any) -> None:
             at += TILE
     while at < end:
         prefetch(table.data, at)
-        at += step
+        at += LINE // table.bytes_each
+
+
+@inlined
+def ask_ahead(lists: Any, place: int, table: Any) -> None:
+    """Prefetch the row of the neighbor that comes some edges later."""
+    ask_for(table, get(lists.neighbors, min(place + AHEAD, lists.last)))
+
+
+@inlined
+def ask_next(table: Any, row: int) -> None:
+    """Prefetch the row of a node that comes soon, where nodes are walked in order: between rows from anywhere the
+    processor does not see that these follow on each other."""
+    ask_for(table, row + ROWS_AHEAD)
 
 
 @inlined
