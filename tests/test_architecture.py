@@ -15,7 +15,7 @@ LEVELS = [
     {"train", "explain", "data", "view", "interop"},
     {"models"},
     {"layers"},
-    {"attend"},
+    {"attend", "explanation"},
     {"backends"},
     {"score", "normalize", "trace", "records"},
     {"neighborhood"},

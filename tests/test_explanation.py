@@ -1,0 +1,30 @@
+"""An explanation is JSON as it stands."""
+
+import json
+import math
+
+import numpy as np
+
+from edgewise.explanation import Attribution, Explanation, Layer, Link, Told, Unit
+
+
+def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
+    explanation = Explanation(
+        kind="molecule",
+        title="CO",
+        sources={"smiles": "CO"},
+        told=(Told("y", np.float64(1 / 3), low=-math.inf),),
+        explained="y",
+        units=(Unit("C", "smiles", 0, 1), Unit("O", "smiles", 1, 2)),
+        links=(Link(0, 1),),
+        layers=(Layer("layer 1", np.array([0, 1]), np.array([1, 0]), np.array([[0.25, 0.75]])),),
+        attributions=(Attribution("occlusion", np.array([1e-9, np.nan])),),
+    )
+    found = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
+    assert found["told"][0]["value"] == 0.3333333
+    assert found["told"][0]["low"] is None
+    assert found["links"] == [{"first": 0, "second": 1, "effect": None}]
+    assert found["layers"][0]["values"] == [[0.25, 0.75]]
+    assert found["attributions"][0]["values"] == [1e-9, None]
+    assert found["units"][1] == {"name": "O", "source": "smiles", "start": 1, "stop": 2}
+    assert found["faithfulness"] is None
