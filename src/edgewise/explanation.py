@@ -1,7 +1,7 @@
 """`Explanation`: what a model told of one input, where it attended, and what really changes its prediction.
 
 The last record of the straight line file → Example → Batch → model → Prediction → Explanation. Who explains makes one;
-pictures and pages are drawn from it alone, and know no model. Plain numbers throughout, so that it is JSON as it stands.
+pictures and pages are drawn from it alone, and know no model. Plain numbers throughout, so that it is JSON as is.
 """
 
 import dataclasses
