@@ -111,19 +111,19 @@ def edges_backward(
     num_kept = 2 * job.sizes.lanes * len(by_receiver.edges)
     keeps = not of_values_only and num_kept * stats.element_size() <= MOST_KEPT
     kept = table_of(stats.new_empty(len(by_receiver.edges), 2 * job.sizes.lanes) if keeps else None, None, stats)
-    centers = stats.new_empty(0 if keeps else stats.shape[0], 3, stats.shape[2])
-    rows = array_of(centers)
+    centers = stats.new_empty(0 if keeps else stats.shape[0], stats.shape[2])
+    rows = array_of(stats), array_of(centers)
     common, gradient = (*job.operands, job.dropout), table_of(grad_out)
-    if of_values_only:  # which need the weights alone: a, b and no δ
-        centers[:, :2], centers[:, 2] = stats, 0.0
+    if of_values_only:  # which need the weights alone, and no δ
+        centers.zero_()
     else:
         backward_receivers.run(
-            pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *common, array_of(stats), gradient,
-            rows, kept, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
+            pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *common, rows[0], gradient,
+            rows[1], kept, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
             table_of(grads[5]), array_of(vector_parts),
         )  # fmt: skip
     backward_senders.run(
-        sender_pieces, job.score, normalizer, job.sizes, by_sender, sender_pieces, *common, rows, kept, gradient,
+        sender_pieces, job.score, normalizer, job.sizes, by_sender, sender_pieces, *common, *rows, kept, gradient,
         table_of(grads[1]), table_of(grads[2]),
     )  # fmt: skip
     grad_vector = torch.empty(0) if vector is None else vector_parts.sum(0).view_as(vector)

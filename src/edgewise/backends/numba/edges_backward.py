@@ -139,8 +139,8 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
                        bias, dropout, stats, grad_out, centers, kept, grad_query, grad_edge_key, grad_edge_value,
                        grad_bias, grad_vector):  # fmt: skip
     """What the receivers own: dq, dk^e, dv^e, d bias and, for each piece, its share in d vector; and for those who own
-    the senders either a, b and δ of each row in `centers`, `(receiver, 3, lane)`, side by side, or the derivatives and
-    weights of each edge in `kept`, `(edge, 2 lanes)`."""
+    the senders either δ of each row in `centers`, `(receiver, lane)`, or the derivatives and weights of each edge in
+    `kept`, `(edge, 2 lanes)`."""
     longest, lanes = longest_row(lists), sizes.lanes
     drops, vector_width = dropout.rate > 0.0, sizes.heads * sizes.key_dim if has_vector(score) else 0
     scratch = np.zeros((4, longest * lanes), stats.dtype)
@@ -183,10 +183,7 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
                 weight_column = Column(weights, group, lanes, count, zero, zero, False)
                 delta = center(normalizer, weight_column, Column(slopes, group, lanes, count, zero, zero, False))
                 if not kept.there:
-                    at = row * 3 * lanes + group
-                    store(deltas, at, load(numbers, row * 2 * lanes + group))
-                    store(deltas, at + lanes, load(numbers, row * 2 * lanes + lanes + group))
-                    store(deltas, at + 2 * lanes, delta)
+                    store(deltas, row * lanes + group, delta)
                 for e in range(count):
                     at = e * lanes + group
                     moved = move(normalizer, load(weights, at), load(slopes, at) - delta)
@@ -275,19 +272,19 @@ def take_kept(sizes: Any, lists: Any, begin: int, count: int, kept: Any, query: 
 
 @kernel
 def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value,
-                     bias, dropout, centers, kept, grad_out, grad_key, grad_value):  # fmt: skip
+                     bias, dropout, stats, centers, kept, grad_out, grad_key, grad_value):  # fmt: skip
     """What the senders own: dk and dv."""
     drops, lanes = dropout.rate > 0.0, sizes.lanes
-    scratch = np.zeros((4, BLOCK * lanes), centers.dtype)
+    scratch = np.zeros((4, BLOCK * lanes), stats.dtype)
     scores, weights, slopes, factors = (
         pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
     )  # fmt: skip
-    sums = np.zeros(WIDTH * WIDE + 2 * (key.width + value.width), centers.dtype)
+    sums = np.zeros(WIDTH * WIDE + 2 * (key.width + value.width), stats.dtype)
     parts, key_sums, room = pointer(sums), pointer(sums[WIDTH * WIDE :]), pointer(sums[WIDTH * WIDE + key.width :])
     value_sums = pointer(sums[WIDTH * WIDE + 2 * key.width :])
     value_room = pointer(sums[WIDTH * WIDE + 2 * key.width + value.width :])
     one, none = fill(weights, 1.0), no_features(sizes, weights)
-    numbers, lists = pointer(centers), places(lists)
+    numbers, deltas, lists = pointer(stats), pointer(centers), places(lists)
     streams_key, streams_value = is_streamed(grad_key), is_streamed(grad_value)
     query, key, value, grad_out = source(query), source(key), source(value), source(grad_out)
     edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
@@ -315,12 +312,13 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
                         put_all_factors(sizes, lists, start, count, dropout, factors)
                     for e in range(count):
                         coming = get(lists.neighbors, min(start + e + AHEAD, lists.last))
-                        prefetch(numbers, coming * 3 * lanes)
-                        prefetch(numbers, (coming + 1) * 3 * lanes - 1)
+                        prefetch(numbers, coming * 2 * lanes)
+                        prefetch(deltas, coming * lanes)
                         receiver, edge = get(lists.neighbors, start + e), get(lists.edges, start + e)
                         for group in range(0, lanes, WIDTH):
-                            at, of = e * lanes + group, receiver * 3 * lanes + group
-                            a, b, delta = load(numbers, of), load(numbers, of + lanes), load(numbers, of + 2 * lanes)
+                            at, of = e * lanes + group, receiver * 2 * lanes + group
+                            a, b = load(numbers, of), load(numbers, of + lanes)
+                            delta = load(deltas, receiver * lanes + group)
                             found, factor = load(scores, at), load(factors, at)
                             weight = weigh(normalizer, biased(found, bias, edge, group), a, b)
                             moved = move(normalizer, weight, load(slopes, at) * factor - delta)
