@@ -33,6 +33,7 @@ docs: $(READY)  ## draw the pictures and run every block of code in the document
 bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python -m pytest -n 2
 	$(BIN)/python benchmarks/shared_molecules.py
+	$(BIN)/python benchmarks/attention_maps.py
 	$(BIN)/python benchmarks/plan_cost.py
 	$(BIN)/python benchmarks/words.py
 	$(BIN)/python benchmarks/graphs.py

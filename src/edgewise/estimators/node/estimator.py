@@ -14,7 +14,7 @@ from edgewise.data.nodes import NodeTable, nodes_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import CLASSES, NUMBERS, SettingsEstimator, class_numbers, joined, load_for, task_of
-from edgewise.estimators.node.explain import explain_node
+from edgewise.estimators.node.explain import check_explainable, explain_node
 from edgewise.estimators.node.job import WITH_KINDS, node_job
 from edgewise.estimators.node.run import NodeRun
 from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
@@ -128,6 +128,8 @@ class NodeEstimator(SettingsEstimator):
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
         """
+        check_is_fitted(self, "trained_")
+        check_explainable(self.trained_.settings)
         table = self.table_of(X, edges, edge_features)
         return explain_node(self.trained_, table, node, hops=hops, target=target, label=label)
 
