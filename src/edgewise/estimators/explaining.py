@@ -3,11 +3,11 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from edgewise.data.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.estimators.subject import GraphSubject, MoleculeSubject, Subject, TextSubject
 from edgewise.explanation import Explanation, Kind, Told
@@ -19,9 +19,6 @@ SUBJECTS: dict[str, type[Subject]] = {
     "edgewise node model": GraphSubject,
 }
 """What can be explained, by the words of model.json."""
-FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".txt", ".txt.gz")
-"""What a table of rows ends in."""
-
 
 class Explainer:
     """The model of a run folder, which takes rows as plain values by the names of their columns.
@@ -131,64 +128,6 @@ class Explainer:
                     raise DataError(f"{where}{names[0]}: the text is empty.")
         return found
 
-
-def explain_run(
-    folder: str | os.PathLike[str],
-    given: Sequence[str] = (),
-    *,
-    row: int | None = None,
-    node: str | None = None,
-    target: str | None = None,
-    label: str | None = None,
-    top: int | None = None,
-) -> list[Explanation]:
-    """Explanations from a run folder and what stands on a command line.
-
-    Args:
-        folder: the folder of a finished run.
-        given: the values of one row in the order of `Explainer.fields`; or one table of rows with these columns.
-        row: the row of the table, counted from 0; the first that can be read by default.
-        node: the name of a node, for models of a graph, in place of `given`.
-        target, label, top: as in `Explainer.explain`.
-
-    Raises:
-        DataError, RunFolderError, SettingError, UnsupportedError: as in `Explainer`.
-    """
-    explainer = Explainer.open(folder)
-    names = [field["name"] for field in explainer.fields]
-    if node is not None and explainer.kind != "graph":
-        raise DataError(f"a node is asked for, but {folder} is a model of {explainer.kind}s; leave it out.")
-    values = [*given, *([] if node is None else [node])]
-    if explainer.kind != "graph" and len(values) == 1 and values[0].lower().endswith(FILES) and Path(values[0]).exists():
-        chosen = _row_of_file(explainer, values[0], row)
-    elif row is not None:
-        raise DataError("a row is asked for, but no table was given; expected a file that ends in .csv or the like.")
-    elif len(values) != len(names):
-        raise DataError(f"{len(values)} values were given, expected {len(names)}: {', '.join(names)}.")
-    else:
-        chosen = dict(zip(names, values, strict=True))
-    return [explainer.explain(chosen, target=target, label=label, top=top)]
-
-
-def _row_of_file(explainer: Explainer, path: str, row: int | None) -> dict[str, Any]:
-    """One row of a table, by the names of the fields."""
-    frame, names = explainer._subject.frame_of(path), [field["name"] for field in explainer.fields]
-    if missing := [name for name in names if name not in frame.columns]:
-        raise DataError(f"{path} has no column {missing[0]!r}; the model reads {', '.join(names)}.")
-    if row is not None and not 0 <= row < len(frame):
-        raise DataError(f"row {row} is asked for, but {path} has rows 0 to {len(frame) - 1}.")
-    listed = [{name: frame[name].iloc[place] for name in names} for place in range(len(frame))]
-    if row is not None:
-        return listed[row]
-    for each in listed:
-        try:
-            explainer.predict([each])
-        except DataError:
-            continue
-        return each
-    raise DataError(f"{path}: none of its {len(frame)} rows can be read.")
-
-
 def _checked(where: str, value: Any, type_: str) -> Any:
     """A value as the type of its field."""
     if type_ == "number":
@@ -201,10 +140,8 @@ def _checked(where: str, value: Any, type_: str) -> Any:
         raise DataError(f"{where} holds half a character (a lone surrogate), which no text has.")
     return value
 
-
 def _number(where: str, value: Any) -> float:
     """A finite number; words that are one are taken, as they come from files and forms."""
-    from edgewise.data.cell import read_number
 
     if isinstance(value, str):
         number, reason = read_number(value)

@@ -9,9 +9,8 @@ import numpy as np
 
 from edgewise.data.columns import AUTO
 from edgewise.data.nodes import NodeTable, read_nodes
-from edgewise.data.read import read_cells
 from edgewise.errors import DataError, EdgewiseError, RunFolderError
-from edgewise.estimators.explained import told_of
+from edgewise.estimators.told import told_of
 from edgewise.estimators.node.job import NodeJob, node_job
 from edgewise.estimators.node.trained import TrainedNodes
 from edgewise.explanation import Explanation, Kind, Told
@@ -52,11 +51,6 @@ class Subject(ABC):
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
         """One row, explained."""
 
-    def frame_of(self, path: str) -> Any:
-        """The cells of a table."""
-        return read_cells(path).frame
-
-
 @dataclass(frozen=True, eq=False)
 class TextSubject(Subject):
     """Rows of texts."""
@@ -94,14 +88,6 @@ class TextSubject(Subject):
         from edgewise.estimators.text.explain import explain_text
 
         return explain_text(self.trained, row, target=target, label=label, top=top)
-
-    def frame_of(self, path: str) -> Any:
-        """The cells of a table, or the lines of a file."""
-        from edgewise.data.texts import read_texts
-        from edgewise.estimators.text.trained import renamed_texts
-
-        return read_texts([path], renamed_texts(self.trained.columns, None), need_targets=False).frame
-
 
 @dataclass(frozen=True, eq=False)
 class MoleculeSubject(Subject):

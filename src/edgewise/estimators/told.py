@@ -8,16 +8,16 @@ from edgewise.explanation import Told
 from edgewise.records import Prediction
 
 
-def told_of(trained: TrainedTable, predictions: Sequence[Prediction]) -> tuple[Told, ...]:
-    """Each target of a table of one row."""
+def told_of(trained: TrainedTable, predictions: Sequence[Prediction], row: int = 0) -> tuple[Told, ...]:
+    """Each target of one row of a table."""
     told = []
     for name, each in zip(trained.columns.target_columns, predictions, strict=True):
-        value, std = float(each.value[0]), float(each.std[0])
+        value, std = float(each.value[row]), float(each.std[row])
         if each.probabilities is None:
-            told.append(Told(name, value, std=std, low=float(each.low[0]), high=float(each.high[0])))
+            told.append(Told(name, value, std=std, low=float(each.low[row]), high=float(each.high[row])))
             continue
         labels = [str(label) for label in trained.classes[name]]
-        probabilities = dict(zip(labels, each.probabilities[0].tolist(), strict=True))
+        probabilities = dict(zip(labels, each.probabilities[row].tolist(), strict=True))
         told.append(Told(name, value, labels[int(value)], std, probabilities=probabilities))
     return tuple(told)
 

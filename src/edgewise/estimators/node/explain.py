@@ -10,9 +10,10 @@ from torch import Tensor
 
 from edgewise.data.nodes import NodeTable
 from edgewise.errors import DataError, SettingError, UnsupportedError
-from edgewise.estimators.explained import Explained, told_of
+from edgewise.estimators.explained import Explained
 from edgewise.estimators.node.near import Near, NodeQuestions, border_of, reach_of
 from edgewise.estimators.node.trained import TrainedNodes
+from edgewise.estimators.told import told_of
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.heads import to_layer
@@ -76,17 +77,18 @@ def explain_node(
         raise DataError(f"the node {table.names[node]!r} cannot be told: {table.status[node]}.")
     if hops is not None and hops < 1:
         raise SettingError(f"hops is {hops}; expected at least 1.")
-    told = told_of(trained, trained.predict(table), node)
-    explained = Explained.chosen(trained, told, target, label)
     reach = reach_of(trained.settings)
     near = Near.of(trained.batches(table).graph, node, reach, border_of(trained.settings))
+    traces, outputs = _recorded(trained, near)
+    told = told_of(trained, trained.said(outputs, np.zeros(1, dtype=np.int64), 1))
+    explained = Explained.chosen(trained, told, target, label)
     shown = np.flatnonzero(near.hops <= min(reach, reach if hops is None else hops))
     notes = [f"Only the nearest {MOST_NODES:,} of {len(shown):,} nodes are shown."] if len(shown) > MOST_NODES else []
     shown = shown[:MOST_NODES]
     units = tuple(Unit(table.names[row]) for row in near.nodes[shown].tolist())
     questions = NodeQuestions(explained, near)
     with cpu_threads(trained.threads):
-        layers, attention, said = _attended(trained, near, len(shown))
+        layers, attention, said = _attended(trained, traces, near, len(shown))
         links, link_note = _links(questions, len(shown))
         lost, asked = _lost(questions, len(shown))
         attributions = (*attention, lost, *_gradients(explained, near, len(shown)))
@@ -128,15 +130,20 @@ def check_explainable(settings: NodeSettings) -> None:
         )
 
 
-def _attended(
-    trained: TrainedNodes, near: Near, num_shown: int
-) -> tuple[tuple[Layer, ...], tuple[Attribution, ...], str]:
-    """The layers of the first member that come to the node; attention as an attribution; and what to say of it."""
-    traces = []
-    with torch.no_grad():
+def _recorded(trained: TrainedNodes, near: Near) -> tuple[list[Trace], np.ndarray]:
+    """Where each member attends, and what it says in the same computation: (member, 1, output), finished."""
+    traces, outputs = [], []
+    with torch.no_grad(), cpu_threads(trained.threads):
         for member in trained.members:
             traces.append(Trace())
-            member(near.batch, traces[-1])
+            outputs.append(trained.finish(member(near.batch, traces[-1]).double()).numpy())
+    return traces, np.stack(outputs)
+
+
+def _attended(
+    trained: TrainedNodes, traces: Sequence[Trace], near: Near, num_shown: int
+) -> tuple[tuple[Layer, ...], tuple[Attribution, ...], str]:
+    """The layers of the first member that come to the node; attention as an attribution; and what to say of it."""
     model, recorded = trained.settings.model, traces[0].weights
     if model == "hops":
         distances = torch.stack([trace.weights[0].values.reshape(len(near.nodes), -1)[0] for trace in traces])
@@ -156,9 +163,9 @@ def _attended(
         return tuple(layers), (), "Attention is not followed through the layers: some weights are negative."
     # Only blocks have a residual connection; the layers of papers hear of the node itself by its loop alone.
     residual = 0.5 if model == "attention" else 0.0
-    followed = [rollout(trace, residual=residual, queries=[0]).to_dense()[0].double() for trace in traces]
+    followed = [rollout(trace, residual=residual, queries=[0]) for trace in traces]
     about = "Attention followed through all layers: how much of each node the one that is explained could have heard."
-    values = torch.stack(followed).mean(0).numpy()
+    values = np.mean([np.bincount(each.senders, each.values, minlength=len(near.nodes)) for each in followed], axis=0)
     return tuple(layers), (Attribution("rollout", values[:num_shown], False, about),), ""
 
 

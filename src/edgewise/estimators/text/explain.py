@@ -10,10 +10,11 @@ from jaxtyping import Float
 
 from edgewise.data.texts import texts_from_arrays
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.explained import Explained, told_of
+from edgewise.estimators.explained import Explained
 from edgewise.estimators.text.question import TextQuestions, sentences, shortened, whole
 from edgewise.estimators.text.tokens import RowTokens
 from edgewise.estimators.text.trained import TrainedTexts
+from edgewise.estimators.told import told_of
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.heads import to_layer
@@ -74,11 +75,14 @@ def explain_text(
     table = texts_from_arrays(np.array([texts], dtype=object))
     if not table.usable[0]:
         raise DataError(f"{names[0]}: the text is empty.")
-    told = told_of(trained, trained.predict(table), 0)
-    explained, row = Explained.chosen(trained, told, target, label), trained.row_tokens(texts)
+    row = trained.row_tokens(texts)
+    recorded = _recorded(trained, row, top)
+    outputs = np.stack([each.output for each in recorded])
+    told = told_of(trained, trained.said(outputs, np.zeros(1, dtype=np.int64), 1))
+    explained = Explained.chosen(trained, told, target, label)
     questions = TextQuestions(explained, row, _nothing(trained))
     with cpu_threads(trained.threads):
-        layers, attention = _attended(trained, row, top)
+        layers, attention = _attended(recorded, row, top)
         lost, groups = _lost(questions), questions.groups()
         attributions = (*attention, lost, *_gradients(explained, row))
         parts, part_note = _parts(questions, texts, names)
@@ -116,26 +120,33 @@ def _units(trained: TrainedTexts, row: RowTokens, texts: Sequence[str]) -> tuple
 
 @dataclass(frozen=True, eq=False)
 class _Recorded:
-    """What one member attended to."""
+    """What one member said, and what it attended to."""
 
+    output: Float[np.ndarray, " 1 output"]
+    """What it said, finished."""
     layers: Trace
     """Tokens to tokens."""
     readout: Trace
     """The whole to its tokens, all of them; empty where it is read out without attention."""
 
 
+def _recorded(trained: TrainedTexts, row: RowTokens, top: int | None) -> list[_Recorded]:
+    """One computation a member: all weights of a short text, the strongest of a long one."""
+    found = []
+    with torch.no_grad(), cpu_threads(trained.threads):
+        for member in trained.members:
+            layers, readout = Trace(top=None if len(row) <= MOST_RECORDED else top or TOP), Trace()
+            output = member(whole(row), layers, readout_trace=readout)
+            found.append(_Recorded(trained.finish(output.double()).numpy(), layers, readout))
+    return found
+
+
 def _attended(
-    trained: TrainedTexts, row: RowTokens, top: int | None
+    recorded: Sequence[_Recorded], row: RowTokens, top: int | None
 ) -> tuple[tuple[Layer, ...], tuple[Attribution, ...]]:
     """The layers of the first member, and attention as an attribution: of the readout, and through all layers."""
     is_short = len(row) <= MOST_RECORDED
     shown = top if top is not None or len(row) <= MOST_SHOWN else TOP
-    recorded = []
-    with torch.no_grad():
-        for member in trained.members:
-            each = _Recorded(Trace(top=None if is_short else shown), Trace())
-            member(whole(row), each.layers, readout_trace=each.readout)
-            recorded.append(each)
     first = recorded[0]
     layers = [to_layer(weights, f"layer {place}", top=shown) for place, weights in enumerate(first.layers.weights, 1)]
     layers += [to_layer(weights, "readout", is_readout=True) for weights in first.readout.weights]
