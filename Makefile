@@ -37,6 +37,7 @@ bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python benchmarks/plan_cost.py
 	$(BIN)/python benchmarks/words.py
 	$(BIN)/python benchmarks/graphs.py
+	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/attention.py
 
 # One step: an interrupted installation leaves no stamp and is taken up again.
