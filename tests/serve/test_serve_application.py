@@ -90,7 +90,7 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "where"), REFUSED, ids=lambda value: str(value)[:40])
 def test_what_is_no_row_is_refused_with_its_place(client, body, where):
     explainer = StandIn()
-    asker = client(explainer, characters=30, rows=5)
+    asker = client(explainer, smiles=30, rows=5)
     answer = asker.post("/predict", json=body)
     assert answer.status_code == 422
     assert answer.json().keys() == {"error", "where"}

@@ -151,3 +151,11 @@ def test_the_model_is_asked_by_one_thread_and_explanations_take_turns():
     found = with_worker(explainer, work, batch_wait=20)
     assert {found[place] for place in (1, 3, 5, 7)} == explainer.threads
     assert explainer.batches == [4]
+
+
+def test_long_rows_are_not_computed_all_at_once(monkeypatch):
+    monkeypatch.setattr("edgewise.serve.worker.CHARACTERS", 10)
+    explainer = StandIn()
+    names = ["C" * size for size in (4, 5, 2, 25, 1, 1, 9)]
+    assert [each[0].value for each in told_or_why(explainer, rows_of(*names))] == list(map(len, names))
+    assert explainer.batches == [2, 1, 1, 2, 1]

@@ -38,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout", type=float, default=30.0, metavar="SECONDS", help="the longest time to an answer (default: 30)"
     )
     parser.add_argument(
-        "--max-characters", type=int, default=20_000, metavar="N", help="of a text or SMILES (default: 20000)"
+        "--max-characters", type=int, default=20_000, metavar="N", help="of a text (default: 20000)"
     )
+    parser.add_argument("--max-smiles", type=int, default=2_000, metavar="N", help="characters (default: 2000)")
     parser.add_argument("--max-rows", type=int, default=256, metavar="N", help="of a request (default: 256)")
 
 
@@ -57,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     limits = Limits(
         characters=arguments.max_characters,
+        smiles=arguments.max_smiles,
         rows=arguments.max_rows,
         seconds=arguments.timeout,
         batch_size=arguments.batch_size,

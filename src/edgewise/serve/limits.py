@@ -15,7 +15,9 @@ class Limits:
     """
 
     characters: int = 20_000
-    """The longest text or SMILES of a row."""
+    """The longest text of a row."""
+    smiles: int = 2_000
+    """The longest SMILES of a row: an explanation takes time with the square of the atoms."""
     rows: int = 256
     """The most rows of one request."""
     body: int = 1 << 20
@@ -34,8 +36,8 @@ class Limits:
     """Whether the rows of several requests are predicted together."""
 
     def __post_init__(self):
-        flags = {"characters": "--max-characters", "rows": "--max-rows", "body": "--max-body", "batch_size": "--batch-size"}
-        for name in ("characters", "rows", "body", "nesting", "batch_size", "waiting"):
+        flags = {"characters": "--max-characters", "smiles": "--max-smiles", "rows": "--max-rows", "batch_size": "--batch-size"}
+        for name in ("characters", "smiles", "rows", "body", "nesting", "batch_size", "waiting"):
             value = getattr(self, name)
             require(flags.get(name, name), value, value >= 1, "at least 1")
         require("--timeout", self.seconds, 0 < self.seconds < math.inf, "above 0")

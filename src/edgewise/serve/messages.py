@@ -148,7 +148,7 @@ class Requests:
 def _cell(field: dict[str, Any], limits: Limits, least: int) -> Any:
     if field["type"] == "number":
         return Annotated[float, Field(strict=True, allow_inf_nan=False)]
-    longest = NAME if field["type"] == "node" else limits.characters
+    longest = {"text": limits.characters, "smiles": limits.smiles, "node": NAME}[field["type"]]
     shortest = least if field["type"] == "text" else 1
     return Annotated[str, Field(strict=True, min_length=shortest, max_length=longest)]
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol
 
 from edgewise.errors import DataError, EdgewiseError, SettingError
@@ -23,6 +24,8 @@ Outcome = tuple[Told, ...] | EdgewiseError
 """What is told of a row, or why nothing can be."""
 READING = (DataError, SettingError)
 """The errors that are the asker's: all others are ours."""
+CHARACTERS = 2**16
+"""Of rows that are predicted at once."""
 
 
 class Explains(Protocol):
@@ -190,15 +193,28 @@ class Worker:
 def told_or_why(explainer: Explains, rows: list[Row]) -> list[Outcome]:
     """What is told of each row, or why nothing can be.
 
-    Cost: one call where all rows can be read; about 2 log₂(rows) more for each that cannot.
+    Cost: one call for rows of up to 65,536 characters together, so that memory stays bounded; about 2 log₂(rows) more
+        for each row that cannot be read.
     """
+    cuts, size = [0], 0
+    for place, row in enumerate(rows):
+        own = sum(len(cell) for cell in row.values() if isinstance(cell, str))
+        if size + own > CHARACTERS and place > cuts[-1]:
+            cuts.append(place)
+            size = 0
+        size += own
+    return [each for first, last in pairwise([*cuts, len(rows)]) for each in _halved(explainer, rows[first:last])]
+
+
+def _halved(explainer: Explains, rows: list[Row]) -> list[Outcome]:
+    """The same, halved until what cannot be read is alone."""
     try:
         return list(explainer.predict(rows))
     except READING as error:
         if len(rows) == 1:
             return [error]
     middle = len(rows) // 2
-    return told_or_why(explainer, rows[:middle]) + told_or_why(explainer, rows[middle:])
+    return _halved(explainer, rows[:middle]) + _halved(explainer, rows[middle:])
 
 
 def _settle(tasks: list[Task], computed: "asyncio.Future[Any]", error: BaseException | None) -> None:

@@ -50,7 +50,7 @@ class Panel {
       if (long) cell.rows = field.type === "text" ? 4 : 2;
       else cell.type = field.type === "number" ? "number" : "text";
       if (field.type === "number") cell.step = "any";
-      else if (field.type !== "node") cell.maxLength = model.limits.characters;
+      else if (field.type !== "node") cell.maxLength = model.limits[field.type === "text" ? "characters" : "smiles"];
       cell.classList.add(field.type);
       form.append(element("label", {}, element("span", { textContent: field.name }), cell));
       return cell;
