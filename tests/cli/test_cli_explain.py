@@ -84,7 +84,7 @@ def test_rows_of_a_table_are_named_by_their_number(salts, edgewise, tmp_path):
     columns = {"cation": ["C", "CC", "bad("], "anion": ["N", "CN", "O"], "temperature": [1, 2, 3], "pressure": [1] * 3}
     table = write_csv(tmp_path / "new.csv", columns)
     path = tmp_path / "rows.json"
-    code, out, err = edgewise("explain", salts, table, "--rows", 1, 0, "-o", path)
+    code, _, err = edgewise("explain", salts, table, "--rows", 1, 0, "-o", path)
     assert (code, err) == (0, "")
     assert [each["sources"]["cation"] for each in json.loads(path.read_text())] == ["CC", "C"]
     code, out, err = edgewise("explain", salts, table, "--overwrite", "-o", path)
@@ -99,8 +99,7 @@ def test_rows_of_a_table_are_named_by_their_number(salts, edgewise, tmp_path):
 
 
 def test_without_an_input_test_rows_are_explained(trained, edgewise, tmp_path):
-    code, out, _ = edgewise("explain", trained, "--rows", 0, "-o", tmp_path / "test.json")
-    assert code == 0
+    assert edgewise("explain", trained, "--rows", 0, "-o", tmp_path / "test.json")[0] == 0
     first = (trained / "test_predictions.csv").read_text().splitlines()[1].split(",")
     (found,) = json.loads((tmp_path / "test.json").read_text())
     assert found["sources"]["smiles"] == first[1]

@@ -14,7 +14,7 @@ NODE = [{"name": "id", "type": "node"}]
 
 
 class StandIn:
-    """Tells the length of a text, and half the number beside it."""
+    """Tells the length of the first text, and half the numbers beside it."""
 
     def __init__(self, kind="molecule", fields=MOLECULE, seconds=0.0):
         self.kind, self.fields, self.seconds = kind, fields, seconds
@@ -51,7 +51,8 @@ class StandIn:
         )
 
     def _told(self, row):
-        (text, *numbers) = row.values()
+        (text, *others) = row.values()
+        numbers = [each for each in others if not isinstance(each, str)]
         if "bad" in text or not text.strip():
             raise DataError(f"{next(iter(row))}: {text[:20]!r} cannot be read.")
         if "boom" in text:

@@ -20,7 +20,9 @@ def test_rows_are_predicted_in_order(client):
             "error": None,
         },
         {
-            "told": [{"name": "length", "value": 1, "label": "", "std": None, "low": 0, "high": 5, "probabilities": {}}],
+            "told": [
+                {"name": "length", "value": 1, "label": "", "std": None, "low": 0, "high": 5, "probabilities": {}}
+            ],
             "error": None,
         },
     ]
@@ -70,7 +72,7 @@ REFUSED = [
     ({"rows": []}, "rows"),
     ({}, "rows"),
     ([], None),
-    (None, None),
+    ("", None),
     ("CCO", None),
     ({"rows": [{}]}, "rows.0.smiles"),
     ({"rows": [molecule_row(3)]}, "rows.0.smiles"),

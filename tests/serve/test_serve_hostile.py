@@ -110,4 +110,3 @@ def test_slow_work_is_given_up_and_others_are_answered(listening):
     assert (answer.status_code, answer.json()) == (504, {"error": "it takes longer than 0.5 seconds", "where": None})
     explainer.gate.set()
     assert httpx.post(f"{address}/predict", json={"rows": [molecule_row()]}, timeout=20).status_code == 200
-

@@ -144,7 +144,7 @@ def test_the_model_is_asked_by_one_thread_and_explanations_take_turns():
 
     async def work(worker):
         asked = []
-        for number in range(4):
+        for _ in range(4):
             asked += [worker.predict(rows_of("C")), worker.do(lambda: threading.current_thread().name)]
         return await asyncio.gather(*asked)
 

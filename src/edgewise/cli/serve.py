@@ -31,15 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-size", type=int, default=64, metavar="N", help="rows that are predicted together (default: 64)"
     )
     parser.add_argument(
-        "--batch-wait-ms", type=float, default=2.0, metavar="MS", help="how long a request waits for others (default: 2)"
+        "--batch-wait-ms",
+        type=float,
+        default=2.0,
+        metavar="MS",
+        help="how long a request waits for others (default: 2)",
     )
     parser.add_argument("--no-batching", action="store_true", help="predict each request alone")
     parser.add_argument(
         "--timeout", type=float, default=30.0, metavar="SECONDS", help="the longest time to an answer (default: 30)"
     )
-    parser.add_argument(
-        "--max-characters", type=int, default=20_000, metavar="N", help="of a text (default: 20000)"
-    )
+    parser.add_argument("--max-characters", type=int, default=20_000, metavar="N", help="of a text (default: 20000)")
     parser.add_argument("--max-smiles", type=int, default=2_000, metavar="N", help="characters (default: 2000)")
     parser.add_argument("--max-rows", type=int, default=256, metavar="N", help="of a request (default: 256)")
 

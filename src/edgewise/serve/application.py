@@ -25,7 +25,15 @@ from edgewise.explanation import Explanation
 from edgewise.serve.bounds import Bounds
 from edgewise.serve.limits import Limits
 from edgewise.serve.manual import manual
-from edgewise.serve.messages import ErrorAnswer, ExplainAnswer, ModelAnswer, PredictAnswer, Requests, as_answer, cells_of
+from edgewise.serve.messages import (
+    ErrorAnswer,
+    ExplainAnswer,
+    ModelAnswer,
+    PredictAnswer,
+    Requests,
+    as_answer,
+    cells_of,
+)
 from edgewise.serve.worker import READING, BusyError, Explains, Worker
 
 try:
@@ -48,17 +56,22 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorAnswer, "description": "The body is no JSON, or lies too deep."},
-    408: {"model": ErrorAnswer, "description": "The body did not arrive in time."},
-    413: {"model": ErrorAnswer, "description": "The body is too long."},
-    415: {"model": ErrorAnswer, "description": "The body is not called application/json."},
-    421: {"model": ErrorAnswer, "description": "The server is not called so."},
-    422: {"model": ErrorAnswer, "description": "A value is not what it must be; `where` says which."},
-    500: {"model": ErrorAnswer, "description": "The server is at fault; its log says how."},
-    503: {"model": ErrorAnswer, "description": "Too much is waiting already; try again later."},
-    504: {"model": ErrorAnswer, "description": "It would take too long."},
+REASONS = {
+    400: "The body is no JSON, or lies too deep.",
+    408: "The body did not arrive in time.",
+    413: "The body is too long.",
+    415: "The body is not called application/json.",
+    421: "The server is not called so.",
+    422: "A value is not what it must be; `where` says which.",
+    500: "The server is at fault; its log says how.",
+    503: "Too much is waiting already; try again later.",
+    504: "It would take too long.",
 }
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer, "description": reason} for status, reason in REASONS.items()
+}
+# By a reference: a model would be described as having the type of the good answer.
+_ERROR = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorAnswer.__name__}"}}}
 NOUNS = {"text": "texts", "molecule": "molecules", "graph": "the nodes of a graph"}
 LOG = logging.getLogger("edgewise.serve")
 
@@ -99,7 +112,6 @@ def create_app(explainer: Explains, *, limits: Limits = Limits(), hosts: Sequenc
     return app
 
 
-
 def _add_questions(app: FastAPI, explainer: Explains, limits: Limits) -> None:
     requests = Requests.of(explainer.fields, explainer.facts, limits)
 
@@ -132,21 +144,27 @@ def _add_questions(app: FastAPI, explainer: Explains, limits: Limits) -> None:
         """What is told of a row, where the model attended, what changes the prediction, and whether to believe it."""
         return Response(await explained(asked, _as_json), media_type="application/json", headers=HEADERS)
 
-    @app.post("/page", responses={200: {"content": {"text/html": {}}}, **REFUSALS}, summary="Explain on a page",
-              response_class=HTMLResponse)  # fmt: skip
+    @app.post("/page", response_class=HTMLResponse, responses=_drawn("text/html"), summary="Explain on a page")
     async def page(asked: requests.explain) -> Response:  # type: ignore[name-defined]
         """The explanation as an HTML page that needs nothing else."""
         from edgewise.view.explanation import explanation_page
 
         return HTMLResponse(await explained(asked, lambda found: explanation_page([found])), headers=HEADERS)
 
-    @app.post("/picture", responses={200: {"content": {"image/svg+xml": {}}}, **REFUSALS}, summary="Explain in a picture",
-              response_class=Response)  # fmt: skip
+    svg = _drawn("image/svg+xml")
+
+    @app.post("/picture", response_class=Response, responses=svg, summary="Explain in a picture")
     async def picture(asked: requests.explain) -> Response:  # type: ignore[name-defined]
         """The explanation as an SVG picture."""
         from edgewise.view.picture import explanation_svg
 
         return Response(await explained(asked, explanation_svg), media_type="image/svg+xml", headers=HEADERS)
+
+
+def _drawn(kind: str) -> dict[int | str, dict[str, Any]]:
+    """The answers to a question that is answered otherwise than in JSON."""
+    refusals = {status: {"description": reason, "content": _ERROR} for status, reason in REASONS.items()}
+    return {200: {"content": {kind: {"schema": {"type": "string"}}}}, **refusals}
 
 
 def _explain(

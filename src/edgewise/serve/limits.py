@@ -36,7 +36,12 @@ class Limits:
     """Whether the rows of several requests are predicted together."""
 
     def __post_init__(self):
-        flags = {"characters": "--max-characters", "smiles": "--max-smiles", "rows": "--max-rows", "batch_size": "--batch-size"}
+        flags = {
+            "characters": "--max-characters",
+            "smiles": "--max-smiles",
+            "rows": "--max-rows",
+            "batch_size": "--batch-size",
+        }
         for name in ("characters", "smiles", "rows", "body", "nesting", "batch_size", "waiting"):
             value = getattr(self, name)
             require(flags.get(name, name), value, value >= 1, "at least 1")

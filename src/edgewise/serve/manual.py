@@ -22,8 +22,8 @@ def manual(described: dict[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<link rel="stylesheet" href="assets/serve.css"></head>\n<body class="manual">\n<header><h1>{title}</h1>'
         f"<p>{html.escape(described['info'].get('description', ''))} "
-        'The same for programs: <a href="openapi.json">openapi.json</a>. <a href="./">Back to the page.</a></p></header>'
-        f"\n<main>{''.join(sections)}</main>\n</body>\n</html>\n"
+        'The same for programs: <a href="openapi.json">openapi.json</a>. <a href="./">Back to the page.</a></p>'
+        f"</header>\n<main>{''.join(sections)}</main>\n</body>\n</html>\n"
     )
 
 

@@ -89,7 +89,7 @@ class ModelAnswer(BaseModel):
     kind: str = Field(description="text, molecule or graph")
     fields: list[FieldAnswer] = Field(description="what a row consists of")
     facts: dict[str, Any] = Field(description="what there is to know of the model")
-    limits: dict[str, float] = Field(description="what a request may ask for")
+    limits: dict[str, float | bool] = Field(description="what a request may ask for")
 
 
 class ErrorAnswer(BaseModel):
@@ -116,7 +116,10 @@ class Requests:
         least = 0 if sum(each["type"] == "text" for each in fields) > 1 else 1
         for number, each in enumerate(fields):
             # A column may be called anything; an attribute may not.
-            cells[f"cell_{number}"] = (_cell(each, limits, least), Field(alias=each["name"], description=ABOUT[each["type"]]))
+            cells[f"cell_{number}"] = (
+                _cell(each, limits, least),
+                Field(alias=each["name"], description=ABOUT[each["type"]]),
+            )
         row = create_model("Row", __config__=STRICT, __doc__="One row, as the model was trained on.", **cells)
         targets = [str(name) for name in facts.get("targets", ())]
         labels = [str(label) for known in facts.get("classes", {}).values() for label in known]
