@@ -39,6 +39,7 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
     if not explanations:
         raise SettingError("explanation_page: explanations is empty, expected at least one.")
     named = title if title is not None else explanations[0].title if len(explanations) == 1 else "Explanations"
+    named = named.encode("utf-8", "replace").decode()  # halves of characters cannot be written to a file
     contents = [{"title": each.title, "told": ", ".join(told_words(one) for one in each.told)} for each in explanations]
     blocks = [_block("contents", {"title": named, "explanations": contents})]
     for number, each in enumerate(explanations):
