@@ -182,7 +182,7 @@ function frameOf(view, scene) {
   const rows = layer.is_readout ? layer.values.length : Math.min(number, BINS);
   const side = isNamed ? Math.min(MATRIX, Math.max(120, 26 * number)) : MATRIX;
   const height = layer.is_readout ? 26 * rows : side;
-  return { x: margin, y: margin, side, height, isNamed, columns: Math.min(number, BINS), rows, width: side + margin + 4, whole: height + margin + 4 };
+  return { x: margin, y: margin, side, height, isNamed, columns: Math.min(number, BINS), rows, width: side + margin + (isNamed ? 44 : 4), whole: height + margin + 4 };
 }
 
 function matrixPicture(view, scene) {

@@ -72,9 +72,10 @@ function ticks(least, most, number = 4) {
 
 /** A chart of lines: series are { name, color, xs, ys, thick, dash }, `dot` is { x, y } to point at. */
 function lineChart({ series, xLabel, yLabel, dot = null, width = 400, height = 250 }) {
-  const [left, right, top, bottom] = [54, 14, 12, 42];
+  const [left, right, top, bottom] = [54, 14, 20, 42];
   const known = (values) => values.filter((value) => value !== null);
   const [xs, ys] = ["xs", "ys"].map((axis) => known(series.flatMap((one) => one[axis])));
+  if (!xs.length || !ys.length) return { width, height: 0, shapes: [] };
   const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const pad = 0.06 * (y1 - y0 || Math.abs(y1) || 1);
   const x = (value) => left + ((width - left - right) * (value - x0)) / (x1 - x0 || 1);
@@ -90,7 +91,7 @@ function lineChart({ series, xLabel, yLabel, dot = null, width = 400, height = 2
     shapes.push({ kind: "text", x: left - 6, y: y(value) + 4, text: shown(value), anchor: "end", size: 11, fill: dim });
   }
   shapes.push({ kind: "text", x: (left + width - right) / 2, y: height - 6, text: xLabel, anchor: "middle", size: 12, fill: ink });
-  if (yLabel) shapes.push({ kind: "text", x: left, y: top - 1, text: yLabel, size: 11, fill: dim });
+  if (yLabel) shapes.push({ kind: "text", x: left, y: top - 8, text: yLabel, size: 11, fill: dim });
   for (const one of series) {
     const points = one.xs.map((value, k) => [value, one.ys[k]]).filter(([, told]) => told !== null);
     const d = points.map(([a, b], k) => `${k ? "L" : "M"}${tidy(x(a))} ${tidy(y(b))}`).join("");

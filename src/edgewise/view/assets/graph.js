@@ -3,7 +3,7 @@
 const GRAPH_HEIGHT = 560;
 const MOST_EDGES = 4000; // pale ones, in sight
 const NODE = 5;
-const ROOM_FOR_NODES = 9; // dots from one node to the next from which nodes are drawn instead of groups
+const ROOM_FOR_NODES = 12; // dots from one node to the next from which nodes are drawn instead of groups
 
 /** A graph on a canvas: wheel and drag, + and −, arrow keys. */
 function graphView(view) {

@@ -64,32 +64,36 @@ const MOST_LINES_OF_ALL = 32;
 
 /** The lines to draw now, strongest first: { from, to, value, share } with from the sender, to the receiver. */
 function linesOf(view, mostOfAll = MOST_LINES_OF_ALL) {
-  const { chosen, explanation } = view;
   const unit = currentUnit(view);
-  if (chosen.lines === "none") return [];
-  const found = chosen.lines === "effect" ? effectLines(explanation, unit) : attentionLines(view, unit);
-  const most = largest(found.map((line) => line.value));
-  return found
-    .map((line) => ({ ...line, share: most > 0 ? Math.abs(line.value) / most : 0 }))
-    .filter((line) => line.share > 0 && line.share >= chosen.threshold)
-    .sort((a, b) => b.share - a.share)
-    .slice(0, unit === null ? mostOfAll : MOST_LINES);
+  const { number, edge } = candidates(view, unit);
+  let most = 0;
+  for (let k = 0; k < number; k++) most = Math.max(most, Math.abs(edge(k).value));
+  const found = [];
+  for (let k = 0; k < number; k++) {
+    const line = edge(k);
+    const share = most > 0 ? Math.abs(line.value) / most : 0;
+    if (share > 0 && share >= view.chosen.threshold) found.push({ ...line, share });
+  }
+  return found.sort((a, b) => b.share - a.share).slice(0, unit === null ? mostOfAll : MOST_LINES);
 }
 
-function effectLines(explanation, unit) {
-  return explanation.links
-    .filter((link) => link.effect !== null && (unit === null || link.first === unit || link.second === unit))
-    .map((link) => ({ from: link.first, to: link.second, value: link.effect, isEffect: true }));
-}
+const NO_LINES = { number: 0 };
 
-function attentionLines(view, unit) {
-  const layer = view.explanation.layers[view.chosen.layer];
-  if (!layer || layer.is_readout) return [];
-  const values = weightsOf(layer, view.chosen.head);
-  const line = (edge) => ({ from: layer.senders[edge], to: layer.receivers[edge], value: values[edge] ?? 0 });
-  if (unit === null) return layer.senders.map((_, edge) => line(edge)).filter(({ from, to }) => from !== to);
-  const { starts, order } = edgesBy(layer, view.chosen.direction === "in" ? "receivers" : "senders", view.explanation.units.length);
-  return [...order.subarray(starts[unit], starts[unit + 1])].map(line);
+/** Which lines there could be: how many, and each by its place. */
+function candidates(view, unit) {
+  const { layers, links, units } = view.explanation;
+  const { lines, layer: number, head, direction } = view.chosen;
+  if (lines === "effect") {
+    const own = links.filter((link) => link.effect !== null && (unit === null || link.first === unit || link.second === unit));
+    return { number: own.length, edge: (k) => ({ from: own[k].first, to: own[k].second, value: own[k].effect, isEffect: true }) };
+  }
+  const layer = layers[number];
+  if (lines === "none" || !layer || layer.is_readout) return NO_LINES;
+  const values = weightsOf(layer, head);
+  const line = (e) => ({ from: layer.senders[e], to: layer.receivers[e], value: values[e] ?? 0 });
+  if (unit === null) return { number: values.length, edge: (e) => (layer.senders[e] === layer.receivers[e] ? { ...line(e), value: 0 } : line(e)) };
+  const { starts, order } = edgesBy(layer, direction === "in" ? "receivers" : "senders", units.length);
+  return { number: starts[unit + 1] - starts[unit], edge: (k) => line(order[starts[unit] + k]) };
 }
 
 /** Of a readout, how much the whole attends to each unit, as a map; empty for layers between units. */

@@ -69,7 +69,7 @@ function looseWords(view, spans) {
 }
 
 function wordSpan(view, index, text) {
-  return element("span", { class: "word", "data-unit": index, tabindex: index === 0 ? 0 : -1 }, text);
+  return element("span", { class: "word", "data-unit": index, tabindex: index === 0 ? 0 : -1, role: "button" }, text);
 }
 
 /** Pointer and keys on elements that carry data-unit, in words as in atoms. */
@@ -179,9 +179,8 @@ function arc(a, b) {
 }
 
 function drawArcs(view, box, arcs, spans) {
-  arcs.setAttribute("width", box.scrollWidth);
-  arcs.setAttribute("height", 0); // does not keep the box high when it shrinks
-  arcs.setAttribute("height", box.scrollHeight);
+  arcs.style.height = "0"; // does not keep the box high when it shrinks
+  Object.assign(arcs.style, { width: `${box.scrollWidth}px`, height: `${box.scrollHeight}px` });
   arcs.replaceChildren(...arcShapes(view, box, spans).map(svgShape));
 }
 
