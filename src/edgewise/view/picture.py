@@ -1,6 +1,7 @@
 """One picture of an explanation, as a file: words shaded, atoms colored, the neighborhood of a node."""
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from edgewise.view.figure import INK, PALE, STYLE, Axes, Figure, png, rc_context
 try:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
+    from matplotlib.font_manager import FontProperties, findfont, get_font
     from matplotlib.patches import Circle, FancyBboxPatch, PathPatch
     from matplotlib.path import Path
     from matplotlib.textpath import TextPath
@@ -32,6 +34,8 @@ MOST_NODES = 150
 
 def explanation_svg(explanation: Explanation, *, attribution: str | None = None) -> str:
     """A picture of an explanation as SVG, for a paper or a slide.
+
+    Characters that matplotlib's font does not have become □; the page of `explanation_page` shows them all.
 
     Args:
         explanation: what is drawn.
@@ -67,12 +71,12 @@ def draw_explanation(explanation: Explanation, *, attribution: str | None = None
         axes.set_axis_off()
         top = 1 - 0.25 / (height + 1.35)
         said = ", ".join(_told_with_interval(told) for told in explanation.told)
-        figure.text(0.01, top, said, fontsize=12, color=INK, va="center", parse_math=False)
+        figure.text(0.01, top, writable(said), fontsize=12, color=INK, va="center", parse_math=False)
         if chosen is not None:
             bar = figure.add_axes((0.01, 0.42 / (height + 1.35), 0.35, 0.12 / (height + 1.35)))
             scale = figure.colorbar(ScalarMappable(norm, colors), cax=bar, orientation="horizontal")
             scale.outline.set_edgecolor(PALE)  # type: ignore[operator]
-            said = f"{chosen.name}, of {explanation.explained}"
+            said = writable(f"{chosen.name}, of {explanation.explained}")
             figure.text(0.39, 0.48 / (height + 1.35), said, va="center", color=INK, parse_math=False)
     return figure
 
@@ -115,7 +119,18 @@ def _pieces(explanation: Explanation) -> list[tuple[str, int | None]]:
                 pieces += [(text[at : unit.start], None), (text[unit.start : unit.stop], number)]
                 at = unit.stop
         pieces.append((text[at:], None))
-    return [piece for piece in pieces if piece[0]][:MOST_WORDS]
+    pieces = [(writable(piece), number) for piece, number in pieces if piece]
+    return pieces if len(pieces) <= MOST_WORDS else [*pieces[:MOST_WORDS], (" …", None)]
+
+
+def writable(text: str) -> str:
+    """A text in the characters that the font has, □ for the others."""
+    return "".join(each if each == "\n" or _has(each) else "□" for each in text.replace("\t", " "))
+
+
+@cache
+def _has(character: str) -> bool:
+    return bool(get_font(findfont(FontProperties())).get_char_index(ord(character)))
 
 
 def _draw_words(axes: Axes, explanation: Explanation, shades: np.ndarray) -> float:
@@ -173,7 +188,7 @@ def _draw_atoms(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
             look = {"facecolor": INK if stroke.fill else "none", "edgecolor": INK if stroke.stroke else "none"}
             axes.add_patch(PathPatch(path, **look, linewidth=0.6 * stroke.thick if stroke.stroke else 0))
         if len(drawn) > 1:
-            axes.text(x + 6, -6, molecule.source, fontsize=9, color=INK, parse_math=False)
+            axes.text(x + 6, -6, writable(molecule.source), fontsize=9, color=INK, parse_math=False)
         x += molecule.width
         highest = max(highest, molecule.height)
     width = max(x, 300.0)
@@ -222,7 +237,7 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
             markeredgecolor=INK, markeredgewidth=1.4 if is_center else 0.5, zorder=3,
         )  # fmt: skip
         if is_center or len(shown) <= 40:
-            name = explanation.units[number].name[:22]
+            name = writable(explanation.units[number].name[:22])
             place = places[number] + [0, 0.05]
             axes.text(*place, name, fontsize=8, color=INK, ha="center", va="bottom", zorder=4, parse_math=False)
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.12, 1.16), aspect="equal")
