@@ -33,9 +33,11 @@ docs: $(READY)  ## draw the pictures and run every block of code in the document
 bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python -m pytest -n 2
 	$(BIN)/python benchmarks/shared_molecules.py
+	$(BIN)/python benchmarks/attention_maps.py
 	$(BIN)/python benchmarks/plan_cost.py
 	$(BIN)/python benchmarks/words.py
 	$(BIN)/python benchmarks/graphs.py
+	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/attention.py
 
 # One step: an interrupted installation leaves no stamp and is taken up again.

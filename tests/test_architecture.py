@@ -42,6 +42,9 @@ HEAVY = [
     "triton",
     "tokenizers",
     "torch_geometric",
+    "fastapi",
+    "pydantic",
+    "uvicorn",
 ]
 
 

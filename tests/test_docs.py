@@ -191,6 +191,22 @@ def test_the_commands_over_motion_run(tmp_path, monkeypatch, capsys):
         assert main([*command, *quick.get(command[1], [])]) == 0, capsys.readouterr().err
 
 
+def test_the_commands_on_looking_run(tmp_path, monkeypatch, capsys):
+    from edgewise.cli.main import main
+    from edgewise.data.simulate import demo_table
+
+    monkeypatch.chdir(tmp_path)
+    molecules = demo_table(60).rename(columns={"crippen_logp": "log_solubility"})
+    molecules.to_csv("molecules.csv", index=False)
+    molecules[["smiles"]].head(5).to_csv("new.csv", index=False)
+    lines = [line for block in blocks(ROOT / "docs/look.md", "console") for line in block.splitlines()]
+    commands = [shlex.split(line)[2:] for line in lines]
+    assert [command[0] for command in commands] == ["train", *["explain"] * 4]
+    for command in commands:
+        assert main([*command, *(QUICK if command[0] == "train" else [])]) == 0, capsys.readouterr().err
+    assert {"report.html", "rows.html", "ethanol.svg"} <= {path.name for path in tmp_path.iterdir()}
+
+
 def test_the_tables_of_the_results_are_those_of_the_committed_runs():
     printed = runpy.run_path(str(ROOT / "docs/results/table.py"))["tables"]()
     page = (ROOT / "docs/results.md").read_text()

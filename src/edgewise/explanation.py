@@ -81,7 +81,7 @@ class Part:
     name: str
     """What it is called: a ring, a functional group, its SMILES."""
     kind: str
-    """Which way of cutting it comes from: `BRICS`, `ring`, `functional group`, `sentence`, `component`."""
+    """Which way of cutting it comes from: `BRICS`, `ring`, `functional group`, `component`, `sentence`, `column`."""
     units: tuple[int, ...]
     """The units."""
     effect: float

@@ -23,6 +23,11 @@ def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, tmp_path,
     # The label is among RDKit's descriptors: the model must not see them.
     assert (written["split"], written["molecule-descriptors"]) == ("scaffold", False)
     assert json.loads((run / "metrics.json").read_text())["test"]["crippen_logp"]["num_rows"] > 0
+    # What each atom adds is known: how well explanations find it is said, and kept.
+    kept = json.loads((run / "metrics.json").read_text())["explanations"]
+    assert set(kept["spearman"]) >= {"occlusion", "integrated gradients", "attention"}
+    assert f"Explanations of {kept['num_molecules']} test molecules order the atoms like that (Spearman):" in out
+    assert all(-1 <= score <= 1 and f"{score:.4f}" in out for score in kept["spearman"].values())
 
     before = (run / "model.safetensors").stat().st_mtime_ns
     code, again, _ = edgewise("demo", "-o", run)

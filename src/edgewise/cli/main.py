@@ -8,12 +8,14 @@ from typing import NoReturn
 
 from rich_argparse import RichHelpFormatter
 
-from edgewise.cli import convert, demo, fingerprint, generate, pictures, predict, simulate, train
+from edgewise.cli import convert, demo, explain, fingerprint, generate, pictures, predict, serve, simulate, train
 from edgewise.errors import EdgewiseError
 
 VERBS = {
     "train": train,
     "predict": predict,
+    "explain": explain,
+    "serve": serve,
     "report": pictures,
     "fingerprint": fingerprint,
     "generate": generate,

@@ -94,7 +94,7 @@ def example_from_smiles(smiles: str, *, source: str = "smiles") -> Example:
         edges=Edges(torch.from_numpy(arrays.senders), torch.from_numpy(arrays.receivers), num_atoms, num_atoms),
         edge_features=torch.from_numpy(arrays.edge_features),
         global_features=torch.from_numpy(descriptors(molecule)),
-        spans=tuple(Span(source, start, stop) for start, stop in _atom_characters(smiles, molecule)),
+        spans=tuple(Span(source, start, stop) for start, stop in atom_characters(smiles, molecule)),
     )
 
 
@@ -205,7 +205,7 @@ def _parse(text: str) -> tuple[Chem.Mol | None, str]:
     return molecule, reasons[0].split(" for input:")[0] + "." if reasons else "the syntax is wrong."
 
 
-def _atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
+def atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
     """First and one past the last character of each atom of `molecule` in the string it was read from."""
     start = len(smiles) - len(smiles.lstrip())
     stop = start + len(smiles[start:].split(maxsplit=1)[0])

@@ -136,6 +136,10 @@ class ConditionScaler:
     """Mean of the logarithm of each of those."""
     log_std: tuple[float, ...]
     """Standard deviation of the logarithm of each of those."""
+    smallest: tuple[float, ...] = ()
+    """Smallest training value of each column; empty in runs of before it was kept."""
+    largest: tuple[float, ...] = ()
+    """Largest training value of each column."""
 
     @classmethod
     def fit(cls, values: Float[np.ndarray, " row condition"], rows: Rows) -> "ConditionScaler":
@@ -153,6 +157,8 @@ class ConditionScaler:
             log_smallest=_floats(smallest[spans]),
             log_mean=_floats(logs.mean(axis=0)),
             log_std=_floats(logs.std(axis=0)),
+            smallest=_floats(smallest),
+            largest=_floats(largest),
         )
 
     @property

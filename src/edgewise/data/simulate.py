@@ -3,8 +3,9 @@
 import re
 
 import numpy as np
+from jaxtyping import Float64
 
-from edgewise.data.molecule import Chem, rdBase
+from edgewise.data.molecule import Chem, rdBase, read_molecule
 from edgewise.data.read import pd
 from edgewise.errors import DataError, SettingError
 
@@ -94,6 +95,29 @@ def demo_table(num_rows: int = 3000, seed: int = 0) -> pd.DataFrame:
                     float(rdMolDescriptors.CalcCrippenDescriptors(molecule, includeHs=True)[0]),
                 )
     raise DataError(f"demo_table: the grammar gives about {len(labels)} molecules, {num_rows} were asked for.")
+
+
+def atom_contributions(smiles: str) -> Float64[np.ndarray, " atom"]:
+    """What each heavy atom, with its hydrogens, adds to the Crippen logP that `demo_table` has as its label.
+
+    Args:
+        smiles: one molecule; its atom order is kept.
+
+    Returns:
+        One number an atom; their sum is the label.
+
+    Raises:
+        DataError: the string is not a molecule.
+    """
+    from rdkit.Chem import rdMolDescriptors
+
+    molecule = read_molecule(smiles)
+    num_atoms = molecule.GetNumAtoms()
+    whole = Chem.AddHs(molecule)
+    # RDKit offers the contributions by no other name.
+    each = np.array([logp for logp, _ in rdMolDescriptors._CalcCrippenContribs(whole)])
+    carrier = [atom.GetNeighbors()[0].GetIdx() for atom in list(whole.GetAtoms())[num_atoms:]]
+    return each[:num_atoms] + np.bincount(carrier, each[num_atoms:], minlength=num_atoms)
 
 
 def _drug_like(rng: np.random.Generator) -> str:

@@ -166,24 +166,36 @@ class TrainedTable:
             device: Where to compute.
         """
         rows = np.flatnonzero(table.usable) if rows is None else rows
-        outputs = self.outputs(table, rows, device)
+        return self.said(self.outputs(table, rows, device), rows, table.num_rows, coverage)
+
+    def said(
+        self, outputs: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float | None = None
+    ) -> list[Prediction]:
+        """What the ensemble says of each target, from what every member says, `(member, row, output)`.
+
+        Args:
+            outputs: As `outputs` gives them.
+            rows: The rows of the table that they belong to.
+            num_rows: How many rows the table has.
+            coverage: The promised probability that a value lies within low and high.
+        """
         predictions = []
         for column, each in enumerate(self.by_target(outputs)):
             if self.task_type == "regression":
                 found = self.interval(each, column, self.coverage if coverage is None else coverage)
-                value, std, low, high = (spread(part, rows, table.num_rows) for part in found)
+                value, std, low, high = (spread(part, rows, num_rows) for part in found)
                 predictions.append(Prediction(value, std, low, high, None))
                 continue
             probabilities = each.mean(axis=0)
             largest = probabilities.max(axis=1, initial=0)
-            nothing = np.full(table.num_rows, np.nan)
+            nothing = np.full(num_rows, np.nan)
             predictions.append(
                 Prediction(
-                    spread(probabilities.argmax(axis=1).astype(float), rows, table.num_rows),
-                    spread(np.sqrt(largest * (1 - largest)), rows, table.num_rows),
+                    spread(probabilities.argmax(axis=1).astype(float), rows, num_rows),
+                    spread(np.sqrt(largest * (1 - largest)), rows, num_rows),
                     nothing,
                     nothing,
-                    spread(probabilities, rows, table.num_rows),
+                    spread(probabilities, rows, num_rows),
                 )
             )
         return predictions

@@ -46,14 +46,20 @@ class TokenEncoder(nn.Module):
         window = self.settings.window
         return Full() if window is None else Window((window - 1) // 2, window // 2)
 
-    def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " *batch token model_dim"]:
-        """The vector of every token of a batch."""
+    def forward(
+        self,
+        batch: TextBatch,
+        trace: Trace | None = None,
+        *,
+        vectors: Float[Tensor, " *batch token model_dim"] | None = None,
+    ) -> Float[Tensor, " *batch token model_dim"]:
+        """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
         neighborhood, positions = self.neighborhood, None
         if batch.offsets is not None:
             inside = Segments(batch.offsets)
             neighborhood = inside if isinstance(neighborhood, Full) else neighborhood & inside
             positions = batch.places
-        nodes = self.embedding(batch.tokens)
+        nodes = self.embedding(batch.tokens) if vectors is None else vectors
         if self.position is not None:
             check_length(self.settings, nodes, positions)
             nodes = self.position(nodes, positions)
@@ -85,12 +91,18 @@ class RecurrentTokenEncoder(nn.Module):
             dropout=settings.dropout,
         )
 
-    def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " token model_dim"]:
-        """The vector of every token of a batch."""
+    def forward(
+        self,
+        batch: TextBatch,
+        trace: Trace | None = None,
+        *,
+        vectors: Float[Tensor, " token model_dim"] | None = None,
+    ) -> Float[Tensor, " token model_dim"]:
+        """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
         assert batch.offsets is not None
         lengths, places = batch.offsets.diff(), batch.places
         text_of_token = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
-        nodes = self.dropout(self.embedding(batch.tokens))
+        nodes = self.dropout(self.embedding(batch.tokens) if vectors is None else vectors)
         table = nodes.new_zeros(len(lengths), int(lengths.max()), nodes.shape[-1])
         table = table.index_put((text_of_token, places), nodes)
         return self.sequence(table, lengths)[text_of_token, places]

@@ -42,12 +42,32 @@ class TextModel(nn.Module):
         self.dropout = nn.Dropout(text.head_dropout)
         self.output = nn.Linear(settings.model_dim, num_outputs)
 
-    def forward(self, batch: TextRows, trace: Trace | None = None) -> Float[Tensor, " row output"]:
-        """What the model says of each row, in model units (or logits)."""
-        return self.output(self.dropout(self.fingerprint(batch, trace)))
+    def forward(
+        self,
+        batch: TextRows,
+        trace: Trace | None = None,
+        *,
+        vectors: Float[Tensor, " token model_dim"] | None = None,
+        readout_trace: Trace | None = None,
+    ) -> Float[Tensor, " row output"]:
+        """What the model says of each row, in model units (or logits).
+
+        Args:
+            batch: the rows.
+            trace: where weights are recorded.
+            vectors: what is taken for the learned vectors of the tokens, where gradients by them are asked for.
+            readout_trace: where the weights of the readout are recorded, where that is not `trace`: they are few, and
+                may be wanted whole where of the others only the strongest are.
+        """
+        return self.output(self.dropout(self._summed(batch, trace, vectors, readout_trace or trace)))
 
     def fingerprint(self, batch: TextRows, trace: Trace | None = None) -> Float[Tensor, " row model_dim"]:
         """One vector that sums up each text."""
+        return self._summed(batch, trace, None, trace)
+
+    def _summed(
+        self, batch: TextRows, trace: Trace | None, vectors: Tensor | None, readout_trace: Trace | None
+    ) -> Tensor:
         texts = hidden(batch.texts, self.unknown, self.word_dropout) if self.training else batch.texts
-        nodes = self.encoder(texts, trace)
-        return self.norm(self.readout(nodes, batch.offsets, trace=trace))
+        nodes = self.encoder(texts, trace, vectors=vectors)
+        return self.norm(self.readout(nodes, batch.offsets, trace=readout_trace))

@@ -19,9 +19,11 @@ from edgewise.estimators.faces import (
     most_probable,
     task_of,
 )
+from edgewise.estimators.molecule.explain import explain_molecule
 from edgewise.estimators.molecule.run import resolved, untrained
 from edgewise.estimators.molecule.trained import TrainedProperty
 from edgewise.estimators.table_run import fit_members
+from edgewise.explanation import Explanation
 from edgewise.models.settings import PropertySettings
 from edgewise.records import Prediction
 from edgewise.train.conformal import check_coverage
@@ -187,6 +189,18 @@ class MoleculeEstimator(TableEstimator):
         """(row, dim): the learned vector of each row; NaN where a row cannot be read."""
         return self.trained_.fingerprint(self.table_of(X, conditions), pick_device(self.device))
 
+    def explained(self, X: Molecules, conditions: Any, target: str | None, label: str | None) -> Explanation:
+        """The one row of X, explained."""
+        check_is_fitted(self, "trained_")
+        smiles, conditions = parts_of([X] if isinstance(X, str) else X, conditions)
+        if len(smiles) != 1:
+            raise DataError(f"explain: X has {len(smiles)} rows; an explanation is of one.")
+        (row,) = smiles
+        numbers = () if conditions is None else np.asarray(conditions, dtype=np.float64).ravel().tolist()
+        return explain_molecule(
+            self.trained_, (row,) if isinstance(row, str) else row, numbers, target=target, label=label
+        )
+
 
 class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
     """Predicts numbers of molecules.
@@ -227,6 +241,16 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             [each.high for each in found], self.one_target_
         )
 
+    def explain(self, X: Molecules, conditions: Any = None, *, target: str | None = None) -> Explanation:
+        """What is told of one row, and why; see `explain_molecule`.
+
+        Args:
+            X: One row as `predict` takes it, or one SMILES.
+            conditions: Its numbers.
+            target: Which target is explained; the first where None.
+        """
+        return self.explained(X, conditions, target, None)
+
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The estimator of a run folder, written by `save` or by `edgewise train`."""
@@ -266,6 +290,16 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
         """
         probabilities = self.predict_proba(X, conditions)
         return most_probable(probabilities, self.classes_, self.table_of(X, conditions).status)
+
+    def explain(self, X: Molecules, conditions: Any = None, *, label: Any = None) -> Explanation:
+        """What is told of one row, and why; see `explain_molecule`.
+
+        Args:
+            X: One row as `predict` takes it, or one SMILES.
+            conditions: Its numbers.
+            label: The probability of which class is explained; the predicted one where None.
+        """
+        return self.explained(X, conditions, None, None if label is None else str(label))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:

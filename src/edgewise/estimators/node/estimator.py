@@ -14,10 +14,12 @@ from edgewise.data.nodes import NodeTable, nodes_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import CLASSES, NUMBERS, SettingsEstimator, class_numbers, joined, load_for, task_of
+from edgewise.estimators.node.explain import check_explainable, explain_node
 from edgewise.estimators.node.job import WITH_KINDS, node_job
 from edgewise.estimators.node.run import NodeRun
 from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
 from edgewise.estimators.table_run import fit_members
+from edgewise.explanation import Explanation
 from edgewise.neighborhood import Edges
 from edgewise.records import Prediction
 from edgewise.train.device import pick_device
@@ -103,6 +105,33 @@ class NodeEstimator(SettingsEstimator):
         table = self.table_of(X, edges, edge_features, node_kinds, edge_kinds)
         device = pick_device(self.settings.get("device", "auto"))
         return self.trained_.fingerprint(table, device)
+
+    def explain(
+        self,
+        X: Matrix,
+        edges: Neighbors,
+        node: int,
+        *,
+        edge_features: Any = None,
+        hops: int | None = None,
+        target: str | None = None,
+        label: Any = None,
+    ) -> Explanation:
+        """One node, explained: what it attends to, and what changes its prediction; see `explain_node`.
+
+        Args:
+            X: (node, feature), as in `fit`.
+            edges: Who is connected with whom.
+            node: The row of X that is explained.
+            edge_features: (edge, feature).
+            hops: How far away nodes are looked at; by default as far as the model looks.
+            target: The target that is explained; the first by default.
+            label: The class whose probability is explained; the predicted one by default.
+        """
+        check_is_fitted(self, "trained_")
+        check_explainable(self.trained_.settings)
+        table = self.table_of(X, edges, edge_features)
+        return explain_node(self.trained_, table, node, hops=hops, target=target, label=label)
 
 
 class NodeClassifier(ClassifierMixin, NodeEstimator):

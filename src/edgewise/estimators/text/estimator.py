@@ -1,6 +1,7 @@
 """TextClassifier and TextRegressor: a table of texts from Python, in the habit of scikit-learn."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -20,9 +21,11 @@ from edgewise.estimators.faces import (
     task_of,
 )
 from edgewise.estimators.table_run import fit_members
+from edgewise.estimators.text.explain import explain_text
 from edgewise.estimators.text.job import text_job
 from edgewise.estimators.text.run import TextRun, untrained
 from edgewise.estimators.text.trained import TrainedTexts
+from edgewise.explanation import Explanation
 from edgewise.records import Prediction
 from edgewise.train.device import pick_device
 
@@ -83,6 +86,20 @@ class TextEstimator(SettingsEstimator):
         """(row, dim): one vector that sums up each text; NaN where it is empty."""
         table, device = self.table_of(X), pick_device(self.settings.get("device", "auto"))
         return self.trained_.fingerprint(table, device)
+
+    def explain(
+        self, texts: str | Sequence[str], *, target: str | None = None, label: Any = None, top: int | None = None
+    ) -> Explanation:
+        """One row, explained: where the model attends, and what changes its prediction; see `explain_text`.
+
+        Args:
+            texts: A text, or one for each column.
+            target: The target that is explained; the first by default.
+            label: The class whose probability is explained; the predicted one by default.
+            top: How many of the strongest weights of each token are kept.
+        """
+        check_is_fitted(self, "trained_")
+        return explain_text(self.trained_, texts, target=target, label=label, top=top)
 
 
 class TextClassifier(ClassifierMixin, TextEstimator):

@@ -1,6 +1,7 @@
 """A trained ensemble over texts, with all it needs to read a new table: vocabulary, scale, sizes."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from edgewise.data.scale import TargetScaler
 from edgewise.data.text import Tokenizer
 from edgewise.data.texts import TextTable
 from edgewise.estimators.kept import read_tokenizer, undamaged
+from edgewise.estimators.text.tokens import RowTokens
 from edgewise.estimators.trained import TrainedTable, with_tuples
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings
@@ -83,22 +85,22 @@ class TrainedTexts(TrainedTable):
             model.encoder.load_state_dict(self.start)
         return model
 
+    def row_tokens(self, texts: Sequence[str]) -> RowTokens:
+        """The tokens of one row as the models read them, with the places they came from."""
+        return RowTokens.of(self.tokenizer, texts, self.settings.context)
+
     def batches(self, table: TextTable) -> TextBatches:
         """The rows of a table as the models take them."""
         targets = table.targets
         if self.scale is not None and targets.shape[1]:
             targets = self.scale.transform(targets)
         tokens, segments, cut = [], [], 0
-        begin, end = ([] if token is None else [token] for token in (self.tokenizer.begin, self.tokenizer.end))
         for texts, is_usable in zip(table.texts, table.usable, strict=True):
-            parts = [self.tokenizer.encode(text).numbers if is_usable else np.zeros(0, np.int64) for text in texts]
-            parts = [np.append(part, end).astype(np.int64) for part in parts]
-            parts[0] = np.append(begin, parts[0]).astype(np.int64)
-            joined = np.concatenate(parts)
-            cut += bool(is_usable) and len(joined) > self.settings.context
-            tokens.append(joined[: self.settings.context])
-            segments.append(np.repeat(np.arange(len(parts)), [len(part) for part in parts])[: self.settings.context])
-        return TextBatches(tokens, segments, targets.astype(np.float32), table.weights.astype(np.float32), int(cut))
+            row = self.row_tokens(texts if is_usable else [""] * len(texts))
+            cut += row.num_cut > 0
+            tokens.append(row.numbers)
+            segments.append(row.columns)
+        return TextBatches(tokens, segments, targets.astype(np.float32), table.weights.astype(np.float32), cut)
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors, tokenizer.json and model.json."""

@@ -1,0 +1,230 @@
+"""`edgewise explain`: what a model tells of an input, where it attended, and what really changes its prediction."""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cli.output import check_output, write
+from edgewise.cli.report import number
+from edgewise.errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgewise.estimators.explaining import Explainer
+    from edgewise.explanation import Explanation, Told
+
+SUMMARY = "show what a model attends to, and what really changes its prediction"
+DESCRIPTION = (
+    "Explain predictions of a model of texts, molecules or the nodes of a graph: what is told, where the model "
+    "attended, and beside it what really changes the prediction. INPUT is a text, a SMILES or the name of a node "
+    "(where the model reads several columns, a word for each), or a table of rows; without one, test rows of the run "
+    "are explained. With every explanation is printed how well each method agrees with occlusion, and how fast the "
+    "prediction goes when what it calls important is taken away."
+)
+FORMATS = (".html", ".svg", ".png", ".json")
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+LINES = (".txt", ".txt.gz")
+USUAL_ROWS = 10
+"""How many rows of a table are explained where nobody says which."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of the verb."""
+    parser.add_argument("folder", metavar="RUN", help="the folder of a finished run")
+    parser.add_argument(
+        "inputs", nargs="*", metavar="INPUT", help="a text, a SMILES, a node, or a table (default: the run's test rows)"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help=f"{', '.join(FORMATS)}, or - for the screen, where JSON is usual (default: explanation.html)",
+    )
+    parser.add_argument("--format", choices=[end[1:] for end in FORMATS], help="(default: as the output's name ends)")
+    parser.add_argument("--rows", nargs="+", type=int, metavar="N", help="of the table, counted from 0")
+    parser.add_argument(
+        "--values", nargs="+", metavar="COLUMN=X", help="the numbers of the row, such as temperature=298 pressure=1"
+    )
+    parser.add_argument("--target", metavar="COLUMN", help="what is explained (default: the first target)")
+    parser.add_argument("--label", metavar="CLASS", help="the class that is explained (default: the predicted one)")
+    parser.add_argument("--top", type=int, metavar="N", help="keep the strongest weights of each token, atom or node")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explains, writes, and says whether to believe it."""
+    if arguments.top is not None and arguments.top < 1:
+        raise SettingError(f"--top is {arguments.top}; expected at least 1.")
+    table = table_of(arguments)
+    suffix = output_of(arguments, table)
+
+    from edgewise.estimators.explaining import Explainer
+
+    explainer = Explainer.open(arguments.folder)
+    chosen = {"target": arguments.target, "label": arguments.label, "top": arguments.top}
+    if table is not None:
+        explanations = of_table(explainer, table, arguments, chosen)
+    else:
+        rows = typed_rows(explainer, arguments.inputs, values_of(explainer, arguments.values))
+        explanations = [explainer.explain(row, **chosen) for row in rows]
+    if suffix in (".svg", ".png") and len(explanations) > 1:
+        raise SettingError(
+            f"{suffix} holds one picture, and there are {len(explanations)} explanations; name one row (--rows 0), or "
+            "write .html."
+        )
+    write(content_of(explanations, suffix, Path(arguments.folder).name), arguments.output, suffix)
+    # What is written to the screen is for programs; what is said of it goes beside it.
+    stream = sys.stderr if arguments.output == "-" else sys.stdout
+    for explanation in explanations:
+        print("\n".join(lines_of(explanation)), file=stream)
+    if arguments.output != "-":
+        many = "explanation" if len(explanations) == 1 else "explanations"
+        print(f"{len(explanations)} {many}: {arguments.output}")
+    return 0
+
+
+def table_of(arguments: argparse.Namespace) -> str | None:
+    """The table that is named, or that of the run's test rows where nothing is; None for words."""
+    if not arguments.inputs:
+        from edgewise.train.folder import RunFolder
+
+        path = RunFolder.finished(arguments.folder).path / "test_predictions.csv"
+        if not path.is_file():
+            raise SettingError(f"{arguments.folder} has no test rows; say what to explain.")
+        return str(path)
+    is_table = len(arguments.inputs) == 1 and arguments.inputs[0].lower().endswith((*TABLES, *LINES))
+    if arguments.rows and not is_table:
+        raise SettingError("--rows belongs to a table; leave it out.")
+    return arguments.inputs[0] if is_table else None
+
+
+def output_of(arguments: argparse.Namespace, table: str | None) -> str:
+    """The ending of the output; where none is named, it gets its usual name."""
+    if arguments.output == "-":
+        if arguments.format == "png":
+            raise SettingError("--format is png, which is no text; name a file with -o.")
+        return f".{arguments.format or 'json'}"
+    if arguments.output is None:
+        arguments.output = f"explanation.{arguments.format or 'html'}"
+    arguments.data = table
+    return check_output(arguments, FORMATS if arguments.format is None else (f".{arguments.format}",))
+
+
+def values_of(explainer: "Explainer", given: "Sequence[str] | None") -> dict[str, str]:
+    """The numbers that are given by name."""
+    known = [field["name"] for field in explainer.fields if field["type"] == "number"]
+    values = {}
+    for each in given or ():
+        name, sign, value = each.partition("=")
+        if not sign or name not in known:
+            expected = ", ".join(f"{name}=…" for name in known) or "none: the model reads no numbers"
+            raise SettingError(f"--values has {each!r}; expected {expected}.")
+        values[name] = value
+    return values
+
+
+def typed_rows(explainer: "Explainer", words: "Sequence[str]", values: dict[str, str]) -> list[dict[str, Any]]:
+    """Rows out of words, one for each column that holds no number."""
+    names = [field["name"] for field in explainer.fields if field["type"] != "number"]
+    missing = [field["name"] for field in explainer.fields if field["type"] == "number" and field["name"] not in values]
+    if not names or len(words) % len(names):
+        raise SettingError(
+            f"there are {len(words)} inputs, but the model reads {len(names)} a row: {', '.join(names)}; a text with "
+            "spaces stands in quotes."
+        )
+    if missing:
+        example = " ".join(f"{name}=…" for name in missing)
+        raise SettingError(f"the model reads {', '.join(missing)} too; give it by --values {example}.")
+    starts = range(0, len(words), len(names))
+    return [{**dict(zip(names, words[start : start + len(names)])), **values} for start in starts]
+
+
+def of_table(
+    explainer: "Explainer", path: str, arguments: argparse.Namespace, chosen: dict[str, Any]
+) -> "list[Explanation]":
+    """Rows of a table explained; where nobody says which, the first, passing over what cannot be read."""
+    values = values_of(explainer, arguments.values)
+    rows = rows_of(path, [field["name"] for field in explainer.fields], values)
+    if arguments.rows is None and len(rows) > USUAL_ROWS:
+        print(f"the first {USUAL_ROWS} of {len(rows):,} rows are explained; --rows names others", file=sys.stderr)
+    numbers = arguments.rows if arguments.rows is not None else list(range(min(len(rows), USUAL_ROWS)))
+    if beyond := [place for place in numbers if not 0 <= place < len(rows)]:
+        raise SettingError(f"--rows has {beyond[0]}; {path} has the rows 0 to {len(rows) - 1}.")
+    explanations = []
+    for place in numbers:
+        try:
+            explanations.append(explainer.explain(rows[place], **chosen))
+        except DataError as error:
+            if arguments.rows is not None or len(rows) == 1:
+                raise DataError(f"{path}, row {place}: {error}") from error
+            print(f"row {place} is passed over: {error}", file=sys.stderr)
+    if not explanations:
+        raise DataError(f"{path}: none of its first {len(numbers)} rows can be read; see --rows.")
+    return explanations
+
+
+def rows_of(path: str, names: "Sequence[str]", values: dict[str, str]) -> list[dict[str, Any]]:
+    """The rows of a table, or the lines of a text, with the columns of the model."""
+    from edgewise.data.read import check_columns_exist, read_cells
+
+    read = [name for name in names if name not in values]
+    if path.lower().endswith(LINES):
+        from edgewise.data.text import read_text
+
+        if len(read) != 1:
+            raise SettingError(f"{path} holds lines, but the model reads {', '.join(read)}; give a table.")
+        return [{read[0]: line, **values} for line in read_text(path).splitlines() if line.strip()]
+    cells = read_cells(path)
+    check_columns_exist(cells, tuple(read))
+    return [{**row, **values} for row in cells.frame[read].to_dict("records")]
+
+
+def content_of(explanations: "Sequence[Explanation]", suffix: str, name: str) -> str | bytes:
+    """What is written."""
+    if suffix == ".json":
+        return json.dumps([each.to_json() for each in explanations], ensure_ascii=False, indent=1) + "\n"
+    if suffix == ".html":
+        from edgewise.view.explanation import explanation_page
+
+        title = f"{name}: {explanations[0].title}" if len(explanations) == 1 else f"{name} explained"
+        return explanation_page(explanations, title=title)
+    from edgewise.view.picture import explanation_png, explanation_svg
+
+    return explanation_svg(explanations[0]) if suffix == ".svg" else explanation_png(explanations[0])
+
+
+def lines_of(explanation: "Explanation") -> list[str]:
+    """What is told, and whether the attributions can be believed."""
+    title = " ".join(explanation.title.split())
+    lines = [f"{title}: {'; '.join(map(told_words, explanation.told))}"]
+    found = explanation.faithfulness
+    if found is None:
+        return [*lines, "  whether the explanation can be believed was not computed"]
+    agreement = ", ".join(f"{name} {_known(value)}" for name, value in found.agreement.items())
+    lines.append(f"  agreement with occlusion in {explanation.explained} (1 is the same order): {agreement or 'none'}")
+    for what, better in (("deletion", "small"), ("insertion", "large")):
+        areas = ", ".join(f"{each.method} {_known(getattr(each, f'{what}_area'))}" for each in found.removals)
+        lines.append(f"  area under {what} ({better} is faithful): {areas or 'none'}")
+    return [*lines, *(f"  {note}" for note in explanation.notes)]
+
+
+def told_words(told: "Told") -> str:
+    """What is predicted of a target, in words."""
+    if told.label:
+        share = told.probabilities.get(told.label, math.nan)
+        return f"{told.name} is {told.label} ({_known(share)})"
+    words = f"{told.name} {_known(told.value)}"
+    if not math.isnan(told.std):
+        words += f" ± {_known(told.std)}"
+    if not math.isnan(told.low):
+        words += f" ({_known(told.low)} to {_known(told.high)})"
+    return words
+
+
+def _known(value: float) -> str:
+    """A number, or a dash."""
+    return number(value if math.isfinite(value) else None)

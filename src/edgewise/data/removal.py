@@ -1,0 +1,57 @@
+"""Copies of a batch from which some nodes and edges are taken away, as one batch."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+
+from edgewise.data.union import offsets_of, take
+from edgewise.neighborhood import Edges
+from edgewise.records import Batch
+
+
+def copies(
+    batch: Batch, nodes: Bool[np.ndarray, " copy node"], edges: Bool[np.ndarray, " copy edge"] | None = None
+) -> Batch:
+    """One copy of the batch a line of `nodes`, each with the nodes and edges alone that are marked there.
+
+    An edge goes with a node at either of its ends. All else stays: the features of the nodes that are left, those of
+    the graphs, the conditions. A graph may lose all of its nodes. Nothing is asked of targets and weights: they are
+    left out.
+
+    Args:
+        batch: any rows.
+        nodes: which nodes each copy keeps.
+        edges: which edges each copy keeps; all where None.
+
+    Returns:
+        The rows of the first copy, then those of the second, and so on.
+
+    Cost: proportional to what is kept, without a loop over copies.
+    """
+    num_copies = len(nodes)
+    senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
+    kept = nodes[:, senders] & nodes[:, receivers]
+    of_copy, edge = (kept if edges is None else kept & edges).nonzero()
+    node = nodes.nonzero()[1]
+    # The number of each kept node in the union, and how many are kept before each node of its copy.
+    number = nodes.ravel().cumsum().reshape(nodes.shape) - 1
+    before = np.pad(nodes.cumsum(axis=1), ((0, 0), (1, 0)))
+    offsets = batch.offsets.numpy()
+    counts = before[:, offsets[1:]] - before[:, offsets[:-1]]
+    ends = (torch.from_numpy(number[of_copy, side[edge]]) for side in (senders, receivers))
+    shift = batch.num_graphs * torch.arange(num_copies)[:, None, None]
+    return replace(
+        batch,
+        node_features=take(batch.node_features, node),
+        edges=Edges(*ends, len(node), len(node)),
+        edge_features=take(batch.edge_features, edge),
+        global_features=batch.global_features.repeat(num_copies, 1),
+        offsets=torch.from_numpy(offsets_of(counts.ravel())),
+        graph_of_row=(batch.graph_of_row + shift).flatten(0, 1),
+        conditions=batch.conditions.repeat(num_copies, 1),
+        targets=None,
+        weights=None,
+        coordinates=None if batch.coordinates is None else take(batch.coordinates, node),
+    )

@@ -1,0 +1,159 @@
+"""`Explainer`: a run folder of texts, molecules or the nodes of a graph, ready to tell of rows and to explain them."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from edgewise.data.cell import read_number
+from edgewise.errors import DataError, UnsupportedError
+from edgewise.estimators.subject import GraphSubject, MoleculeSubject, Subject, TextSubject
+from edgewise.explanation import Explanation, Kind, Told
+from edgewise.train.folder import RunFolder
+
+SUBJECTS: dict[str, type[Subject]] = {
+    "edgewise text model": TextSubject,
+    "edgewise property model": MoleculeSubject,
+    "edgewise node model": GraphSubject,
+}
+"""What can be explained, by the words of model.json."""
+
+class Explainer:
+    """The model of a run folder, which takes rows as plain values by the names of their columns.
+
+        explainer = Explainer.open("run")
+        explainer.explain({"text": "a film to remember"}).told
+    """
+
+    def __init__(self, subject: Subject, num_training_rows: int | None = None):
+        self._subject, self._num_training_rows = subject, num_training_rows
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Self:
+        """The model of a run folder.
+
+        Raises:
+            RunFolderError: there is no finished run, it is damaged, or the graph that it learned from is gone.
+            UnsupportedError: it holds a model of another kind.
+        """
+        run = RunFolder.finished(folder)
+        content = run.read_json("model.json")
+        kind = content.get("format") if isinstance(content, dict) else None
+        if kind not in SUBJECTS:
+            raise UnsupportedError(
+                f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "
+                "(--text-columns), on molecules (--smiles-columns) or on the nodes of one graph (--edges)."
+            )
+        has_splits = (run.path / "splits.json").is_file()
+        return cls(SUBJECTS[kind].read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)
+
+    @property
+    def kind(self) -> Kind:
+        """What a row is: text, molecule or graph (a node of it)."""
+        return self._subject.kind
+
+    @property
+    def fields(self) -> list[dict[str, str]]:
+        """What a row needs, in order: `name`, and as `type` one of text, smiles, number, node."""
+        return [{"name": name, "type": type_} for name, type_ in self._subject.fields]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the model is, as JSON; where it lies is not among it."""
+        trained = self._subject.trained
+        columns = trained.columns
+        return {
+            "kind": self.kind,
+            "task": trained.task_type,
+            "targets": list(columns.target_columns),
+            "classes": {name: [str(label) for label in labels] for name, labels in trained.classes.items()},
+            "columns": self.fields,
+            "model": self._subject.model_name,
+            "members": len(trained.members),
+            "parameters": sum(parameter.numel() for parameter in trained.members[0].parameters()),
+            "training_rows": self._num_training_rows,
+            "coverage": trained.coverage,
+        }
+
+    def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Told, ...]]:
+        """What is told of each target of each row; all rows are computed together.
+
+        Raises:
+            DataError: a row lacks a field, has one too many, or a value cannot be read; the message names both.
+        """
+        if not rows:
+            return []
+        return self._subject.predict(self._values(rows))
+
+    def explain(
+        self, row: Mapping[str, Any], *, target: str | None = None, label: Any = None, top: int | None = None
+    ) -> Explanation:
+        """What is told of a row, where the model attended, and what changes the prediction.
+
+        Args:
+            row: the values by the names of `fields`.
+            target: the target that is explained; the first by default.
+            label: the class whose probability is explained; the predicted one by default.
+            top: how many of the strongest weights of each unit are kept; by default all where they are few.
+
+        Raises:
+            DataError: as in `predict`.
+            SettingError: there is no such target or class.
+            UnsupportedError: the model is one that cannot be explained; the message says which can.
+        """
+        (values,) = self._values([row])
+        return self._subject.explain(values, target=target, label=label, top=top)
+
+    def _values(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        """The values of each row in the order of the fields, each of the type that it must be."""
+        fields, found = self._subject.fields, []
+        names = [name for name, _ in fields]
+        for place, row in enumerate(rows):
+            where = f"row {place}: " if len(rows) > 1 else ""
+            for name in row:
+                if name not in names:
+                    raise DataError(f"{where}there is no field {str(name)[:60]!r}; expected {', '.join(names)}.")
+            values = []
+            for name, type_ in fields:
+                if name not in row:
+                    raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
+                values.append(_checked(f"{where}{name}", row[name], type_))
+            found.append(tuple(values))
+        if self.kind == "text":
+            for place, texts in enumerate(found):
+                if not any(text.strip() for text in texts):
+                    where = f"row {place}: " if len(rows) > 1 else ""
+                    raise DataError(f"{where}{names[0]}: the text is empty.")
+        return found
+
+def _checked(where: str, value: Any, type_: str) -> Any:
+    """A value as the type of its field."""
+    if type_ == "number":
+        return _number(where, value)
+    if type_ == "node" and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise DataError(f"{where} is a {type(value).__name__}, expected a text.")
+    if any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise DataError(f"{where} holds half a character (a lone surrogate), which no text has.")
+    return value
+
+def _number(where: str, value: Any) -> float:
+    """A finite number; words that are one are taken, as they come from files and forms."""
+
+    if isinstance(value, str):
+        number, reason = read_number(value)
+        if reason:
+            raise DataError(f"{where}: {reason[:120]}.")
+        return number
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DataError(f"{where} is a {type(value).__name__}, expected a number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise DataError(f"{where} is {number}, expected a finite number.")
+    return number

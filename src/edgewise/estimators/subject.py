@@ -1,0 +1,230 @@
+"""What an `Explainer` speaks of, a class for each kind: what a row needs, how rows are told, how one is explained."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from edgewise.data.columns import AUTO
+from edgewise.data.nodes import NodeTable, read_nodes
+from edgewise.errors import DataError, EdgewiseError, RunFolderError
+from edgewise.estimators.told import told_of
+from edgewise.estimators.node.job import NodeJob, node_job
+from edgewise.estimators.node.trained import TrainedNodes
+from edgewise.explanation import Explanation, Kind, Told
+from edgewise.train.folder import RunFolder
+
+SHOWN = 5
+"""Names of nodes that a message lists."""
+
+
+class Subject(ABC):
+    """A trained model, and the rows that it takes."""
+
+    trained: Any
+    """The ensemble."""
+    kind: Kind
+    """What a row is."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder."""
+
+    @property
+    @abstractmethod
+    def fields(self) -> list[tuple[str, str]]:
+        """The name and the type of each value of a row."""
+
+    @property
+    @abstractmethod
+    def model_name(self) -> str:
+        """What the model is called among the choices of `--model`."""
+
+    @abstractmethod
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+        """What is told of rows, whose values stand in the order of the fields."""
+
+    @abstractmethod
+    def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
+        """One row, explained."""
+
+@dataclass(frozen=True, eq=False)
+class TextSubject(Subject):
+    """Rows of texts."""
+
+    trained: Any
+    kind = "text"
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder."""
+        from edgewise.estimators.text.trained import TrainedTexts
+
+        return cls(TrainedTexts.load(folder))
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The columns of text."""
+        return [(name, "text") for name in self.trained.columns.text_columns]
+
+    @property
+    def model_name(self) -> str:
+        """What reads."""
+        return self.trained.text.encoder
+
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+        """What is told of texts."""
+        from edgewise.data.texts import texts_from_arrays
+
+        table = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
+        predictions = self.trained.predict(table)
+        return [told_of(self.trained, predictions, row) for row in range(len(rows))]
+
+    def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
+        """The texts of one row."""
+        from edgewise.estimators.text.explain import explain_text
+
+        return explain_text(self.trained, row, target=target, label=label, top=top)
+
+@dataclass(frozen=True, eq=False)
+class MoleculeSubject(Subject):
+    """Rows of molecules, and numbers beside them."""
+
+    trained: Any
+    kind = "molecule"
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder."""
+        from edgewise.estimators.molecule.trained import TrainedProperty
+
+        return cls(TrainedProperty.load(folder))
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The columns of molecules, then those of numbers."""
+        columns = self.trained.columns
+        numbers = [(name, "number") for name in columns.descriptors_columns]
+        return [*((name, "smiles") for name in columns.smiles_columns), *numbers]
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.settings.model
+
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+        """What is told of molecules; a `DataError` names the first that cannot be read."""
+        from edgewise.data.table import table_from_arrays
+
+        trained, size = self.trained, len(self.trained.columns.smiles_columns)
+        smiles = np.array([row[:size] for row in rows], dtype=object).reshape(len(rows), -1)
+        numbers = np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
+        table = table_from_arrays(
+            smiles,
+            conditions=numbers if numbers.shape[1] else None,
+            with_descriptors=trained.with_descriptors,
+        )
+        for row in np.flatnonzero(~table.usable).tolist():
+            # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.
+            column, _, reason = table.status[row].partition(": ")
+            names = dict(zip(table.columns.inputs, (name for name, _ in self.fields), strict=True))
+            where = f"row {row}: " if len(rows) > 1 else ""
+            raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
+        predictions = trained.predict(table)
+        return [told_of(trained, predictions, row) for row in range(len(rows))]
+
+    def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
+        """The molecules of one row; all weights are kept, as atoms are few."""
+        from edgewise.estimators.molecule.explain import explain_molecule
+
+        self.predict([row])  # says which value cannot be read
+        size = len(self.trained.columns.smiles_columns)
+        return explain_molecule(self.trained, row[:size], row[size:], target=target, label=label)
+
+
+class GraphSubject(Subject):
+    """The nodes of the graph that a model was trained on."""
+
+    kind = "graph"
+
+    def __init__(self, trained: TrainedNodes, table: NodeTable):
+        self.trained, self.table = trained, table
+        self._place = {name: row for row, name in enumerate(table.names)}
+        self._predictions: Any = None
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder, and the graph that it was trained on.
+
+        Raises:
+            RunFolderError: the folder does not say where the graph is, or it is not there any more.
+        """
+        trained = TrainedNodes.load(folder)
+        if not folder.is_begun:
+            raise RunFolderError(
+                f"{folder.path} does not say which graph it was trained on, as folders that `edgewise train` writes "
+                "do; in Python, explain(features, edges, node) of the estimator takes the graph."
+            )
+        job = node_job(folder.read_config(), "config.toml")
+        try:
+            table = _graph_of(job, trained)
+        except (EdgewiseError, OSError) as error:
+            raise RunFolderError(
+                f"the graph that {folder.path} was trained on cannot be read ({error}); bring {', '.join(job.files)} "
+                "back, or go to the folder that the training was started in."
+            ) from error
+        return cls(trained, table)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The name of a node."""
+        return [(self.table.columns.node_column or "node", "node")]
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.settings.model
+
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+        """What is told of nodes; the graph is computed once, at the first question."""
+        places = [self._row_of(*row) for row in rows]
+        if self._predictions is None:
+            self._predictions = self.trained.predict(self.table)
+        return [told_of(self.trained, self._predictions, place) for place in places]
+
+    def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
+        """One node; all weights are kept, as only those near it are looked at."""
+        from edgewise.estimators.node.explain import explain_node
+
+        return explain_node(self.trained, self.table, self._row_of(*row), target=target, label=label)
+
+    def _row_of(self, name: str) -> int:
+        """The place of a node, by its name."""
+        found = self._place.get(name.strip())
+        if found is None:
+            known = ", ".join(self.table.names[:SHOWN]) + (", …" if len(self.table.names) > SHOWN else "")
+            raise DataError(f"there is no node {name[:60]!r}; the {len(self.table.names):,} nodes are {known}.")
+        if not self.table.usable[found]:
+            raise DataError(f"the node {name[:60]!r} cannot be told: {self.table.status[found]}.")
+        return found
+
+
+def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
+    """The graph of a job, its targets left out."""
+    columns = replace(
+        job.columns,
+        node_column=job.columns.node_column or AUTO,
+        descriptors_columns=trained.columns.descriptors_columns,
+        target_columns=(),
+        ignore_columns=(),
+        splits_column=None,
+        weight_column=None,
+        group_column=None,
+    )
+    known = trained.kinds
+    return read_nodes(
+        list(job.data), columns, job.graph, need_targets=False, with_kinds=known is not None, known=known
+    )

@@ -1,0 +1,197 @@
+"""What heads do, in numbers: how wide each looks, how far, and what is left when only the strongest weights are kept.
+
+All batch axes of `Weights` are heads here: record one text, or one graph.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from edgewise.errors import SettingError, ShapeError
+from edgewise.explanation import Layer
+from edgewise.trace import Trace, Weights
+
+
+def averaged(layers: Trace | Sequence[Weights]) -> Weights:
+    """The mean over the heads and layers.
+
+        ᾱ_ij = 1/L Σ_l 1/H_l Σ_h α_lhij
+
+    Args:
+        layers: a `Trace` that a model has filled, or weights of layers among the same nodes; of `top` weights those
+            that were left out count as zero.
+
+    Returns:
+        `Weights` with values `(pair,)`, by receiver, then sender; parallel edges are one pair.
+
+    Raises:
+        ShapeError: there are no weights, or a layer is among other nodes than the first.
+
+    >>> one = Weights(torch.tensor([0, 1]), torch.tensor([1, 1]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]), 2, 2)
+    >>> averaged([one, one]).values.tolist()
+    [0.75, 0.25]
+    """
+    recorded = layers.weights if isinstance(layers, Trace) else list(layers)
+    if not recorded:
+        raise ShapeError("averaged: there are no weights; a model records them by model(batch, trace=trace).")
+    sizes = recorded[0].num_receivers, recorded[0].num_senders
+    cells, parts = [], []
+    for place, weights in enumerate(recorded):
+        if (weights.num_receivers, weights.num_senders) != sizes:
+            raise ShapeError(
+                f"averaged: layer {place} goes from {weights.num_senders} senders to {weights.num_receivers} receivers, "
+                f"but layer 0 from {sizes[1]} to {sizes[0]}; leave it out."
+            )
+        heads = _heads(weights)
+        senders = weights.senders.expand(weights.values.shape).reshape(heads.shape)
+        cells.append((weights.receivers * sizes[1] + senders).flatten())
+        parts.append((heads / (len(heads) * len(recorded))).flatten())
+    codes, pair = torch.cat(cells).unique(return_inverse=True)
+    values = torch.cat(parts)
+    values = values.new_zeros(len(codes)).index_add(0, pair, values)
+    return Weights(codes % max(sizes[1], 1), codes // max(sizes[1], 1), values, sizes[1], sizes[0])
+
+
+def entropy(weights: Weights) -> Float[Tensor, " head"]:
+    """How evenly each head spreads its attention, in nats: 0 where every query looks at one neighbor alone.
+
+        H_h = mean_i −Σ_j p_hij ln p_hij        p_hij = α_hij / Σ_j α_hij
+
+    The mean is over the queries that attend to something.
+
+    Raises:
+        ShapeError: only the strongest weights were recorded, or one is negative: what is left is no whole.
+
+    Empty: a head in which no query attends to anything has 0.
+
+    >>> even = Weights(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]), 2, 1)
+    >>> [round(each, 4) for each in entropy(even).tolist()]
+    [0.6931, 0.0]
+    """
+    each, attends = _entropies("entropy", weights)
+    return _mean(each, attends)
+
+
+def effective_neighbors(weights: Weights) -> Float[Tensor, " head"]:
+    """To how many neighbors each head attends, as if evenly: the mean over queries of e^H, H the entropy of each.
+
+    Raises, Empty: as in `entropy`.
+
+    >>> even = Weights(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]), 2, 1)
+    >>> effective_neighbors(even).tolist()
+    [2.0, 1.0]
+    """
+    each, attends = _entropies("effective_neighbors", weights)
+    return _mean(each.exp(), attends)
+
+
+def mean_distance(weights: Weights, lengths: Float[Tensor, " edge"] | None = None) -> Float[Tensor, " head"]:
+    """How far each head looks.
+
+        d_h = mean_i Σ_j p_hij d_ij        d_ij = |i − j|, in tokens
+
+    Args:
+        weights: of one layer.
+        lengths: d of each edge where nodes are no sequence: in a graph the hops, 0 for a loop and 1 for an edge.
+
+    Raises:
+        ShapeError: as in `entropy`; or there is not one length an edge.
+
+    >>> before = Weights(torch.tensor([0, 0]), torch.tensor([1, 3]), torch.ones(1, 2), 4, 4)
+    >>> mean_distance(before).tolist()
+    [2.0]
+    """
+    shares, attends = _shares("mean_distance", weights)
+    if lengths is None:
+        lengths = (weights.receivers - weights.senders).abs()
+    if lengths.shape != weights.receivers.shape:
+        raise ShapeError(
+            f"mean_distance: lengths is {tuple(lengths.shape)}, expected ({len(weights.receivers)},): one an edge."
+        )
+    return _mean(_summed(shares * lengths.to(shares.dtype), weights), attends)
+
+
+def strongest(weights: Weights, top: int) -> Weights:
+    """The strongest weights of each query and head, as `Trace(top=…)` records them, out of all.
+
+    Args:
+        weights: all of a layer, `senders (edge,)`.
+        top: how many are kept.
+
+    Returns:
+        `Weights` with senders and values `(*batch, edge)`, by receiver, strongest first.
+
+    Raises:
+        SettingError: `top` is below 1.
+        ShapeError: only the strongest were recorded to begin with.
+
+    >>> all_three = Weights(torch.tensor([0, 1, 2]), torch.tensor([0, 0, 0]), torch.tensor([[0.2, 0.5, 0.3]]), 3, 1)
+    >>> strongest(all_three, 2).senders.tolist()
+    [[1, 2]]
+    """
+    if top < 1:
+        raise SettingError(f"strongest: top must be at least 1, not {top}.")
+    _require_all("strongest", weights)
+    by_value = weights.values.argsort(dim=-1, descending=True, stable=True)
+    order = by_value.gather(-1, weights.receivers[by_value].argsort(dim=-1, stable=True))
+    # Rows are equally long in every head: the same places of the sorted list hold the strongest of all of them.
+    receivers = weights.receivers.sort(stable=True).values
+    first = torch.searchsorted(receivers, receivers)
+    places = (torch.arange(len(receivers), device=receivers.device) - first < top).nonzero().squeeze(-1)
+    order = order[..., places]
+    values = weights.values.gather(-1, order)
+    return Weights(weights.senders[order], receivers[places], values, weights.num_senders, weights.num_receivers)
+
+
+def to_layer(weights: Weights, name: str, *, is_readout: bool = False, top: int | None = None) -> Layer:
+    """Weights as an explanation holds them: in numpy, heads side by side.
+
+    Args:
+        weights: of one layer, all or the strongest. Where heads keep different senders, an edge stands once for each,
+            with 0 in the other heads.
+        name: what the layer is called.
+        is_readout: whether the whole attends to its units.
+        top: how many of the strongest of each query and head are kept; None keeps all that are there. Weights that
+            were recorded with a `top` stay as they are, and must be told it.
+    """
+    if top is not None and weights.senders.dim() == 1:
+        weights = strongest(weights, top)
+    graph = weights.to_graph()
+    senders, receivers = graph.edges.senders.cpu().numpy(), graph.edges.receivers.cpu().numpy()
+    values = graph.edge_features.T.float().contiguous().cpu().numpy()
+    return Layer(name, senders, receivers, values, is_readout, top)
+
+
+def _heads(weights: Weights) -> Float[Tensor, " head edge"]:
+    return weights.values.reshape(-1, weights.values.shape[-1])
+
+
+def _require_all(name: str, weights: Weights) -> None:
+    if weights.senders.dim() > 1:
+        raise ShapeError(f"{name}: only the strongest weights were recorded (top=…); record all of them.")
+
+
+def _summed(values: Float[Tensor, " head edge"], weights: Weights) -> Float[Tensor, " head query"]:
+    return values.new_zeros(len(values), weights.num_receivers).index_add(-1, weights.receivers, values)
+
+
+def _shares(name: str, weights: Weights) -> tuple[Tensor, Tensor]:
+    """p of every edge, and where a query attends to something at all: `(head, edge)` and `(head, query)`."""
+    _require_all(name, weights)
+    values = _heads(weights).float() if weights.values.dtype in (torch.float16, torch.bfloat16) else _heads(weights)
+    if not bool((values >= 0).all()):
+        raise ShapeError(f"{name}: there are weights that are negative or NaN, which are no shares of a whole.")
+    sums = _summed(values, weights)
+    return values / torch.where(sums > 0, sums, 1)[:, weights.receivers], sums > 0
+
+
+def _entropies(name: str, weights: Weights) -> tuple[Tensor, Tensor]:
+    """H of every query, and where it attends to something."""
+    shares, attends = _shares(name, weights)
+    return _summed(torch.special.entr(shares), weights), attends
+
+
+def _mean(values: Float[Tensor, " head query"], attends: Tensor) -> Float[Tensor, " head"]:
+    return torch.where(attends, values, 0).sum(-1) / attends.sum(-1).clamp(min=1)

@@ -1,0 +1,68 @@
+"""Occlusion: what a prediction loses when a part of the input is taken away."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from edgewise.errors import ShapeError
+
+Predict = Callable[[Sequence[np.ndarray]], np.ndarray]
+"""Given lists of units that are taken away, one list for each question, what is told without them: `(question,)`."""
+
+
+def occlude(
+    predict: Predict, num_units: int, groups: Sequence[Sequence[int] | np.ndarray] | None = None
+) -> Float[np.ndarray, " group"]:
+    """How much of the prediction goes with each unit, or with each group of units.
+
+        a_g = f(all units) − f(all units without those of g)
+
+    Nothing is asked twice: all questions, the first with nothing taken away, go to `predict` in one call.
+
+    Args:
+        predict: f, for many lists of units at once; it cuts them into batches as it likes.
+        num_units: how many units there are.
+        groups: units that are taken away together, counted from 0; each unit alone where None.
+
+    Returns:
+        a, one number a group; positive where the group raises what is told.
+
+    Raises:
+        ShapeError: a group names a unit that there is not, or `predict` gives another number of answers than questions.
+
+    Empty: an empty group changes nothing; its number is zero.
+    Cost: one prediction a group, and one more.
+    Source: Zeiler & Fergus 2014, "Visualizing and understanding convolutional networks", section 3.
+
+    >>> weights = np.array([1.0, 2.0, 4.0])
+    >>> def told(removed):
+    ...     return np.array([weights.sum() - weights[units].sum() for units in removed])
+    >>> occlude(told, 3).tolist(), occlude(told, 3, [[0, 2], []]).tolist()
+    ([1.0, 2.0, 4.0], [5.0, 0.0])
+    """
+    parts = [[unit] for unit in range(num_units)] if groups is None else groups
+    removed = [np.zeros(0, dtype=np.int64), *(np.asarray(part, dtype=np.int64) for part in parts)]
+    told = answers(predict, removed, num_units, "occlude")
+    return told[0] - told[1:]
+
+
+def answers(
+    predict: Predict, removed: Sequence[np.ndarray], num_units: int, name: str
+) -> Float[np.ndarray, " question"]:
+    """What `predict` tells without each of these lists of units, in float64.
+
+    Raises:
+        ShapeError: a list names a unit that there is not, or there are not as many answers as lists.
+    """
+    for place, units in enumerate(removed):
+        if len(units) and not (units.min() >= 0 and units.max() < num_units):
+            wrong = int(units.min() if units.min() < 0 else units.max())
+            raise ShapeError(f"{name}: group {place - 1} names unit {wrong}, but they are 0 … {num_units - 1}.")
+    told = np.asarray(predict(removed), dtype=np.float64)
+    if told.shape != (len(removed),):
+        raise ShapeError(
+            f"{name}: predict gives {told.shape} for {len(removed)} lists of units, expected ({len(removed)},): one "
+            "number a list."
+        )
+    return told

@@ -1,0 +1,31 @@
+"""Whether two lists of numbers put the same things first: ranks, and their correlation."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+
+def spearman(first: Float[np.ndarray, " unit"], second: Float[np.ndarray, " unit"]) -> float:
+    """Spearman's rank correlation: the correlation of Pearson between ranks, equal numbers sharing the mean of theirs.
+
+    Returns:
+        From −1, the one upside down, to 1, the same order; NaN where a number is NaN, or where all numbers of a list
+        are equal, as there is no order then.
+
+    Source: Spearman 1904.
+
+    >>> spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 1000.0]))
+    1.0
+    """
+    if len(first) < 2 or np.isnan(first).any() or np.isnan(second).any():
+        return math.nan
+    a, b = (ranks - ranks.mean() for ranks in (_ranks(first), _ranks(second)))
+    size = math.sqrt((a @ a) * (b @ b))
+    return float(a @ b) / size if size > 0 else math.nan
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """The place of each number in ascending order, from 1."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (counts.cumsum() - (counts - 1) / 2)[place]

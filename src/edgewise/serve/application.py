@@ -1,0 +1,247 @@
+"""The FastAPI application: a page for people, three questions for programs, errors that say why.
+
+| | |
+|---|---|
+| `GET /` | a page where a person types an input and sees what is told of it, and why |
+| `POST /predict` | what is told of some rows; rows of several requests are computed together |
+| `POST /explain` | a row explained, as JSON |
+| `POST /page`, `POST /picture` | the same as a page (HTML) and a picture (SVG) that need nothing else |
+| `GET /model` | what is served, and what may be asked |
+| `GET /docs`, `GET /openapi.json` | the description of all this |
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from edgewise.errors import EdgewiseError, MissingExtraError, UnsupportedError
+from edgewise.explanation import Explanation
+from edgewise.serve.bounds import Bounds
+from edgewise.serve.limits import Limits
+from edgewise.serve.manual import manual
+from edgewise.serve.messages import (
+    ErrorAnswer,
+    ExplainAnswer,
+    ModelAnswer,
+    PredictAnswer,
+    Requests,
+    as_answer,
+    cells_of,
+)
+from edgewise.serve.worker import READING, BusyError, Explains, Worker
+
+try:
+    from fastapi import FastAPI, Request
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, JSONResponse, Response
+    from starlette.exceptions import HTTPException
+except ModuleNotFoundError as error:
+    raise MissingExtraError("fastapi", "serve") from error
+
+ASSETS = {"serve.js": "text/javascript", "serve.css": "text/css"}
+"""What the page loads, from here and from nowhere else."""
+HEADERS = {
+    # Nothing is fetched from elsewhere. Scripts stand in the drawn pages, which are shown in a frame of their own.
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; connect-src 'self'; frame-src 'self' blob: data:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+REASONS = {
+    400: "The body is no JSON, or lies too deep.",
+    408: "The body did not arrive in time.",
+    413: "The body is too long.",
+    415: "The body is not called application/json.",
+    421: "The server is not called so.",
+    422: "A value is not what it must be; `where` says which.",
+    500: "The server is at fault; its log says how.",
+    503: "Too much is waiting already; try again later.",
+    504: "It would take too long.",
+}
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer, "description": reason} for status, reason in REASONS.items()
+}
+# By a reference: a model would be described as having the type of the good answer.
+_ERROR = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorAnswer.__name__}"}}}
+NOUNS = {"text": "texts", "molecule": "molecules", "graph": "the nodes of a graph"}
+LOG = logging.getLogger("edgewise.serve")
+
+
+def create_app(explainer: Explains, *, limits: Limits = Limits(), hosts: Sequence[str] = ("*",)) -> FastAPI:
+    """The application that serves a model.
+
+    Args:
+        explainer: The model, as `edgewise.estimators.explaining.Explainer.open` gives it.
+        limits: What a request may ask for.
+        hosts: The names under which the server may be addressed; all by default. A server on loopback that answers
+            to other names can be reached by any site whose name leads to 127.0.0.1.
+
+    Raises:
+        MissingExtraError: FastAPI is not installed.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.worker = Worker(explainer, limits)
+        app.state.worker.start()
+        yield
+        await app.state.worker.stop()
+
+    app = FastAPI(
+        title="Edgewise",
+        version=version("edgewise"),
+        description=f"A trained model over {NOUNS.get(explainer.kind, explainer.kind)}.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+    )
+    app.add_middleware(Bounds, limits=limits, hosts=tuple(hosts))
+    _add_errors(app, limits)
+    _add_pages(app)
+    _add_questions(app, explainer, limits)
+    return app
+
+
+def _add_questions(app: FastAPI, explainer: Explains, limits: Limits) -> None:
+    requests = Requests.of(explainer.fields, explainer.facts, limits)
+
+    @app.get("/model", response_model=ModelAnswer, summary="What is served")
+    async def model() -> Response:
+        """The model, what a row consists of, and what a request may ask for."""
+        told = {"kind": explainer.kind, "fields": list(explainer.fields), "facts": explainer.facts}
+        return JSONResponse({**told, "limits": asdict(limits)}, headers=HEADERS)
+
+    @app.post("/predict", response_model=PredictAnswer, responses=REFUSALS, summary="Predict rows")
+    async def predict(asked: requests.predict) -> Response:  # type: ignore[name-defined]
+        """What is told of each row. A row that cannot be read has its reason; where none can, the answer is 422."""
+        found = await app.state.worker.predict([cells_of(row) for row in asked.rows])
+        reasons = [str(each) if isinstance(each, EdgewiseError) else None for each in found]
+        if all(reasons):
+            return failure(422, reasons[0] or "", "rows.0")
+        rows = [
+            {"told": [] if isinstance(told, EdgewiseError) else [as_answer(each) for each in told], "error": reason}
+            for told, reason in zip(found, reasons, strict=True)
+        ]
+        return JSONResponse({"rows": rows}, headers=HEADERS)
+
+    async def explained(asked: Any, finish: Callable[[Explanation], Any]) -> Any:
+        """What `finish` makes of an explanation, computed where the model is."""
+        chosen = {name: getattr(asked, name) for name in ("target", "label", "top")}
+        return await app.state.worker.do(partial(_explain, explainer, cells_of(asked.row), chosen, finish))
+
+    @app.post("/explain", response_model=ExplainAnswer, responses=REFUSALS, summary="Explain a row")
+    async def explain(asked: requests.explain) -> Response:  # type: ignore[name-defined]
+        """What is told of a row, where the model attended, what changes the prediction, and whether to believe it."""
+        return Response(await explained(asked, _as_json), media_type="application/json", headers=HEADERS)
+
+    @app.post("/page", response_class=HTMLResponse, responses=_drawn("text/html"), summary="Explain on a page")
+    async def page(asked: requests.explain) -> Response:  # type: ignore[name-defined]
+        """The explanation as an HTML page that needs nothing else."""
+        from edgewise.view.explanation import explanation_page
+
+        return HTMLResponse(await explained(asked, lambda found: explanation_page([found])), headers=HEADERS)
+
+    svg = _drawn("image/svg+xml")
+
+    @app.post("/picture", response_class=Response, responses=svg, summary="Explain in a picture")
+    async def picture(asked: requests.explain) -> Response:  # type: ignore[name-defined]
+        """The explanation as an SVG picture."""
+        from edgewise.view.picture import explanation_svg
+
+        return Response(await explained(asked, explanation_svg), media_type="image/svg+xml", headers=HEADERS)
+
+
+def _drawn(kind: str) -> dict[int | str, dict[str, Any]]:
+    """The answers to a question that is answered otherwise than in JSON."""
+    refusals = {status: {"description": reason, "content": _ERROR} for status, reason in REASONS.items()}
+    return {200: {"content": {kind: {"schema": {"type": "string"}}}}, **refusals}
+
+
+def _explain(
+    explainer: Explains, row: dict[str, Any], chosen: dict[str, Any], finish: Callable[[Explanation], Any]
+) -> Any:
+    return finish(explainer.explain(row, **chosen))
+
+
+def _as_json(explanation: Explanation) -> bytes:
+    return json.dumps(explanation.to_json(), allow_nan=False).encode()
+
+
+def _add_pages(app: FastAPI) -> None:
+    folder = files("edgewise.serve") / "assets"
+    contents = {name: (folder / name).read_bytes() for name in (*ASSETS, "index.html")}
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return HTMLResponse(contents["index.html"], headers=HEADERS)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(manual(app.openapi()), headers=HEADERS)
+
+    @app.get("/assets/{name}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        if name not in ASSETS:
+            raise HTTPException(404)
+        return Response(contents[name], media_type=ASSETS[name], headers=HEADERS)
+
+
+def _add_errors(app: FastAPI, limits: Limits) -> None:
+    """Every error is JSON with its reason; none tells what lies on the server."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return failure(400, "the body is no JSON", None)
+        # The first part of a place is always `body`.
+        where = ".".join(str(part)[:60] for part in first["loc"][1:])
+        return failure(422, first["msg"], where or None)
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        answer = failure(error.status_code, str(error.detail), None)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    async def unreadable(request: Request, error: Exception) -> Response:
+        return failure(422, str(error), "row")
+
+    for kind in (*READING, UnsupportedError):
+        app.add_exception_handler(kind, unreadable)
+
+    @app.exception_handler(BusyError)
+    async def busy(request: Request, error: BusyError) -> Response:
+        answer = failure(503, "too many rows are waiting; try again later", None)
+        answer.headers["retry-after"] = "1"
+        return answer
+
+    @app.exception_handler(TimeoutError)
+    async def late(request: Request, error: TimeoutError) -> Response:
+        return failure(504, f"it takes longer than {limits.seconds:g} seconds", None)
+
+    @app.exception_handler(500)
+    async def broken(request: Request, error: Exception) -> Response:
+        # The server behind this logs the error with its traceback.
+        LOG.error("%s %s: %s", request.method, request.url.path, type(error).__name__)
+        return failure(500, "internal error", None)
+
+
+def failure(status: int, reason: str, where: str | None) -> JSONResponse:
+    """An error as `ErrorAnswer` describes it."""
+    return JSONResponse({"error": _clean(reason), "where": where and _clean(where)}, status, HEADERS)
+
+
+def _clean(text: str) -> str:
+    """At most 500 characters that UTF-8 can hold."""
+    return text[:500].encode(errors="replace").decode()

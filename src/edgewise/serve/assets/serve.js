@@ -1,0 +1,211 @@
+// The page that answers: a form drawn from GET /model; what is told changes while one types, the picture soon after.
+// Whatever comes from the model or from the person goes in as text, never as HTML; pictures live in a sandboxed frame.
+"use strict";
+
+const PAUSE = { predict: 200, page: 600 }; // milliseconds without a key before each is asked for
+const HINTS = { text: "type a text", smiles: "type a SMILES, such as CC(=O)Oc1ccccc1C(=O)O", node: "name a node", number: "" };
+const byId = (id) => document.getElementById(id);
+const shown = (number) => (number === null ? "–" : String(Number(number.toPrecision(4))));
+let model = null;
+const panels = [];
+
+function element(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+async function ask(path, body, signal) {
+  const answer = await fetch(path, {
+    method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" }, signal,
+  });
+  if (answer.ok) return answer;
+  const problem = await answer.json().catch(() => ({ error: `the server answers ${answer.status}` }));
+  throw new Error(problem.error);
+}
+
+class Panel {
+  constructor(name) {
+    this.name = name;
+    this.root = byId("panel").content.cloneNode(true).firstElementChild;
+    this.root.setAttribute("aria-label", `input ${name}`);
+    this.root.dataset.panel = name;
+    this.part = (selector) => this.root.querySelector(selector);
+    this.told = null;
+    this.timers = {};
+    this.running = {};
+    this.part("iframe").title = `explanation of input ${name}`;
+    this.fill(this.part("form"));
+    this.part("form").addEventListener("input", () => this.changed());
+    this.part("form").addEventListener("submit", (event) => event.preventDefault());
+    for (const button of this.root.querySelectorAll("[data-what]")) {
+      button.addEventListener("click", () => this.download(button));
+    }
+  }
+
+  fill(form) {
+    this.cells = model.fields.map((field) => {
+      const long = field.type === "text" || field.type === "smiles";
+      const cell = element(long ? "textarea" : "input", { name: field.name, placeholder: HINTS[field.type] });
+      if (long) cell.rows = field.type === "text" ? 4 : 2;
+      else cell.type = field.type === "number" ? "number" : "text";
+      if (field.type === "number") cell.step = "any";
+      else if (field.type !== "node") cell.maxLength = model.limits[field.type === "text" ? "characters" : "smiles"];
+      cell.classList.add(field.type);
+      form.append(element("label", {}, element("span", { textContent: field.name }), cell));
+      return cell;
+    });
+    const { targets = [], classes = {} } = model.facts;
+    this.target = this.choice(form, "explained", targets.length > 1 ? targets : []);
+    this.label = this.choice(form, "class", targets.length === 1 ? classes[targets[0]] || [] : [], "the predicted one");
+  }
+
+  choice(form, name, options, usual) {
+    if (options.length < 2) return null;
+    const made = element("select", { name });
+    if (usual) made.append(element("option", { value: "", textContent: usual }));
+    made.append(...options.map((each) => element("option", { value: each, textContent: each })));
+    form.append(element("label", {}, element("span", { textContent: name }), made));
+    return made;
+  }
+
+  // The row as the interface takes it; null where a cell is empty still.
+  row() {
+    const row = {};
+    let texts = 0;
+    for (const [place, field] of model.fields.entries()) {
+      const value = this.cells[place].value;
+      if (value.trim() === "" && field.type !== "text") return null;
+      if (field.type === "number" && !Number.isFinite(Number(value))) return null;
+      if (field.type === "text" && value.trim() !== "") texts += 1;
+      row[field.name] = field.type === "number" ? Number(value) : field.type === "text" ? value : value.trim();
+    }
+    return texts || !model.fields.some((field) => field.type === "text") ? row : null;
+  }
+
+  question() {
+    const asked = { row: this.row() };
+    if (this.target) asked.target = this.target.value;
+    if (this.label && this.label.value) asked.label = this.label.value;
+    return asked;
+  }
+
+  changed() {
+    this.part(".told").firstElementChild?.classList.add("stale");
+    for (const [what, pause] of Object.entries(PAUSE)) {
+      clearTimeout(this.timers[what]);
+      this.running[what]?.abort();
+      this.timers[what] = setTimeout(() => this.update(what), pause);
+    }
+  }
+
+  async update(what) {
+    const row = this.row();
+    if (row === null) return this.show(null);
+    const abort = (this.running[what] = new AbortController());
+    try {
+      if (what === "predict") {
+        const answer = await (await ask("predict", { rows: [row] }, abort.signal)).json();
+        this.show(answer.rows[0].told);
+      } else {
+        this.part(".state").textContent = "explaining …";
+        const page = await (await ask("page", this.question(), abort.signal)).text();
+        this.part("iframe").srcdoc = page;
+        this.part("iframe").hidden = this.part(".downloads").hidden = false;
+        this.part(".state").textContent = "\u00a0";
+      }
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (what === "predict") return this.show(null, error.message);
+      this.part("iframe").hidden = this.part(".downloads").hidden = true;
+      this.part(".state").textContent = error.message;
+    }
+  }
+
+  show(told, problem = "") {
+    this.told = told;
+    this.part(".problem").textContent = problem;
+    this.part(".problem").hidden = !problem;
+    this.part(".told").replaceChildren(...(told ? [this.list(told)] : []));
+    if (!told) {
+      this.part("iframe").hidden = this.part(".downloads").hidden = true;
+      this.part(".state").textContent = "\u00a0";
+    }
+    difference();
+  }
+
+  list(told) {
+    const list = element("dl", {});
+    for (const each of told) {
+      const classes = Object.entries(each.probabilities);
+      list.append(element("dt", { textContent: each.name }));
+      const value = element("span", { className: "value", textContent: each.label || shown(each.value) });
+      let more = "";
+      if (!classes.length && each.std !== null) more += `± ${shown(each.std)}`;
+      if (each.low !== null) more += ` (${shown(each.low)} to ${shown(each.high)})`;
+      list.append(element("dd", {}, value, element("span", { className: "more", textContent: more })));
+      for (const [label, share] of classes) {
+        list.append(element("dt", { textContent: label }));
+        const bar = element("meter", { min: 0, max: 1, value: share ?? 0 });
+        list.append(element("dd", {}, bar, element("span", { textContent: shown(share) })));
+      }
+    }
+    return list;
+  }
+
+  async download(button) {
+    const what = button.dataset.what;
+    try {
+      const blob = await (await ask(what, this.question())).blob();
+      const suffix = { page: "html", picture: "svg", explain: "json" }[what];
+      const link = element("a", { href: URL.createObjectURL(blob), download: `explanation_${this.name}.${suffix}` });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    } catch (error) {
+      this.part(".problem").textContent = error.message;
+      this.part(".problem").hidden = false;
+    }
+  }
+}
+
+// What the second input tells less what the first tells.
+function difference() {
+  const line = byId("difference");
+  const [first, second] = panels.map((panel) => panel.told);
+  line.hidden = !byId("compare").checked || !first || !second;
+  if (line.hidden) return;
+  const parts = first.map((each, place) => {
+    const other = second[place];
+    if (!each.label) return `${each.name}: ${shown(other.value - each.value)}`;
+    const shares = Object.entries(each.probabilities).map(
+      ([label, share]) => `${label} ${shown(other.probabilities[label] - share)}`,
+    );
+    return `${each.name}: ${shares.join(", ")}`;
+  });
+  line.textContent = `second less first: ${parts.join("; ")}`;
+}
+
+function compare() {
+  const on = byId("compare").checked;
+  if (on && panels.length < 2) {
+    panels.push(new Panel("b"));
+    for (const [place, cell] of panels[1].cells.entries()) cell.value = panels[0].cells[place].value;
+    panels[1].changed();
+    byId("panels").append(panels[1].root);
+  }
+  if (panels[1]) panels[1].root.hidden = !on;
+  difference();
+}
+
+async function begin() {
+  model = await (await fetch("model")).json();
+  const { model: name, targets = [] } = model.facts;
+  const over = { text: "texts", molecule: "molecules", graph: "nodes of a graph" }[model.kind] || model.kind;
+  byId("about").textContent = [name, `over ${over}`, targets.length ? `tells ${targets.join(", ")}` : ""].filter(Boolean).join(", ");
+  panels.push(new Panel("a"));
+  byId("panels").append(panels[0].root);
+  byId("compare").addEventListener("change", compare);
+  panels[0].cells[0].focus();
+}
+
+begin().catch((error) => { byId("about").textContent = `The model cannot be read: ${error.message}`; });

@@ -1,0 +1,155 @@
+// What is reckoned from the numbers before anything is drawn: how they are written, their colors, which lines to show.
+
+/** A number as it is read: three digits, a true minus; a dash where there is none. */
+function shown(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(3)));
+  return text.replaceAll("-", "−");
+}
+
+/** The largest size in a list; 0 where there is none. */
+function largest(values) {
+  let most = 0;
+  for (const value of values) if (value !== null && Math.abs(value) > most) most = Math.abs(value);
+  return most;
+}
+
+/** Orange raises, blue lowers, green is a share: told apart by every eye, on light and dark (after Okabe & Ito). */
+const RAISES = [213, 94, 0];
+const LOWERS = [0, 114, 178];
+const SHARE = [0, 158, 115];
+const DENSEST = 0.72; // text on it can still be read
+
+/** The color of a value; see-through, so that it fits light and dark. */
+function colorOf(value, most, isSigned, densest = DENSEST) {
+  const share = most > 0 && value !== null ? Math.min(1, Math.abs(value) / most) : 0;
+  const [red, green, blue] = !isSigned ? SHARE : value < 0 ? LOWERS : RAISES;
+  return `rgba(${red}, ${green}, ${blue}, ${(densest * share).toFixed(3)})`;
+}
+
+/** The weights of one head of a layer, or the mean of all (head −1). */
+const means = new WeakMap();
+function weightsOf(layer, head) {
+  if (head >= 0) return layer.values[head];
+  if (!means.has(layer)) {
+    const mean = new Float64Array(layer.senders.length);
+    for (const values of layer.values) for (let e = 0; e < mean.length; e++) mean[e] += (values[e] ?? 0) / layer.values.length;
+    means.set(layer, mean);
+  }
+  return means.get(layer);
+}
+
+/** The edges of each unit: order[starts[u] … starts[u + 1]], by their receiver or by their sender. */
+const indexes = new WeakMap();
+function edgesBy(layer, side, numUnits) {
+  const known = indexes.get(layer) ?? {};
+  indexes.set(layer, known);
+  if (!known[side]) {
+    const ends = layer[side];
+    const starts = new Int32Array(numUnits + 1);
+    for (const unit of ends) starts[unit + 1]++;
+    for (let unit = 0; unit < numUnits; unit++) starts[unit + 1] += starts[unit];
+    const next = starts.slice();
+    const order = new Int32Array(ends.length);
+    ends.forEach((unit, edge) => (order[next[unit]++] = edge));
+    known[side] = { starts, order };
+  }
+  return known[side];
+}
+
+/** How many lines are drawn at most of one unit, and of all. */
+const MOST_LINES = 64;
+const MOST_LINES_OF_ALL = 32;
+
+/** The lines to draw now, strongest first: { from, to, value, share } with from the sender, to the receiver. */
+function linesOf(view, mostOfAll = MOST_LINES_OF_ALL) {
+  const unit = currentUnit(view);
+  const { number, edge } = candidates(view, unit);
+  let most = 0;
+  for (let k = 0; k < number; k++) most = Math.max(most, Math.abs(edge(k).value));
+  const found = [];
+  for (let k = 0; k < number; k++) {
+    const line = edge(k);
+    const share = most > 0 ? Math.abs(line.value) / most : 0;
+    if (share > 0 && share >= view.chosen.threshold) found.push({ ...line, share });
+  }
+  return found.sort((a, b) => b.share - a.share).slice(0, unit === null ? mostOfAll : MOST_LINES);
+}
+
+const NO_LINES = { number: 0 };
+
+/** Which lines there could be: how many, and each by its place. */
+function candidates(view, unit) {
+  const { layers, links, units } = view.explanation;
+  const { lines, layer: number, head, direction } = view.chosen;
+  if (lines === "effect") {
+    const own = links.filter((link) => link.effect !== null && (unit === null || link.first === unit || link.second === unit));
+    return { number: own.length, edge: (k) => ({ from: own[k].first, to: own[k].second, value: own[k].effect, isEffect: true }) };
+  }
+  const layer = layers[number];
+  if (lines === "none" || !layer || layer.is_readout) return NO_LINES;
+  const values = weightsOf(layer, head);
+  const line = (e) => ({ from: layer.senders[e], to: layer.receivers[e], value: values[e] ?? 0 });
+  if (unit === null) return { number: values.length, edge: (e) => (layer.senders[e] === layer.receivers[e] ? { ...line(e), value: 0 } : line(e)) };
+  const { starts, order } = edgesBy(layer, direction === "in" ? "receivers" : "senders", units.length);
+  return { number: starts[unit + 1] - starts[unit], edge: (k) => line(order[starts[unit] + k]) };
+}
+
+/** Of a readout, how much the whole attends to each unit, as a map; empty for layers between units. */
+function marksOf(view) {
+  const layer = view.explanation.layers[view.chosen.layer];
+  const found = new Map();
+  if (!layer?.is_readout || view.chosen.lines !== "attention") return found;
+  const values = weightsOf(layer, view.chosen.head);
+  const most = largest(values);
+  layer.senders.forEach((unit, edge) => {
+    const share = most > 0 ? (values[edge] ?? 0) / most : 0;
+    if (share > 0 && share >= view.chosen.threshold) found.set(unit, { value: values[edge], share });
+  });
+  return found;
+}
+
+/** Of one head: the mean entropy of what a receiver attends to, in bits, and how far away it is on average. */
+function spreadOf(layer, head, numUnits) {
+  const values = weightsOf(layer, head);
+  const totals = new Float64Array(numUnits);
+  const logs = new Float64Array(numUnits);
+  let far = 0;
+  for (let e = 0; e < layer.senders.length; e++) {
+    const value = values[e] ?? 0;
+    if (value <= 0) continue;
+    totals[layer.receivers[e]] += value;
+    logs[layer.receivers[e]] += value * Math.log2(value);
+    far += value * Math.abs(layer.senders[e] - layer.receivers[e]);
+  }
+  let [entropy, total, receivers] = [0, 0, 0];
+  totals.forEach((sum, unit) => {
+    if (sum <= 0) return;
+    entropy += Math.log2(sum) - logs[unit] / sum;
+    total += sum;
+    receivers++;
+  });
+  return { entropy: receivers ? entropy / receivers : null, distance: total && !layer.is_readout ? far / total : null };
+}
+
+/** Units in order of the size of their value. */
+function ranked(values) {
+  return values
+    .map((value, unit) => ({ value, unit }))
+    .filter(({ value }) => value !== null)
+    .sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+}
+
+/** What a unit is called. */
+function nameOf(explanation, unit) {
+  const { name, source } = explanation.units[unit];
+  if (explanation.kind !== "molecule") return name.trim() || (name ? "␣" : `unit ${unit + 1}`);
+  const place = explanation.units.slice(0, unit + 1).filter((each) => each.source === source).length;
+  return Object.keys(explanation.sources).length > 1 ? `${name}${place} of ${source}` : `${name}${place}`;
+}
+
+/** The unit that is looked at: under the pointer, or else the one that was picked. */
+function currentUnit(view) {
+  return view.chosen.hover ?? view.chosen.pinned;
+}

@@ -1,0 +1,149 @@
+"""Molecules as RDKit draws them, taken apart into paths and places, so that atoms and bonds can be colored afterwards."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from edgewise.errors import DataError, MissingExtraError
+from edgewise.explanation import Explanation
+
+try:
+    from rdkit import Chem, rdBase
+    from rdkit.Chem.Draw import rdMolDraw2D
+except ImportError as error:
+    raise MissingExtraError("rdkit", "molecules") from error
+
+DOTS_AN_ANGSTROM = 30
+MARGIN = 0.62
+"""Around the atoms, in lengths of a bond: room for their halos."""
+LONE_BOND = 1.5 * DOTS_AN_ANGSTROM
+"""The length of a bond where a molecule has none."""
+_PATH = "{http://www.w3.org/2000/svg}path"
+_STEP = re.compile(r"([MLQCZ])([^MLQCZ]*)")
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """One path of RDKit's drawing: a line of a bond, a letter of an atom."""
+
+    d: str
+    """The path, as in SVG, in absolute coordinates."""
+    fill: str | None
+    """The color inside; None where it is not filled."""
+    stroke: str | None
+    """The color of the line; None where there is none."""
+    thick: float
+    """The width of the line."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMolecule:
+    """A molecule on a canvas of its own size."""
+
+    source: str
+    """The column it comes from."""
+    width: float
+    """Of the canvas."""
+    height: float
+    """Of the canvas."""
+    bond_length: float
+    """The mean length of its bonds on the canvas."""
+    units: tuple[int, ...]
+    """The unit of the explanation that each atom is."""
+    places: np.ndarray
+    """(atom, 2): where the atoms are, y downwards."""
+    bonds: tuple[tuple[int, int], ...]
+    """The units at both ends of each bond."""
+    strokes: tuple[Stroke, ...]
+    """RDKit's drawing, in the order in which it is drawn."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The drawing as lists and numbers."""
+        atoms = zip(self.units, self.places.round(2).tolist())
+        return {
+            "source": self.source,
+            "width": round(self.width, 2),
+            "height": round(self.height, 2),
+            "bond_length": round(self.bond_length, 2),
+            "atoms": [{"unit": unit, "x": x, "y": y} for unit, (x, y) in atoms],
+            "bonds": [list(bond) for bond in self.bonds],
+            "paths": [{"d": s.d, "fill": s.fill, "stroke": s.stroke, "thick": s.thick} for s in self.strokes],
+        }
+
+
+def draw_molecules(explanation: Explanation) -> list[DrawnMolecule]:
+    """Each molecule of a row, drawn from its SMILES; the atoms of a source are its units, in their order.
+
+    Args:
+        explanation: of a molecule or several.
+
+    Raises:
+        DataError: the SMILES of a source cannot be read, or has not as many atoms as there are units of it.
+    """
+    drawn = []
+    for source, smiles in explanation.sources.items():
+        units = [number for number, unit in enumerate(explanation.units) if unit.source == source]
+        if units:
+            drawn.append(_draw(source, smiles, units))
+    return drawn
+
+
+def _draw(source: str, smiles: str, units: list[int]) -> DrawnMolecule:
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromSmiles(smiles.strip())
+    if molecule is None:
+        raise DataError(f"{source}: {smiles!r} is not a SMILES that RDKit can read.")
+    if molecule.GetNumAtoms() != len(units):
+        raise DataError(
+            f"{source}: {smiles!r} has {molecule.GetNumAtoms()} atoms, but the explanation speaks of {len(units)}: "
+            "one unit an atom is expected, in the order of the SMILES."
+        )
+    pen = rdMolDraw2D.MolDraw2DSVG(-1, -1)
+    options = pen.drawOptions()
+    options.scalingFactor = DOTS_AN_ANGSTROM
+    options.clearBackground = False
+    options.useBWAtomPalette()  # colors are for what matters
+    pen.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(molecule, addChiralHs=False))
+    places = np.array([[p.x, p.y] for p in map(pen.GetDrawCoords, range(len(units)))])
+    pen.FinishDrawing()
+    ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
+    lengths = [float(np.linalg.norm(places[first] - places[second])) for first, second in ends]
+    bond_length = float(np.mean(lengths)) if lengths else LONE_BOND
+    root = ElementTree.fromstring(pen.GetDrawingText())
+    found = [(steps_of(path.attrib["d"]), _style(path)) for path in root.iter(_PATH)]
+    points = np.concatenate([places, *(pairs for steps, _ in found for _, pairs in steps)])
+    low = np.minimum(points.min(0) - 4, places.min(0) - MARGIN * bond_length)
+    high = np.maximum(points.max(0) + 4, places.max(0) + MARGIN * bond_length)
+    return DrawnMolecule(
+        source=source,
+        width=float(high[0] - low[0]),
+        height=float(high[1] - low[1]),
+        bond_length=bond_length,
+        units=tuple(units),
+        places=places - low,
+        bonds=tuple((units[first], units[second]) for first, second in ends),
+        strokes=tuple(_stroke(steps, style, low) for steps, style in found),
+    )
+
+
+def steps_of(d: str) -> list[tuple[str, np.ndarray]]:
+    """A path as commands, each with its points."""
+    return [
+        (command, np.array(re.findall(r"-?[\d.]+(?:e-?\d+)?", numbers), dtype=np.float64).reshape(-1, 2))
+        for command, numbers in _STEP.findall(d)
+    ]
+
+
+def _style(path: ElementTree.Element) -> dict[str, str]:
+    """What RDKit says of a path, in its attributes or in its style."""
+    written = dict(part.split(":", 1) for part in path.attrib.get("style", "").split(";") if ":" in part)
+    return {**path.attrib, **written}
+
+
+def _stroke(steps: list[tuple[str, np.ndarray]], style: dict[str, str], low: np.ndarray) -> Stroke:
+    d = "".join(command + " ".join(f"{x:.2f},{y:.2f}" for x, y in pairs - low) for command, pairs in steps)
+    fill, stroke = (None if style.get(name, "none") == "none" else style[name] for name in ("fill", "stroke"))
+    return Stroke(d, fill, stroke, float(style.get("stroke-width", "1").removesuffix("px")))

@@ -1,0 +1,192 @@
+"""`edgewise explain`: what may be an input, what is written and printed, what is refused."""
+
+import json
+
+import pytest
+from cli_tables import SMALL, molecules, write_csv
+
+from edgewise.cli.explain import lines_of
+from edgewise.explanation import Explanation, Faithfulness, Removal, Told
+
+
+@pytest.fixture(scope="module")
+def salts(tmp_path_factory):
+    """A run over two molecules and two numbers a row."""
+    from edgewise.cli.main import main
+
+    folder = tmp_path_factory.mktemp("salts")
+    smiles = molecules()
+    columns = {
+        "cation": smiles,
+        "anion": smiles[::-1],
+        "temperature": [250 + 3 * place for place in range(40)],
+        "pressure": [1 + place % 3 for place in range(40)],
+        "y": [len(text) + place / 10 for place, text in enumerate(smiles)],
+    }
+    data = write_csv(folder / "salts.csv", columns)
+    words = ["train", str(data), "--smiles-columns", "cation", "anion", "--descriptors-columns", "temperature"]
+    words += ["pressure", "--target-columns", "y", "-o", str(folder / "run"), *SMALL, "--no-baselines"]
+    assert main(words) == 0
+    return folder / "run"
+
+
+def test_a_molecule_becomes_a_page(trained, edgewise, tmp_path):
+    code, out, err = edgewise("explain", trained, "CCO", "-o", tmp_path / "report.html")
+    assert (code, err) == (0, "")
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    first, agreement, deletion, insertion, *_, last = out.splitlines()
+    assert first.startswith("CCO: y ")
+    assert agreement.startswith("  agreement with occlusion in y (1 is the same order): ")
+    assert "attention" in agreement
+    assert deletion.startswith("  area under deletion (small is faithful): ")
+    assert "occlusion" in deletion
+    assert insertion.startswith("  area under insertion (large is faithful): ")
+    assert "random" in insertion
+    assert last == f"1 explanation: {tmp_path / 'report.html'}"
+
+
+@pytest.mark.parametrize(("suffix", "begin"), [("svg", b"<"), ("png", b"\x89PNG"), ("json", b"[")])
+def test_the_format_is_as_the_name_ends(trained, edgewise, tmp_path, suffix, begin):
+    path = tmp_path / f"drawn.{suffix}"
+    assert edgewise("explain", trained, "CCO", "-o", path)[0] == 0
+    assert path.read_bytes().startswith(begin)
+
+
+def test_the_output_has_a_usual_name(trained, edgewise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert edgewise("explain", trained, "CCO")[0] == 0
+    assert edgewise("explain", trained, "CCO", "--format", "svg")[0] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["explanation.html", "explanation.svg"]
+
+
+def test_json_goes_to_the_screen_alone(trained, edgewise):
+    code, out, err = edgewise("explain", trained, "CCO", "-o", "-", "--top", 1)
+    assert code == 0
+    (found,) = json.loads(out)
+    assert (found["kind"], found["sources"]) == ("molecule", {"smiles": "CCO"})
+    assert [unit["name"] for unit in found["units"]] == ["C", "C", "O"]
+    assert err.startswith("CCO: y ")
+
+
+def test_several_columns_are_several_words_and_numbers_have_names(salts, edgewise, tmp_path):
+    path = tmp_path / "salt.json"
+    words = ["explain", salts, "CCO", "CCN", "C", "N", "--values", "temperature=298", "pressure=1", "-o", path]
+    assert edgewise(*words)[0] == 0
+    first, second = json.loads(path.read_text())
+    assert first["sources"] == {"cation": "CCO", "anion": "CCN"}
+    assert second["sources"] == {"cation": "C", "anion": "N"}
+    assert {curve["name"]: curve["here"] for curve in first["curves"]} == {"temperature": 298, "pressure": 1}
+
+
+def test_rows_of_a_table_are_named_by_their_number(salts, edgewise, tmp_path):
+    columns = {"cation": ["C", "CC", "bad("], "anion": ["N", "CN", "O"], "temperature": [1, 2, 3], "pressure": [1] * 3}
+    table = write_csv(tmp_path / "new.csv", columns)
+    path = tmp_path / "rows.json"
+    code, _, err = edgewise("explain", salts, table, "--rows", 1, 0, "-o", path)
+    assert (code, err) == (0, "")
+    assert [each["sources"]["cation"] for each in json.loads(path.read_text())] == ["CC", "C"]
+    code, out, err = edgewise("explain", salts, table, "--overwrite", "-o", path)
+    assert code == 0
+    assert err.startswith("row 2 is passed over: ")
+    assert out.splitlines()[-1] == f"2 explanations: {path}"
+    code, out, err = edgewise("explain", salts, table, "--rows", 2, "--overwrite", "-o", path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"edgewise: error: {table}, row 2: ")
+    assert edgewise("explain", salts, table, "--values", "pressure=9", "--overwrite", "-o", path)[0] == 0
+    assert json.loads(path.read_text())[0]["curves"][1]["here"] == 9
+
+
+def test_without_an_input_test_rows_are_explained(trained, edgewise, tmp_path):
+    assert edgewise("explain", trained, "--rows", 0, "-o", tmp_path / "test.json")[0] == 0
+    first = (trained / "test_predictions.csv").read_text().splitlines()[1].split(",")
+    (found,) = json.loads((tmp_path / "test.json").read_text())
+    assert found["sources"]["smiles"] == first[1]
+
+
+def test_of_a_long_table_the_first_rows_are_explained(trained, edgewise, tmp_path, monkeypatch):
+    monkeypatch.setattr("edgewise.cli.explain.USUAL_ROWS", 2)
+    table = write_csv(tmp_path / "long.csv", {"smiles": molecules()})
+    code, out, err = edgewise("explain", trained, table, "-o", tmp_path / "long.html")
+    assert (code, err) == (0, "the first 2 of 40 rows are explained; --rows names others\n")
+    assert out.splitlines()[-1] == f"2 explanations: {tmp_path / 'long.html'}"
+
+
+REFUSED = [
+    (["C(", "-o", "x.html"], "smiles: "),
+    (["", "-o", "x.html"], "smiles: "),
+    (["CCO", "-o", "x.txt"], "-o is x.txt; expected a name that ends in .html, .svg, .png, .json."),
+    (["CCO", "-o", "x.html", "--format", "svg"], "-o is x.html; expected a name that ends in .svg."),
+    (["CCO", "-o", "-", "--format", "png"], "--format is png, which is no text; name a file with -o."),
+    (["CCO", "CCN", "-o", "x.svg"], ".svg holds one picture, and there are 2 explanations; name one row"),
+    (["CCO", "-o", "x.html", "--target", "z"], "target is 'z'; the model tells y."),
+    (["CCO", "-o", "x.html", "--label", "red"], "label is 'red', but y is a number; leave it out."),
+    (["CCO", "-o", "x.html", "--top", "0"], "--top is 0; expected at least 1."),
+    (["CCO", "-o", "x.html", "--rows", "0"], "--rows belongs to a table; leave it out."),
+    (["CCO", "-o", "x.html", "--values", "t=1"], "--values has 't=1'; expected none: the model reads no numbers."),
+    (["none.csv", "-o", "x.html"], "none.csv"),
+    (["table.csv", "-o", "x.html", "--rows", "40"], "--rows has 40; table.csv has the rows 0 to 39."),
+    (["table.csv", "-o", "table.csv"], "expected a name that ends in"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED, ids=lambda value: " ".join(value)[:40])
+def test_what_is_refused_is_said_in_a_line(trained, table, edgewise, monkeypatch, words, message):
+    monkeypatch.chdir(table.parent)
+    code, out, err = edgewise("explain", trained, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("edgewise: error: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert [path.name for path in table.parent.iterdir()] == ["table.csv"]
+
+
+def test_numbers_of_the_row_are_needed(salts, edgewise):
+    for words, message in (
+        (["C", "N"], "the model reads temperature, pressure too; give it by --values temperature=… pressure=…."),
+        (["C", "N", "--values", "pressure=1"], "the model reads temperature too; give it by --values temperature=…."),
+        (["C", "N", "--values", "pressure"], "--values has 'pressure'; expected temperature=…, pressure=…."),
+        (["C", "N", "--values", "pressure=high", "temperature=1"], "pressure: "),
+        (["C"], "there are 1 inputs, but the model reads 2 a row: cation, anion"),
+    ):
+        code, out, err = edgewise("explain", salts, *words, "-o", "-")
+        assert (code, out) == (2, "")
+        assert message in err
+
+
+def test_an_existing_file_stays(trained, edgewise, tmp_path):
+    path = tmp_path / "kept.html"
+    path.write_text("mine")
+    code, _, err = edgewise("explain", trained, "CCO", "-o", path)
+    assert code == 2 and "exists already" in err
+    assert path.read_text() == "mine"
+    assert edgewise("explain", trained, "CCO", "-o", path, "--overwrite")[0] == 0
+
+
+def test_no_run_is_no_run(edgewise, tmp_path):
+    for words in (["CCO"], []):
+        code, _, err = edgewise("explain", tmp_path / "none", *words, "-o", "-")
+        assert code == 2 and "is no run folder: it does not exist" in err
+
+
+def test_the_lines_say_what_is_not_known():
+    nan = float("nan")
+    removal = Removal("attention", *[[0.0, 1.0]] * 3, deletion_area=0.25, insertion_area=nan)
+    found = Explanation(
+        kind="text",
+        title="two\nlines",
+        sources={},
+        told=(Told("mood", 1.0, label="good", probabilities={"bad": 0.25, "good": 0.75}), Told("y", 3.0)),
+        explained="mood = good",
+        units=(),
+        faithfulness=Faithfulness((removal,), {"attention": -0.5, "rollout": nan}),
+        notes=("it was cut",),
+    )
+    assert lines_of(found) == [
+        "two lines: mood is good (0.7500); y 3",
+        "  agreement with occlusion in mood = good (1 is the same order): attention -0.5000, rollout -",
+        "  area under deletion (small is faithful): attention 0.2500",
+        "  area under insertion (large is faithful): attention -",
+        "  it was cut",
+    ]

@@ -1,0 +1,198 @@
+"""Occlusion, gradients and faithfulness: exact where the truth is linear, complete where it is not, and what they
+refuse."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from edgewise.errors import SettingError, ShapeError
+from edgewise.explain.faithfulness import faithfulness
+from edgewise.explain.gradients import gradient_times_input, integrated_gradients
+from edgewise.explain.occlusion import occlude
+from edgewise.explain.rank import spearman
+from edgewise.explanation import Attribution
+
+WEIGHTS = np.array([3.0, -2.0, 0.5, 0.0, 1.0])
+SOME = st.floats(-5, 5, width=32)
+
+
+def linear(weights=WEIGHTS, calls=None):
+    """What is told is a sum of weights; each call is noted."""
+
+    def told(removed):
+        if calls is not None:
+            calls.append(len(removed))
+        return np.array([7.0 + weights.sum() - weights[units].sum() for units in removed])
+
+    return told
+
+
+def attribution(values, name="occlusion"):
+    return Attribution(name, np.asarray(values, dtype=np.float64))
+
+
+def test_occlusion_of_a_sum_is_its_terms_in_one_call():
+    calls = []
+    np.testing.assert_allclose(occlude(linear(calls=calls), 5), WEIGHTS)
+    assert calls == [6]
+    np.testing.assert_allclose(occlude(linear(), 5, [[0, 1], [], (2,), np.arange(5)]), [1, 0, 0.5, 2.5])
+    assert occlude(linear(np.zeros(0)), 0).shape == (0,)
+
+
+def test_occlusion_is_what_is_lost_also_where_units_act_together():
+    def both(removed):
+        return [0.0 if len(units) else 1.0 for units in removed]
+
+    assert occlude(both, 2).tolist() == [1, 1]
+
+
+def test_what_occlusion_refuses():
+    with pytest.raises(ShapeError, match=r"occlude: group 1 names unit 5, but they are 0 … 4\."):
+        occlude(linear(), 5, [[0], [5]])
+    with pytest.raises(ShapeError, match=r"occlude: group 0 names unit -1, but they are 0 … 4\."):
+        occlude(linear(), 5, [[-1]])
+    with pytest.raises(ShapeError, match=r"occlude: predict gives \(1,\) for 6 lists of units, expected \(6,\)"):
+        occlude(lambda removed: np.zeros(1), 5)
+
+
+def test_gradients_of_a_sum_are_its_terms():
+    weights = torch.tensor([[1.0, -2.0], [0.0, 3.0], [5.0, 0.0]])
+    x = torch.tensor([[2.0, 1.0], [4.0, 1.0], [0.0, 9.0]])
+    for found in (
+        gradient_times_input(lambda x: (weights * x).sum() + 4, x),
+        integrated_gradients(lambda x: (weights * x).sum() + 4, x, steps=1),
+    ):
+        np.testing.assert_allclose(found, [0, 3, 0], atol=1e-12)
+        assert found.dtype == np.float64
+    moved = integrated_gradients(lambda x: (weights * x).sum(), x, torch.ones(3, 2), steps=1)
+    np.testing.assert_allclose(moved, [1, 0, -5], atol=1e-6)
+
+
+def test_gradients_where_features_multiply_by_hand():
+    # f = x₀ x₁: gradient × input counts the product for both, integrated gradients share it.
+    x = torch.tensor([[2.0], [3.0]])
+    assert gradient_times_input(lambda x: x[0, 0] * x[1, 0], x).tolist() == [6, 6]
+    np.testing.assert_allclose(integrated_gradients(lambda x: x[0, 0] * x[1, 0], x), [3, 3], rtol=1e-6)
+
+
+@given(
+    x=arrays(np.float64, (2, 3, 4), elements=SOME),
+    baseline=arrays(np.float64, (2, 3, 4), elements=SOME),
+    seed=st.integers(0, 99),
+)
+def test_integrated_gradients_are_complete_and_members_stay_apart(x, baseline, seed):
+    generator = torch.Generator().manual_seed(seed)
+    mix = torch.randn(4, 4, generator=generator, dtype=torch.float64)
+
+    def told(x):
+        return torch.tanh(0.1 * (x @ mix)).prod(-1).sum(-1) + (x[..., 0, :] * x[..., 2, :]).sum(-1)
+
+    a, b = torch.from_numpy(x), torch.from_numpy(baseline)
+    found = integrated_gradients(told, a, b)
+    np.testing.assert_allclose(found.sum(-1), (told(a) - told(b)).numpy(), atol=1e-6)
+    np.testing.assert_allclose(found[1], integrated_gradients(told, a[1], b[1]), atol=1e-9)
+    scale = 1 + np.abs(x).max()
+    np.testing.assert_allclose(
+        gradient_times_input(told, a)[0], gradient_times_input(told, a[0]), atol=1e-12 * scale**2
+    )
+
+
+def test_features_that_nobody_looks_at_and_no_mutation():
+    x = torch.ones(2, 3)
+    other = torch.ones(1, requires_grad=True)
+    assert gradient_times_input(lambda x: other.sum(), x).tolist() == [0, 0]
+    assert not x.requires_grad
+    with torch.no_grad():
+        assert integrated_gradients(lambda x: x.sum(), x).tolist() == pytest.approx([3, 3])
+
+
+def test_what_gradients_refuse(shapes_unchecked):
+    x = torch.ones(2, 3)
+    with pytest.raises(SettingError, match="gradient_times_input: what function gives has no gradient; compute it"):
+        gradient_times_input(lambda x: x.detach().sum(), x)
+    with pytest.raises(SettingError, match="integrated_gradients: steps is 0; expected at least 1"):
+        integrated_gradients(lambda x: x.sum(), x, steps=0)
+    with pytest.raises(ShapeError, match=r"baseline is \(1, 3\), but features is \(2, 3\); give both one shape"):
+        integrated_gradients(lambda x: x.sum(), x, torch.ones(1, 3))
+
+
+def test_faithfulness_by_hand():
+    # Four units that are worth 4, 2, 1 and 1 of 8: see the docstring. The worst order takes the small ones first.
+    weights, calls = np.array([1.0, 4.0, 1.0, 2.0]), []
+    found = faithfulness(
+        linear(weights, calls), [attribution(weights), attribution([3, 0, 4, -1], "bad")], 4, seed=1
+    )
+    good, bad, random = found.removals
+    assert calls == [2 + 3 * 2 * 3]
+    assert [removal.method for removal in found.removals] == ["occlusion", "bad", "random"]
+    assert good.shares.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert good.deletion.tolist() == [15, 11, 9, 8, 7]
+    assert good.insertion.tolist() == [7, 11, 13, 14, 15]
+    assert (good.deletion_area, good.insertion_area) == pytest.approx((0.34375, 0.65625))
+    assert bad.deletion.tolist() == [15, 14, 13, 11, 7]
+    assert (bad.deletion_area, bad.insertion_area) == pytest.approx((0.65625, 0.34375))
+    assert good.deletion_area <= random.deletion_area <= bad.deletion_area
+    # Sizes 3, 0, 4, 1 against 1, 4, 1, 2: ranks 3, 1, 4, 2 and 1.5, 4, 1.5, 3.
+    assert found.agreement == {"bad": pytest.approx(-4.5 / math.sqrt(5 * 4.5))}
+
+
+def test_what_lowers_a_prediction_counts_as_what_raises_it():
+    found = faithfulness(linear(), [attribution(WEIGHTS)], 5)
+    assert found.removals[0].deletion.tolist() == pytest.approx([9.5, 6.5, 8.5, 7.5, 7, 7])
+
+
+def test_steps_are_few_where_units_are_many_and_the_seed_decides():
+    weights = np.random.default_rng(0).random(1000)
+    first = faithfulness(linear(weights), [attribution(weights)], 1000)
+    assert len(first.removals[0].shares) == 21
+    again = faithfulness(linear(weights), [attribution(weights)], 1000)
+    other = faithfulness(linear(weights), [attribution(weights)], 1000, seed=1, steps=7)
+    assert len(other.removals[0].shares) == 8
+    assert np.array_equal(first.removals[-1].deletion, again.removals[-1].deletion)
+    assert not np.array_equal(first.removals[-1].deletion[-2], other.removals[-1].deletion[-2])
+    # By chance, half of the prediction is gone with half of the units.
+    assert first.removals[-1].deletion_area == pytest.approx(0.5, abs=0.05)
+    assert first.removals[0].deletion_area < 0.4 < 0.6 < first.removals[0].insertion_area
+
+
+def test_faithfulness_where_nothing_can_be_said():
+    nothing = faithfulness(linear(np.zeros(3)), [attribution(np.ones(3), "attention")], 3)
+    assert math.isnan(nothing.removals[0].deletion_area) and math.isnan(nothing.removals[0].insertion_area)
+    assert math.isnan(nothing.agreement["attention"])
+    equal = faithfulness(linear(), [attribution(WEIGHTS), attribution(np.ones(5), "attention")], 5)
+    assert math.isnan(equal.agreement["attention"])
+    alone = faithfulness(linear(np.ones(1)), [attribution([1])], 1)
+    assert alone.removals[0].deletion.tolist() == [8, 7]
+
+
+def test_what_faithfulness_refuses():
+    with pytest.raises(ShapeError, match="there is no unit that could be taken away"):
+        faithfulness(linear(), [], 0)
+    with pytest.raises(ShapeError, match=r"occlusion has values of shape \(5,\), expected \(4,\): one a unit"):
+        faithfulness(linear(), [attribution(WEIGHTS)], 4)
+    with pytest.raises(SettingError, match="steps is 0"):
+        faithfulness(linear(), [attribution(WEIGHTS)], 5, steps=0)
+    for name in ("occlusion", "random"):
+        with pytest.raises(SettingError, match=f"two orders are called '{name}'"):
+            faithfulness(linear(), [attribution(WEIGHTS), attribution(WEIGHTS, name)], 5)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=2, max_size=12))
+def test_ranks_are_those_of_scipy(pairs):
+    stats = pytest.importorskip("scipy.stats")
+    first, second = np.array(pairs, dtype=np.float64).T
+    found = spearman(first, second)
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        assert math.isnan(found)
+    else:
+        assert found == pytest.approx(stats.spearmanr(first, second).statistic, abs=1e-12)
+
+
+def test_ranks_where_there_are_none():
+    assert math.isnan(spearman(np.ones(1), np.ones(1)))
+    assert math.isnan(spearman(np.array([1.0, np.nan]), np.array([1.0, 2.0])))

@@ -1,0 +1,82 @@
+"""A server in this process, and one that is really listening."""
+
+import contextlib
+import sys
+import threading
+import time
+import types
+
+import pytest
+
+pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'edgewise[serve]'")
+
+from stand_in import StandIn
+
+from edgewise.serve.application import create_app
+from edgewise.serve.limits import Limits
+
+
+@pytest.fixture
+def client():
+    """Makes a client of a model; what goes wrong in the server is an answer, as it is to everybody else."""
+    from fastapi.testclient import TestClient
+
+    with contextlib.ExitStack() as open_clients:
+
+        def make(explainer=None, hosts=("*",), **limits):
+            app = create_app(explainer or StandIn(), limits=Limits(**limits), hosts=hosts)
+            return open_clients.enter_context(TestClient(app, raise_server_exceptions=False))
+
+        yield make
+
+
+@pytest.fixture
+def listening():
+    """Serves a model on a port of loopback; gives its address."""
+    import uvicorn
+
+    with contextlib.ExitStack() as servers:
+
+        def make(explainer, hosts=("*",), **limits):
+            return servers.enter_context(served(uvicorn, explainer, hosts, limits))
+
+        yield make
+
+
+@contextlib.contextmanager
+def served(uvicorn, explainer, hosts, limits):
+    """A server in a thread."""
+    from edgewise.cli.serve import listening as socket_of
+
+    app = create_app(explainer, limits=Limits(**limits), hosts=hosts)
+    with socket_of("127.0.0.1", 0) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        for _ in range(500):
+            if server.started:
+                break
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def plain_view(monkeypatch):
+    """Pictures that show the explanation as words: what is drawn is the business of others."""
+    import html
+    import json
+
+    def page(explanations, *, title=None):
+        (explanation,) = explanations
+        numbers = html.escape(json.dumps(explanation.to_json()))
+        return f"<!DOCTYPE html><title>{html.escape(explanation.title)}</title><pre id=numbers>{numbers}</pre>"
+
+    drawn = types.ModuleType("edgewise.view.explanation")
+    drawn.explanation_page = page
+    picture = types.ModuleType("edgewise.view.picture")
+    picture.explanation_svg = lambda explanation: "<svg xmlns='http://www.w3.org/2000/svg'></svg>"
+    monkeypatch.setitem(sys.modules, "edgewise.view.explanation", drawn)
+    monkeypatch.setitem(sys.modules, "edgewise.view.picture", picture)

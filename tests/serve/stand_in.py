@@ -1,0 +1,65 @@
+"""A model that is served in tests: it counts, refuses, fails and dawdles on demand, and notes what it was asked."""
+
+import threading
+import time
+
+import numpy as np
+
+from edgewise.errors import DataError, SettingError
+from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, Told, Unit
+
+MOLECULE = [{"name": "smiles", "type": "smiles"}, {"name": "temperature / K", "type": "number"}]
+TEXT = [{"name": "text", "type": "text"}]
+NODE = [{"name": "id", "type": "node"}]
+
+
+class StandIn:
+    """Tells the length of the first text, and half the numbers beside it."""
+
+    def __init__(self, kind="molecule", fields=MOLECULE, seconds=0.0):
+        self.kind, self.fields, self.seconds = kind, fields, seconds
+        self.facts = {"kind": kind, "model": "counting", "targets": ["length"], "classes": {}}
+        self.batches, self.threads = [], set()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def predict(self, rows):
+        self.batches.append(len(rows))
+        self.threads.add(threading.current_thread().name)
+        self.gate.wait(20)
+        time.sleep(self.seconds)
+        return [self._told(row) for row in rows]
+
+    def explain(self, row, *, target=None, label=None, top=None):
+        if label is not None:
+            raise SettingError("label is given, but length is a number; leave it out.")
+        told = self._told(row)
+        (text, *_) = row.values()
+        units = tuple(Unit(sign, next(iter(row)), place, place + 1) for place, sign in enumerate(text[:50]))
+        count = len(units)
+        layer = Layer("readout", np.arange(count), np.zeros(count, int), np.full((1, count), 1 / count), True, top)
+        return Explanation(
+            kind=self.kind,
+            title=text[:40],
+            sources={next(iter(row)): text},
+            told=told,
+            explained=target or "length",
+            units=units,
+            layers=(layer,),
+            attributions=(Attribution("occlusion", np.ones(count)),),
+            faithfulness=Faithfulness((), {"attention": float("nan")}),
+        )
+
+    def _told(self, row):
+        (text, *others) = row.values()
+        numbers = [each for each in others if not isinstance(each, str)]
+        if "bad" in text or not text.strip():
+            raise DataError(f"{next(iter(row))}: {text[:20]!r} cannot be read.")
+        if "boom" in text:
+            raise RuntimeError("/srv/secret/model.py went wrong")
+        return (Told("length", float(len(text)), std=float("nan"), low=0.0, high=sum(numbers, 0.0) / 2),)
+
+
+def molecule_row(smiles="CCO", temperature=300):
+    """A row as a client sends it."""
+    return {"smiles": smiles, "temperature / K": temperature}

@@ -1,0 +1,218 @@
+"""What the served application answers, and how it refuses."""
+
+import json
+
+import pytest
+from stand_in import NODE, TEXT, StandIn, molecule_row
+
+from edgewise.errors import SettingError
+from edgewise.serve.limits import Limits
+
+
+def test_rows_are_predicted_in_order(client):
+    answer = client().post("/predict", json={"rows": [molecule_row("CCO", 300), molecule_row("C", 10)]})
+    assert answer.status_code == 200
+    assert answer.json()["rows"] == [
+        {
+            "told": [
+                {"name": "length", "value": 3, "label": "", "std": None, "low": 0, "high": 150, "probabilities": {}}
+            ],
+            "error": None,
+        },
+        {
+            "told": [
+                {"name": "length", "value": 1, "label": "", "std": None, "low": 0, "high": 5, "probabilities": {}}
+            ],
+            "error": None,
+        },
+    ]
+
+
+def test_a_row_that_cannot_be_read_says_so_and_the_others_are_told(client):
+    rows = [molecule_row(name) for name in ("CC", "bad", "CCC")]
+    found = client().post("/predict", json={"rows": rows}).json()["rows"]
+    assert [len(each["told"]) for each in found] == [1, 0, 1]
+    assert [each["error"] for each in found] == [None, "smiles: 'bad' cannot be read.", None]
+
+
+def test_where_no_row_can_be_read_the_request_is_refused(client):
+    answer = client().post("/predict", json={"rows": [molecule_row("bad")]})
+    assert answer.status_code == 422
+    assert answer.json() == {"error": "smiles: 'bad' cannot be read.", "where": "rows.0"}
+
+
+def test_an_explanation_is_the_one_of_the_record(client):
+    explainer = StandIn()
+    answer = client(explainer).post("/explain", json={"row": molecule_row(), "target": "length", "top": 2})
+    assert answer.status_code == 200
+    expected = explainer.explain(molecule_row(), target="length", top=2).to_json()
+    assert answer.json() == expected
+    assert answer.json()["faithfulness"]["agreement"] == {"attention": None}
+
+
+def test_an_explanation_is_drawn_as_a_page_and_a_picture(client, plain_view):
+    asker = client(StandIn("text", TEXT))
+    row = {"text": "<script>alert(1)</script>"}
+    page = asker.post("/page", json={"row": row})
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<script>alert" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    picture = asker.post("/picture", json={"row": row})
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
+    assert "frame-ancestors 'none'" in picture.headers["content-security-policy"]
+
+
+def test_the_model_says_what_it_reads_and_what_may_be_asked(client):
+    told = client(rows=7).get("/model").json()
+    assert told["fields"] == [{"name": "smiles", "type": "smiles"}, {"name": "temperature / K", "type": "number"}]
+    assert (told["kind"], told["limits"]["rows"], told["facts"]["model"]) == ("molecule", 7, "counting")
+
+
+REFUSED = [
+    ({"rows": []}, "rows"),
+    ({}, "rows"),
+    ([], None),
+    ("", None),
+    ("CCO", None),
+    ({"rows": [{}]}, "rows.0.smiles"),
+    ({"rows": [molecule_row(3)]}, "rows.0.smiles"),
+    ({"rows": [molecule_row("")]}, "rows.0.smiles"),
+    ({"rows": [molecule_row("C" * 31)]}, "rows.0.smiles"),
+    ({"rows": [molecule_row("C", "300")]}, "rows.0.temperature / K"),
+    ({"rows": [molecule_row("C", True)]}, "rows.0.temperature / K"),
+    ({"rows": [molecule_row("C", None)]}, "rows.0.temperature / K"),
+    ({"rows": [molecule_row("C", 10**400)]}, "rows.0.temperature / K"),
+    ({"rows": [{**molecule_row(), "more": 1}]}, "rows.0.more"),
+    ({"rows": [molecule_row()], "more": 1}, "more"),
+    ({"rows": [molecule_row()] * 6}, "rows"),
+    ({"rows": {"smiles": "C"}}, "rows"),
+]
+
+
+@pytest.mark.parametrize(("body", "where"), REFUSED, ids=lambda value: str(value)[:40])
+def test_what_is_no_row_is_refused_with_its_place(client, body, where):
+    explainer = StandIn()
+    asker = client(explainer, smiles=30, rows=5)
+    answer = asker.post("/predict", json=body)
+    assert answer.status_code == 422
+    assert answer.json().keys() == {"error", "where"}
+    assert answer.json()["where"] == where
+    assert explainer.batches == []
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_none_are_refused(client, number):
+    body = f'{{"rows": [{{"smiles": "C", "temperature / K": {number}}}]}}'
+    answer = client().post("/predict", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json() == {"error": "Input should be a finite number", "where": "rows.0.temperature / K"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [
+        ({"target": "depth"}, "target"),
+        ({"label": "red"}, "label"),
+        ({"top": 0}, "top"),
+        ({"top": 1.5}, "top"),
+        ({"top": True}, "top"),
+        ({"head": 1}, "head"),
+    ],
+)
+def test_what_an_explanation_cannot_be_about_is_refused(client, asked, where):
+    answer = client().post("/explain", json={"row": molecule_row(), **asked})
+    assert answer.status_code == 422
+    assert answer.json()["where"] == where
+
+
+def test_a_row_that_cannot_be_explained_is_refused(client):
+    answer = client().post("/explain", json={"row": molecule_row("bad")})
+    assert (answer.status_code, answer.json()) == (422, {"error": "smiles: 'bad' cannot be read.", "where": "row"})
+
+
+def test_what_goes_wrong_inside_stays_inside(client, caplog):
+    asker = client()
+    for path, body in (("/predict", {"rows": [molecule_row("boom")]}), ("/explain", {"row": molecule_row("boom")})):
+        answer = asker.post(path, json=body)
+        assert (answer.status_code, answer.json()) == (500, {"error": "internal error", "where": None})
+    assert "RuntimeError" in caplog.text
+    assert asker.post("/predict", json={"rows": [molecule_row()]}).status_code == 200
+
+
+def test_other_places_and_methods_are_errors_of_the_same_kind(client):
+    asker = client()
+    assert asker.get("/nothing").json() == {"error": "Not Found", "where": None}
+    assert asker.get("/assets/../application.py").status_code == 404
+    assert asker.get("/assets/..%2fapplication.py").status_code == 404
+    answer = asker.get("/predict")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.json() == {"error": "Method Not Allowed", "where": None}
+
+
+def test_only_those_who_call_it_by_its_name_are_answered(client):
+    asker = client(hosts=("127.0.0.1", "localhost", "[::1]"))
+    for host, status in (("127.0.0.1:8000", 200), ("LOCALHOST", 200), ("[::1]:80", 200), ("evil.example", 421)):
+        assert asker.get("/model", headers={"host": host}).status_code == status
+    assert asker.get("/model", headers={"host": ""}).status_code == 421
+
+
+def test_the_page_and_the_manual_need_nothing_from_elsewhere(client):
+    asker = client(StandIn("text", TEXT))
+    for path in ("/", "/docs"):
+        page = asker.get(path)
+        assert page.status_code == 200
+        assert "http://" not in page.text.replace("http://127.0.0.1:8000", "")
+        assert "https://" not in page.text
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+    for name, kind in (("serve.js", "text/javascript"), ("serve.css", "text/css")):
+        asset = asker.get(f"/assets/{name}")
+        assert asset.headers["content-type"].startswith(kind)
+        assert "http" not in asset.text.replace("https://", "http://").partition("http://")[1]
+
+
+def test_the_manual_lists_every_question_with_an_example_that_works(client):
+    import re
+    import shlex
+    from html import unescape
+
+    asker = client(StandIn("molecule"))
+    manual = asker.get("/docs").text
+    for path in asker.get("/openapi.json").json()["paths"]:
+        assert path in manual
+    command = shlex.split(unescape(re.search(r"<pre>(curl .*?/predict)</pre>", manual).group(1)))
+    body = json.loads(command[command.index("-d") + 1])
+    assert asker.post("/predict", json=body).status_code == 200
+    assert "rows[].temperature / K" in manual
+
+
+def test_a_column_may_be_called_anything(client):
+    names = ["model_config", "self", "a b", "<b>", "class"]
+    explainer = StandIn("text", [{"name": name, "type": "text"} for name in names])
+    explainer._told = lambda row: explainer.batches.append(list(row)) or ()
+    asker = client(explainer)
+    assert asker.post("/predict", json={"rows": [dict.fromkeys(names, "word")]}).status_code == 200
+    assert explainer.batches[-1] == names
+    assert "<b>" not in asker.get("/docs").text
+
+
+def test_a_node_is_named_by_a_string(client):
+    asker = client(StandIn("graph", NODE))
+    assert asker.post("/predict", json={"rows": [{"id": "7"}]}).status_code == 200
+    assert asker.post("/predict", json={"rows": [{"id": 7}]}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"rows": 0}, "--max-rows is 0; expected at least 1."),
+        ({"characters": 0}, "--max-characters is 0; expected at least 1."),
+        ({"batch_size": 0}, "--batch-size is 0; expected at least 1."),
+        ({"seconds": 0}, "--timeout is 0; expected above 0."),
+        ({"seconds": float("inf")}, "--timeout is inf; expected above 0."),
+        ({"batch_wait": -1}, "--batch-wait-ms is -1; expected at least 0."),
+    ],
+)
+def test_limits_are_positive(limits, message):
+    with pytest.raises(SettingError) as caught:
+        Limits(**limits)
+    assert str(caught.value) == message

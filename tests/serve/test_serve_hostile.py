@@ -1,0 +1,112 @@
+"""Hostile input changes nothing but its own answer."""
+
+import json
+import socket
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from stand_in import TEXT, StandIn, molecule_row
+
+from edgewise.serve.bounds import nesting
+
+JSON = {"content-type": "application/json"}
+DEEP = 100_000
+BODIES = {
+    "not JSON": (b"{", 400),
+    "nothing": (b"", 422),
+    "deep lists": (b"[" * DEEP + b"]" * DEEP, 400),
+    "deep lists, open": (b"[" * DEEP, 400),
+    "deep objects": (b'{"rows":' * DEEP + b"1" + b"}" * DEEP, 400),
+    "deep in a row": (b'{"rows": [{"smiles": ' + b"[" * DEEP + b"]" * DEEP + b"}]}", 400),
+    "many quotes": (b'{"rows": "' + b'\\"' * 400_000, 400),
+    "an endless number": (b'{"rows": [{"smiles": "C", "temperature / K": ' + b"9" * 500_000 + b"}]}", 400),
+    "half a character": (rb'{"rows": [{"smiles": "\ud800", "temperature / K": 1}]}', 422),
+    "half a character for a name": (rb'{"rows": [{"\ud800": 1}]}', 422),
+    "no UTF-8": (b'{"rows": [{"smiles": "\xff", "temperature / K": 1}]}', 400),
+    "a million characters": (json.dumps({"rows": [molecule_row("C" * 1_000_000)]}).encode(), 422),
+    "too long a body": (json.dumps({"rows": [molecule_row("C" * 1_100_000)]}).encode(), 413),
+    "a long list": (json.dumps({"rows": [0] * 300_000}).encode(), 422),
+    "many rows": (json.dumps({"rows": [molecule_row()] * 10_000}).encode(), 422),
+    "many names": (json.dumps({"rows": [{str(n): 0 for n in range(50_000)}]}).encode(), 422),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_hostile_body_is_refused_in_no_time(client, name):
+    body, status = BODIES[name]
+    explainer = StandIn()
+    asker = client(explainer)
+    began = time.perf_counter()
+    answer = asker.post("/predict", content=body, headers=JSON)
+    assert time.perf_counter() - began < 5
+    assert answer.status_code == status
+    assert answer.json()["error"]
+    assert len(answer.content) < 2000
+    assert explainer.batches == []
+    assert asker.post("/predict", json={"rows": [molecule_row()]}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"])
+def test_what_is_not_called_json_is_refused(client, kind):
+    body = json.dumps({"rows": [molecule_row()]})
+    answer = client().post("/predict", content=body, headers={"content-type": kind})
+    assert (answer.status_code, answer.json()["where"]) == (415, None)
+
+
+def test_html_in_a_text_stays_text(client):
+    text = "<img src=x onerror=alert(1)>\u0000\u202e'\"--"
+    found = client(StandIn("text", TEXT)).post("/explain", json={"row": {"text": text}})
+    assert found.headers["content-type"] == "application/json"
+    assert found.json()["sources"] == {"text": text}
+
+
+def test_where_an_error_is_names_no_more_than_a_name(client):
+    answer = client().post("/predict", json={"rows": [{**molecule_row(), "<script>" + "x" * 5000: 1}]})
+    assert answer.status_code == 422
+    assert len(answer.json()["where"]) < 100
+
+
+def test_depth_is_counted_outside_strings():
+    assert nesting(b"1", 9) == 0
+    assert nesting(b'["[[[[", "\\"[[[", {"a": []}]', 9) == 3
+    assert nesting(b"[][][]", 9) == 1
+    assert nesting(b"[" * 50, 9) == 10
+    assert nesting(b'"' + b'\\"' * 1_000_000, 9) == 0
+
+
+def spoken(address, message, *, pause=0.0, timeout=20):
+    """What a server answers to bytes."""
+    place = urlsplit(address)
+    with socket.create_connection((place.hostname, place.port), timeout=timeout) as connection:
+        connection.sendall(message)
+        time.sleep(pause)
+        return connection.recv(100_000)
+
+
+def head(length, path="/predict", more=""):
+    return f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{more}{length}\r\n\r\n".encode()
+
+
+def test_a_body_is_measured_while_it_comes(listening):
+    address = listening(StandIn(), body=1000, seconds=1)
+    assert b" 413 " in spoken(address, head("content-length: 2000"))
+    chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
+    assert b" 413 " in spoken(address, head("transfer-encoding: chunked") + chunk * 3)
+    assert b" 408 " in spoken(address, head("content-length: 500") + b"{")
+    with socket.create_connection((urlsplit(address).hostname, urlsplit(address).port)) as connection:
+        connection.sendall(head("content-length: 500") + b"{")  # and goes away
+    body = json.dumps({"rows": [molecule_row()]}).encode()
+    assert b" 200 " in spoken(address, head(f"content-length: {len(body)}") + body)
+
+
+def test_slow_work_is_given_up_and_others_are_answered(listening):
+    import httpx
+
+    explainer = StandIn()
+    address = listening(explainer, seconds=0.5)
+    explainer.gate.clear()
+    answer = httpx.post(f"{address}/predict", json={"rows": [molecule_row()]}, timeout=20)
+    assert (answer.status_code, answer.json()) == (504, {"error": "it takes longer than 0.5 seconds", "where": None})
+    explainer.gate.set()
+    assert httpx.post(f"{address}/predict", json={"rows": [molecule_row()]}, timeout=20).status_code == 200

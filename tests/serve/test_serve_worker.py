@@ -1,0 +1,161 @@
+"""Rows of several requests are predicted together, and nobody fails for others."""
+
+import asyncio
+import threading
+
+import pytest
+from stand_in import StandIn, molecule_row
+
+from edgewise.errors import DataError
+from edgewise.serve.limits import Limits
+from edgewise.serve.worker import BusyError, Worker, told_or_why
+
+
+def with_worker(explainer, work, **limits):
+    """What `work` returns, which is given a running worker."""
+
+    async def run():
+        worker = Worker(explainer, Limits(**limits))
+        worker.start()
+        try:
+            return await work(worker)
+        finally:
+            await worker.stop()
+
+    return asyncio.run(run())
+
+
+def rows_of(*names):
+    return [molecule_row(name) for name in names]
+
+
+def test_requests_that_come_together_are_predicted_together():
+    explainer = StandIn()
+
+    async def work(worker):
+        return await asyncio.gather(*(worker.predict(rows_of("C" * n)) for n in range(1, 33)))
+
+    found = with_worker(explainer, work, batch_wait=50)
+    assert [each[0][0].value for each in found] == list(range(1, 33))
+    assert explainer.batches == [32]
+
+
+def test_a_full_batch_does_not_wait():
+    explainer = StandIn()
+
+    async def work(worker):
+        async with asyncio.timeout(5):
+            return await asyncio.gather(*(worker.predict(rows_of("C")) for _ in range(8)))
+
+    assert len(with_worker(explainer, work, batch_wait=10_000, batch_size=4, seconds=20)) == 8
+    assert explainer.batches == [4, 4]
+
+
+def test_a_batch_is_no_larger_than_allowed_and_a_request_stays_whole():
+    explainer = StandIn()
+
+    async def work(worker):
+        return await asyncio.gather(*(worker.predict(rows_of(*["C"] * n)) for n in (3, 3, 9, 1, 2)))
+
+    found = with_worker(explainer, work, batch_wait=20, batch_size=4)
+    assert [len(each) for each in found] == [3, 3, 9, 1, 2]
+    assert explainer.batches == [4, 3, 9, 2]
+
+
+def test_without_batching_each_request_is_alone():
+    explainer = StandIn()
+
+    async def work(worker):
+        return await asyncio.gather(*(worker.predict(rows_of("C")) for _ in range(5)))
+
+    with_worker(explainer, work, batching=False)
+    assert explainer.batches == [1] * 5
+
+
+def test_one_bad_row_fails_alone():
+    explainer = StandIn()
+
+    async def work(worker):
+        asked = [worker.predict(rows_of(name)) for name in ("C", "bad", "CC", "CCC")]
+        return await asyncio.gather(*asked)
+
+    found = with_worker(explainer, work, batch_wait=20)
+    assert [each[0][0].value for place, each in enumerate(found) if place != 1] == [1, 2, 3]
+    assert isinstance(found[1][0], DataError)
+
+
+def test_one_row_that_breaks_the_model_fails_alone():
+    explainer = StandIn()
+
+    async def work(worker):
+        asked = [worker.predict(rows_of(name)) for name in ("C", "boom", "CC")]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    found = with_worker(explainer, work, batch_wait=20)
+    assert [found[0][0][0].value, found[2][0][0].value] == [1, 2]
+    assert isinstance(found[1], RuntimeError)
+
+
+@pytest.mark.parametrize("places", [[0], [6], [0, 1, 2], [3, 5], list(range(7)), []])
+def test_unreadable_rows_are_found_wherever_they_are(places):
+    rows = rows_of(*("bad" if place in places else "C" * (place + 1) for place in range(7)))
+    found = told_or_why(StandIn(), rows)
+    assert [place for place, each in enumerate(found) if isinstance(each, DataError)] == places
+    assert all(each[0].value == place + 1 for place, each in enumerate(found) if place not in places)
+
+
+def test_who_waits_too_long_is_told_so_and_is_not_computed():
+    explainer = StandIn()
+    explainer.gate.clear()
+
+    async def work(worker):
+        first = asyncio.ensure_future(worker.predict(rows_of("C")))
+        await asyncio.sleep(0.05)
+        late = asyncio.ensure_future(worker.predict(rows_of("CC")))
+        results = await asyncio.gather(first, late, return_exceptions=True)
+        explainer.gate.set()
+        return results, await worker.predict(rows_of("CCC"))
+
+    results, after = with_worker(explainer, work, seconds=0.3)
+    assert [type(each) for each in results] == [TimeoutError] * 2
+    assert after[0][0].value == 3
+    assert explainer.batches == [1, 1], "the second had given up"
+
+
+def test_too_many_waiting_rows_are_refused():
+    explainer = StandIn()
+    explainer.gate.clear()
+
+    async def work(worker):
+        running = asyncio.ensure_future(worker.predict(rows_of("C")))
+        await asyncio.sleep(0.05)
+        waiting = asyncio.ensure_future(worker.predict(rows_of("C", "C", "C")))
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError):
+            await worker.predict(rows_of("C", "C"))
+        explainer.gate.set()
+        return await asyncio.gather(running, waiting)
+
+    assert [len(each) for each in with_worker(explainer, work, waiting=4)] == [1, 3]
+
+
+def test_the_model_is_asked_by_one_thread_and_explanations_take_turns():
+    explainer = StandIn()
+
+    async def work(worker):
+        asked = []
+        for _ in range(4):
+            asked += [worker.predict(rows_of("C")), worker.do(lambda: threading.current_thread().name)]
+        return await asyncio.gather(*asked)
+
+    found = with_worker(explainer, work, batch_wait=20)
+    assert {found[place] for place in (1, 3, 5, 7)} == explainer.threads
+    assert explainer.batches == [4]
+
+
+def test_long_rows_are_not_computed_all_at_once(monkeypatch):
+    monkeypatch.setattr("edgewise.serve.worker.CHARACTERS", 10)
+    explainer = StandIn()
+    names = ["C" * size for size in (4, 5, 2, 25, 1, 1, 9)]
+    assert [each[0].value for each in told_or_why(explainer, rows_of(*names))] == list(map(len, names))
+    assert explainer.batches == [2, 1, 1, 2, 1]

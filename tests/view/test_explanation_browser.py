@@ -1,0 +1,337 @@
+"""The page in a real browser: what is drawn is what the numbers say, by pointer and by keyboard, light and dark."""
+
+import json
+import shutil
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("rdkit")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'edgewise[dev]'")
+
+from explanation_cases import HOSTILE, IONS, graph_case, hostile_case, long_text_case, molecule_case, text_case
+
+from edgewise.view.explanation import explanation_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt install chromium")
+READY = "main[data-ready]"
+MOST_SECONDS = 10.0
+"""A page that takes longer hangs; how fast it is, benchmarks/page.py measures."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Opens a page of explanations; whatever the browser complains of fails the test."""
+    complaints, contexts = [], []
+
+    def open_page(*explanations, color_scheme="light", width=1280, **details):
+        path = tmp_path / "report.html"
+        path.write_text(explanation_page(explanations, **details), encoding="utf-8")
+        contexts.append(browser.new_context(color_scheme=color_scheme, viewport={"width": width, "height": 900}))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.on("request", lambda asked: complaints.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None)
+        page.goto(path.as_uri())
+        page.wait_for_selector(READY)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def numbers(page, selector, name="value"):
+    """A data attribute of every element as numbers."""
+    found = page.eval_on_selector_all(selector, f"all => all.map(each => each.dataset.{name})")
+    return [float(each) for each in found]
+
+
+def downloaded(page, name):
+    with page.expect_download() as waiting:
+        page.click(f'[data-save="{name}"]')
+    assert waiting.value.suggested_filename == name
+    return waiting.value.path().read_bytes()
+
+
+def color(value, most):
+    """The shade of a signed value, reckoned as the page says that it is."""
+    base = (213, 94, 0) if value >= 0 else (0, 114, 178)
+    return (*base, 0.72 * abs(value) / most)
+
+
+def read_color(written):
+    parts = [float(part) for part in written[written.index("(") + 1 : -1].split(",")]
+    return (*parts, 1.0)[:4]
+
+
+def test_words_are_shaded_by_the_chosen_attribution(opened):
+    explanation = text_case()
+    plain = explanation.to_json()
+    page = opened(explanation)
+    for place, attribution in enumerate(plain["attributions"]):
+        page.select_option('[data-choose="attribution"]', str(place))
+        assert numbers(page, ".word") == attribution["values"]
+    page.select_option('[data-choose="attribution"]', "0")
+    values = plain["attributions"][0]["values"]
+    most = max(abs(value) for value in values)
+    shades = page.eval_on_selector_all(".word", "all => all.map(each => getComputedStyle(each).backgroundColor)")
+    for value, shade in zip(values, shades, strict=True):
+        assert read_color(shade) == pytest.approx(color(value, most), abs=0.01)
+    # The words are the text, also behind a character that is two for the browser.
+    assert page.text_content(".words p.chunk") == explanation.sources["text"]
+    assert page.eval_on_selector_all(".word", "all => all.map(each => each.textContent)") == [u.name for u in explanation.units]
+
+
+def arcs(page, selector=".arcs path"):
+    found = page.eval_on_selector_all(selector, "all => all.map(each => ({...each.dataset}))")
+    return [(int(each["from"]), int(each["to"]), float(each["value"])) for each in found]
+
+
+def weights_to(layer, head, receiver):
+    """The senders and weights of one receiver, strongest first."""
+    rows = zip(layer["senders"], layer["receivers"], layer["values"][head])
+    return sorted(((s, r, value) for s, r, value in rows if r == receiver), key=lambda row: -row[2])
+
+
+def test_arcs_are_the_weights_of_the_layer_the_head_and_the_word(opened):
+    explanation = text_case()
+    layers = explanation.to_json()["layers"]
+    page = opened(explanation)
+    page.select_option('[data-choose="layer"]', "0")
+    page.select_option('[data-choose="head"]', "2")
+    page.hover('.word[data-unit="6"]')
+    expected = weights_to(layers[0], 2, 6)
+    assert arcs(page) == [row for row in expected if row[2] >= 0.1 * expected[0][2]]
+    page.locator('[data-choose="threshold"]').fill("0.6")
+    page.hover('.word[data-unit="6"]')
+    assert arcs(page) == [row for row in expected if row[2] >= 0.6 * expected[0][2]]
+    page.select_option('[data-choose="direction"]', "out")
+    page.locator('[data-choose="threshold"]').fill("0")
+    page.hover('.word[data-unit="6"]')
+    assert {row[0] for row in arcs(page)} == {6}
+    assert len(arcs(page)) == len(explanation.units)
+    # What a click holds stays when the pointer leaves.
+    page.click('.word[data-unit="3"]')
+    page.mouse.move(5, 5)
+    assert {row[0] for row in arcs(page)} == {3}
+    assert page.inner_text(".details h4 >> nth=0") == explanation.units[3].name
+
+
+def test_the_grid_picks_layer_and_head(opened):
+    page = opened(text_case())
+    page.click('button.head[data-layer="0"][data-head="3"]')
+    assert page.input_value('[data-choose="layer"]') == "0"
+    assert page.input_value('[data-choose="head"]') == "3"
+    assert page.inner_text('[data-figure="matrix"] h3') == "layer 1, head 4"
+    assert page.get_attribute('button.head[data-layer="0"][data-head="3"]', "aria-pressed") == "true"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    assert page.inner_text('[data-figure="matrix"] h3') == "layer 2, head 3"
+    # A layer with one head takes the place of another whose head it does not have.
+    page.select_option('[data-choose="layer"]', "2")
+    assert page.input_value('[data-choose="head"]') == "0"
+    assert arcs(page) == []
+
+
+def test_the_matrix_that_is_saved_holds_the_weights(opened):
+    explanation = text_case()
+    layer = explanation.to_json()["layers"][1]
+    page = opened(explanation)
+    page.select_option('[data-choose="head"]', "1")
+    drawn = ElementTree.fromstring(downloaded(page, "matrix.svg"))
+    cells = {(int(c.get("data-row")), int(c.get("data-column"))): float(c.get("data-value")) for c in drawn if c.get("data-row")}
+    expected = zip(layer["receivers"], layer["senders"], layer["values"][1])
+    assert cells == {(receiver, sender): value for receiver, sender, value in expected if value > 0}
+    assert downloaded(page, "matrix.png")[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.mark.parametrize("make", [text_case, molecule_case, graph_case])
+def test_every_picture_can_be_saved(opened, make):
+    page = opened(make())
+    names = page.eval_on_selector_all("[data-save]", "all => all.map(each => each.dataset.save)")
+    assert {"prediction.svg", "input.png", "grid.svg", "deletion.svg", "insertion.png"} <= set(names)
+    for name in names:
+        found = downloaded(page, name)
+        if name.endswith("svg"):
+            assert len(ElementTree.fromstring(found)) > 1, name
+        else:
+            assert found[:8] == b"\x89PNG\r\n\x1a\n"
+            assert len(found) > 200
+
+
+def test_atoms_characters_and_numbers_are_linked(opened):
+    explanation = molecule_case()
+    plain = explanation.to_json()
+    page = opened(explanation)
+    assert numbers(page, ".molecule circle[data-value]") == plain["attributions"][0]["values"]
+    assert page.eval_on_selector_all("code.smiles", "all => all.map(each => each.textContent)") == list(IONS.values())
+    page.hover('.character[data-unit="7"]')
+    assert page.inner_text(".details h4 >> nth=0") == "N8 of cation"
+    assert numbers(page, ".details tr[data-value] >> nth=0") == [plain["attributions"][0]["values"][7]]
+    page.hover('.atom[data-unit="10"]', force=True)
+    assert page.locator(".character.current").get_attribute("data-unit") == "10"
+    assert page.inner_text(".character.current") == "F"
+    page.select_option('[data-choose="lines"]', "effect")
+    page.locator('[data-choose="threshold"]').fill("0")
+    page.mouse.move(5, 5)
+    effects = {(link["first"], link["second"]): link["effect"] for link in plain["links"]}
+    assert {(a, b): value for a, b, value in arcs(page, ".molecule path[data-from]")} == effects
+
+
+def test_parts_and_curves_say_their_numbers(opened):
+    explanation = molecule_case()
+    plain = explanation.to_json()
+    page = opened(explanation)
+    by_size = sorted((part["effect"] for part in plain["parts"]), key=lambda effect: -abs(effect))
+    assert numbers(page, "table.parts tr[data-value]") == by_size
+    page.hover("table.parts tr[data-value] >> nth=0")
+    assert page.eval_on_selector_all(".character.grouped", "all => all.map(each => Number(each.dataset.unit))") == [10, 11, 12, 13, 14]
+    for number, curve in enumerate(plain["curves"], 1):
+        points = f'[data-figure="curve-{number}"] circle[data-x]'
+        assert numbers(page, points, "x") == curve["at"]
+        assert numbers(page, points, "y") == curve["told"]
+        assert numbers(page, f'[data-figure="curve-{number}"] circle[data-here]', "here") == [curve["here"]]
+
+
+def test_faithfulness_is_said_and_drawn(opened):
+    explanation = text_case()
+    plain = explanation.to_json()["faithfulness"]
+    page = opened(explanation)
+    for removal in plain["removals"]:
+        for kind in ("deletion", "insertion"):
+            points = f'[data-figure="{kind}"] circle[data-series="{removal["method"]}"]'
+            assert numbers(page, points, "y") == removal[kind]
+    said = page.inner_text(".verdict")
+    assert "attention agrees with occlusion by 0.31: it does not say what changes the prediction." in said
+    assert "rollout: its agreement with occlusion is not defined here." in said
+
+
+def test_predictions_show_probabilities_and_intervals(opened):
+    page = opened(text_case(), molecule_case())
+    assert numbers(page, '[data-figure="prediction"] rect[data-value]') == [0.9, 0.07, 0.03]
+    page.click("nav button >> nth=1")
+    page.wait_for_selector(f"{READY} .molecules")
+    assert numbers(page, '[data-figure="prediction"] line[data-low]', "low") == [0.29]
+    assert numbers(page, '[data-figure="prediction"] line[data-low]', "high") == [0.384]
+    assert page.inner_text(".value") == "0.337 ± 0.021"
+
+
+def test_a_graph_is_walked_by_keyboard_and_zoomed_from_groups_to_nodes(opened):
+    explanation = graph_case(2000)
+    page = opened(explanation)
+    canvas = page.locator("canvas.graph")
+    page.wait_for_selector('canvas.graph[data-detail="groups"]')
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector('canvas.graph[data-detail="nodes"]')
+    assert page.inner_text(".details h4 >> nth=0") == "paper 0"
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".details h4 >> nth=0") == "paper 1"
+    assert numbers(page, ".details tr[data-value] >> nth=0") == [explanation.to_json()["attributions"][0]["values"][1]]
+    page.keyboard.press("0")
+    page.wait_for_selector('canvas.graph[data-detail="groups"]')
+    for _ in range(8):
+        page.keyboard.press("+")
+    page.wait_for_selector('canvas.graph[data-detail="nodes"]')
+    page.keyboard.press("Escape")
+    assert page.inner_text(".details h4 >> nth=0") == "Most by occlusion"
+
+
+def test_nodes_that_are_saved_carry_their_numbers(opened):
+    explanation = graph_case()
+    page = opened(explanation)
+    drawn = ElementTree.fromstring(downloaded(page, "input.svg"))
+    nodes = {int(each.get("data-unit")): float(each.get("data-value")) for each in drawn if each.get("data-unit")}
+    assert nodes == dict(enumerate(explanation.to_json()["attributions"][0]["values"]))
+    box = page.locator("canvas.graph").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.move(5, 5)
+    assert page.inner_text(".details h4 >> nth=0") == "paper 0"
+
+
+def test_words_are_walked_by_keyboard(opened):
+    explanation = text_case()
+    page = opened(explanation)
+    page.focus('.word[data-unit="0"]')
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.dataset.unit") == "2"
+    assert page.inner_text(".details h4 >> nth=0") == explanation.units[2].name
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.evaluate("document.activeElement.blur()")
+    assert page.inner_text(".details h4 >> nth=0") == explanation.units[-1].name
+    page.focus('.word[data-unit="1"]')
+    page.keyboard.press("Escape")
+    assert page.inner_text(".details h4 >> nth=0") == "Most by occlusion"
+    # Everything that can be pressed has a name, and words are one stop of the tab key.
+    assert page.locator('.word[tabindex="0"]').count() == 1
+    unnamed = "all => all.filter(each => !(each.getAttribute('aria-label') || each.textContent.trim())).length"
+    assert page.eval_on_selector_all("button", unnamed) == 0
+
+
+def test_light_and_dark(opened):
+    page = opened(molecule_case(), color_scheme="dark")
+    root = page.locator("html")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert root.get_attribute("data-theme") == "dark"
+    dark, strokes = page.evaluate(ground), page.get_attribute('.molecule g:nth-child(3) path >> nth=0', "stroke")
+    page.click("#theme")
+    assert root.get_attribute("data-theme") == "light"
+    assert page.evaluate(ground) != dark
+    assert page.get_attribute('.molecule g:nth-child(3) path >> nth=0', "stroke") != strokes
+
+
+def test_hostile_text_changes_nothing_but_the_words(opened):
+    explanation = hostile_case()
+    page = opened(explanation, text_case(), title=HOSTILE)
+    assert page.title() == HOSTILE
+    assert page.inner_text("h1") == " ".join(HOSTILE.split())
+    assert page.text_content(".words p.chunk") == explanation.sources[HOSTILE]
+    assert page.locator("main script, main img").count() == 0
+    assert json.loads(page.text_content("#explanation-0")) == explanation.to_json()
+
+
+def test_a_narrow_window_does_not_scroll_sideways(opened):
+    for make in (text_case, molecule_case, graph_case):
+        page = opened(make(), width=390)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("make", [long_text_case, lambda: graph_case(5000)], ids=["4096 tokens", "5000 nodes"])
+def test_large_inputs_open_and_answer(opened, make):
+    explanation = make()
+    begun = time.perf_counter()
+    page = opened(explanation)
+    took = time.perf_counter() - begun
+    print(f"opened in {took:.2f} s with the file made and written")
+    assert took < MOST_SECONDS
+    begun = time.perf_counter()
+    if explanation.kind == "text":
+        page.hover('.word[data-unit="40"]')
+        layer = explanation.to_json()["layers"][-1]
+        means = {}
+        for edge, (sender, receiver) in enumerate(zip(layer["senders"], layer["receivers"])):
+            if receiver == 40:
+                means[edge] = sum(head[edge] for head in layer["values"]) / 4
+        assert [value for _, _, value in arcs(page)][0] == pytest.approx(max(means.values()))
+    else:
+        page.locator("canvas.graph").focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector('canvas.graph[data-detail="nodes"]')
+    assert time.perf_counter() - begun < MOST_SECONDS
