@@ -97,8 +97,7 @@ class Neighborhood(ABC):
 
     def _repr_svg_(self) -> str | None:
         """What notebooks show: the drawing, where the neighborhood knows its sizes and they are small."""
-        known = [size for size in self.sizes if size is not None and size <= MOST_SIDE]
-        return self.draw()._repr_svg_() if len(known) == 2 else None
+        return self.draw()._repr_svg_() if max(size or MOST_SIDE + 1 for size in self.sizes) <= MOST_SIDE else None
 
     def _device(self, device: Any) -> Any:
         return device

@@ -83,7 +83,8 @@ def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
     names = ("epoch", "train_loss", "val_loss", "seconds")
     return {
         member: {
-            name: np.array([float(each[name] or "nan") for each in listed]) + (name == "epoch") for name in names
+            name: np.array([float(each[name] or "nan") for each in listed]) + (1 if name == "epoch" else 0)
+            for name in names
         }
         for member, listed in rows.items()
     }
