@@ -1,4 +1,4 @@
-"""Neighborhoods in notebooks: a square for each cell of the table, the sizes in words, text where there are too many."""
+"""Neighborhoods in notebooks: a square for each cell of the table, sizes in words, text where there are too many."""
 
 import xml.etree.ElementTree as ElementTree
 

@@ -47,7 +47,16 @@ def numbers(tmp_path_factory):
     columns = {HOSTILE: [f"{HOSTILE} {row}" for row in range(80)], "smiles": smiles}
     columns["a <b> $y$"] = [len(text) + 0.25 * (row % 3) for row, text in enumerate(smiles)]
     data = write_csv(folder / "data.csv", columns)
-    words = ["train", str(data), "--smiles-columns", "smiles", "--target-columns", "a <b> $y$", "-o", str(folder / "run")]
+    words = [
+        "train",
+        str(data),
+        "--smiles-columns",
+        "smiles",
+        "--target-columns",
+        "a <b> $y$",
+        "-o",
+        str(folder / "run"),
+    ]
     words += ["--ignore-columns", HOSTILE, *SMALL, "--split-sizes", "0.4", "0.3", "0.3", "--ensemble-size", "2"]
     assert main(words) == 0
     return folder / "run"
@@ -142,7 +151,11 @@ def test_tags_of_words(edgewise, tmp_path):
     run = tmp_path / "run"
     words = ["--task-type", "tagging", *TINY, "--epochs", 1]
     assert edgewise("train", tmp_path / "data.conll", *words, "-o", run)[0] == 0
-    assert [each for each in headings(run) if each != "Look at this first"] == [*FIRST, "Tags: predicted and true", *LAST]
+    assert [each for each in headings(run) if each != "Look at this first"] == [
+        *FIRST,
+        "Tags: predicted and true",
+        *LAST,
+    ]
     assert "Sentences that stand in training rows as well" in tables(run)
 
 

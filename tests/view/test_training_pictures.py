@@ -1,5 +1,6 @@
 """Pictures of a training: the numbers found again in the figures, whatever they are, in the light and in the dark."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -119,6 +120,5 @@ def test_a_page_for_light_and_dark_with_cautions_and_words():
     for paint in ("fill: #ffffff", "fill: #3b4252", "stroke: #3b4252", "stroke: #d8dee9"):
         assert f'[style*="{paint}"]' in written
         assert paint in drawn
-    assert "http://" not in written.replace("http://www.w3.org", "").replace("http://purl.org", "")
-    assert "https://" not in written.replace("https://matplotlib.org/", "")
+    assert not re.findall(r'(?:src|href)="(?!#)', written), "nothing is fetched"
     assert "<script" not in written

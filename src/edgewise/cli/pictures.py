@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "write the page about a finished run"
 DESCRIPTION = (
-    "Write report.html, one file that opens without a network, into a run folder: scores beside simple models, the loss "
-    "over the epochs, predictions beside the truth with their errors, promised beside observed coverage or "
+    "Write report.html, one file that opens without a network, into a run folder: scores beside simple models, the "
+    "loss over the epochs, predictions beside the truth with their errors, promised beside observed coverage or "
     "probability, the rows that were told worst, the data, what stands on both sides of the split, the settings. "
     "Training writes it as well. Of a run over moving bodies: the predicted and the real orbits and, where "
     "accelerations were learned, how far they come apart and the learned force over the distance, beside the law, also "

@@ -26,7 +26,6 @@ from edgewise.train.loss import TargetLoss
 from edgewise.train.metrics import table_of_scores
 from edgewise.train.settings import TrainSettings
 
-
 Content = TypeVar("Content", bound=Hashable)
 
 

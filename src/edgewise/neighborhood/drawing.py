@@ -1,5 +1,6 @@
 """A table of who attends to whom as text, which notebooks show as squares."""
 
+import math
 from html import escape
 
 from jaxtyping import Bool
@@ -15,7 +16,7 @@ BLUE, GRAY = "#2a7fbf", "#8a93a3"
 
 
 class Drawing(str):
-    """One line a query, one column a key, ■ where the query may attend to the key; members of a batch follow each other.
+    """A line for a query, a column for a key, ■ where the query may attend to the key; members follow each other.
 
     A plain string wherever strings are printed or compared. A notebook shows squares, keys from left to right and
     queries from top to bottom, up to `MOST_SIDE` a side and `MOST_MEMBERS` members.
@@ -24,7 +25,7 @@ class Drawing(str):
     @classmethod
     def of(cls, mask: Bool[Tensor, " *batch query key"]) -> "Drawing":
         """The drawing of a table, True where the query may attend to the key."""
-        members = mask.reshape(-1, *mask.shape[-2:]).tolist()
+        members = mask.reshape(math.prod(mask.shape[:-2]), *mask.shape[-2:]).tolist()
         pages = ["\n".join(" ".join(HERE if cell else NOT_HERE for cell in row) for row in each) for each in members]
         return cls("\n\n".join(pages))
 
@@ -40,7 +41,8 @@ class Drawing(str):
         width = max(MARGIN + (columns * step + MARGIN) * len(members), 7 * len(words) + 2 * MARGIN)
         height = MARGIN + rows * step + MARGIN
         drawn = "".join(
-            f'<g transform="translate({MARGIN + number * (columns * step + MARGIN)} {MARGIN // 2})">{_squares(each)}</g>'
+            f'<g transform="translate({MARGIN + number * (columns * step + MARGIN)} {MARGIN // 2})">'
+            f"{_squares(each)}</g>"
             for number, each in enumerate(members)
         )
         return (

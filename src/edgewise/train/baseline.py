@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-
 LABELS = {
     "forest": "random forest",
     "naive_bayes": "naive Bayes, pairs of words",

@@ -26,7 +26,6 @@ class Frame:
     height: int = HEIGHT
     """Of the frame, in pixels."""
 
-
     def _repr_html_(self) -> str:
         # No allow-same-origin: what stands in a text or a file cannot reach the notebook, whatever it holds.
         return (

@@ -98,10 +98,7 @@ def _written(part: Part, prefix: str) -> str:
         return f'<figure role="img" aria-label="{caption}">{drawn}<figcaption>{caption}</figcaption></figure>'
     header = _cells("th", part.header, part.words)
     rows = "\n".join(f"<tr>{_cells('td', row, part.words)}</tr>" for row in part.rows)
-    return (
-        f"<div><table><caption>{html.escape(part.caption)}</caption>\n"
-        f"<tr>{header}</tr>\n{rows}\n</table></div>"
-    )
+    return f"<div><table><caption>{html.escape(part.caption)}</caption>\n<tr>{header}</tr>\n{rows}\n</table></div>"
 
 
 def _cells(tag: str, cells: Sequence[str], words: Sequence[int]) -> str:

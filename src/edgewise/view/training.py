@@ -1,4 +1,4 @@
-"""How a training went and what it is worth: losses, predictions beside the truth, errors, promises beside what happened.
+"""How a training went and what it is worth: losses, predictions beside the truth, promises beside what happened.
 
 Numbers in, figures out; what was trained is not known here.
 """

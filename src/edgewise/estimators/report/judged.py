@@ -177,7 +177,7 @@ def confusion(true: Sequence[str], told: Sequence[str], order: Sequence[str] = (
 
 
 def worst(target: Numbers | Labels, most: int) -> np.ndarray:
-    """The rows that were told worst: with the largest errors, or the least probability of the truth where it is wrong."""
+    """The rows that were told worst: those with the largest errors, or the wrong ones that were surest."""
     rows = target.known
     if isinstance(target, Numbers):
         return rows[np.argsort(-np.abs(target.residuals), kind="stable")[:most]]

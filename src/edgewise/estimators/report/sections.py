@@ -171,7 +171,9 @@ def of_labels(target: Labels) -> list[Section]:
     right = sum(one == other for one, other in zip(true, told, strict=True))
     parts: list[Any] = [
         f"{len(known):,} test rows, {right:,} of them right.",
-        Picture(svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its part of the row."),
+        Picture(
+            svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its part of the row."
+        ),
     ]
     found = reliability(target)
     if found is not None:
@@ -209,9 +211,14 @@ def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list
 
     if not sentences:
         return []
-    mixed = confusion([tag for _, true, _ in sentences for tag in true], [tag for *_, told in sentences for tag in told])
+    mixed = confusion(
+        [tag for _, true, _ in sentences for tag in true], [tag for *_, told in sentences for tag in told]
+    )
     wrong = sorted(
-        ((sum(one != other for one, other in zip(true, told)), place) for place, (_, true, told) in enumerate(sentences)),
+        (
+            (sum(one != other for one, other in zip(true, told)), place)
+            for place, (_, true, told) in enumerate(sentences)
+        ),
         key=lambda each: (-each[0], each[1]),
     )
     rows = []
