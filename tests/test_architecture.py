@@ -39,6 +39,8 @@ HEAVY = [
     "scipy",
     "torchmetrics",
     "matplotlib",
+    "anywidget",
+    "IPython",
     "triton",
     "tokenizers",
     "torch_geometric",

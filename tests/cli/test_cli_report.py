@@ -36,7 +36,7 @@ def test_accelerations_are_drawn_as_orbits_distances_and_a_force(runs, edgewise)
         assert (run / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "</svg>" in (run / f"{name}.svg").read_text()
     page = (run / "report.html").read_text()
-    assert page.count("<svg") == page.count("</svg>") == 3
+    assert page.count("<svg") == page.count("</svg>") == 4, "and the losses"
     for words in (
         "<h1>accelerations: moving bodies</h1>",
         "<td>nothing pulls</td>",
@@ -55,7 +55,7 @@ def test_positions_are_drawn_where_they_were_told(runs, edgewise):
     code, out, _ = edgewise("report", run)
     assert (code, out) == (0, f"orbits.svg and .png; all on {run}/report.html\n")
     page = (run / "report.html").read_text()
-    assert re.findall("<h2>(.*?)</h2>", page) == ["Scores", "Orbits"]
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Scores", "Training", "Orbits", "Settings"]
     assert "Each moment is predicted from an earlier one." in page
     assert not (run / "force.svg").exists()
 
@@ -64,17 +64,21 @@ def test_what_is_begun_again_leaves_no_old_picture(runs, edgewise, tmp_path):
     words = ["train", runs / "springs.npz", "--ahead", 1, "--epochs", 1, "--num-layers", 1, "--model-dim", 8]
     assert edgewise(*words, "-o", tmp_path / "run")[0] == 0
     assert edgewise("report", tmp_path / "run")[0] == 0
+    (tmp_path / "run/report.html").write_text("old")
     assert edgewise(*words, "-o", tmp_path / "run", "--overwrite")[0] == 0
     left = {path.name for path in (tmp_path / "run").iterdir()}
-    assert not left & {"report.html", "orbits.svg", "orbits.png"}
+    assert not left & {"orbits.svg", "orbits.png"}
+    assert "Each moment is predicted from an earlier one." in (tmp_path / "run/report.html").read_text()
 
 
-def test_what_is_refused(runs, edgewise, trained, tmp_path):
-    for folder, message in [
-        (trained, "holds an edgewise property model; a report is drawn of runs over moving bodies"),
-        (runs / "untested", "has no test moments, and there is nothing to draw; see --split-sizes"),
-        (tmp_path / "none", "is no run folder"),
-    ]:
-        code, out, err = edgewise("report", folder)
-        assert (code, out) == (2, "")
-        assert message in err
+def test_bodies_that_were_not_tested_have_no_orbits(runs, edgewise):
+    run = runs / "untested"
+    assert edgewise("report", run)[1] == f"{run}/report.html\n"
+    headings = re.findall("<h2>(.*?)</h2>", (run / "report.html").read_text())
+    assert headings == ["Scores", "Training", "Data", "Settings"]
+
+
+def test_what_is_refused(edgewise, tmp_path):
+    code, out, err = edgewise("report", tmp_path / "none")
+    assert (code, out) == (2, "")
+    assert "is no run folder" in err

@@ -1,4 +1,4 @@
-"""`edgewise report`: the pictures of a finished run, and a page with them and its scores."""
+"""`edgewise report`: the page about a finished run, and the pictures of one over moving bodies."""
 
 import argparse
 import csv
@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.errors import EdgewiseError
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -14,35 +15,35 @@ if TYPE_CHECKING:
     from edgewise.view.figure import Figure
     from edgewise.view.orbits import Orbits
 
-SUMMARY = "draw what a run over moving bodies learned"
+SUMMARY = "write the page about a finished run"
 DESCRIPTION = (
-    "Draw the predicted and the real orbits of a run over moving bodies and, where accelerations were learned, how far "
-    "they come apart and the learned force over the distance, beside the law. Pictures (.svg, .png) and a page with "
-    "them and the scores, report.html, are written to the run folder."
+    "Write report.html, one file that opens without a network, into a run folder: scores beside simple models, the "
+    "loss over the epochs, predictions beside the truth with their errors, promised beside observed coverage or "
+    "probability, the rows that were told worst, the data, what stands on both sides of the split, the settings. "
+    "Training writes it as well. Of a run over moving bodies: the predicted and the real orbits and, where "
+    "accelerations were learned, how far they come apart and the learned force over the distance, beside the law, also "
+    "as pictures of their own (.svg, .png)."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
-    parser.add_argument("folder", metavar="RUN", help="the folder of a finished run over moving bodies")
+    parser.add_argument("folder", metavar="RUN", help="the folder of a finished run")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Draws and writes; nothing is computed anew but the pictures."""
-    from edgewise.cli.predict import format_of
-    from edgewise.errors import DataError, RunFolderError
+    folder = RunFolder.finished(arguments.folder)
+    if not has_orbits(folder):
+        from edgewise.estimators.report.written import write_report
 
-    folder, kind = RunFolder.finished(arguments.folder), format_of(arguments.folder)
-    if kind != "edgewise dynamics model":
-        raise RunFolderError(f"{folder.path} holds an {kind}; a report is drawn of runs over moving bodies.")
-    metrics = folder.read_json("metrics.json")
-    if "test" not in metrics:
-        raise DataError(f"{folder.path} has no test moments, and there is nothing to draw; see --split-sizes.")
+        print(write_report(folder))
+        return 0
 
     from edgewise.train.folder import write_bytes
     from edgewise.view.figure import png, svg
 
-    drawn: dict[str, str] = {}
+    metrics, drawn = folder.read_json("metrics.json"), {}
     for name, figure in figures(folder, metrics).items():
         drawn[name] = svg(figure)
         write_bytes(folder.path / f"{name}.svg", drawn[name].encode())
@@ -50,6 +51,36 @@ def run(arguments: argparse.Namespace) -> int:
     write_bytes(folder.path / "report.html", written(folder, metrics, drawn).encode())
     print(f"{', '.join(f'{name}.svg and .png' for name in drawn)}; all on {folder.path / 'report.html'}")
     return 0
+
+
+def after_training(folder: RunFolder) -> str:
+    """Writes the page about a run that has just been finished, pictures on it alone; where it is, or why there is none.
+
+    A training is worth as much without a page: what stands in its way is said, and nothing is raised.
+    """
+    try:
+        if not has_orbits(folder):
+            from edgewise.estimators.report.written import write_report
+
+            return f"The report is {write_report(folder)}."
+
+        from edgewise.train.folder import write_bytes
+        from edgewise.view.figure import svg
+
+        metrics = folder.read_json("metrics.json")
+        drawn = {name: svg(figure) for name, figure in figures(folder, metrics).items()}
+        write_bytes(folder.path / "report.html", written(folder, metrics, drawn).encode())
+        return f"The report is {folder.path / 'report.html'}."
+    except EdgewiseError as error:
+        return f"There is no report: {error}"
+
+
+def has_orbits(folder: RunFolder) -> bool:
+    """Whether a run is one over moving bodies that was tested, and has orbits to draw."""
+    from edgewise.cli.predict import format_of
+
+    is_motion = format_of(str(folder.path)) == "edgewise dynamics model"
+    return is_motion and "test" in folder.read_json("metrics.json")
 
 
 def figures(folder: RunFolder, metrics: dict[str, Any]) -> "dict[str, Figure]":
@@ -80,6 +111,7 @@ def fit_of(scores: dict[str, float] | None) -> tuple[float, float] | None:
 def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -> str:
     """The page."""
     from edgewise.cli.dynamics import lines_of_force, lines_of_rollout, table_of_scores
+    from edgewise.estimators.report.sections import settings, training_sections
     from edgewise.view.page import Part, Picture, Table, page
 
     title, header, rows = table_of_scores(metrics)
@@ -88,7 +120,7 @@ def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -
         f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s, on "
         f"{', '.join(folder.read_config()['data'])}."
     )
-    sections: list[tuple[str, list[Part]]] = [("Scores", scores)]
+    sections: list[tuple[str, list[Part]]] = [("Scores", scores), *training_sections(folder)]
     if "force" in drawn:
         caption = (
             "How hard one body pulls another, by the mass of the other, with nobody else there; ± is how much the "
@@ -100,6 +132,7 @@ def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -
     if "apart" in drawn:
         orbits.append(Picture(drawn["apart"], "The distance between where bodies were predicted and where they were."))
     sections.append(("Orbits", orbits))
+    sections.append(("Settings", [settings(folder.read_config())]))
     return page(f"{folder.path.name}: moving bodies", sections)
 
 

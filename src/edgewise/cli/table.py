@@ -4,20 +4,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.report import number, print_table
+from edgewise.train.baseline import LABELS
 from edgewise.train.folder import RunFolder
 from edgewise.train.metrics import HEADLINES
 
 if TYPE_CHECKING:
     from edgewise.estimators.table_run import TableRun
 
-BASELINES = {
-    "forest": "random forest",
-    "naive_bayes": "naive Bayes, pairs of words",
-    "logistic": "logistic regression, pairs of words",
-    "ridge": "ridge regression, pairs of words",
-    "mean": "training mean",
-}
-"""What a model is compared with, by their names in `metrics.json`."""
 PART_NAMES = {"test": "test", "validation": "validation", "training": "training"}
 
 
@@ -67,7 +60,7 @@ def print_scores(folder: RunFolder) -> None:
     headlines = HEADLINES[config.get("task-type", "regression")]
     for target, scores in metrics[part].items():
         companions = {"edgewise": scores}
-        for name, label in BASELINES.items():
+        for name, label in LABELS.items():
             found = metrics.get("baselines", {}).get(name, {}).get(part, {})
             if target in found:
                 companions[label] = found[target]

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgewise.cli.defaults import table_of_defaults
 from edgewise.cli.options import OTHER_TASKS, add_train_options
+from edgewise.cli.pictures import after_training
 from edgewise.cli.report import progress
 
 SUMMARY = "train a model on molecules, texts, graphs, series or motion"
@@ -97,6 +98,7 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         print(f"edgewise: interrupted; continue with: edgewise train --resume -o {folder.path}", file=sys.stderr)
         return 130
     of.print_scores(folder)
+    print(after_training(folder))
     return 0
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32, Float64, Int64
 
 from edgewise.data.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
 from edgewise.data.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES
@@ -172,19 +172,34 @@ def similarity(
     Raises:
         DataError: a string is not a molecule, or `known_rows` is empty.
     """
-    distinct = list(dict.fromkeys(row if isinstance(row, str) else tuple(row) for row in known_rows))
-    if not distinct:
+    return nearest(rows, known_rows)[0]
+
+
+def nearest(
+    rows: Sequence[str | Sequence[str]], known_rows: Sequence[str | Sequence[str]]
+) -> tuple[Float64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
+    """How close each row is to the nearest known row, as `similarity` says, and which of the known rows that is.
+
+    Raises:
+        DataError: a string is not a molecule, or `known_rows` is empty.
+    """
+    places: dict[str | tuple[str, ...], int] = {}
+    for place, row in enumerate(known_rows):
+        places.setdefault(row if isinstance(row, str) else tuple(row), place)
+    if not places:
         raise DataError("similarity: known_rows is empty; hand over the training rows.")
-    known = fingerprints(distinct)
+    known, place_of = fingerprints(list(places)), np.array(list(places.values()))
     asked = list(dict.fromkeys(row if isinstance(row, str) else tuple(row) for row in rows))
-    nearest: dict[str | tuple[str, ...], float] = {}
+    found: dict[str | tuple[str, ...], tuple[float, int]] = {}
     for start in range(0, len(asked), 1024):
         block = fingerprints(asked[start : start + 1024])
         shared = block @ known.T
         either = block.sum(1)[:, None] + known.sum(1)[None, :] - shared
         ratio = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
-        nearest.update(zip(asked[start : start + 1024], ratio.max(1).tolist(), strict=True))
-    return np.array([nearest[row if isinstance(row, str) else tuple(row)] for row in rows], dtype=np.float64)
+        best = zip(ratio.max(1).tolist(), place_of[ratio.argmax(1)].tolist(), strict=True)
+        found.update(zip(asked[start : start + 1024], best, strict=True))
+    both = [found[row if isinstance(row, str) else tuple(row)] for row in rows]
+    return np.array([value for value, _ in both], dtype=np.float64), np.array([at for _, at in both], dtype=np.int64)
 
 
 def _parse(text: str) -> tuple[Chem.Mol | None, str]:

@@ -53,4 +53,7 @@ def __getattr__(name: str) -> Any:
     # On first use: the settings beside them are read for `--help`, which must not wait for scikit-learn.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from edgewise.view.notebook import register
+
+    register()  # a notebook then shows what faces explain as pages
     return getattr(import_module(f"edgewise.estimators.{_HOMES[name]}.estimator"), name)

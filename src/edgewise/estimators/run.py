@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
+from edgewise.estimators.report.leakage import Sides, leakage
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
 from edgewise.train.log import check_logger
@@ -50,11 +51,19 @@ class Run:
         """What has been trained, which knows how to `save` itself, and its scores."""
         raise NotImplementedError
 
+    def sides(self) -> Sides | None:
+        """What the rows of each part hold, to find what stands on both sides of the split; None where there is nothing
+        to compare."""
+        return None
+
     def finish(self, report: MemberReport | None = None) -> dict[str, Any]:
         """Trains, scores and writes; returns what stands in `metrics.json`."""
         began = time.perf_counter()
         trained, metrics = self.learned(report)
         metrics.setdefault("seconds", round(time.perf_counter() - began, 2))
+        sides = self.sides()
+        if sides is not None:
+            metrics["leakage"] = leakage(sides)
         trained.save(self.folder)
         self.folder.write_json("metrics.json", metrics)
         return metrics

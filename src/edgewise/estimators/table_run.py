@@ -1,8 +1,9 @@
 """The whole job over a table: rows → split → ensemble → intervals → scores, beside baselines, in a run folder."""
 
 import time
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from edgewise.data.rows import Table
 from edgewise.data.split import Splits, split_rows
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
+from edgewise.estimators.report.leakage import Sides
 from edgewise.estimators.run import MemberReport, Run
 from edgewise.estimators.table_job import TableJob
 from edgewise.estimators.trained import Batches, TrainedTable, prediction_columns, show
@@ -23,6 +25,8 @@ from edgewise.train.log import MetricsLog
 from edgewise.train.loss import TargetLoss
 from edgewise.train.metrics import table_of_scores
 from edgewise.train.settings import TrainSettings
+
+Content = TypeVar("Content", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,21 @@ class TableRun(Run):
             seconds["baselines"] = round(time.perf_counter() - began, 2)
         metrics["seconds"] = seconds
         return trained, metrics
+
+    def sides(self) -> Sides:
+        """What the rows of each part hold; equal where a model cannot tell two of them apart."""
+        return Sides(self.table.row_unit, self.rows_of_parts, self.of_parts(self.table.contents))
+
+    @property
+    def rows_of_parts(self) -> dict[str, list[int]]:
+        """The numbers of the rows of each part, as in `splits.json`."""
+        splits = self.splits
+        return {"train": splits.train.tolist(), "val": splits.val.tolist(), "test": splits.test.tolist()}
+
+    def of_parts(self, contents: Callable[[np.ndarray], Sequence[Content]]) -> dict[str, Sequence[Content]]:
+        """What some function says of the rows of each part."""
+        splits = self.splits
+        return {"train": contents(splits.train), "val": contents(splits.val), "test": contents(splits.test)}
 
     def score_baselines(self) -> dict[str, Any]:
         """The baselines, scored on the rows that they have not seen: by baseline, part and target."""

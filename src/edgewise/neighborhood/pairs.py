@@ -11,6 +11,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from edgewise.errors import ShapeError
+from edgewise.neighborhood.drawing import MOST_SIDE, Drawing
 from edgewise.neighborhood.index import check_range, first_of_each, integers
 from edgewise.neighborhood.plan import Plan
 
@@ -90,12 +91,13 @@ class Neighborhood(ABC):
         receivers, senders = mask.nonzero(as_tuple=True)
         return Edges(senders, receivers, mask.shape[1], mask.shape[0])
 
-    def draw(self, num_queries: int | None = None, num_keys: int | None = None) -> str:
-        """The table as text: one line a query, one column a key, ■ where it may attend. Members follow each other."""
-        mask = self.to_mask(num_queries, num_keys)
-        members = mask.reshape(-1, *mask.shape[-2:])
-        pages = ["\n".join(" ".join("■" if cell else "·" for cell in row) for row in member) for member in members]
-        return "\n\n".join(pages)
+    def draw(self, num_queries: int | None = None, num_keys: int | None = None) -> Drawing:
+        """The table as text, ■ where a query (line) may attend to a key (column); notebooks show it as squares."""
+        return Drawing.of(self.to_mask(num_queries, num_keys))
+
+    def _repr_svg_(self) -> str | None:
+        """What notebooks show: the drawing, where the neighborhood knows its sizes and they are small."""
+        return self.draw()._repr_svg_() if max(size or MOST_SIDE + 1 for size in self.sizes) <= MOST_SIDE else None
 
     def _device(self, device: Any) -> Any:
         return device

@@ -7,6 +7,15 @@ from typing import Any
 
 import numpy as np
 
+LABELS = {
+    "forest": "random forest",
+    "naive_bayes": "naive Bayes, pairs of words",
+    "logistic": "logistic regression, pairs of words",
+    "ridge": "ridge regression, pairs of words",
+    "mean": "training mean",
+}
+"""What a model over a table is compared with, by their names in `metrics.json`."""
+
 
 @dataclass(frozen=True)
 class Baseline:

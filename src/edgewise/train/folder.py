@@ -46,7 +46,8 @@ class RunFolder:
     test_predictions.csv   the test rows with their predictions; .jsonl where they are sentences
     rejected.csv           the cells that could not be used, and why
     force.csv rollout.npz  of moving bodies: the learned force by distance, and where it leads the test bodies
-    report.html *.svg *.png  the page and the pictures that `edgewise report` draws
+    report.html            the page about the run
+    *.svg *.png            of moving bodies: the pictures that `edgewise report` draws
     """
 
     path: Path

@@ -1,6 +1,7 @@
 """What all figures share: colors that everyone can tell apart, units in words, SVG and PNG out of a figure."""
 
 import io
+import warnings
 from typing import Any
 
 from edgewise.errors import MissingExtraError
@@ -11,6 +12,8 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D as Line2D
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import MaxNLocator as MaxNLocator
+    from matplotlib.ticker import PercentFormatter as PercentFormatter
 except ModuleNotFoundError as error:
     raise MissingExtraError("matplotlib", "view") from error
 
@@ -51,6 +54,11 @@ def with_unit(name: str, unit: str) -> str:
     return name if unit in ("", "1") else f"{name} ({shown})"
 
 
+def plain(words: str) -> str:
+    """Words as matplotlib writes them as they are: a dollar sign begins no formula."""
+    return words.replace("$", r"\$")
+
+
 def tidy(axes: Axes) -> None:
     """A pale grid behind what is drawn."""
     axes.grid(visible=True, color=PALE, linewidth=0.6)
@@ -71,9 +79,10 @@ def in_powers(axes: Axes, least: float, most: float) -> None:
 
 
 def svg(figure: Figure) -> str:
-    """A figure as SVG, without a date."""
+    """A figure as SVG, without a date; a sign that its font lacks is an empty box."""
     buffer = io.StringIO()
-    with rc_context(STYLE):
+    with rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     return buffer.getvalue()
 

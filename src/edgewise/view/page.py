@@ -1,4 +1,5 @@
-"""A page of tables, sentences and pictures in one HTML file that needs nothing else."""
+"""A page of tables, sentences and pictures in one HTML file that needs nothing else; light or dark as the reader's
+system is."""
 
 import html
 import re
@@ -6,14 +7,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #2e3440; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #2e3440; background: #ffffff; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; } caption { text-align: left; color: #5b6579; }
-th, td { padding: 0.2rem 1rem 0.2rem 0; text-align: right; border-bottom: 1px solid #d8dee9; font-weight: normal; }
-th:first-child, td:first-child { text-align: left; }
+div { overflow-x: auto; } table { border-collapse: collapse; margin: 0.5rem 0; }
+caption { text-align: left; color: #5b6579; }
+th, td { padding: 0.2rem 1rem 0.2rem 0; text-align: right; border-bottom: 1px solid #d8dee9; font-weight: normal;
+  vertical-align: top; }
+th { color: #5b6579; } th:first-child, td:first-child, .words { text-align: left; }
+td.words { min-width: 6rem; max-width: 30rem; overflow-wrap: anywhere; }
 figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
 figcaption { color: #5b6579; font-size: 0.9rem; }
+.caution { border-left: 4px solid #d55e00; padding: 0.2rem 0 0.2rem 0.8rem; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e5e9f0; background: #1d2129; }
+  caption, figcaption, th { color: #a3adbf; } th, td { border-color: #3b4252; }
+  figure svg [style*="fill: #ffffff"] { fill: none !important; }
+  figure svg [style*="fill: #3b4252"] { fill: #d8dee9 !important; }
+  figure svg [style*="stroke: #3b4252"] { stroke: #d8dee9 !important; }
+  figure svg [style*="stroke: #d8dee9"] { stroke: #3b4252 !important; }
+  figure svg [style*="fill: #000000"] { fill: #eceff4 !important; }
+  figure svg [style*="stroke: #000000"] { stroke: #eceff4 !important; }
+}
 """
+"""The colors of `view.figure` are turned round in the dark: ink, pale grid, white ground, black."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +54,19 @@ class Table:
     """The words above the columns."""
     rows: Sequence[Sequence[str]]
     """The words of each row."""
+    words: Sequence[int] = ()
+    """The columns that stand at the left, as the first one does; numbers stand at the right."""
 
 
-Part = str | Picture | Table
+@dataclass(frozen=True)
+class Caution:
+    """A sentence that must not be overlooked."""
+
+    said: str
+    """The sentence."""
+
+
+Part = str | Picture | Table | Caution
 """A sentence, a picture or a table."""
 
 
@@ -54,7 +82,8 @@ def page(title: str, sections: Sequence[tuple[str, Sequence[Part]]]) -> str:
         body.append(f"<h2>{html.escape(heading)}</h2>")
         body += [_written(part, f"s{number}p{place}-") for place, part in enumerate(parts)]
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
+        f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>\n'
         f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
     )
 
@@ -62,12 +91,19 @@ def page(title: str, sections: Sequence[tuple[str, Sequence[Part]]]) -> str:
 def _written(part: Part, prefix: str) -> str:
     if isinstance(part, str):
         return f"<p>{html.escape(part)}</p>"
+    if isinstance(part, Caution):
+        return f'<p class="caution">{html.escape(part.said)}</p>'
     if isinstance(part, Picture):
-        drawn = _inline(part.svg, prefix)
-        return f"<figure>{drawn}<figcaption>{html.escape(part.caption)}</figcaption></figure>"
-    header = "".join(f"<th>{html.escape(name)}</th>" for name in part.header)
-    rows = "\n".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in part.rows)
-    return f"<table><caption>{html.escape(part.caption)}</caption>\n<tr>{header}</tr>\n{rows}\n</table>"
+        drawn, caption = _inline(part.svg, prefix), html.escape(part.caption)
+        return f'<figure role="img" aria-label="{caption}">{drawn}<figcaption>{caption}</figcaption></figure>'
+    header = _cells("th", part.header, part.words)
+    rows = "\n".join(f"<tr>{_cells('td', row, part.words)}</tr>" for row in part.rows)
+    return f"<div><table><caption>{html.escape(part.caption)}</caption>\n<tr>{header}</tr>\n{rows}\n</table></div>"
+
+
+def _cells(tag: str, cells: Sequence[str], words: Sequence[int]) -> str:
+    kinds = [' class="words"' if place in words else "" for place in range(len(cells))]
+    return "".join(f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
 
 
 def _inline(svg: str, prefix: str) -> str:

@@ -9,6 +9,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.config import begin
 from edgewise.estimators.masked.job import MaskedJob
 from edgewise.estimators.masked.trained import TrainedMasked, fit_pieces, masking_of
+from edgewise.estimators.report.leakage import Sides, text_sides
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Pieces
@@ -54,3 +55,12 @@ class MaskedRun(Run):
         )
         metrics["rejected"] = len(self.texts.rejected)
         return trained, metrics
+
+    def sides(self) -> Sides:
+        """The rows of each part, their texts the same and nearly so."""
+        held: dict[int, list[str]] = {}
+        for row, text in zip(self.texts.row_of_text.tolist(), self.texts.texts, strict=True):
+            held.setdefault(row, []).append(text)
+        parts = self.texts.split(self.job.split_sizes, self.job.data_seed)
+        rows = {part: found.tolist() for part, found in parts.items()}
+        return text_sides("texts", rows, {part: ["\n".join(held[row]) for row in some] for part, some in rows.items()})

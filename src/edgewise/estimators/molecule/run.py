@@ -10,6 +10,7 @@ from edgewise.data.split import Splits
 from edgewise.data.table import MoleculeTable, join_files
 from edgewise.estimators.molecule.job import PropertyJob
 from edgewise.estimators.molecule.trained import Scales, TrainedProperty, molecules_of
+from edgewise.estimators.report.leakage import Sides, molecule_sides
 from edgewise.estimators.table_run import TableRun
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_mean
@@ -52,6 +53,12 @@ class PropertyRun(TableRun):
     def features(self, rows: np.ndarray) -> np.ndarray:
         """RDKit's descriptors and the conditions of some rows."""
         return self.every_feature[rows]
+
+    def sides(self) -> Sides:
+        """The molecules of each part, the same and nearly so."""
+        table = self.table
+        contents = self.of_parts(lambda rows: molecules_of(table, rows))
+        return molecule_sides(table.row_unit, self.rows_of_parts, contents)
 
     @cached_property
     def every_feature(self) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from edgewise.data.tags import TaggedSentences, read_tagged
 from edgewise.estimators.config import begin
 from edgewise.estimators.reading import scheduled
+from edgewise.estimators.report.leakage import Sides, text_sides
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.estimators.tagging.estimator import TrainedTagger, fit_tags, untrained
 from edgewise.estimators.tagging.job import TaggingJob
@@ -61,3 +62,9 @@ class TaggingRun(Run):
         if predicted:
             write_bytes(self.folder.path / "test_predictions.jsonl", json_lines(predicted).encode())
         return trained, metrics
+
+    def sides(self) -> Sides:
+        """The sentences of each part, the same and nearly so."""
+        rows = {part: found.tolist() for part, found in self.parts.items()}
+        texts = {part: [" ".join(self.sentences.words[row]) for row in some] for part, some in rows.items()}
+        return text_sides("sentences", rows, texts)

@@ -6,6 +6,7 @@ import numpy as np
 
 from edgewise.data.split import Splits
 from edgewise.data.texts import TextTable, read_texts
+from edgewise.estimators.report.leakage import Sides, text_sides
 from edgewise.estimators.start import started
 from edgewise.estimators.table_run import TableRun
 from edgewise.estimators.text.job import TextJob
@@ -46,6 +47,10 @@ class TextRun(TableRun):
     def features(self, rows: np.ndarray) -> list[str]:
         """The texts of some rows, those of several columns joined."""
         return ["\n".join(texts) for texts in self.table.contents(rows)]
+
+    def sides(self) -> Sides:
+        """The texts of each part, the same and nearly so."""
+        return text_sides(self.table.row_unit, self.rows_of_parts, self.of_parts(self.features))
 
     def notes(self) -> list[str]:
         """The vocabulary, and how many texts are longer than the model reads."""

@@ -10,6 +10,7 @@ from edgewise.data.pairs import TextPairs, read_pairs
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
+from edgewise.estimators.report.leakage import Sides, text_sides
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.estimators.translation.estimator import (
     TokenPairs,
@@ -70,3 +71,9 @@ class TranslationRun(Run):
             cells = zip(rows.tolist(), sources, right, written, strict=True)
             self.folder.write_table("test_predictions.csv", header, cells)
         return trained, metrics
+
+    def sides(self) -> Sides:
+        """The texts of each part that are translated, the same and nearly so."""
+        rows = {part: found.tolist() for part, found in self.parts.items()}
+        texts = {part: [self.texts.sources[row] for row in some] for part, some in rows.items()}
+        return text_sides("texts", rows, texts)

@@ -1,0 +1,265 @@
+"""What a finished run says of its test rows, read from its folder: numbers, classes or tags beside the truth."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from edgewise.train.conformal import interval_radius
+from edgewise.train.folder import RunFolder
+
+COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Promises that are compared with what was observed."""
+NUM_BINS = 10
+"""Stretches of probability in which a promise of it is compared with what happened."""
+MOST_LABELS = 20
+"""Classes that are told apart; the rarer ones are taken together."""
+OTHERS = "(others)"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The test rows as they stand in `test_predictions.csv`."""
+
+    numbers: list[str]
+    """Where each stands in the data, counted from 0; the place in the test rows where nothing says so."""
+    header: tuple[str, ...]
+    """The columns of the data, without targets."""
+    cells: list[tuple[str, ...]]
+    """The cells of each row in these columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A target that is a number."""
+
+    name: str
+    """The target."""
+    true: Float64[np.ndarray, " row"]
+    """Its value in each test row; NaN where there is none."""
+    told: Float64[np.ndarray, " row"]
+    """What was predicted."""
+    rows: Rows
+    """The rows."""
+    errors: Float64[np.ndarray, " error"]
+    """Prediction minus target on the validation rows, which the intervals are made of."""
+
+    @property
+    def known(self) -> Int64[np.ndarray, " known"]:
+        """The rows whose value and prediction are known."""
+        return np.flatnonzero(~np.isnan(self.true) & ~np.isnan(self.told))
+
+    @property
+    def residuals(self) -> Float64[np.ndarray, " known"]:
+        """Prediction minus target where both are known."""
+        return (self.told - self.true)[self.known]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A target that is a class."""
+
+    name: str
+    """The target."""
+    classes: tuple[str, ...]
+    """The classes in the order of their numbers."""
+    true: Int64[np.ndarray, " row"]
+    """The class of each test row; -1 where there is none."""
+    probabilities: Float64[np.ndarray, "row class"]
+    """What was predicted."""
+    rows: Rows
+    """The rows."""
+
+    @property
+    def known(self) -> Int64[np.ndarray, " known"]:
+        """The rows whose class and prediction are known."""
+        return np.flatnonzero((self.true >= 0) & ~np.isnan(self.probabilities).any(axis=1))
+
+    @property
+    def told(self) -> Int64[np.ndarray, " row"]:
+        """The most probable class of each row."""
+        return np.where(np.isnan(self.probabilities), -1, self.probabilities).argmax(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Confusion:
+    """How often each class was told of each."""
+
+    labels: tuple[str, ...]
+    """The classes, or the most frequent ones and all others together."""
+    counts: Int64[np.ndarray, "label label"]
+    """[true, told]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """How many values lay in intervals of several promises."""
+
+    promised: Float64[np.ndarray, " step"]
+    """The promises that the validation rows are enough for."""
+    observed: Float64[np.ndarray, " step"]
+    """The part of the test values that lay inside."""
+    num_rows: int
+    """How many values there were."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Probabilities beside how often what they speak of was so, in stretches of probability."""
+
+    about: str
+    """What they are the probability of."""
+    mean: Float64[np.ndarray, " bin"]
+    """The mean probability of each stretch that has rows."""
+    observed: Float64[np.ndarray, " bin"]
+    """The part of its rows in which it was so."""
+    counts: Int64[np.ndarray, " bin"]
+    """Its rows."""
+
+    @property
+    def error(self) -> float:
+        """The mean distance of the two, weighted by rows (expected calibration error)."""
+        return float((np.abs(self.mean - self.observed) * self.counts).sum() / self.counts.sum())
+
+
+def coverage(target: Numbers) -> Coverage | None:
+    """Observed coverage of split-conformal intervals, for each promise that the validation rows are enough for.
+
+    observed(c) = mean over test rows of [|error| ≤ r(c)], r(c) as `interval_radius` says; None without any.
+    """
+    sizes = np.abs(target.residuals)
+    radii = [interval_radius(target.errors, promise) for promise in COVERAGES]
+    good = [place for place, radius in enumerate(radii) if np.isfinite(radius)]
+    if not len(sizes) or not good:
+        return None
+    # The file has seven digits: a value on the edge of its interval lies inside.
+    observed = [float((sizes <= radii[place] * (1 + 1e-6)).mean()) for place in good]
+    return Coverage(np.array([COVERAGES[place] for place in good]), np.array(observed), len(sizes))
+
+
+def reliability(target: Labels) -> Reliability | None:
+    """Of two classes the probability of the second, of more that of the most probable; None without rows."""
+    rows = target.known
+    if not len(rows):
+        return None
+    told = target.probabilities[rows]
+    if len(target.classes) == 2:
+        about, chance, is_so = f"being {target.classes[1]}", told[:, 1], target.true[rows] == 1
+    else:
+        about, chance, is_so = "being right", told.max(axis=1), told.argmax(axis=1) == target.true[rows]
+    place = np.minimum((chance * NUM_BINS).astype(int), NUM_BINS - 1)
+    counts = np.bincount(place, minlength=NUM_BINS)
+    full = np.flatnonzero(counts)
+    sums = [np.bincount(place, weights, NUM_BINS)[full] / counts[full] for weights in (chance, is_so.astype(float))]
+    return Reliability(about, sums[0], sums[1], counts[full])
+
+
+def confusion(true: Sequence[str], told: Sequence[str], order: Sequence[str] = ()) -> Confusion:
+    """How often each label was told of each; the labels stand as in `order`, else by how often they occur.
+
+    Beyond `MOST_LABELS` the rarer ones are taken together.
+    """
+    often = Counter([*true, *told])
+    labels = [label for label in order if label in often] or [label for label, _ in often.most_common()]
+    if len(labels) > MOST_LABELS:
+        kept = {label for label, _ in often.most_common(MOST_LABELS - 1)}
+        labels = [*(label for label in labels if label in kept), OTHERS]
+    place = {label: number for number, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    rest = len(labels) - 1
+    np.add.at(counts, ([place.get(label, rest) for label in true], [place.get(label, rest) for label in told]), 1)
+    return Confusion(tuple(labels), counts)
+
+
+def worst(target: Numbers | Labels, most: int) -> np.ndarray:
+    """The rows that were told worst: those with the largest errors, or the wrong ones that were surest."""
+    rows = target.known
+    if isinstance(target, Numbers):
+        return rows[np.argsort(-np.abs(target.residuals), kind="stable")[:most]]
+    wrong = rows[target.told[rows] != target.true[rows]]
+    return wrong[np.argsort(target.probabilities[wrong, target.true[wrong]], kind="stable")[:most]]
+
+
+def judged(folder: RunFolder, model: dict[str, Any]) -> list[Numbers | Labels]:
+    """The targets of a run over rows or links, beside what was told of the test rows; nothing where there are none.
+
+    Args:
+        folder: a finished run.
+        model: its model.json.
+    """
+    path = folder.path / "test_predictions.csv"
+    if not _has_rows(path):
+        return []
+    # pandas takes a moment, and other kinds of runs do without it.
+    from edgewise.data.cell import Problems, read_labels, read_numbers
+    from edgewise.data.read import read_cells
+
+    frame = read_cells(path).frame
+    cells = {name: frame[name].tolist() for name in frame.columns}
+    if model.get("format") == "edgewise link model":
+        is_link = np.array(cells["is_link"], dtype=np.int64)
+        chance = read_numbers(cells["link_prob"], "link_prob", Problems(), may_be_missing=True)
+        rows = _rows(cells, ("sender", "receiver"))
+        return [Labels("link", ("no link", "link"), is_link, np.stack([1 - chance, chance], axis=1), rows)]
+    if "columns" not in model:
+        return []
+    names = tuple(model["columns"]["target_columns"])
+    header = list(cells)
+    own = header[1 : header.index(f"{names[0]}_pred")] if f"{names[0]}_pred" in header else []
+    rows = _rows(cells, tuple(name for name in own if name not in names))
+    found: list[Numbers | Labels] = []
+    for place, name in enumerate(names):
+        if name not in cells or f"{name}_pred" not in cells:
+            continue
+        if not model["classes"]:
+            numbers = [
+                read_numbers(cells[column], column, Problems(), may_be_missing=True)
+                for column in (name, f"{name}_pred")
+            ]
+            found.append(Numbers(name, *numbers, rows, _errors(folder, place)))
+            continue
+        classes = tuple(str(label) for label in model["classes"][name])
+        true = np.nan_to_num(read_labels(cells[name], name, classes, Problems()), nan=-1).astype(np.int64)
+        chances = [f"{name}_prob_{label}" for label in classes]
+        told = [read_numbers(cells[column], column, Problems(), may_be_missing=True) for column in chances]
+        found.append(Labels(name, classes, true, np.stack(told, axis=1), rows))
+    return found
+
+
+def tagged(folder: RunFolder) -> list[tuple[list[str], list[str], list[str]]]:
+    """Of each test sentence its words, their tags, and the tags that were told; nothing where there are none."""
+    path = folder.path / "test_predictions.jsonl"
+    if not path.is_file():
+        return []
+    found = [list(json.loads(line).values()) for line in path.read_text("utf-8").split("\n") if line]
+    return [(words, true, told) for words, true, told in found]
+
+
+def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> Rows:
+    length = len(next(iter(cells.values())))
+    numbers = cells.get("row_in_data", [str(place) for place in range(length)])
+    return Rows(numbers, header, list(zip(*(cells[name] for name in header), strict=True)) or [()] * length)
+
+
+def _errors(folder: RunFolder, place: int) -> np.ndarray:
+    """The errors of a target on the validation rows; none where there are none."""
+    from safetensors import safe_open
+
+    with safe_open(folder.path / "model.safetensors", "np") as tensors:
+        name = "validation.errors"
+        errors = tensors.get_tensor(name) if name in tensors.keys() else np.zeros((0, 0))  # noqa: SIM118
+    column = errors[:, place] if errors.shape[1:] and place < errors.shape[1] else np.zeros(0)
+    return column[~np.isnan(column)].astype(np.float64)
+
+
+def _has_rows(path: Path) -> bool:
+    """Whether a CSV file has more than a header."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return bool(file.readline()) and bool(file.readline().strip())

@@ -1,0 +1,161 @@
+"""What stands on both sides of a split: the same molecule, text or graph, and such as are nearly the same.
+
+What a model has learned from it knows by heart: scores on rows like those of the training say little of others.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MOST_ASKED, MOST_KNOWN = 1_000, 10_000
+"""Different contents that are compared with those of the training rows, and of those; evenly chosen where there are
+more."""
+MOST_CANDIDATES = 100
+"""Training texts that one text is compared with word by word."""
+MOST_EXAMPLES = 10
+"""Pairs that are shown of each part."""
+_WORD = re.compile(r"\w+")
+
+Near = Callable[[Sequence[Any], Sequence[Any]], tuple[np.ndarray, np.ndarray]]
+"""From contents and known ones to the largest similarity of each, and the place of the known one it is to; -1 where
+none is near."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The rows of a split and what they hold."""
+
+    unit: str
+    """What a row holds, in the plural: molecules, texts."""
+    rows: Mapping[str, Sequence[int]]
+    """The numbers of the rows of each part: train, val, test."""
+    contents: Mapping[str, Sequence[Hashable]]
+    """What each of these rows holds, equal where it is the same."""
+    near: Near | None = None
+    """Who is nearly the same; None where nothing says so."""
+    least: float = 1.0
+    """The similarity from which on it is."""
+    about: str = ""
+    """In a few words, what the similarity is."""
+
+
+def leakage(sides: Sides) -> dict[str, Any]:
+    """Who of the validation and test rows is also, or nearly, among the training rows; for `metrics.json`.
+
+    A row is the same as a training row where their contents are equal, and near one where the similarity of its
+    content to that of any training row is at least `sides.least`.
+
+    Args:
+        sides: the split.
+
+    Returns:
+        unit, least, about, and for `validation` and `test`: rows, how many of them are the same as a training row
+        (`same`), near one (`near`) of how many that were compared (`compared`), and examples of both.
+
+    Cost: O(rows) for equal ones, and at most MOST_ASKED × MOST_KNOWN comparisons a part.
+    """
+    known = list(sides.contents["train"])
+    first = dict(zip(reversed(known), reversed(sides.rows["train"]), strict=True))  # the first row wins
+    distinct = _chosen(list(dict.fromkeys(known)), MOST_KNOWN)
+    found: dict[str, Any] = {"unit": sides.unit, "least": sides.least, "about": sides.about}
+    for part, name in (("val", "validation"), ("test", "test")):
+        contents, rows = sides.contents.get(part, ()), sides.rows.get(part, ())
+        if not len(rows):
+            continue
+        others = [(content, row) for content, row in zip(contents, rows, strict=True) if content not in first]
+        same = [(content, row) for content, row in zip(contents, rows, strict=True) if content in first]
+        scores: dict[str, Any] = {"rows": len(rows), "same": len(same)}
+        examples = [{"row": int(row), "training_row": int(first[content])} for content, row in same[:MOST_EXAMPLES]]
+        if sides.near is not None and distinct:
+            asked = _chosen(list(dict.fromkeys(content for content, _ in others)), MOST_ASKED)
+            looked_at = set(asked)
+            how_near, place = sides.near(asked, distinct)
+            near = {
+                content: (float(value), int(first[distinct[at]]))
+                for content, value, at in zip(asked, how_near.tolist(), place.tolist(), strict=True)
+                if at >= 0 and value >= sides.least
+            }
+            rows_near = sorted(
+                ((*near[content], int(row)) for content, row in others if content in near), key=lambda each: -each[0]
+            )
+            scores |= {"near": len(rows_near), "compared": sum(content in looked_at for content, _ in others)}
+            examples += [
+                {"row": row, "training_row": other, "similarity": round(value, 4)}
+                for value, other, row in rows_near[:MOST_EXAMPLES]
+            ]
+        found[name] = scores | {"examples": examples}
+    return found
+
+
+def molecule_sides(unit: str, rows: Mapping[str, Sequence[int]], contents: Mapping[str, Sequence[Hashable]]) -> Sides:
+    """A split of molecules, as canonical SMILES, one or several a row."""
+
+    def near(asked: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        # RDKit is an extra, which texts do without.
+        from edgewise.data.molecule import nearest
+
+        return nearest(asked, known)
+
+    return Sides(unit, rows, contents, near, 0.95, "Tanimoto similarity of Morgan fingerprints")
+
+
+def text_sides(unit: str, rows: Mapping[str, Sequence[int]], texts: Mapping[str, Sequence[str]]) -> Sides:
+    """A split of texts: the same where their words are, whatever their case, spaces and signs."""
+    contents = {part: [normalized(text) for text in some] for part, some in texts.items()}
+    return Sides(unit, rows, contents, near_texts, LEAST_SHARED, "shared part of their different words")
+
+
+def normalized(text: str) -> str:
+    """The words of a text in small letters, one space between them; a text without a word as it is."""
+    return " ".join(_WORD.findall(text.casefold())) or text.strip()
+
+
+LEAST_SHARED = 0.9
+"""The part of their different words that near texts share."""
+
+
+def near_texts(asked: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The Jaccard similarity of each text to the nearest known one, J(a, b) = |a ∩ b| / |a ∪ b| over their words.
+
+    Two sets with J ≥ t share one of the ⌊(1 − t)·|a|⌋ + 1 rarest words of each: only such pairs are compared.
+
+    Args:
+        asked, known: normalized texts.
+
+    Returns:
+        (text) similarities and places; 0 and -1 where none shares `LEAST_SHARED` of its words.
+
+    Source: Chaudhuri et al. 2006, A primitive operator for similarity joins, the prefix filter.
+    """
+    words = {text: frozenset(text.split()) for text in {*asked, *known}}
+    counts = Counter(word for text in words.values() for word in text)
+
+    def rarest(text: str) -> list[str]:
+        ordered = sorted(words[text], key=lambda word: (counts[word], word))
+        return ordered[: len(ordered) - math.ceil(LEAST_SHARED * len(ordered) - 1e-9) + 1]
+
+    holders: dict[str, list[int]] = {}
+    for place, text in enumerate(known):
+        for word in rarest(text):
+            holders.setdefault(word, []).append(place)
+    values, places = np.zeros(len(asked)), np.full(len(asked), -1)
+    for number, text in enumerate(asked):
+        candidates = list(dict.fromkeys(place for word in rarest(text) for place in holders.get(word, ())))
+        for place in candidates[:MOST_CANDIDATES]:
+            shared = len(words[text] & words[known[place]])
+            ratio = shared / (len(words[text]) + len(words[known[place]]) - shared)
+            if ratio >= LEAST_SHARED and ratio > values[number]:
+                values[number], places[number] = ratio, place
+    return values, places
+
+
+def _chosen(values: list[Any], most: int) -> list[Any]:
+    """At most so many of them, evenly spaced."""
+    if len(values) <= most:
+        return values
+    return [values[place] for place in np.linspace(0, len(values) - 1, most).round().astype(int).tolist()]

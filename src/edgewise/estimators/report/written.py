@@ -1,0 +1,27 @@
+"""The page about a finished run, written into its folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgewise.estimators.report.sections import Section, sections
+from edgewise.train.folder import RunFolder, write_bytes
+
+
+def write_report(folder: RunFolder, found: Sequence[Section] | None = None) -> Path:
+    """Writes report.html into a finished run; where it is.
+
+    Args:
+        folder: the run.
+        found: what stands on the page; None is what `sections` finds in the folder.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        RunFolderError: a file of the folder is missing or damaged.
+    """
+    found = sections(folder) if found is None else found
+    from edgewise.view.page import page
+
+    kind = str(folder.read_json("model.json").get("format", "")).removeprefix("edgewise ")
+    path = folder.path / "report.html"
+    write_bytes(path, page(f"{folder.path.resolve().name}: {kind}", found).encode())
+    return path

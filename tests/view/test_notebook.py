@@ -1,0 +1,92 @@
+"""Explanations in notebooks: what IPython is handed, that a page cannot reach the notebook, the widget's traits."""
+
+import html
+import re
+import sys
+from types import ModuleType
+
+import pytest
+
+from edgewise.explanation import Explanation, Told, Unit
+from edgewise.view import notebook
+from edgewise.view.notebook import Frame, register, show
+
+HOSTILE = '"></iframe><script>alert(1)</script>'
+
+
+def explained(title="CCO"):
+    return Explanation("text", title, {"text": title}, (Told("y", 1.25),), "y", (Unit("a"), Unit("b")))
+
+
+@pytest.fixture(autouse=True)
+def page(monkeypatch):
+    """A page that says what it was made of, in place of the real one, which takes its time."""
+    fake = ModuleType("edgewise.view.explanation")
+    fake.explanation_page = lambda explanations: "<p>" + "&amp;".join(each.title for each in explanations) + "</p>"
+    monkeypatch.setitem(sys.modules, "edgewise.view.explanation", fake)
+
+
+def test_a_frame_holds_the_page_and_nothing_gets_out():
+    written = show(explained(HOSTILE), explained("b"), height=99)._repr_html_()
+    assert written.count("<iframe") == written.count("</iframe>") == 1
+    assert "<script>" not in written
+    (inside,) = re.findall('srcdoc="([^"]*)"', written)
+    assert html.unescape(inside) == f"<p>{HOSTILE}&amp;b</p>"
+    assert 'sandbox="allow-scripts allow-downloads"' in written
+    assert "height: 99px" in written
+    assert Frame("x").height == notebook.HEIGHT
+
+
+def test_a_notebook_shows_an_explanation_as_its_page(monkeypatch):
+    interactive = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
+    assert register() is False, "there is no notebook yet"
+    shell = interactive.instance()
+    try:
+        assert register() is True
+        assert register() is True
+        shell.user_ns["found"] = explained("one < two")
+        shell.run_cell("result = found\nfound", store_history=False)
+        data, _ = shell.display_formatter.format(shell.user_ns["result"])
+        assert html.unescape(re.findall('srcdoc="([^"]*)"', data["text/html"])[0]) == "<p>one < two</p>"
+        assert data["text/plain"] == "<Explanation of one < two: y = 1.25; 2 units>"
+        shell.run_cell("from edgewise.neighborhood import Causal\ndrawn = Causal().draw(2)", store_history=False)
+        data, _ = shell.display_formatter.format(shell.user_ns["drawn"])
+        assert data["image/svg+xml"].startswith("<svg")
+    finally:
+        interactive.clear_instance()
+
+
+def test_a_face_tells_the_notebook(monkeypatch):
+    called = []
+    monkeypatch.setattr(notebook, "register", lambda: called.append(1))
+    import edgewise.estimators
+
+    assert edgewise.estimators.LanguageModel.__name__ == "LanguageModel"
+    assert called == [1]
+
+
+def test_the_widget_draws_what_it_is_given_and_then_something_else():
+    pytest.importorskip("anywidget")
+    from traitlets import TraitError
+
+    from edgewise.view.widget import ExplanationWidget
+
+    widget = ExplanationWidget(explained("a"), height=300)
+    assert (widget.page, widget.height) == ("<p>a</p>", 300)
+    sent = []
+    widget.observe(lambda change: sent.append(change["new"]), "page")
+    widget.explanations = (explained("b"), explained("c"))
+    assert sent == ["<p>b&amp;c</p>"] == [widget.page]
+    state = widget.get_state()
+    assert state["page"] == widget.page
+    assert "explanations" not in state, "the browser gets the page alone"
+    assert "srcdoc" in state["_esm"]
+    assert "allow-same-origin" not in state["_esm"]
+    widget.explanations = ()
+    assert widget.page == ""
+    with pytest.raises(TraitError, match="explanations holds str, expected Explanation"):
+        widget.explanations = ("no",)
+    with pytest.raises(TraitError):
+        widget.height = 0
+    with pytest.raises(TraitError):
+        widget.page = "other"
