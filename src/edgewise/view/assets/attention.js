@@ -47,7 +47,7 @@ function gridView(view) {
   const { layers, units } = view.explanation;
   const table = element("div", { class: "grid", role: "group", "aria-label": "Layers and heads. Arrow keys go between them, Enter chooses." });
   const buttons = [];
-  const watcher = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => drawOne(entry.target)));
+  const watcher = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => drawOne(entry.target)), { rootMargin: "600px" });
   const drawOne = (canvas) => {
     watcher.unobserve(canvas);
     const [layer, head] = [Number(canvas.dataset.layer), Number(canvas.dataset.head)];
@@ -203,7 +203,7 @@ function matrixNames(view, scene, frame) {
   const shapes = [];
   const size = Math.min(12, Math.max(7, w * 0.6));
   for (let column = 0; column < frame.columns; column++) {
-    const name = clipped(nameOf(view.explanation, scene.from + column), 10);
+    const name = clipped(shortNameOf(view.explanation, scene.from + column), 10);
     const x = frame.x + (column + 0.5) * w;
     shapes.push(...slanted(name, x, frame.y - 5, size));
     if (!isReadout) shapes.push(label(frame.x - 5, frame.y + (column + 0.5) * h + size / 3, name, "end", size));

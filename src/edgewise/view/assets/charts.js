@@ -14,7 +14,7 @@ function predictionView(view) {
     draw();
     const value = one.label || shown(one.value);
     const spread = one.std === null ? "" : ` ± ${shown(one.std)}`;
-    return { node: element("div", { class: "told" }, element("h4", {}, one.name), element("p", { class: "value" }, value, element("small", {}, spread)), holder), picture };
+    return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: "value" }, value, element("small", {}, spread))), holder), picture };
   });
   return { node: element("div", { class: "tolds" }, ...made.map((one) => one.node)), picture: () => besideEachOther(made.map((one) => one.picture())) };
 }
@@ -192,27 +192,27 @@ function faithfulnessView(view) {
   const colors = new Map(removals.map(({ method }, place) => [method, method === "random" ? CHANCE : SERIES[place % SERIES.length]]));
   const charts = element("div", { class: "charts" });
   const kinds = [
-    ["deletion", "What is left while the most important are taken away", "Falls early where the method is faithful."],
-    ["insertion", "What comes back while the most important are put back", "Rises early where the method is faithful."],
+    ["deletion", "The most important taken away", "What is left of the prediction: it falls early where the method is faithful."],
+    ["insertion", "The most important put back", "What comes back of it: it rises early where the method is faithful."],
   ];
   for (const [kind, heading, caption] of kinds) {
     const series = removals.map((removal) => ({ name: removal.method, color: colors.get(removal.method), xs: removal.shares, ys: removal[kind], dash: removal.method === "random" ? [4, 4] : undefined }));
     if (series.length) charts.append(chartFigure(view, kind, heading, () => lineChart({ series, xLabel: "share of the units", yLabel: view.explanation.explained }), caption));
   }
+  if (removals.length) charts.append(faithfulnessTable(removals, agreement, colors));
   made.push(charts);
-  if (removals.length) made.push(faithfulnessTable(removals, agreement, colors));
   return made;
 }
 
 function faithfulnessTable(removals, agreement, colors) {
-  const head = element("tr", {}, ...["method", "area, deletion", "area, insertion", "agreement with occlusion"].map((name) => element("th", { scope: "col" }, name)));
+  const head = element("tr", {}, ...["method", "taken away", "put back", "agreement"].map((name) => element("th", { scope: "col" }, name)));
   const rows = removals.map(({ method, deletion_area, insertion_area }) => {
     const swatch = svgPicture({ width: 14, height: 12, shapes: [{ kind: "line", x1: 1, x2: 13, y1: 6, y2: 6, stroke: colors.get(method), thick: 3 }] });
     swatch.setAttribute("aria-hidden", "true");
     const cells = [deletion_area, insertion_area, method in agreement ? agreement[method] : null].map((value) => element("td", { class: "number" }, shown(value)));
     return element("tr", { "data-method": method }, element("td", {}, swatch, ` ${method}`), ...cells);
   });
-  return element("div", { class: "scroll" }, element("table", {}, element("caption", {}, "A small area of deletion and a large one of insertion are faithful; random is what chance does."), element("thead", {}, head), element("tbody", {}, ...rows)));
+  return element("div", { class: "scroll" }, element("table", {}, element("caption", {}, "Area under the curves: small where taken away and large where put back is faithful; random is what chance does. Agreement is the rank correlation with occlusion."), element("thead", {}, head), element("tbody", {}, ...rows)));
 }
 
 const [AGREES, HALFWAY] = [0.7, 0.4];

@@ -3,6 +3,7 @@
 const GRAPH_HEIGHT = 560;
 const MOST_EDGES = 4000; // pale ones, in sight
 const NODE = 5;
+const ROOM_FOR_NAMES = 46;
 const ROOM_FOR_NODES = 12; // dots from one node to the next from which nodes are drawn instead of groups
 
 /** A graph on a canvas: wheel and drag, + and −, arrow keys. */
@@ -196,8 +197,20 @@ function nodeShapes(view, scene) {
 function nodeLabels(view, at, seen, radius, room) {
   const { explanation } = view;
   const named = new Set([explanation.center, currentUnit(view)].filter((unit) => unit !== null));
-  if (room > 46) seen.forEach((isSeen, unit) => isSeen && named.add(unit));
-  return [...named].map((unit) => label(at[unit].x, at[unit].y - 1.7 * radius - 3, clipped(nameOf(explanation, unit), 22), "middle", 12));
+  const values = explanation.attributions[view.chosen.attribution]?.values ?? [];
+  if (room > ROOM_FOR_NAMES) {
+    const others = [...seen.keys()].filter((unit) => seen[unit]);
+    others.sort((a, b) => Math.abs(values[b] ?? 0) - Math.abs(values[a] ?? 0)).forEach((unit) => named.add(unit));
+  }
+  const taken = [];
+  const isFree = ({ x, y, text }) => {
+    const [half, high] = [3.4 * text.length + 2, 14];
+    if (taken.some((one) => Math.abs(one.x - x) < one.half + half && Math.abs(one.y - y) < high)) return false;
+    return taken.push({ x, y, half });
+  };
+  return [...named]
+    .map((unit) => label(at[unit].x, at[unit].y - 1.7 * radius - 3, clipped(nameOf(explanation, unit), 22), "middle", 12))
+    .filter(isFree); // a name over another is no name; the more important was there first
 }
 
 function clipped(text, most) {

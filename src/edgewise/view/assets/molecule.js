@@ -1,6 +1,7 @@
 // Molecules: RDKit's drawing, atoms and bonds colored, and the SMILES below it, character for character.
 
 const HALO = 0.36; // of the length of a bond
+const SIZE = 1.6; // of the molecule on the page to that which RDKit drew
 const BLACK = "#000000";
 
 /** Every molecule of the row beside the others, each above its SMILES. */
@@ -24,7 +25,7 @@ function moleculeView(view) {
 
 function oneMolecule(view, molecule) {
   const { width, height } = molecule;
-  const svg = shapeElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "molecule", "data-source": molecule.source });
+  const svg = shapeElement("svg", { viewBox: `0 0 ${width} ${height}`, width: SIZE * width, height: SIZE * height, class: "molecule", "data-source": molecule.source });
   const [halos, lines, skeleton, hitGroup] = Array.from({ length: 4 }, () => svg.appendChild(shapeElement("g")));
   const hits = new Map(molecule.atoms.map((atom) => [atom.unit, atomHit(view, hitGroup, atom, reachOf(molecule))]));
   const characters = smilesView(view, molecule);
@@ -89,8 +90,8 @@ function bondShapes(view, molecule) {
       kind: "path",
       d: bow(places.get(line.from), places.get(line.to), isBond(molecule, line)),
       stroke: line.isEffect ? colorOf(line.value, Math.abs(line.value) / line.share, true, 0.9) : color,
-      thick: 1.5 + 6 * line.share,
-      opacity: line.isEffect ? 1 : 0.2 + 0.6 * line.share,
+      thick: 1.5 + 7 * line.share,
+      opacity: line.isEffect ? 1 : 0.15 + 0.5 * line.share,
       mark: { from: line.from, to: line.to, value: line.value },
       title: `${nameOf(view.explanation, line.from)} → ${nameOf(view.explanation, line.to)}: ${shown(line.value)}`,
     }));

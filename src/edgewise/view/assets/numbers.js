@@ -141,12 +141,17 @@ function ranked(values) {
     .sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
 }
 
-/** What a unit is called. */
+/** What a unit is called; atoms of several molecules with the molecule. */
 function nameOf(explanation, unit) {
+  const isOneOfSeveral = explanation.kind === "molecule" && Object.keys(explanation.sources).length > 1;
+  return shortNameOf(explanation, unit) + (isOneOfSeveral ? ` of ${explanation.units[unit].source}` : "");
+}
+
+/** What a unit is called; atoms with their place in the molecule. */
+function shortNameOf(explanation, unit) {
   const { name, source } = explanation.units[unit];
   if (explanation.kind !== "molecule") return name.trim() || (name ? "␣" : `unit ${unit + 1}`);
-  const place = explanation.units.slice(0, unit + 1).filter((each) => each.source === source).length;
-  return Object.keys(explanation.sources).length > 1 ? `${name}${place} of ${source}` : `${name}${place}`;
+  return `${name}${explanation.units.slice(0, unit + 1).filter((each) => each.source === source).length}`;
 }
 
 /** The unit that is looked at: under the pointer, or else the one that was picked. */

@@ -209,7 +209,7 @@ function parts(view) {
 function predictionSection(view) {
   const { node, picture } = predictionView(view);
   const notes = view.explanation.notes.map((words) => element("li", {}, words));
-  return section("Prediction", figure("prediction", view.explanation.title, node, picture), notes.length ? element("ul", { class: "notes" }, ...notes) : null);
+  return section("Prediction", figure("prediction", clipped(view.explanation.title, 90), node, picture), notes.length ? element("ul", { class: "notes" }, ...notes) : null);
 }
 
 function inputSection(view) {

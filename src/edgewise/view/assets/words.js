@@ -172,9 +172,11 @@ function arcShapes(view, box, spans) {
     }));
 }
 
+const MOST_LIFT = 46; // what the room between the lines allows
+
 function arc(a, b) {
   if (a.x === b.x && a.y === b.y) return `M${tidy(a.x - 6)} ${tidy(a.y)}c-4 -16 16 -16 12 0`;
-  const lift = Math.min(26, 9 + Math.abs(a.x - b.x) * 0.09);
+  const lift = Math.min(MOST_LIFT, 10 + Math.abs(a.x - b.x) * 0.12);
   return `M${tidy(a.x)} ${tidy(a.y)}C${tidy(a.x)} ${tidy(a.y - lift)} ${tidy(b.x)} ${tidy(b.y - lift)} ${tidy(b.x)} ${tidy(b.y)}`;
 }
 
