@@ -38,10 +38,10 @@ SEEN = ".words, .molecules, canvas.graph[data-detail]"
 FRAME = "() => new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 MARKS = """
 new MutationObserver(() => {
-  if (!window.seen && document.querySelector(%r)) window.seen = performance.now();
+  if (!window.seen && document.querySelector("SEEN")) window.seen = performance.now();
   if (!window.ready && document.querySelector("main[data-ready]")) window.ready = performance.now();
 }).observe(document, { subtree: true, childList: true, attributes: true });
-""" % SEEN
+""".replace("SEEN", SEEN)
 """Runs before the page's own script and notes when things appear, in milliseconds since the navigation began."""
 
 

@@ -193,8 +193,10 @@ def _plain(value: Any) -> Any:
         return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f":  # millions of them, in one go
+        return [float(f"{each:.7g}") if math.isfinite(each) else None for each in value.tolist()]
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        return value.tolist() if value.dtype.kind in "iu" else [_plain(each) for each in value]
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, float | np.floating):

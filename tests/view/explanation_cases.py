@@ -112,7 +112,9 @@ def molecule_case(seed=1):
         links=tuple(links),
         layers=(*layers, readout(len(units), random)),
         attributions=(
-            Attribution("occlusion", random.normal(size=len(units)), about="The solubility less that without the atom."),
+            Attribution(
+                "occlusion", random.normal(size=len(units)), about="The solubility less that without the atom."
+            ),
             Attribution("attention", softmax(random.normal(size=len(units))), False, "The readout's weight."),
         ),
         parts=(
@@ -164,7 +166,21 @@ def graph_case(num_nodes=34, seed=2):
 def long_text_case(num_tokens=4096, top=8, num_layers=4, num_heads=4, seed=3):
     """A text of many tokens of which the strongest weights are kept."""
     random = np.random.default_rng(seed)
-    vocabulary = ["attention", "is", "a", "weighted", "mean", "over", "what", "one", "may", "see", "and", "nothing", "more"]
+    vocabulary = [
+        "attention",
+        "is",
+        "a",
+        "weighted",
+        "mean",
+        "over",
+        "what",
+        "one",
+        "may",
+        "see",
+        "and",
+        "nothing",
+        "more",
+    ]
     words = [vocabulary[number] for number in random.integers(0, len(vocabulary), num_tokens)]
     text = " ".join(words)
     units = words_of(text)

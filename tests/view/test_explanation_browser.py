@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("rdkit")
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'edgewise[dev]'")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'edgewise[dev]'")
 
 from explanation_cases import HOSTILE, IONS, graph_case, hostile_case, long_text_case, molecule_case, text_case
+from playwright import sync_api
 
 from edgewise.view.explanation import explanation_page
 
@@ -40,10 +41,15 @@ def opened(browser, tmp_path):
         path.write_text(explanation_page(explanations, **details), encoding="utf-8")
         contexts.append(browser.new_context(color_scheme=color_scheme, viewport={"width": width, "height": 900}))
         page = contexts[-1].new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(dialog.message))
-        page.on("request", lambda asked: complaints.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None)
+        page.on(
+            "request",
+            lambda asked: complaints.append(asked.url) if not asked.url.startswith(("file:", "blob:")) else None,
+        )
         page.goto(path.as_uri())
         page.wait_for_selector(READY)
         return page
@@ -93,7 +99,9 @@ def test_words_are_shaded_by_the_chosen_attribution(opened):
         assert read_color(shade) == pytest.approx(color(value, most), abs=0.01)
     # The words are the text, also behind a character that is two for the browser.
     assert page.text_content(".words p.chunk") == explanation.sources["text"]
-    assert page.eval_on_selector_all(".word", "all => all.map(each => each.textContent)") == [u.name for u in explanation.units]
+    assert page.eval_on_selector_all(".word", "all => all.map(each => each.textContent)") == [
+        u.name for u in explanation.units
+    ]
 
 
 def arcs(page, selector=".arcs path"):
@@ -154,7 +162,11 @@ def test_the_matrix_that_is_saved_holds_the_weights(opened):
     page = opened(explanation)
     page.select_option('[data-choose="head"]', "1")
     drawn = ElementTree.fromstring(downloaded(page, "matrix.svg"))
-    cells = {(int(c.get("data-row")), int(c.get("data-column"))): float(c.get("data-value")) for c in drawn if c.get("data-row")}
+    cells = {
+        (int(c.get("data-row")), int(c.get("data-column"))): float(c.get("data-value"))
+        for c in drawn
+        if c.get("data-row")
+    }
     expected = zip(layer["receivers"], layer["senders"], layer["values"][1])
     assert cells == {(receiver, sender): value for receiver, sender, value in expected if value > 0}
     assert downloaded(page, "matrix.png")[:8] == b"\x89PNG\r\n\x1a\n"
@@ -203,7 +215,13 @@ def test_parts_and_curves_say_their_numbers(opened):
     by_size = sorted((part["effect"] for part in plain["parts"]), key=lambda effect: -abs(effect))
     assert numbers(page, "table.parts tr[data-value]") == by_size
     page.hover("table.parts tr[data-value] >> nth=0")
-    assert page.eval_on_selector_all(".character.grouped", "all => all.map(each => Number(each.dataset.unit))") == [10, 11, 12, 13, 14]
+    assert page.eval_on_selector_all(".character.grouped", "all => all.map(each => Number(each.dataset.unit))") == [
+        10,
+        11,
+        12,
+        13,
+        14,
+    ]
     for number, curve in enumerate(plain["curves"], 1):
         points = f'[data-figure="curve-{number}"] circle[data-x]'
         assert numbers(page, points, "x") == curve["at"]
@@ -293,11 +311,11 @@ def test_light_and_dark(opened):
     root = page.locator("html")
     ground = "getComputedStyle(document.body).backgroundColor"
     assert root.get_attribute("data-theme") == "dark"
-    dark, strokes = page.evaluate(ground), page.get_attribute('.molecule g:nth-child(3) path >> nth=0', "stroke")
+    dark, strokes = page.evaluate(ground), page.get_attribute(".molecule g:nth-child(3) path >> nth=0", "stroke")
     page.click("#theme")
     assert root.get_attribute("data-theme") == "light"
     assert page.evaluate(ground) != dark
-    assert page.get_attribute('.molecule g:nth-child(3) path >> nth=0', "stroke") != strokes
+    assert page.get_attribute(".molecule g:nth-child(3) path >> nth=0", "stroke") != strokes
 
 
 def test_hostile_text_changes_nothing_but_the_words(opened):
@@ -329,10 +347,10 @@ def test_large_inputs_open_and_answer(opened, make):
         page.hover('.word[data-unit="40"]')
         layer = explanation.to_json()["layers"][-1]
         means = {}
-        for edge, (sender, receiver) in enumerate(zip(layer["senders"], layer["receivers"])):
+        for edge, receiver in enumerate(layer["receivers"]):
             if receiver == 40:
                 means[edge] = sum(head[edge] for head in layer["values"]) / 4
-        assert [value for _, _, value in arcs(page)][0] == pytest.approx(max(means.values()))
+        assert arcs(page)[0][2] == pytest.approx(max(means.values()))
     else:
         page.locator("canvas.graph").focus()
         page.keyboard.press("ArrowRight")

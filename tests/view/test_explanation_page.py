@@ -97,7 +97,9 @@ def test_molecules_are_drawn_with_their_atoms_where_the_halos_are():
     for drawn in (cation, anion):
         assert (drawn.places > 0).all()
         assert (drawn.places < [drawn.width, drawn.height]).all()
-        lengths = [np.linalg.norm(drawn.places[a - drawn.units[0]] - drawn.places[b - drawn.units[0]]) for a, b in drawn.bonds]
+        lengths = [
+            np.linalg.norm(drawn.places[a - drawn.units[0]] - drawn.places[b - drawn.units[0]]) for a, b in drawn.bonds
+        ]
         assert np.mean(lengths) == pytest.approx(drawn.bond_length)
         assert len(drawn.strokes) >= len(drawn.bonds)
     # The letters of boron and its fluorines, each over its atom.
@@ -117,7 +119,9 @@ def test_a_lone_atom_has_room():
 
 def test_a_molecule_with_other_atoms_is_refused():
     wrong = Explanation("molecule", "CO", {"smiles": "CO"}, (Told("y", 1.0),), "y", (Unit("C", "smiles", 0, 1),))
-    with pytest.raises(DataError, match=r"^smiles: 'CO' has 2 atoms, but the explanation speaks of 1: one unit an atom"):
+    with pytest.raises(
+        DataError, match=r"^smiles: 'CO' has 2 atoms, but the explanation speaks of 1: one unit an atom"
+    ):
         explanation_page([wrong])
     broken = Explanation("molecule", "C(", {"smiles": "C("}, (Told("y", 1.0),), "y", (Unit("C", "smiles", 0, 1),))
     with pytest.raises(DataError, match=r"^smiles: 'C\(' is not a SMILES that RDKit can read\.$"):

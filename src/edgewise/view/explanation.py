@@ -95,7 +95,9 @@ def _assets() -> tuple[str, str]:
 
 
 def _policy(style: str, script: str) -> str:
-    return f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    )
 
 
 def _hash(text: str) -> str:

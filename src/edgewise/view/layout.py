@@ -16,7 +16,8 @@ MOST_BY_SPRINGS = 400
 STEPS = 150
 MOST_SINGLE = 400
 """More nodes than this are drawn as groups first."""
-NUM_GROUPS = 120
+NUM_GROUPS, FEWEST_AROUND = 120, 8
+"""Groups of all nodes; of a ring, however few nodes it has, so that the middle of each lies on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +53,8 @@ def lay_out(num_nodes: int, edges: Sequence[tuple[int, int]], center: int | None
 
     Cost: O(nodes + edges); by springs 150 · nodes².
 
-    Source: T. Fruchterman, E. Reingold, Graph drawing by force-directed placement, 1991; rings as in G. Wills, NicheWorks,
-        1999.
+    Source: T. Fruchterman, E. Reingold, Graph drawing by force-directed placement, 1991; rings as in G. Wills,
+        NicheWorks, 1999.
     """
     if num_nodes == 0:
         return Layout(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -191,15 +192,20 @@ def _by_springs(places: np.ndarray, edges: Sequence[tuple[int, int]]) -> np.ndar
 
 
 def _groups(places: np.ndarray, hops: np.ndarray) -> np.ndarray:
-    """Groups of nodes that lie side by side in one ring, each of at most a 120th of all nodes."""
+    """Groups of nodes that lie side by side in one ring, about 120 in all: a broad ring is cut into rows first."""
     most = -(-len(places) // NUM_GROUPS)
-    angles = np.arctan2(places[:, 1], places[:, 0])
+    angles, radii = np.arctan2(places[:, 1], places[:, 0]), np.sqrt((places**2).sum(-1))
     groups = np.zeros(len(places), dtype=np.int64)
     number = 0
     for hop in sorted(set(hops.tolist())):
         ring = np.flatnonzero(hops == hop)
-        ring = ring[np.argsort(angles[ring], kind="stable")]
-        for part in np.array_split(ring, -(-len(ring) // most)):
-            groups[part] = number
-            number += 1
+        ring = ring[np.argsort(radii[ring], kind="stable")]
+        around = math.pi * (radii[ring[0]] + radii[ring[-1]])
+        broad = float(radii[ring[-1]] - radii[ring[0]])
+        num_rows = max(1, round(math.sqrt(len(ring) / most * broad / max(around, 1e-12))))
+        for row in np.array_split(ring, num_rows):
+            row = row[np.argsort(angles[row], kind="stable")]
+            for part in np.array_split(row, max(-(-len(row) // most), min(len(row), FEWEST_AROUND))):
+                groups[part] = number
+                number += 1
     return groups

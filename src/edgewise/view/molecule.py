@@ -1,4 +1,4 @@
-"""Molecules as RDKit draws them, taken apart into paths and places, so that atoms and bonds can be colored afterwards."""
+"""Molecules as RDKit draws them, taken apart into paths and places, so that atoms and bonds can be colored later."""
 
 import re
 from dataclasses import dataclass
@@ -103,8 +103,8 @@ def _draw(source: str, smiles: str, units: list[int]) -> DrawnMolecule:
         )
     pen = rdMolDraw2D.MolDraw2DSVG(-1, -1)
     options = pen.drawOptions()
-    options.scalingFactor = DOTS_AN_ANGSTROM
-    options.clearBackground = False
+    options.scalingFactor = DOTS_AN_ANGSTROM  # type: ignore[assignment]
+    options.clearBackground = False  # type: ignore[assignment]
     options.useBWAtomPalette()  # colors are for what matters
     pen.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(molecule, addChiralHs=False))
     places = np.array([[p.x, p.y] for p in map(pen.GetDrawCoords, range(len(units)))])

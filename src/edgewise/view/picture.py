@@ -62,7 +62,7 @@ def draw_explanation(explanation: Explanation, *, attribution: str | None = None
     colors, norm = color_map(signed), Normalize(-most if signed else 0.0, most)
     shades = colors(norm(values))
     with rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 1), layout="none")
+        figure = Figure(figsize=(WIDTH, 1))
         axes = figure.add_axes((0, 0, 1, 1))
         drawn = {"text": _draw_words, "molecule": _draw_atoms, "graph": _draw_nodes}[explanation.kind]
         height = drawn(axes, explanation, shades)
@@ -71,13 +71,13 @@ def draw_explanation(explanation: Explanation, *, attribution: str | None = None
         axes.set_axis_off()
         top = 1 - 0.25 / (height + 1.35)
         said = ", ".join(_told_with_interval(told) for told in explanation.told)
-        figure.text(0.01, top, writable(said), fontsize=12, color=INK, va="center", parse_math=False)
+        figure.text(0.015, top, writable(said), fontsize=12, color=INK, va="center", parse_math=False)
         if chosen is not None:
-            bar = figure.add_axes((0.01, 0.42 / (height + 1.35), 0.35, 0.12 / (height + 1.35)))
+            bar = figure.add_axes((0.03, 0.42 / (height + 1.35), 0.35, 0.12 / (height + 1.35)))
             scale = figure.colorbar(ScalarMappable(norm, colors), cax=bar, orientation="horizontal")
             scale.outline.set_edgecolor(PALE)  # type: ignore[operator]
             said = writable(f"{chosen.name}, of {explanation.explained}")
-            figure.text(0.39, 0.48 / (height + 1.35), said, va="center", color=INK, parse_math=False)
+            figure.text(0.41, 0.48 / (height + 1.35), said, va="center", color=INK, parse_math=False)
     return figure
 
 
@@ -210,19 +210,19 @@ def _as_path(d: str, right: float) -> Path:
             points.append(np.zeros((1, 2)))
             codes.append(Path.CLOSEPOLY)
         else:
-            points.append(pairs + [right, 0])
+            points.append(pairs + np.array([right, 0]))
             codes += [code for _ in range(len(pairs) // len(CODES[command])) for code in CODES[command]]
     return Path(np.concatenate(points), codes)
 
 
 def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> float:
-    """Nodes around the one that is explained, lines as thick as the last layer attends; returns the height in inches."""
+    """Nodes around the one that is explained, lines as thick as it is attended to; returns the height in inches."""
     from edgewise.view.layout import lay_out
 
     ends = [(link.first, link.second) for link in explanation.links]
     layout = lay_out(len(explanation.units), ends, explanation.center)
     shown = _shown_nodes(explanation, layout.hops, shades)
-    places = layout.places / max(np.abs(layout.places[sorted(shown)]).max(initial=0.0), 1e-9)
+    places = layout.places * [1, -1] / max(np.abs(layout.places[sorted(shown)]).max(initial=0.0), 1e-9)
     for first, second in ends:
         if first in shown and second in shown:
             axes.plot(*places[[first, second]].T, color=PALE, linewidth=0.7, zorder=1)
@@ -238,8 +238,8 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
         )  # fmt: skip
         if is_center or len(shown) <= 40:
             name = writable(explanation.units[number].name[:22])
-            place = places[number] + [0, 0.05]
-            axes.text(*place, name, fontsize=8, color=INK, ha="center", va="bottom", zorder=4, parse_math=False)
+            x, y = places[number]
+            axes.text(x, y + 0.05, name, fontsize=8, color=INK, ha="center", va="bottom", zorder=4, parse_math=False)
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.12, 1.16), aspect="equal")
     return 0.8 * WIDTH
 

@@ -192,8 +192,8 @@ function faithfulnessView(view) {
   const colors = new Map(removals.map(({ method }, place) => [method, method === "random" ? CHANCE : SERIES[place % SERIES.length]]));
   const charts = element("div", { class: "charts" });
   const kinds = [
-    ["deletion", "The most important taken away", "What is left of the prediction: it falls early where the method is faithful."],
-    ["insertion", "The most important put back", "What comes back of it: it rises early where the method is faithful."],
+    ["deletion", "Deletion", "What is left while the most important are taken away: it falls early where the method is faithful."],
+    ["insertion", "Insertion", "What comes back while the most important are put back: it rises early where the method is faithful."],
   ];
   for (const [kind, heading, caption] of kinds) {
     const series = removals.map((removal) => ({ name: removal.method, color: colors.get(removal.method), xs: removal.shares, ys: removal[kind], dash: removal.method === "random" ? [4, 4] : undefined }));
@@ -205,14 +205,14 @@ function faithfulnessView(view) {
 }
 
 function faithfulnessTable(removals, agreement, colors) {
-  const head = element("tr", {}, ...["method", "taken away", "put back", "agreement"].map((name) => element("th", { scope: "col" }, name)));
+  const head = element("tr", {}, ...["method", "deletion", "insertion", "agreement"].map((name) => element("th", { scope: "col" }, name)));
   const rows = removals.map(({ method, deletion_area, insertion_area }) => {
     const swatch = svgPicture({ width: 14, height: 12, shapes: [{ kind: "line", x1: 1, x2: 13, y1: 6, y2: 6, stroke: colors.get(method), thick: 3 }] });
     swatch.setAttribute("aria-hidden", "true");
     const cells = [deletion_area, insertion_area, method in agreement ? agreement[method] : null].map((value) => element("td", { class: "number" }, shown(value)));
     return element("tr", { "data-method": method }, element("td", {}, swatch, ` ${method}`), ...cells);
   });
-  return element("div", { class: "scroll" }, element("table", {}, element("caption", {}, "Area under the curves: small where taken away and large where put back is faithful; random is what chance does. Agreement is the rank correlation with occlusion."), element("thead", {}, head), element("tbody", {}, ...rows)));
+  return element("div", { class: "scroll" }, element("table", {}, element("caption", {}, "Area under the curves: small for deletion and large for insertion is faithful; random is what chance does. Agreement is the rank correlation with occlusion."), element("thead", {}, head), element("tbody", {}, ...rows)));
 }
 
 const [AGREES, HALFWAY] = [0.7, 0.4];

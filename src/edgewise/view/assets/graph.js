@@ -94,18 +94,18 @@ function graphPicture(view, scene) {
   return { width: scene.width, height: scene.height, shapes };
 }
 
-/** Groups as disks as large as their number of nodes, in the mean color of the nodes; their strongest ties as lines. */
+/** Groups as disks as large as their number of nodes, in the color of their strongest node; their ties as lines. */
 function groupShapes(view, scene) {
   const attribution = view.explanation.attributions[view.chosen.attribution];
-  const means = scene.members.map((units) => meanOf(attribution, units));
-  const most = largest(means);
+  const values = scene.members.map((units) => strongestOf(attribution, units));
+  const most = largest(values);
   const pale = themed("pale");
   const shapes = groupTies(view, scene).map(({ a, b, share }) => ({
     kind: "line",
     ...ends(onScreen(scene, scene.centers[a]), onScreen(scene, scene.centers[b])),
     stroke: themed("line"),
-    thick: 0.6 + 4 * share,
-    opacity: 0.12 + 0.6 * share,
+    thick: 0.6 + 3 * share,
+    opacity: 0.1 + 0.6 * share,
   }));
   const unit = currentUnit(view);
   scene.members.forEach((units, group) => {
@@ -113,11 +113,11 @@ function groupShapes(view, scene) {
     const r = groupRadius(scene, group);
     const current = unit !== null && scene.groups[unit] === group;
     shapes.push({ kind: "circle", cx: x, cy: y, r, fill: themed("paper"), stroke: current ? themed("ink") : pale, thick: current ? 2.5 : 1.2 });
-    const fill = attribution ? colorOf(means[group], most, attribution.is_signed) : pale;
-    shapes.push({ kind: "circle", cx: x, cy: y, r, fill, mark: { group, value: means[group] ?? "" }, title: `${units.length} nodes` });
+    const fill = attribution ? colorOf(values[group], most, attribution.is_signed, 1) : pale;
+    shapes.push({ kind: "circle", cx: x, cy: y, r, fill, mark: { group, value: values[group] ?? "" }, title: `${units.length} nodes` });
     if (units.length > 1 && r > 8) shapes.push(label(x, y + 4, String(units.length), "middle", 11));
   });
-  shapes.push(label(12, scene.height - 12, `${view.explanation.units.length} nodes in ${scene.members.length} groups by their distance; zoom in for single nodes`, "start", 12));
+  shapes.push(label(12, scene.height - 12, `${view.explanation.units.length} nodes in ${scene.members.length} groups by their distance, each in the color of its strongest; come nearer for single nodes`, "start", 12));
   return shapes;
 }
 
@@ -129,14 +129,18 @@ function ends(a, b) {
   return { x1: a.x, y1: a.y, x2: b.x, y2: b.y };
 }
 
-function meanOf(attribution, units) {
-  if (!attribution) return null;
-  const known = units.map((unit) => attribution.values[unit]).filter((value) => value !== null);
-  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+/** A mean over many would hide the few that matter. */
+function strongestOf(attribution, units) {
+  let found = null;
+  for (const unit of units) {
+    const value = attribution?.values[unit] ?? null;
+    if (value !== null && (found === null || Math.abs(value) > Math.abs(found))) found = value;
+  }
+  return found;
 }
 
 function groupRadius(scene, group) {
-  return Math.max(4, Math.min(26, 2.6 * Math.sqrt(scene.members[group].length))) * Math.sqrt(scene.zoom);
+  return Math.max(5, Math.min(20, 1.9 * Math.sqrt(scene.members[group].length))) * Math.sqrt(scene.zoom);
 }
 
 /** How much goes from group to group, all in all, in the chosen head (or as edges, without attention). */
@@ -174,7 +178,7 @@ function nodeShapes(view, scene) {
   const most = attribution ? largest(attribution.values) : 0;
   const at = scene.places.map((place) => onScreen(scene, place));
   const seen = at.map((place) => inSight(scene, place));
-  const shapes = [...paleEdges(explanation, at, seen), ...weightedEdges(view, at, seen)];
+  const shapes = [...paleEdges(view, at, seen), ...weightedEdges(view, at, seen)];
   const room = scene.spacing * scaleOf(scene);
   const radius = Math.max(2.5, Math.min(11, room / 4));
   const group = new Set(chosen.group);
@@ -218,27 +222,29 @@ function clipped(text, most) {
   return characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : text;
 }
 
-function paleEdges(explanation, at, seen) {
+function paleEdges(view, at, seen) {
   const parts = [];
-  for (const { first, second } of explanation.links) {
+  for (const { first, second } of view.explanation.links) {
     if (!(seen[first] || seen[second]) || first === second) continue;
     parts.push(`M${tidy(at[first].x)} ${tidy(at[first].y)}L${tidy(at[second].x)} ${tidy(at[second].y)}`);
     if (parts.length >= MOST_EDGES) break;
   }
-  return parts.length ? [{ kind: "path", d: parts.join(""), stroke: themed("pale"), thick: 1 }] : [];
+  const opacity = Math.min(1, 0.25 + 200 / parts.length);
+  return parts.length ? [{ kind: "path", d: parts.join(""), stroke: themed("pale"), thick: 1, opacity: currentUnit(view) === null ? opacity : opacity / 2 }] : [];
 }
 
 function weightedEdges(view, at, seen) {
   const color = themed("line");
   const faint = currentUnit(view) === null ? 0.7 : 1;
-  return linesOf(view, 400)
-    .filter(({ from, to }) => from !== to && (seen[from] || seen[to]))
+  const lines = linesOf(view, 400).filter(({ from, to }) => from !== to && (seen[from] || seen[to]));
+  const thin = Math.min(1, Math.max(0.3, 30 / lines.length));
+  return lines
     .reverse()
     .map((line) => ({
       kind: "line",
       ...ends(at[line.from], at[line.to]),
       stroke: line.isEffect ? colorOf(line.value, Math.abs(line.value) / line.share, true, 1) : color,
-      thick: 1 + 4 * line.share,
+      thick: 0.8 + 4 * thin * line.share,
       opacity: faint * (0.25 + 0.75 * line.share),
       mark: { from: line.from, to: line.to, value: line.value },
     }));

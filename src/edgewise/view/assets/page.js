@@ -86,24 +86,23 @@ function legendView(view) {
     const attribution = view.explanation.attributions[view.chosen.attribution];
     if (!attribution) return;
     const most = largest(attribution.values);
-    holder.replaceChildren(svgPicture(legendPicture(attribution, most), `colors from ${shown(attribution.is_signed ? -most : 0)} to ${shown(most)}`), element("p", {}, attribution.about));
+    holder.replaceChildren(svgPicture(legendPicture(attribution, most, view.explanation.kind === "graph" ? 1 : DENSEST), `colors from ${shown(attribution.is_signed ? -most : 0)} to ${shown(most)}`), element("p", {}, attribution.about));
   };
   view.listen(["attribution", "theme"], draw);
   draw();
   return holder;
 }
 
-function legendPicture({ is_signed: isSigned }, most) {
+function legendPicture({ is_signed: isSigned }, most, densest) {
   const steps = 48;
   const [x, width] = [4, 240];
   const shapes = Array.from({ length: steps }, (_, k) => {
     const value = isSigned ? (2 * k) / (steps - 1) - 1 : k / (steps - 1);
-    return { kind: "rect", x: x + (k * width) / steps, y: 2, width: width / steps + 0.4, height: 10, fill: colorOf(value, 1, isSigned) };
+    return { kind: "rect", x: x + (k * width) / steps, y: 2, width: width / steps, height: 10, fill: colorOf(value, 1, isSigned, densest) };
   });
   const [ink, dim] = [themed("ink"), themed("dim")];
   const write = (at, text, anchor, fill = dim, y = 26) => shapes.push({ kind: "text", x: at, y, text, anchor, size: 11, fill });
-  shapes.push({ kind: "rect", x, y: 2, width, height: 10, stroke: themed("pale") });
-  if (isSigned) write(x + width / 2, "0", "middle");
+    if (isSigned) write(x + width / 2, "0", "middle");
   write(x, isSigned ? `${shown(-most)} lowers` : "0", "start", ink);
   write(x + width, isSigned ? `raises ${shown(most)}` : shown(most), "end", ink);
   return { width: 248, height: 30, shapes };

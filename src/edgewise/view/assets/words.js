@@ -48,11 +48,12 @@ function paragraphs(view, source, text, spans, isLong) {
     if (unit.start < at) continue; // two units for the same characters: the first is drawn
     const gap = characters.slice(at, unit.start).join("");
     if (isLong && inChunk >= CHUNK && /\s$/.test(gap || characters[unit.start] || "")) {
+      chunks.at(-1).append(gap);
       chunks.push(element("p", { class: "chunk" }));
       inChunk = 0;
-    }
+    } else chunks.at(-1).append(gap);
     spans[index] = wordSpan(view, index, characters.slice(unit.start, unit.stop).join(""));
-    chunks.at(-1).append(gap, spans[index]);
+    chunks.at(-1).append(spans[index]);
     at = unit.stop;
     inChunk++;
   }
