@@ -5,6 +5,7 @@ import shutil
 import time
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -14,6 +15,7 @@ pytest.importorskip("playwright.sync_api", reason="playwright is not installed: 
 from explanation_cases import HOSTILE, IONS, graph_case, hostile_case, long_text_case, molecule_case, text_case
 from playwright import sync_api
 
+from edgewise.explanation import Attribution, Explanation, Told, Unit
 from edgewise.view.explanation import explanation_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -326,6 +328,21 @@ def test_hostile_text_changes_nothing_but_the_words(opened):
     assert page.text_content(".words p.chunk") == explanation.sources[HOSTILE]
     assert page.locator("main script, main img").count() == 0
     assert json.loads(page.text_content("#explanation-0")) == explanation.to_json()
+
+
+@pytest.mark.parametrize("kind", ["text", "molecule", "graph"])
+def test_little_is_enough(opened, kind):
+    told = (Told("y", float("nan")),)
+    nothing = Explanation(kind, "", {"x": ""} if kind != "graph" else {}, told, "y", ())
+    unit = Unit("C", "x" if kind != "graph" else "", 0, 1)
+    unknown = Attribution("occlusion", np.array([np.nan]))
+    one = Explanation(kind, "one", {"x": "C"} if kind != "graph" else {}, told, "y", (unit,), attributions=(unknown,))
+    page = opened(nothing, one)
+    assert page.inner_text(".value") == "–"
+    page.click("nav button >> nth=1")
+    page.wait_for_selector(f"{READY} .details h4")
+    assert page.inner_text(".details h4 >> nth=0") == "Most by occlusion"
+    assert len(ElementTree.fromstring(downloaded(page, "input.svg"))) >= 1
 
 
 def test_a_narrow_window_does_not_scroll_sideways(opened):

@@ -151,7 +151,7 @@ function besideEachOther(pictures) {
     shapes.push(...picture.shapes.map((shape) => moved(shape, x)));
     x += picture.width;
   }
-  return { width: x, height: Math.max(...pictures.map((picture) => picture.height)), shapes };
+  return { width: Math.max(1, x), height: Math.max(1, ...pictures.map((picture) => picture.height)), shapes };
 }
 
 /** A shape some way to the right. RDKit writes paths in absolute coordinates, as we do. */

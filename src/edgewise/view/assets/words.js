@@ -22,6 +22,7 @@ function wordsView(view) {
   const loose = looseWords(view, spans);
   if (loose) box.prepend(loose);
   box.append(arcs);
+  spans.find(Boolean)?.setAttribute("tabindex", 0);
   listenToUnits(view, box, spans);
 
   const shade = () => shadeWords(view, spans);
@@ -70,7 +71,7 @@ function looseWords(view, spans) {
 }
 
 function wordSpan(view, index, text) {
-  return element("span", { class: "word", "data-unit": index, tabindex: index === 0 ? 0 : -1, role: "button" }, text);
+  return element("span", { class: "word", "data-unit": index, tabindex: -1, role: "button" }, text);
 }
 
 /** Pointer and keys on elements that carry data-unit, in words as in atoms. */
