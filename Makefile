@@ -38,6 +38,7 @@ bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python benchmarks/words.py
 	$(BIN)/python benchmarks/graphs.py
 	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/attention.py
 
 # One step: an interrupted installation leaves no stamp and is taken up again.

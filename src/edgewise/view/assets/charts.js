@@ -212,7 +212,8 @@ function faithfulnessTable(removals, agreement, colors) {
     const cells = [deletion_area, insertion_area, method in agreement ? agreement[method] : null].map((value) => element("td", { class: "number" }, shown(value)));
     return element("tr", { "data-method": method }, element("td", {}, swatch, ` ${method}`), ...cells);
   });
-  return element("div", { class: "scroll" }, element("table", {}, element("caption", {}, "Area under the curves: small for deletion and large for insertion is faithful; random is what chance does. Agreement is the rank correlation with occlusion."), element("thead", {}, head), element("tbody", {}, ...rows)));
+  const note = element("p", { class: "note" }, "Area under the curves: small for deletion and large for insertion is faithful; random is what chance does. Agreement is the rank correlation with occlusion.");
+  return element("div", {}, note, element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))));
 }
 
 const [AGREES, HALFWAY] = [0.7, 0.4];
