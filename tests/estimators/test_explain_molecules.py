@@ -286,7 +286,7 @@ def test_recovery_of_what_is_a_sum_of_atoms():
     targets = np.array([true[text].sum() for text in SMILES])
     settings = SMALL | {"epochs": 60, "learning_rate": 0.01}
     regressor = MoleculeRegressor(**settings, molecule_descriptors=False).fit(SMILES, targets)
-    mixed = {text: true[text] for text in SMILES if 1 < len(true[text]) and "O" in text}
+    mixed = {text: true[text] for text in SMILES if len(true[text]) > 1 and "O" in text}
     found = recovery(regressor.trained_, mixed)
     assert set(found) == {*METHODS, "attention", "rollout"}
     assert list(found.values()) == sorted(found.values(), reverse=True)
