@@ -16,6 +16,7 @@ from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeR
 from edgewise.estimators.molecule.explain import explain_molecule
 from edgewise.estimators.molecule.question import Question, Row
 from edgewise.estimators.molecule.recovery import recovery
+from edgewise.neighborhood import Edges
 
 SMALL = {
     "epochs": 2,
@@ -87,13 +88,14 @@ def test_every_effect_is_a_difference_of_two_predictions(ensemble):
         number = {node: place for place, node in enumerate(keep)}
         ends = list(zip(edges.senders.tolist(), edges.receivers.tolist(), strict=True))
         kept = [e for e, (i, j) in enumerate(ends) if i in number and j in number and e // 2 != bond]
+        moved = [[number[i], number[j]] for i, j in (ends[e] for e in kept)]
         part = replace(
             batch,
             node_features=batch.node_features[keep],
-            edges=type(edges)([number[ends[e][0]] for e in kept], [number[ends[e][1]] for e in kept], len(keep), len(keep)),
+            edges=Edges(*torch.tensor(moved).reshape(-1, 2).T, len(keep), len(keep)),
             edge_features=batch.edge_features[kept],
             offsets=torch.tensor([0, len(keep)]),
-        )  # fmt: skip
+        )
         return full - question.told(part).item()
 
     expected = [without({atom}) for atom in range(len(found.units))]
@@ -286,7 +288,7 @@ def test_recovery_of_what_is_a_sum_of_atoms():
     targets = np.array([true[text].sum() for text in SMILES])
     settings = SMALL | {"epochs": 60, "learning_rate": 0.01}
     regressor = MoleculeRegressor(**settings, molecule_descriptors=False).fit(SMILES, targets)
-    mixed = {text: true[text] for text in SMILES if 1 < len(true[text]) and "O" in text}
+    mixed = {text: true[text] for text in SMILES if len(true[text]) > 1 and "O" in text}
     found = recovery(regressor.trained_, mixed)
     assert set(found) == {*METHODS, "attention", "rollout"}
     assert list(found.values()) == sorted(found.values(), reverse=True)

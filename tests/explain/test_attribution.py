@@ -124,9 +124,7 @@ def test_what_gradients_refuse(shapes_unchecked):
 def test_faithfulness_by_hand():
     # Four units that are worth 4, 2, 1 and 1 of 8: see the docstring. The worst order takes the small ones first.
     weights, calls = np.array([1.0, 4.0, 1.0, 2.0]), []
-    found = faithfulness(
-        linear(weights, calls), [attribution(weights), attribution([3, 0, 4, -1], "bad")], 4, seed=1
-    )
+    found = faithfulness(linear(weights, calls), [attribution(weights), attribution([3, 0, 4, -1], "bad")], 4, seed=1)
     good, bad, random = found.removals
     assert calls == [2 + 3 * 2 * 3]
     assert [removal.method for removal in found.removals] == ["occlusion", "bad", "random"]

@@ -16,8 +16,8 @@ from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.occlusion import occlude
 from edgewise.explanation import Attribution, Explanation, Link, Part
-from edgewise.train.device import cpu_threads
 from edgewise.trace import Trace
+from edgewise.train.device import cpu_threads
 
 REMOVAL = (
     "An atom is taken away with its bonds; the features of its neighbors (their hydrogens, their degree, their rings) "

@@ -166,9 +166,7 @@ class Question:
     ) -> Float[np.ndarray, " question"]:
         size = max(1, ATOMS_A_BATCH // max(1, self._num_nodes))
         with torch.no_grad(), cpu_threads(self.trained.threads):
-            parts = [
-                self.told(taken(removed[start : start + size])).numpy() for start in range(0, len(removed), size)
-            ]
+            parts = [self.told(taken(removed[start : start + size])).numpy() for start in range(0, len(removed), size)]
         return np.concatenate([np.zeros(0), *parts])
 
 

@@ -11,8 +11,8 @@ from edgewise.estimators.molecule.explain import changes_of
 from edgewise.estimators.molecule.question import Question, Row
 from edgewise.estimators.molecule.trained import TrainedProperty
 from edgewise.explain.rank import spearman
-from edgewise.train.device import cpu_threads
 from edgewise.trace import Trace
+from edgewise.train.device import cpu_threads
 
 
 def recovery(trained: TrainedProperty, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
