@@ -10,7 +10,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "edgewise"
 
 LEVELS = [
-    {"cli", "serve"},
+    {"cli"},
+    {"serve"},
     {"estimators", "testing"},
     {"train", "explain", "data", "view", "interop"},
     {"models"},

@@ -119,19 +119,20 @@ REFUSED = [
     (["CCO", "-o", "x.txt"], "-o is x.txt; expected a name that ends in .html, .svg, .png, .json."),
     (["CCO", "-o", "x.html", "--format", "svg"], "-o is x.html; expected a name that ends in .svg."),
     (["CCO", "-o", "-", "--format", "png"], "--format is png, which is no text; name a file with -o."),
-    (["CCO", "CCN", "-o", "x.svg"], ".svg holds one picture, and there are 2 explanations; name one row"),
-    (["CCO", "-o", "x.html", "--target", "z"], "target is 'z'; the model tells y."),
-    (["CCO", "-o", "x.html", "--label", "red"], "label is 'red', but y is a number; leave it out."),
+    (["CCO", "CCN", "-o", "x.svg"], "a picture holds one explanation, and these are 2; name one row (--rows 0), or"),
+    (["CCO", "-o", "x.html", "--target", "z"], "target is 'z'; the model predicts y."),
+    (["CCO", "-o", "x.html", "--label", "red"], "label is 'red', but y is a number and has no classes; leave it out."),
     (["CCO", "-o", "x.html", "--top", "0"], "--top is 0; expected at least 1."),
     (["CCO", "-o", "x.html", "--rows", "0"], "--rows belongs to a table; leave it out."),
     (["CCO", "-o", "x.html", "--values", "t=1"], "--values has 't=1'; expected none: the model reads no numbers."),
     (["none.csv", "-o", "x.html"], "none.csv"),
     (["table.csv", "-o", "x.html", "--rows", "40"], "--rows has 40; table.csv has the rows 0 to 39."),
+    (["table.csv", "-o", "x.svg"], "a picture holds one explanation, and these are 10; name one row"),
     (["table.csv", "-o", "table.csv"], "expected a name that ends in"),
 ]
 
 
-@pytest.mark.parametrize(("words", "message"), REFUSED, ids=lambda value: " ".join(value)[:40])
+@pytest.mark.parametrize(("words", "message"), REFUSED, ids=lambda value: "".join(value)[:40])
 def test_what_is_refused_is_said_in_a_line(trained, table, edgewise, monkeypatch, words, message):
     monkeypatch.chdir(table.parent)
     code, out, err = edgewise("explain", trained, *words)

@@ -130,6 +130,16 @@ def test_a_row_that_cannot_be_explained_is_refused(client):
     assert (answer.status_code, answer.json()) == (422, {"error": "smiles: 'bad' cannot be read.", "where": "row"})
 
 
+def test_what_is_longer_than_the_model_reads_is_refused(client):
+    asker, reason = client(), "the row is too long: 9 tokens, of which the model reads 8."
+    for path, body, where in (
+        ("/predict", {"rows": [molecule_row("endless")]}, "rows.0"),
+        ("/explain", {"row": molecule_row("endless")}, "row"),
+    ):
+        answer = asker.post(path, json=body)
+        assert (answer.status_code, answer.json()) == (422, {"error": reason, "where": where})
+
+
 def test_what_goes_wrong_inside_stays_inside(client, caplog):
     asker = client()
     for path, body in (("/predict", {"rows": [molecule_row("boom")]}), ("/explain", {"row": molecule_row("boom")})):

@@ -66,16 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     explainer = Explainer.open(arguments.folder)
     chosen = {"target": arguments.target, "label": arguments.label, "top": arguments.top}
+    most = 1 if suffix in (".svg", ".png") else None
     if table is not None:
-        explanations = of_table(explainer, table, arguments, chosen)
+        explanations = of_table(explainer, table, arguments, chosen, most)
     else:
         rows = typed_rows(explainer, arguments.inputs, values_of(explainer, arguments.values))
+        check_count(len(rows), most)
         explanations = [explainer.explain(row, **chosen) for row in rows]
-    if suffix in (".svg", ".png") and len(explanations) > 1:
-        raise SettingError(
-            f"{suffix} holds one picture, and there are {len(explanations)} explanations; name one row (--rows 0), or "
-            "write .html."
-        )
     write(content_of(explanations, suffix, Path(arguments.folder).name), arguments.output, suffix)
     # What is written to the screen is for programs; what is said of it goes beside it.
     stream = sys.stderr if arguments.output == "-" else sys.stdout
@@ -143,15 +140,24 @@ def typed_rows(explainer: "Explainer", words: "Sequence[str]", values: dict[str,
     return [{**dict(zip(names, words[start : start + len(names)])), **values} for start in starts]
 
 
+def check_count(count: int, most: int | None) -> None:
+    """Raise SettingError where a picture, which holds one explanation, would have to hold several."""
+    if most is not None and count > most:
+        raise SettingError(
+            f"a picture holds one explanation, and these are {count}; name one row (--rows 0), or write .html."
+        )
+
+
 def of_table(
-    explainer: "Explainer", path: str, arguments: argparse.Namespace, chosen: dict[str, Any]
+    explainer: "Explainer", path: str, arguments: argparse.Namespace, chosen: dict[str, Any], most: int | None
 ) -> "list[Explanation]":
     """Rows of a table explained; where nobody says which, the first, passing over what cannot be read."""
     values = values_of(explainer, arguments.values)
     rows = rows_of(path, [field["name"] for field in explainer.fields], values)
-    if arguments.rows is None and len(rows) > USUAL_ROWS:
-        print(f"the first {USUAL_ROWS} of {len(rows):,} rows are explained; --rows names others", file=sys.stderr)
     numbers = arguments.rows if arguments.rows is not None else list(range(min(len(rows), USUAL_ROWS)))
+    check_count(len(numbers), most)
+    if len(numbers) < len(rows) and arguments.rows is None:
+        print(f"the first {USUAL_ROWS} of {len(rows):,} rows are explained; --rows names others", file=sys.stderr)
     if beyond := [place for place in numbers if not 0 <= place < len(rows)]:
         raise SettingError(f"--rows has {beyond[0]}; {path} has the rows 0 to {len(rows) - 1}.")
     explanations = []

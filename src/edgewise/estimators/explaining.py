@@ -106,6 +106,15 @@ class Explainer:
         (values,) = self._values([row])
         return self._subject.explain(values, target=target, label=label, top=top)
 
+    def unread(self, row: Mapping[str, Any]) -> str:
+        """What of a row is cut off before the model reads it, in words; empty where nothing is.
+
+        Raises:
+            DataError: as in `predict`.
+        """
+        (values,) = self._values([row])
+        return self._subject.unread(values)
+
     def _values(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
         """The values of each row in the order of the fields, each of the type that it must be."""
         fields, found = self._subject.fields, []

@@ -51,6 +51,10 @@ class Subject(ABC):
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
         """One row, explained."""
 
+    def unread(self, row: tuple[Any, ...]) -> str:
+        """What of a row is cut off before the model reads it, in words; empty where nothing is."""
+        return ""
+
 @dataclass(frozen=True, eq=False)
 class TextSubject(Subject):
     """Rows of texts."""
@@ -88,6 +92,11 @@ class TextSubject(Subject):
         from edgewise.estimators.text.explain import explain_text
 
         return explain_text(self.trained, row, target=target, label=label, top=top)
+
+    def unread(self, row: tuple[Any, ...]) -> str:
+        """The tokens beyond the model's context."""
+        cut, context = self.trained.row_tokens(row).num_cut, self.trained.settings.context
+        return f"{context + cut:,} tokens, of which the model reads {context:,}" if cut else ""
 
 @dataclass(frozen=True, eq=False)
 class MoleculeSubject(Subject):

@@ -34,7 +34,7 @@ from edgewise.serve.messages import (
     as_answer,
     cells_of,
 )
-from edgewise.serve.worker import READING, BusyError, Explains, Worker
+from edgewise.serve.worker import READING, BusyError, Explains, Worker, explained
 
 try:
     from fastapi import FastAPI, Request
@@ -122,7 +122,7 @@ def _add_questions(app: FastAPI, explainer: Explains, limits: Limits) -> None:
         return JSONResponse({**told, "limits": asdict(limits)}, headers=HEADERS)
 
     @app.post("/predict", response_model=PredictAnswer, responses=REFUSALS, summary="Predict rows")
-    async def predict(asked: requests.predict) -> Response:  # type: ignore[name-defined]
+    async def predict(asked: requests.predict) -> Response:
         """What is told of each row. A row that cannot be read has its reason; where none can, the answer is 422."""
         found = await app.state.worker.predict([cells_of(row) for row in asked.rows])
         reasons = [str(each) if isinstance(each, EdgewiseError) else None for each in found]
@@ -134,43 +134,39 @@ def _add_questions(app: FastAPI, explainer: Explains, limits: Limits) -> None:
         ]
         return JSONResponse({"rows": rows}, headers=HEADERS)
 
-    async def explained(asked: Any, finish: Callable[[Explanation], Any]) -> Any:
+    async def answer(asked: Any, finish: Callable[[Explanation], Any]) -> Any:
         """What `finish` makes of an explanation, computed where the model is."""
         chosen = {name: getattr(asked, name) for name in ("target", "label", "top")}
-        return await app.state.worker.do(partial(_explain, explainer, cells_of(asked.row), chosen, finish))
+        return await app.state.worker.do(partial(explained, explainer, cells_of(asked.row), chosen, finish))
 
     @app.post("/explain", response_model=ExplainAnswer, responses=REFUSALS, summary="Explain a row")
-    async def explain(asked: requests.explain) -> Response:  # type: ignore[name-defined]
+    async def explain(asked: requests.explain) -> Response:
         """What is told of a row, where the model attended, what changes the prediction, and whether to believe it."""
-        return Response(await explained(asked, _as_json), media_type="application/json", headers=HEADERS)
+        return Response(await answer(asked, _as_json), media_type="application/json", headers=HEADERS)
 
     @app.post("/page", response_class=HTMLResponse, responses=_drawn("text/html"), summary="Explain on a page")
-    async def page(asked: requests.explain) -> Response:  # type: ignore[name-defined]
+    async def page(asked: requests.explain) -> Response:
         """The explanation as an HTML page that needs nothing else."""
         from edgewise.view.explanation import explanation_page
 
-        return HTMLResponse(await explained(asked, lambda found: explanation_page([found])), headers=HEADERS)
+        return HTMLResponse(await answer(asked, lambda found: explanation_page([found])), headers=HEADERS)
 
     svg = _drawn("image/svg+xml")
 
     @app.post("/picture", response_class=Response, responses=svg, summary="Explain in a picture")
-    async def picture(asked: requests.explain) -> Response:  # type: ignore[name-defined]
+    async def picture(asked: requests.explain) -> Response:
         """The explanation as an SVG picture."""
         from edgewise.view.picture import explanation_svg
 
-        return Response(await explained(asked, explanation_svg), media_type="image/svg+xml", headers=HEADERS)
+        return Response(await answer(asked, explanation_svg), media_type="image/svg+xml", headers=HEADERS)
 
 
 def _drawn(kind: str) -> dict[int | str, dict[str, Any]]:
     """The answers to a question that is answered otherwise than in JSON."""
-    refusals = {status: {"description": reason, "content": _ERROR} for status, reason in REASONS.items()}
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: {"description": reason, "content": _ERROR} for status, reason in REASONS.items()
+    }
     return {200: {"content": {kind: {"schema": {"type": "string"}}}}, **refusals}
-
-
-def _explain(
-    explainer: Explains, row: dict[str, Any], chosen: dict[str, Any], finish: Callable[[Explanation], Any]
-) -> Any:
-    return finish(explainer.explain(row, **chosen))
 
 
 def _as_json(explanation: Explanation) -> bytes:

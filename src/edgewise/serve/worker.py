@@ -50,6 +50,10 @@ class Explains(Protocol):
         """What is told of each row; raises DataError for one that cannot be read."""
         ...
 
+    def unread(self, row: Row) -> str:
+        """What of a row is cut off before the model reads it, in words; raises DataError where it cannot be read."""
+        ...
+
     def explain(
         self, row: Row, *, target: str | None = None, label: str | None = None, top: int | None = None
     ) -> Explanation:
@@ -206,9 +210,23 @@ def told_or_why(explainer: Explains, rows: list[Row]) -> list[Outcome]:
     return [each for first, last in pairwise([*cuts, len(rows)]) for each in _halved(explainer, rows[first:last])]
 
 
+def explained(explainer: Explains, row: Row, chosen: dict[str, Any], finish: Callable[[Explanation], Any]) -> Any:
+    """What `finish` makes of a row explained; raises DataError where the model reads only a part of it."""
+    _check_length(explainer, row)
+    return finish(explainer.explain(row, **chosen))
+
+
+def _check_length(explainer: Explains, row: Row) -> None:
+    """Raise DataError for a row that is longer than the model reads: an answer would be one about its beginning."""
+    if unread := explainer.unread(row):
+        raise DataError(f"the row is too long: {unread}.")
+
+
 def _halved(explainer: Explains, rows: list[Row]) -> list[Outcome]:
     """The same, halved until what cannot be read is alone."""
     try:
+        for row in rows:
+            _check_length(explainer, row)
         return list(explainer.predict(rows))
     except READING as error:
         if len(rows) == 1:

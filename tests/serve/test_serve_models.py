@@ -1,0 +1,93 @@
+"""Trained models served: the answers are theirs, and the pictures are the real ones."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgewise.errors import DataError
+from edgewise.estimators import MoleculeRegressor, TextClassifier
+from edgewise.estimators.explaining import Explainer
+from edgewise.serve.worker import told_or_why
+
+CHROMIUM = Path("/usr/bin/chromium")
+TEXTS = ["a fine film", "fine acting, a fine end", "a dull film", "dull, and dull again"]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """A model of texts, and the folder that it was saved in."""
+    folder = tmp_path_factory.mktemp("reader") / "run"
+    model = TextClassifier(epochs=1, model_dim=16, num_heads=2, context=12, tokens="words")
+    model.fit(TEXTS * 10, ["good", "good", "bad", "bad"] * 10).save(folder)
+    return model, folder
+
+
+@pytest.fixture(scope="module")
+def chemist(tmp_path_factory):
+    """A model of molecules, and the folder that it was saved in."""
+    folder = tmp_path_factory.mktemp("chemist") / "run"
+    smiles = ["C" * size + end for size in range(1, 9) for end in ("O", "N", "c1ccccc1")]
+    model = MoleculeRegressor(model_dim=16, num_layers=1, epochs=1)
+    model.fit(smiles, [float(len(text)) for text in smiles]).save(folder)
+    return model, folder
+
+
+def test_what_is_told_of_texts_is_what_the_model_tells(client, reader):
+    model, folder = reader
+    explainer = Explainer.open(folder)
+    (field,) = explainer.fields
+    asker = client(explainer)
+    answer = asker.post("/predict", json={"rows": [{field["name"]: text} for text in TEXTS]})
+    told = [each["told"][0]["probabilities"] for each in answer.json()["rows"]]
+    expected = model.predict_proba(TEXTS)
+    assert model.classes_.tolist() == list(told[0])
+    np.testing.assert_allclose([list(each.values()) for each in told], expected, rtol=0, atol=1e-6)
+    row = {field["name"]: TEXTS[1]}
+    assert asker.post("/explain", json={"row": row}).json() == explainer.explain(row).to_json()
+    assert asker.post("/explain", json={"row": row, "label": "mediocre"}).status_code == 422
+    assert asker.post("/explain", json={"row": row, "label": "bad"}).json()["explained"].endswith("= bad")
+
+
+def test_a_text_longer_than_the_model_reads_is_refused(client, reader):
+    explainer = Explainer.open(reader[1])
+    name = explainer.fields[0]["name"]
+    answer = client(explainer).post("/predict", json={"rows": [{name: "fine " * 50}, {name: "fine"}]})
+    first, second = answer.json()["rows"]
+    assert (first["told"], second["error"]) == ([], None)
+    assert first["error"].startswith("the row is too long: ")
+    assert first["error"].endswith(" tokens, of which the model reads 12.")
+
+
+def test_of_molecules_one_that_cannot_be_read_fails_alone(client, chemist):
+    model, folder = chemist
+    explainer = Explainer.open(folder)
+    name = explainer.fields[0]["name"]
+    smiles = ["CCO", "C(", "c1ccccc1", "", "N"]
+    found = told_or_why(explainer, [{name: text} for text in smiles])
+    assert [isinstance(each, DataError) for each in found] == [False, True, False, True, False]
+    expected = model.predict(["CCO", "c1ccccc1", "N"])
+    np.testing.assert_allclose([found[place][0].value for place in (0, 2, 4)], expected, rtol=1e-5)
+    answer = client(explainer).post("/predict", json={"rows": [{name: "C("}]})
+    assert answer.status_code == 422
+    assert str(folder) not in answer.text
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no Chromium in /usr/bin")
+def test_the_real_picture_opens_in_its_frame(listening, reader, chemist):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        for (_, folder), text in ((reader, "a fine film"), (chemist, "CCO")):
+            page = browser.new_page()
+            problems = []
+            page.on("console", lambda message, into=problems: into.append(message.text))
+            page.on("pageerror", lambda error, into=problems: into.append(str(error)))
+            page.goto(listening(Explainer.open(folder), hosts=("127.0.0.1",)))
+            page.locator("textarea").fill(text)
+            frame = page.frame_locator("iframe")
+            frame.locator("svg").first.wait_for(timeout=20_000)
+            assert text in frame.locator("body").inner_text()
+            assert problems == []
+            page.close()
+        browser.close()
