@@ -57,7 +57,18 @@ def numbers(tmp_path_factory):
         "-o",
         str(folder / "run"),
     ]
-    words += ["--ignore-columns", HOSTILE, *SMALL, "--split-sizes", "0.4", "0.3", "0.3", "--ensemble-size", "2"]
+    words += [
+        "--ignore-columns",
+        HOSTILE,
+        *SMALL,
+        "--split-sizes",
+        "0.4",
+        "0.3",
+        "0.3",
+        "--no-baselines",
+        "--ensemble-size",
+        "2",
+    ]
     assert main(words) == 0
     return folder / "run"
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, UInt8
 from edgewise.errors import ShapeError
 from edgewise.explanation import Layer
 
-BLUE = (0x00, 0x72, 0xB2)
+BLUE = (0x1F, 0x86, 0xD0)
 """The color of a weight of 1; smaller ones are more transparent, so that white and black grounds serve alike."""
 GRAY = "#8a93a3"
 MOST_CELLS = 64

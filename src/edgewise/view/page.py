@@ -11,7 +11,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #2e3440; background: #ffffff; max-width: 60rem; margin: 2rem auto;
   padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
-div { overflow-x: auto; } table { border-collapse: collapse; margin: 0.5rem 0; }
+div { overflow-x: auto; } table { border-collapse: collapse; margin: 0.5rem 0; min-width: 24rem; }
 caption { text-align: left; color: #5b6579; }
 th, td { padding: 0.2rem 1rem 0.2rem 0; text-align: right; border-bottom: 1px solid #d8dee9; font-weight: normal;
   vertical-align: top; }
@@ -29,9 +29,11 @@ figcaption { color: #5b6579; font-size: 0.9rem; }
   figure svg [style*="stroke: #d8dee9"] { stroke: #3b4252 !important; }
   figure svg [style*="fill: #000000"] { fill: #eceff4 !important; }
   figure svg [style*="stroke: #000000"] { stroke: #eceff4 !important; }
+  figure svg [style*="fill: #0072b2"] { fill: #4ba6e0 !important; }
+  figure svg [style*="stroke: #0072b2"] { stroke: #4ba6e0 !important; }
 }
 """
-"""The colors of `view.figure` are turned round in the dark: ink, pale grid, white ground, black."""
+"""The colors of `view.figure` are turned round in the dark: ink, pale grid, white ground, black; its blue is paler."""
 
 
 @dataclass(frozen=True)
