@@ -40,12 +40,12 @@ def copies(
     before = np.pad(nodes.cumsum(axis=1), ((0, 0), (1, 0)))
     offsets = batch.offsets.numpy()
     counts = before[:, offsets[1:]] - before[:, offsets[:-1]]
-    ends = (torch.from_numpy(number[of_copy, side[edge]]) for side in (senders, receivers))
+    new_senders, new_receivers = (torch.from_numpy(number[of_copy, side[edge]]) for side in (senders, receivers))
     shift = batch.num_graphs * torch.arange(num_copies)[:, None, None]
     return replace(
         batch,
         node_features=take(batch.node_features, node),
-        edges=Edges(*ends, len(node), len(node)),
+        edges=Edges(new_senders, new_receivers, len(node), len(node)),
         edge_features=take(batch.edge_features, edge),
         global_features=batch.global_features.repeat(num_copies, 1),
         offsets=torch.from_numpy(offsets_of(counts.ravel())),

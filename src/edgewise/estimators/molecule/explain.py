@@ -84,11 +84,11 @@ def explain_molecule(
     )
 
 
-def changes_of(question: Question, num_atoms: int) -> tuple[Attribution, ...]:
-    """How the explained number answers to each atom: to its absence, and to its features."""
+def changes_of(question: Question, num_atoms: int, steps: int = 32) -> tuple[Attribution, ...]:
+    """How the explained number answers to each atom: to its absence, and to its features, in so many steps."""
     with cpu_threads(question.trained.threads):
         features = question.batch.node_features
-        integrated = integrated_gradients(question.of_features, features)
+        integrated = integrated_gradients(question.of_features, features, steps=steps)
         gradient = gradient_times_input(question.of_features, features)
     return (
         Attribution(
