@@ -10,9 +10,9 @@ import numpy as np
 from edgewise.data.columns import AUTO
 from edgewise.data.nodes import NodeTable, read_nodes
 from edgewise.errors import DataError, EdgewiseError, RunFolderError
-from edgewise.estimators.told import told_of
 from edgewise.estimators.node.job import NodeJob, node_job
 from edgewise.estimators.node.trained import TrainedNodes
+from edgewise.estimators.told import told_of
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder
 
@@ -51,6 +51,7 @@ class Subject(ABC):
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
         """One row, explained."""
 
+
 @dataclass(frozen=True, eq=False)
 class TextSubject(Subject):
     """Rows of texts."""
@@ -88,6 +89,7 @@ class TextSubject(Subject):
         from edgewise.estimators.text.explain import explain_text
 
         return explain_text(self.trained, row, target=target, label=label, top=top)
+
 
 @dataclass(frozen=True, eq=False)
 class MoleculeSubject(Subject):
@@ -225,6 +227,4 @@ def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
         group_column=None,
     )
     known = trained.kinds
-    return read_nodes(
-        list(job.data), columns, job.graph, need_targets=False, with_kinds=known is not None, known=known
-    )
+    return read_nodes(list(job.data), columns, job.graph, need_targets=False, with_kinds=known is not None, known=known)

@@ -158,9 +158,7 @@ def _copies(
         rows = (entries.receivers + copies * num_nodes).flatten()
         values = torch.where(blank[:, None] & (entries.receivers == 0), 0, batch.features.values)
         columns = entries.senders.repeat(num_copies)
-        features = SparseFeatures(
-            Edges(columns, rows, entries.num_senders, num_nodes * num_copies), values.flatten()
-        )
+        features = SparseFeatures(Edges(columns, rows, entries.num_senders, num_nodes * num_copies), values.flatten())
     size = num_nodes * num_copies
     return replace(
         batch,
