@@ -226,7 +226,7 @@ def _parts(questions: TextQuestions, texts: Sequence[str], names: Sequence[str])
             units = np.flatnonzero((row.columns == place) & ~row.is_special)
             if len(units):
                 found.append(Part(name, "column", tuple(units.tolist()), 0.0))
-    effects = occlude(questions, len(row), [np.array(part.units) for part in found]) if found else []
+    effects = occlude(questions, len(row), [part.units for part in found])
     return tuple(replace(part, effect=float(effect)) for part, effect in zip(found, effects, strict=True)), note
 
 
