@@ -35,7 +35,8 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     """An ensemble over texts of `WORDS`."""
     rows = [[" ".join(WORDS)] * columns, [" ".join(WORDS[:4])] * columns, [" ".join(WORDS[4:])] * columns]
     targets = [0.5, 1.5, 4.0] if task == "regression" else ["bad", "good", "bad" if task == "classification" else "so"]
-    table = texts_from_arrays(np.array(rows, dtype=object), targets, task_type=task)
+    texts = np.array(rows, dtype=object)
+    table = texts_from_arrays(texts if columns > 1 else texts[:, 0], targets, task_type=task)
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context, num_segments=max(columns, 1))
     trained = untrained_texts(
         table,

@@ -49,7 +49,6 @@ def test_the_part_says_what_the_whole_says(model, sparse):
         whole = trained.members[0](replace(graph, rows=torch.arange(40)))
         for node in range(40):
             near = Near.of(graph, node, reach_of(trained.settings), border_of(trained.settings))
-            assert len(near.nodes) < 40 or node
             torch.testing.assert_close(trained.members[0](near.batch)[0], whole[node], rtol=1e-4, atol=1e-5)
             assert near.nodes[0] == node
             assert (np.diff(near.hops) >= 0).all()
@@ -61,7 +60,8 @@ def test_a_border_is_needed_where_degrees_of_senders_count():
     with torch.no_grad():
         differs = [
             not torch.allclose(
-                trained.members[0](Near.of(graph, node, 2, 0).batch), trained.members[0](Near.of(graph, node, 2, 1).batch)
+                trained.members[0](Near.of(graph, node, 2, 0).batch),
+                trained.members[0](Near.of(graph, node, 2, 1).batch),
             )
             for node in range(40)
         ]

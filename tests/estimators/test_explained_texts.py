@@ -34,7 +34,7 @@ def test_units_are_the_tokens_where_they_stand():
     assert [TEXT[unit.start : unit.stop] for unit in found.units] == [*names[:-1], ""]
     assert {unit.source for unit in found.units} == {"text"}
     assert (found.kind, found.title, found.sources) == ("text", TEXT, {"text": TEXT})
-    assert found.notes == ("1 tokens are not in the vocabulary; all of them are the same to the model.",)
+    assert found.notes == ("Of the tokens 1 is not in the vocabulary; to the model all that are not are the same.",)
     assert found.to_json()["units"][3] == {"name": "great", "source": "text", "start": 13, "stop": 18}
 
 
@@ -60,7 +60,7 @@ def test_weights_are_those_of_the_prediction():
 @pytest.mark.parametrize("task", ["regression", "classification", "multiclass"])
 @pytest.mark.parametrize("encoder", ["transformer", "lstm"])
 def test_occlusion_asks_without_the_token(task, encoder):
-    trained, words = text_model(task=task, encoder=encoder, members=2), "the film was great".split()
+    trained, words = text_model(task=task, encoder=encoder, members=2), ["the", "film", "was", "great"]
     label = {"regression": None, "classification": "bad", "multiclass": "so"}[task]
     found = explain_text(trained, " ".join(words), label=label)
     place = {"regression": None, "classification": 0, "multiclass": 2}[task]
@@ -170,7 +170,7 @@ def test_a_text_without_a_known_token_and_one_of_none():
     [
         ("  ", {}, DataError, "text: the text is empty"),
         (("a", "b"), {}, DataError, "2 texts were given, but the model reads 1: text"),
-        ("a", {"target": "price"}, SettingError, "target is 'price'; the model tells target"),
+        ("a", {"target": "price"}, SettingError, "target is 'price'; the model predicts target"),
         ("a", {"label": "fine"}, SettingError, "label is 'fine'; the classes of target are bad, good"),
         ("a", {"top": 0}, SettingError, "top is 0; expected at least 1"),
     ],

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, RunFolderError, SettingError, UnsupportedError
+from edgewise.data.split import Splits
 from edgewise.estimators.config import job_to_config
 from edgewise.estimators.explaining import Explainer
 from edgewise.estimators.molecule.estimator import MoleculeRegressor
 from edgewise.estimators.node.job import node_job
 from edgewise.estimators.node.run import NodeRun
 from edgewise.estimators.node.trained import untrained_nodes
-from edgewise.data.split import Splits
 from edgewise.train.folder import RunFolder
 from explain_cases import loud, text_model
 
@@ -123,7 +123,7 @@ def test_a_graph_that_is_gone(graph_folder, tmp_path):
     shutil.copytree(graph_folder / "run", moved)
     config = (moved / "config.toml").read_text()
     (moved / "config.toml").write_text(config.replace("nodes.csv", "gone.csv"))
-    with pytest.raises(RunFolderError, match="that .* was trained on cannot be read .*gone.csv"):
+    with pytest.raises(RunFolderError, match=r"that .* was trained on cannot be read .*gone.csv"):
         Explainer.open(moved)
     (moved / "config.toml").unlink()
     with pytest.raises(RunFolderError, match="does not say which graph it was trained on"):
@@ -167,9 +167,9 @@ def test_numbers_that_are_refused(molecules, value, message):
 
 def test_molecules_that_are_refused(molecules):
     good = {"smiles_1": "C", "smiles_2": "C", "condition_1": 1, "condition_2": 0}
-    with pytest.raises(DataError, match="^smiles_2: "):
+    with pytest.raises(DataError, match=r"^smiles_2: "):
         molecules.explain({**good, "smiles_2": "C1"})
-    with pytest.raises(DataError, match="^row 1: smiles_1: "):
+    with pytest.raises(DataError, match=r"^row 1: smiles_1: "):
         molecules.predict([good, {**good, "smiles_1": "nothing"}])
 
 

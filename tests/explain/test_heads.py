@@ -59,7 +59,7 @@ def test_the_strongest_of_all_are_those_that_attention_records(top):
 def test_the_mean_over_layers_and_heads_is_that_of_the_tables():
     torch.manual_seed(0)
     trace = Trace()
-    for neighborhood in (Causal(), Edges([0, 1, 1], [2, 3, 3], 4, 4)):
+    for neighborhood in (Causal(), Edges(torch.tensor([0, 1, 1]), torch.tensor([2, 3, 3]), 4, 4)):
         trace.record(attention_weights(torch.randn(2, 4, 3), torch.randn(2, 4, 3), neighborhood))
     expected = torch.stack([weights.to_dense().mean(0) for weights in trace.weights]).mean(0)
     torch.testing.assert_close(averaged(trace).to_dense(), expected)

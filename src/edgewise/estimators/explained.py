@@ -14,6 +14,7 @@ from edgewise.estimators.trained import TrainedTable
 from edgewise.explanation import Told
 from edgewise.train.device import cpu_threads
 
+
 @dataclass(frozen=True, eq=False)
 class Explained:
     """One number of a prediction: the value of a target, or the probability of one of its classes.
@@ -29,9 +30,7 @@ class Explained:
     """The place of the class; None for numbers."""
 
     @classmethod
-    def chosen(
-        cls, trained: TrainedTable, told: Sequence[Told], target: str | None = None, label: Any = None
-    ) -> Self:
+    def chosen(cls, trained: TrainedTable, told: Sequence[Told], target: str | None = None, label: Any = None) -> Self:
         """The number that is asked for.
 
         Args:

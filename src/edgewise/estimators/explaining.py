@@ -20,11 +20,12 @@ SUBJECTS: dict[str, type[Subject]] = {
 }
 """What can be explained, by the words of model.json."""
 
+
 class Explainer:
     """The model of a run folder, which takes rows as plain values by the names of their columns.
 
-        explainer = Explainer.open("run")
-        explainer.explain({"text": "a film to remember"}).told
+    explainer = Explainer.open("run")
+    explainer.explain({"text": "a film to remember"}).told
     """
 
     def __init__(self, subject: Subject, num_training_rows: int | None = None):
@@ -137,6 +138,7 @@ class Explainer:
                     raise DataError(f"{where}{names[0]}: the text is empty.")
         return found
 
+
 def _checked(where: str, value: Any, type_: str) -> Any:
     """A value as the type of its field."""
     if type_ == "number":
@@ -148,6 +150,7 @@ def _checked(where: str, value: Any, type_: str) -> Any:
     if any("\ud800" <= sign <= "\udfff" for sign in value):
         raise DataError(f"{where} holds half a character (a lone surrogate), which no text has.")
     return value
+
 
 def _number(where: str, value: Any) -> float:
     """A finite number; words that are one are taken, as they come from files and forms."""

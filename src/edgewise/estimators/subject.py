@@ -10,9 +10,9 @@ import numpy as np
 from edgewise.data.columns import AUTO
 from edgewise.data.nodes import NodeTable, read_nodes
 from edgewise.errors import DataError, EdgewiseError, RunFolderError
-from edgewise.estimators.told import told_of
 from edgewise.estimators.node.job import NodeJob, node_job
 from edgewise.estimators.node.trained import TrainedNodes
+from edgewise.estimators.told import told_of
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder
 
@@ -54,6 +54,7 @@ class Subject(ABC):
     def unread(self, row: tuple[Any, ...]) -> str:
         """What of a row is cut off before the model reads it, in words; empty where nothing is."""
         return ""
+
 
 @dataclass(frozen=True, eq=False)
 class TextSubject(Subject):
@@ -97,6 +98,7 @@ class TextSubject(Subject):
         """The tokens beyond the model's context."""
         cut, context = self.trained.row_tokens(row).num_cut, self.trained.settings.context
         return f"{context + cut:,} tokens, of which the model reads {context:,}" if cut else ""
+
 
 @dataclass(frozen=True, eq=False)
 class MoleculeSubject(Subject):
@@ -234,6 +236,4 @@ def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
         group_column=None,
     )
     known = trained.kinds
-    return read_nodes(
-        list(job.data), columns, job.graph, need_targets=False, with_kinds=known is not None, known=known
-    )
+    return read_nodes(list(job.data), columns, job.graph, need_targets=False, with_kinds=known is not None, known=known)

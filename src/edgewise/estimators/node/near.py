@@ -119,10 +119,10 @@ def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray) -> NodeBatch:
     place = np.full(graph.edges.num_receivers, -1)
     place[nodes] = np.arange(len(nodes))
     kept = torch.from_numpy(edges)
-    sides = [torch.from_numpy(place)[side[kept]] for side in (graph.edges.senders, graph.edges.receivers)]
+    senders, receivers = (torch.from_numpy(place)[side[kept]] for side in (graph.edges.senders, graph.edges.receivers))
     return NodeBatch(
         _features_of(graph.features, place, nodes),
-        Edges(*sides, len(nodes), len(nodes)),
+        Edges(senders, receivers, len(nodes), len(nodes)),
         graph.edge_features[kept],
         torch.zeros(1, dtype=torch.int64),
     )
@@ -147,7 +147,7 @@ def _copies(
     """Copies of a part side by side, each with its own edges; where it is blank, its first node has no features."""
     num_nodes, num_copies = batch.edges.num_receivers, len(is_blank)
     kept, shift = torch.from_numpy(edges), torch.from_numpy(copy_of_edge) * num_nodes
-    sides = [side[kept] + shift for side in (batch.edges.senders, batch.edges.receivers)]
+    senders, receivers = (side[kept] + shift for side in (batch.edges.senders, batch.edges.receivers))
     blank = torch.from_numpy(is_blank)
     features: torch.Tensor | SparseFeatures
     if isinstance(batch.features, torch.Tensor):
@@ -158,14 +158,12 @@ def _copies(
         rows = (entries.receivers + copies * num_nodes).flatten()
         values = torch.where(blank[:, None] & (entries.receivers == 0), 0, batch.features.values)
         columns = entries.senders.repeat(num_copies)
-        features = SparseFeatures(
-            Edges(columns, rows, entries.num_senders, num_nodes * num_copies), values.flatten()
-        )
+        features = SparseFeatures(Edges(columns, rows, entries.num_senders, num_nodes * num_copies), values.flatten())
     size = num_nodes * num_copies
     return replace(
         batch,
         features=features,
-        edges=Edges(*sides, size, size),
+        edges=Edges(senders, receivers, size, size),
         edge_features=batch.edge_features[kept],
         rows=torch.arange(num_copies) * num_nodes,
     )

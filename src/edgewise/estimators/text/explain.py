@@ -89,7 +89,9 @@ def explain_text(
         found = _faithfulness(questions, attributions)
     notes = [*_notes(trained, row, layers), *([part_note] if part_note else [])]
     if len(groups) < sum(len(group) for group in groups):
-        notes.append(f"Occlusion takes {len(groups)} runs of neighboring tokens away, and shares each effect out evenly.")
+        notes.append(
+            f"Occlusion takes {len(groups)} runs of neighboring tokens away, and shares each effect out evenly."
+        )
     return Explanation(
         kind="text",
         title=shortened(" ".join(texts)),
@@ -224,7 +226,7 @@ def _parts(questions: TextQuestions, texts: Sequence[str], names: Sequence[str])
             units = np.flatnonzero((row.columns == place) & ~row.is_special)
             if len(units):
                 found.append(Part(name, "column", tuple(units.tolist()), 0.0))
-    effects = occlude(questions, len(row), [np.array(part.units) for part in found]) if found else []
+    effects = occlude(questions, len(row), [part.units for part in found])
     return tuple(replace(part, effect=float(effect)) for part, effect in zip(found, effects, strict=True)), note
 
 
@@ -254,7 +256,10 @@ def _notes(trained: TrainedTexts, row: RowTokens, layers: Sequence[Layer]) -> li
         )
     unknown = trained.tokenizer.unknown
     if num_unknown := 0 if unknown is None else int((row.numbers == unknown).sum()):
-        notes.append(f"{num_unknown:,} tokens are not in the vocabulary; all of them are the same to the model.")
+        is_are = "is" if num_unknown == 1 else "are"
+        notes.append(
+            f"Of the tokens {num_unknown:,} {is_are} not in the vocabulary; to the model all that are not are the same."
+        )
     if tops := {layer.top for layer in layers if layer.top is not None}:
         notes.append(f"In each layer and head only the {tops.pop()} strongest weights of a token are kept.")
     if len(row) > MOST_RECORDED and any(not layer.is_readout for layer in layers):
