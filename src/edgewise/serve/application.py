@@ -182,8 +182,8 @@ def _add_pages(app: FastAPI) -> None:
         return HTMLResponse(contents["index.html"], headers=HEADERS)
 
     @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return HTMLResponse(manual(app.openapi()), headers=HEADERS)
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(manual(app.openapi(), str(request.base_url).rstrip("/")), headers=HEADERS)
 
     @app.get("/assets/{name}", include_in_schema=False)
     async def asset(name: str) -> Response:

@@ -3,16 +3,18 @@
 import html
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 
-def manual(described: dict[str, Any]) -> str:
+def manual(described: dict[str, Any], address: str) -> str:
     """The page.
 
     Args:
         described: The interface as OpenAPI describes it.
+        address: Where it is reached, without a slash at the end.
     """
     sections = [
-        _section(path, method, operation, described)
+        _section(address + path, method, operation, described)
         for path, operations in described["paths"].items()
         for method, operation in operations.items()
     ]
@@ -27,13 +29,14 @@ def manual(described: dict[str, Any]) -> str:
     )
 
 
-def _section(path: str, method: str, operation: dict[str, Any], described: dict[str, Any]) -> str:
+def _section(address: str, method: str, operation: dict[str, Any], described: dict[str, Any]) -> str:
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    parts = [f"<section><h2><code>{method.upper()} {html.escape(path)}</code> {html.escape(operation['summary'])}</h2>"]
+    path, summary = html.escape(urlsplit(address).path), html.escape(operation["summary"])
+    parts = [f"<section><h2><code>{method.upper()} {path}</code> {summary}</h2>"]
     parts.append(f"<p>{html.escape(operation.get('description', ''))}</p>")
     if body is not None:
         example = json.dumps(_example(body, described), ensure_ascii=False)
-        command = f"curl -H 'content-type: application/json' -d {_quoted(example)} http://127.0.0.1:8000{path}"
+        command = f"curl -H 'content-type: application/json' -d {_quoted(example)} {address}"
         parts.append(f"<pre>{html.escape(command)}</pre>{_fields(body, described)}")
     rows = "".join(
         f"<tr><td><code>{html.escape(status)}</code></td><td>{html.escape(answer['description'])}</td></tr>"
@@ -72,7 +75,7 @@ def _kind(field: dict[str, Any]) -> str:
     if "enum" in field or "const" in field:
         return " or ".join(str(each) for each in field.get("enum", [field.get("const")])[:20])
     bounds = {"minLength": "at least {} characters", "maxLength": "at most {:,} characters", "maxItems": "at most {:,}"}
-    limits = [words.format(field[name]) for name, words in bounds.items() if field.get(name)]
+    limits = [words.format(field[name]) for name, words in bounds.items() if field.get(name, 0) > 1]
     kind = "object" if "$ref" in field else field.get("type", "object")
     return ", ".join([str(kind), *limits])
 
