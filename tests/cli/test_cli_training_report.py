@@ -81,10 +81,10 @@ def test_numbers(numbers):
     assert page.count("<svg") == page.count("</svg>") == 3
     metrics, found = json.loads((numbers / "metrics.json").read_text()), tables(numbers)
     scores = found[target]
-    assert scores[0][:4] == ["", "edgewise, test", "training mean, test", "random forest, test"]
+    assert scores[0] == ["", "edgewise, test", "edgewise, validation", "edgewise, training"]
     rmse = next(row for row in scores if row[0] == "rmse")
     assert float(rmse[1]) == pytest.approx(metrics["test"][target]["rmse"], rel=1e-3)
-    assert float(rmse[3]) == pytest.approx(metrics["baselines"]["forest"]["test"][target]["rmse"], rel=1e-3)
+    assert float(rmse[3]) == pytest.approx(metrics["training"][target]["rmse"], rel=1e-3)
     rows = read_csv(numbers / "test_predictions.csv")
     errors = sorted((abs(float(row[f"{target}_pred"]) - float(row[target])) for row in rows), reverse=True)
     worst = found["The rows with the largest errors"]
@@ -136,6 +136,10 @@ def test_classes_of_texts(edgewise, tmp_path):
     assert is_safe(run)
     assert (run / "report.html").read_text().count("<svg") == 3
     assert "1 of 19 test rows hold texts that training rows hold as well" in (run / "report.html").read_text()
+    metrics, scores = json.loads((run / "metrics.json").read_text()), tables(run)["label"]
+    place = scores[0].index("naive Bayes, pairs of words, test")
+    shown = next(float(row[place]) for row in scores if row[0] == "accuracy")
+    assert shown == pytest.approx(metrics["baselines"]["naive_bayes"]["test"]["label"]["accuracy"], rel=1e-3)
     rows = read_csv(run / "test_predictions.csv")
     wrong = [row for row in rows if row["label"] != row["label_pred"]]
     shown = tables(run).get("Wrong rows, the surest of them first", [[]])[1:]

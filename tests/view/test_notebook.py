@@ -18,7 +18,18 @@ def explained(title="CCO"):
     return Explanation("text", title, {"text": title}, (Told("y", 1.25),), "y", (Unit("a"), Unit("b")))
 
 
-@pytest.fixture(autouse=True)
+def test_the_real_page_is_framed():
+    pytest.importorskip("edgewise.view.explanation")
+    text = "good <b>film"
+    units = (Unit("good", "text", 0, 4), Unit("film", "text", 8, 12))
+    written = show(Explanation("text", text, {"text": text}, (Told("y", 1.25),), "y", units))._repr_html_()
+    (inside,) = re.findall('srcdoc="([^"]*)"', written)
+    assert html.unescape(inside).startswith("<!")
+    assert "film" in inside
+    assert written.index(inside) + len(inside) < written.index("></iframe>")
+
+
+@pytest.fixture
 def page(monkeypatch):
     """A page that says what it was made of, in place of the real one, which takes its time."""
     fake = ModuleType("edgewise.view.explanation")
@@ -26,7 +37,7 @@ def page(monkeypatch):
     monkeypatch.setitem(sys.modules, "edgewise.view.explanation", fake)
 
 
-def test_a_frame_holds_the_page_and_nothing_gets_out():
+def test_a_frame_holds_the_page_and_nothing_gets_out(page):
     written = show(explained(HOSTILE), explained("b"), height=99)._repr_html_()
     assert written.count("<iframe") == written.count("</iframe>") == 1
     assert "<script>" not in written
@@ -37,7 +48,7 @@ def test_a_frame_holds_the_page_and_nothing_gets_out():
     assert Frame("x").height == notebook.HEIGHT
 
 
-def test_a_notebook_shows_an_explanation_as_its_page(monkeypatch):
+def test_a_notebook_shows_an_explanation_as_its_page(page):
     interactive = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
     assert register() is False, "there is no notebook yet"
     shell = interactive.instance()
@@ -65,7 +76,7 @@ def test_a_face_tells_the_notebook(monkeypatch):
     assert called == [1]
 
 
-def test_the_widget_draws_what_it_is_given_and_then_something_else():
+def test_the_widget_draws_what_it_is_given_and_then_something_else(page):
     pytest.importorskip("anywidget")
     from traitlets import TraitError
 

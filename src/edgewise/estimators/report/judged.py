@@ -217,11 +217,11 @@ def judged(folder: RunFolder, model: dict[str, Any]) -> list[Numbers | Labels]:
         if name not in cells or f"{name}_pred" not in cells:
             continue
         if not model["classes"]:
-            numbers = [
+            values, predictions = (
                 read_numbers(cells[column], column, Problems(), may_be_missing=True)
                 for column in (name, f"{name}_pred")
-            ]
-            found.append(Numbers(name, *numbers, rows, _errors(folder, place)))
+            )
+            found.append(Numbers(name, values, predictions, rows, _errors(folder, place)))
             continue
         classes = tuple(str(label) for label in model["classes"][name])
         true = np.nan_to_num(read_labels(cells[name], name, classes, Problems()), nan=-1).astype(np.int64)

@@ -70,7 +70,9 @@ def leakage(sides: Sides) -> dict[str, Any]:
         others = [(content, row) for content, row in zip(contents, rows, strict=True) if content not in first]
         same = [(content, row) for content, row in zip(contents, rows, strict=True) if content in first]
         scores: dict[str, Any] = {"rows": len(rows), "same": len(same)}
-        examples = [{"row": int(row), "training_row": int(first[content])} for content, row in same[:MOST_EXAMPLES]]
+        examples: list[dict[str, Any]] = [
+            {"row": int(row), "training_row": int(first[content])} for content, row in same[:MOST_EXAMPLES]
+        ]
         if sides.near is not None and distinct:
             asked = _chosen(list(dict.fromkeys(content for content, _ in others)), MOST_ASKED)
             looked_at = set(asked)
