@@ -12,10 +12,10 @@ from edgewise.estimators.molecule.question import Question, Row
 from edgewise.estimators.molecule.trained import TrainedProperty
 from edgewise.explain.rank import spearman
 from edgewise.trace import Trace
+from edgewise.train.device import cpu_threads
 
 STEPS = 16
 """Of integrated gradients: half of what an explanation takes, as an order needs no sum to the last digit."""
-from edgewise.train.device import cpu_threads
 
 
 def recovery(trained: TrainedProperty, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
