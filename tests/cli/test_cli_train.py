@@ -26,6 +26,7 @@ def test_a_run_leaves_everything_it_promises(table, edgewise, tmp_path):
         "model.safetensors",
         "test_predictions.csv",
         "rejected.csv",
+        "report.html",
         "logs/metrics.csv",
         "checkpoints/data.json",
         "checkpoints/member_0/last.ckpt",

@@ -131,7 +131,7 @@ def test_classes_of_texts(edgewise, tmp_path):
     words = ["--text-columns", "text", "--target-columns", "label", "--splits-column", "part", *TINY, "--epochs", 1]
     code, out, err = edgewise("train", data, *words, "-o", run)
     assert (code, err) == (0, "")
-    assert out.endswith(f"The report is {run / 'report.html'}.\n")
+    assert f"The report is {run / 'report.html'}.\n" in out
     assert headings(run) == ["Look at this first", *FIRST, "label: predicted and true", *LAST]
     assert is_safe(run)
     assert (run / "report.html").read_text().count("<svg") == 3
@@ -205,7 +205,7 @@ def test_without_matplotlib_a_training_ends_well_and_says_why(edgewise, tmp_path
     run = tmp_path / "run"
     code, out, err = edgewise("train", tmp_path / "book.txt", *TINY, "--context", 16, "--steps", 2, "-o", run)
     assert (code, err) == (0, "")
-    assert out.endswith("There is no report: matplotlib is not installed: pip install 'edgewise[view]'.\n")
+    assert "There is no report: matplotlib is not installed: pip install 'edgewise[view]'.\n" in out
     assert (run / "metrics.json").is_file()
     assert not (run / "report.html").exists()
     code, out, err = edgewise("report", run)

@@ -97,8 +97,8 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
             raise
         print(f"edgewise: interrupted; continue with: edgewise train --resume -o {folder.path}", file=sys.stderr)
         return 130
-    of.print_scores(folder)
     print(after_training(folder))
+    of.print_scores(folder)
     return 0
 
 
