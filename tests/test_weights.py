@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from cases import all_neighborhoods, all_normalizers, all_scores, named, problem
-from edgewise import Edges, Full, Mask, Softmax, Sparsemax, Weights, attend, attention_weights
+from edgewise import Causal, Edges, Full, Mask, Segments, Softmax, Sparsemax, Weights, attend, attention_weights
 from edgewise.backends import gather
 
 BY_NAME = pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
@@ -176,3 +176,16 @@ def test_the_strongest_of_a_long_sequence_do_not_need_the_table():
     assert weights.values.shape == (12_000,)
     row = torch.softmax(query[1234] @ key.T / 2 / 0.5, -1)
     torch.testing.assert_close(weights.values[3 * 1234 : 3 * 1235], row.topk(3).values)
+
+
+@pytest.mark.parametrize("queries", [None, [3, 11, 12]])
+@pytest.mark.parametrize("neighborhood", [Full(), Causal(), Segments(torch.tensor([0, 5, 5, 14]))])
+def test_the_strongest_of_many_blocks_are_those_of_one(neighborhood, queries, monkeypatch):
+    torch.manual_seed(0)
+    query, key = torch.randn(2, 14, 4), torch.randn(2, 14, 4)
+    one = attention_weights(query, key, neighborhood, top=3, queries=queries)
+    monkeypatch.setattr(gather, "SLICE", 60)
+    many = attention_weights(query, key, neighborhood, top=3, queries=queries)
+    for name in ("senders", "receivers"):
+        torch.testing.assert_close(getattr(many, name), getattr(one, name))
+    torch.testing.assert_close(many.values, one.values)

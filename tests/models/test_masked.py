@@ -38,6 +38,10 @@ def test_packed_texts_are_texts_apart(position, window, changes):
     encoder = model_of(TokenEncoder, position=position, window=window, **changes)
     packed = encoder(TextBatch(torch.cat(texts()), offsets=OFFSETS))
     torch.testing.assert_close(packed, torch.cat([encoder(TextBatch(each)) for each in texts()]))
+    for each in texts():  # one text alone is packed, too
+        torch.testing.assert_close(
+            encoder(TextBatch(each, offsets=torch.tensor([0, len(each)]))), encoder(TextBatch(each))
+        )
 
 
 @pytest.mark.parametrize("position", POSITIONS)

@@ -55,8 +55,10 @@ def _weigh_edges(call: Call, edges: Edges, top: int | None, chosen: Tensor | Non
 
 
 def _weigh_table(call: Call, top: int | None, chosen: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    parts = []
-    for start, stop, first, last in table_blocks(call):
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    blocks = list(table_blocks(call))
+    strongest = None if top is None or len(blocks) == 1 else _Strongest(call.num_queries * min(top, call.num_keys))
+    for start, stop, first, last in blocks:
         if chosen is not None and not bool(((chosen >= start) & (chosen < stop)).any()):
             continue
         weights, mask = block_weights(call, start, stop, first, last)
@@ -65,7 +67,13 @@ def _weigh_table(call: Call, top: int | None, chosen: Tensor | None) -> tuple[Te
             wanted = torch.isin(positions, chosen)
             positions, weights = positions[wanted], weights[..., wanted, :]
             mask = mask[..., wanted, :]
-        parts.append(_listed(weights, mask, positions, first, top))
+        part = _listed(weights, mask, positions, first, top)
+        if strongest is None:
+            parts.append(part)
+        else:
+            strongest.add(part)
+    if strongest is not None and strongest.tables is not None:
+        return strongest.found()
     if not parts:
         none = torch.zeros(0, dtype=torch.int64, device=call.query.device)
         batch = torch.broadcast_shapes(call.query.shape[:-2], call.key.shape[:-2], call.neighborhood.batch_shape)
@@ -74,7 +82,36 @@ def _weigh_table(call: Call, top: int | None, chosen: Tensor | None) -> tuple[Te
     return torch.cat(senders, -1), torch.cat(receivers), torch.cat(values, -1)
 
 
-def _listed(weights: Tensor, mask: Tensor, positions: Tensor, first: int, top: int | None) -> tuple[Tensor, ...]:
+class _Strongest:
+    """The strongest weights of all blocks, in tables that were made beforehand.
+
+    Small results that stay, among the large blocks that come and go, would keep the allocator from giving out the same
+    memory for every block: it took several times as much.
+    """
+
+    def __init__(self, most: int):
+        self.most, self.filled = most, 0
+        self.tables: tuple[Tensor, ...] | None = None
+
+    def add(self, part: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Write down the senders, receivers and values of one block."""
+        if self.tables is None:
+            self.tables = tuple(each.new_empty(*each.shape[:-1], self.most) for each in part)
+        stop = self.filled + part[1].shape[0]
+        for table, each in zip(self.tables, part, strict=True):
+            table[..., self.filled : stop] = each
+        self.filled = stop
+
+    def found(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What was written down."""
+        assert self.tables is not None
+        senders, receivers, values = (table[..., : self.filled] for table in self.tables)
+        return senders, receivers, values
+
+
+def _listed(
+    weights: Tensor, mask: Tensor, positions: Tensor, first: int, top: int | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """The weights of a block as a list. A batch shares one list of pairs: what a member may not see has weight 0."""
     anyone = mask.flatten(0, -3).any(0) if mask.dim() > 2 else mask
     if top is None:

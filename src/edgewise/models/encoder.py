@@ -56,9 +56,11 @@ class TokenEncoder(nn.Module):
         """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
         neighborhood, positions = self.neighborhood, None
         if batch.offsets is not None:
+            positions = batch.places
+        # One text alone needs no segments, for which torch's kernels would take a table of all pairs.
+        if batch.offsets is not None and len(batch.offsets) > 2:
             inside = Segments(batch.offsets)
             neighborhood = inside if isinstance(neighborhood, Full) else neighborhood & inside
-            positions = batch.places
         nodes = self.embedding(batch.tokens) if vectors is None else vectors
         if self.position is not None:
             check_length(self.settings, nodes, positions)
