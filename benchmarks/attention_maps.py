@@ -108,7 +108,7 @@ def measured(kind: str, length: int) -> dict:
     command = [sys.executable, __file__, "--child", kind, str(length)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise SystemExit(done.stderr)
+        raise SystemExit(f"{kind}, {length} tokens: the process ended with {done.returncode}. {done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

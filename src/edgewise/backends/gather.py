@@ -74,10 +74,22 @@ def block_weights(call: Call, start: int, stop: int, first: int, last: int) -> t
     if call.bias is not None:
         bias = call.bias.expand(*call.bias.shape[:-2], call.num_queries, call.num_keys)[..., start:stop, first:last]
         scores = scores + bias.to(scores.dtype)
+    if _is_whole(mask, query_broken, key_broken):
+        return call.normalize(scores, TableRows(mask, is_whole=True)), mask
     broken = query_broken.unsqueeze(-1) | key_broken.unsqueeze(-2)
     # A pair outside the neighborhood reaches nothing, not even as NaN; a pair inside it is as broken as its ends.
     scores = torch.where(mask, torch.where(broken, torch.nan, scores), 0.0)
     return call.normalize(scores, TableRows(mask)), mask
+
+
+def _is_whole(mask: Tensor, query_broken: Tensor, key_broken: Tensor) -> bool:
+    """Whether every pair of a block is in the neighborhood, and no end of one is broken: nothing need be kept out.
+
+    Asked where asking is free: not of a GPU, nor of a program that is traced or transformed.
+    """
+    if mask.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    return bool(mask.all()) and not bool(query_broken.any()) and not bool(key_broken.any())
 
 
 def table_scores(score: Score, query: Tensor, key: Tensor) -> Tensor:

@@ -9,13 +9,18 @@ from edgewise.normalize import Rows
 
 
 class TableRows(Rows):
-    """Scores `(*batch, query, key)`; a row is the last axis."""
+    """Scores `(*batch, query, key)`; a row is the last axis.
 
-    def __init__(self, mask: Tensor):
-        self.mask = mask
+    Args:
+        mask: which pairs are in the neighborhood.
+        is_whole: whether all are known to be, so that nothing need be kept out.
+    """
+
+    def __init__(self, mask: Tensor, is_whole: bool = False):
+        self.mask, self.is_whole = mask, is_whole
 
     def keep(self, x: Tensor) -> Tensor:
-        return torch.where(self.mask, x, 0.0)
+        return x if self.is_whole else torch.where(self.mask, x, 0.0)
 
     def total(self, x: Tensor) -> Tensor:
         return self.keep(x).sum(-1, keepdim=True)
@@ -23,7 +28,9 @@ class TableRows(Rows):
     def largest(self, x: Tensor) -> Tensor:
         if x.shape[-1] == 0:
             return x
-        largest = torch.where(self.mask, x.detach(), -math.inf).amax(-1, keepdim=True)
+        largest = (x.detach() if self.is_whole else torch.where(self.mask, x.detach(), -math.inf)).amax(
+            -1, keepdim=True
+        )
         return torch.where(largest == -math.inf, 0.0, largest)
 
     def descending(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
