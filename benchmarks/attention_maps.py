@@ -26,6 +26,10 @@ LENGTHS = (1024, 2048, 4096, 8192, 16384)
 LAYERS, HEADS, MODEL_DIM, TOP = 2, 4, 64, 8
 ROUNDS = 3
 GIB = 2**30
+TITLE = (
+    f"# The strongest weights of long texts\n\n{LAYERS} layers of {HEADS} heads, model_dim {MODEL_DIM}. Memory beyond "
+    "the model. `python benchmarks/attention_maps.py`"
+)
 LIMIT = 8
 """GiB that a process may have; a case that needs more does not run."""
 KINDS = {"nothing": "nothing recorded", "top": f"top={TOP}", "plain": "all, plain PyTorch"}
@@ -146,7 +150,7 @@ def main() -> None:
     if arguments.lengths == list(LENGTHS):
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "attention_maps.json").write_text(json.dumps(result, indent=2) + "\n")
-        (RESULTS / "attention_maps.md").write_text(table(cases) + "\n")
+        (RESULTS / "attention_maps.md").write_text(f"{TITLE}\n\n{table(cases)}\n")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ LEVELS = [
     {"backends"},
     {"score", "normalize", "trace", "records"},
     {"neighborhood"},
-    {"errors", "choices", "operator"},
+    {"errors", "choices", "operator", "rank"},
 ]
 """From top to bottom; a room may import rooms below its own."""
 

@@ -16,8 +16,8 @@ from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeR
 from edgewise.estimators.molecule.explain import explain_molecule
 from edgewise.estimators.molecule.question import Question, Row
 from edgewise.estimators.molecule.recovery import recovery
-from edgewise.explain.rank import spearman
 from edgewise.neighborhood import Edges
+from edgewise.rank import spearman
 
 SMALL = {
     "epochs": 2,

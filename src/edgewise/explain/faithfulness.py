@@ -8,8 +8,8 @@ from jaxtyping import Float
 
 from edgewise.errors import SettingError, ShapeError
 from edgewise.explain.occlusion import Predict, answers
-from edgewise.explain.rank import spearman
 from edgewise.explanation import Attribution, Faithfulness, Removal
+from edgewise.rank import spearman
 
 OCCLUSION = "occlusion"
 """The attribution that the others are compared with: it is a removal itself."""

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.rank import ranks
+
 HEADLINES = {
     "regression": ("rmse", "mae", "r2"),
     "classification": ("roc_auc", "average_precision", "accuracy"),
@@ -40,12 +42,6 @@ def regression_scores(targets: np.ndarray, predictions: np.ndarray) -> Scores:
         "pearson": correlation(targets, predictions),
         "spearman": correlation(ranks(targets), ranks(predictions)),
     }
-
-
-def ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value; equal values share the mean of their ranks."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
 
 
 def correlation(left: np.ndarray, right: np.ndarray) -> float | None:

@@ -10,7 +10,7 @@ from edgewise.estimators.molecule.attention import attention_of
 from edgewise.estimators.molecule.explain import changes_of
 from edgewise.estimators.molecule.question import Question, Row
 from edgewise.estimators.molecule.trained import TrainedProperty
-from edgewise.explain.rank import spearman
+from edgewise.rank import spearman
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
 

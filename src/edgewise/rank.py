@@ -20,12 +20,12 @@ def spearman(first: Float[np.ndarray, " unit"], second: Float[np.ndarray, " unit
     """
     if len(first) < 2 or np.isnan(first).any() or np.isnan(second).any():
         return math.nan
-    a, b = (ranks - ranks.mean() for ranks in (_ranks(first), _ranks(second)))
+    a, b = (places - places.mean() for places in (ranks(first), ranks(second)))
     size = math.sqrt((a @ a) * (b @ b))
     return float(a @ b) / size if size > 0 else math.nan
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """The place of each number in ascending order, from 1."""
+def ranks(values: np.ndarray) -> np.ndarray:
+    """The place of each number in ascending order, from 1; equal numbers share the mean of theirs."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (counts.cumsum() - (counts - 1) / 2)[place]
