@@ -114,20 +114,28 @@ def _dispatch_ratio(data: Data) -> float | None:
 
 def _growth(mode: str) -> Callable[[Data], float | None]:
     def value(data: Data) -> float | None:
-        ends = _decade(data)
+        ends = _decade(data, "growth")
         return ends and _per_edge(ends[1], mode) / _per_edge(ends[0], mode)
 
     return value
 
 
-def _gather_growth(data: Data) -> str:
-    ends = _decade(data)
-    return f"the machine's gather: {ends[0]['gather_gb_per_s'] / ends[1]['gather_gb_per_s']:.2f}×" if ends else ""
+def _beside_growth(mode: str) -> Callable[[Data], str]:
+    """How the machine's own gather grows, and ours with huge pages."""
+
+    def words(data: Data) -> str:
+        ends, huge = _decade(data, "growth"), _decade(data, "huge_pages")
+        gather = ends and ends[0]["gather_gb_per_s"] / ends[1]["gather_gb_per_s"]
+        with_huge = huge and _per_edge(huge[1], mode) / _per_edge(huge[0], mode)
+        said = {"the machine's gather": gather, "with huge pages": with_huge}
+        return "; ".join(f"{name}: {ratio:.2f}×" for name, ratio in said.items() if ratio)
+
+    return words
 
 
-def _decade(data: Data) -> tuple[Data, Data] | None:
+def _decade(data: Data, part: str) -> tuple[Data, Data] | None:
     """The points at 10⁶ and 10⁷ edges."""
-    points = data["parts"].get("growth", {}).get("points", [])
+    points = data["parts"].get(part, {}).get("points", [])
     found = [[p for p in points if abs(p["edges"] / edges - 1) < 0.01] for edges in (1e6, 1e7)]
     return (found[0][0], found[1][0]) if all(found) else None
 
@@ -162,6 +170,10 @@ BARS: tuple[Bar, ...] = (
     ),
     _against("(a) dot, bfloat16 against our float32", "power_law", "bf16", FORWARD, OURS_IN_FLOAT32, 1.4),
     _against("(a) dot, bfloat16 against our float32", "power_law", "bf16", BOTH, OURS_IN_FLOAT32, 1.4),
-    Bar("time of an edge, forward: at 10⁷ edges over at 10⁶", 1.5, None, _growth(FORWARD), _gather_growth, True),
-    Bar("time of an edge, forward + backward: at 10⁷ over at 10⁶", 1.5, None, _growth(BOTH), _gather_growth, True),
+    Bar(
+        "time of an edge, forward: at 10⁷ edges over at 10⁶", 1.5, None, _growth(FORWARD), _beside_growth(FORWARD), True
+    ),
+    Bar(
+        "time of an edge, forward + backward: at 10⁷ over at 10⁶", 1.5, None, _growth(BOTH), _beside_growth(BOTH), True
+    ),
 )

@@ -16,6 +16,8 @@ PATIENCE = 120.0
 """Seconds that a run waits for a quiet machine before it gives up."""
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "30000000000"}
 """What makes the C library keep memory instead of handing it back after each call: peers at their best."""
+HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}
+"""What makes torch ask the system for pages of 2 MiB instead of 4 KiB, where they must be asked for (`madvise`)."""
 
 
 class BusyMachineError(Exception):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from cpu_attention.machine import ALLOCATOR
@@ -26,13 +27,17 @@ def restart_with_allocator(keeps_memory: bool = True) -> None:
     os.execve(sys.executable, [sys.executable, *sys.argv], rest | wanted)
 
 
-def in_child(task: str, command: str = str(COMMAND), **request: object) -> dict:
-    """What a task of `tasks`, or of another command, finds in a fresh process, whose allocator is the default one.
+def in_child(
+    task: str, command: str = str(COMMAND), settings: Mapping[str, str] | None = None, **request: object
+) -> dict:
+    """What a task of `tasks`, or of another command, finds in a fresh process.
+
+    Its allocator is the default one, unless environment variables among `settings` say otherwise.
 
     Raises:
         ChildError: it ended with an error; the message is what it said.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in ALLOCATOR}
+    environment = {name: value for name, value in os.environ.items() if name not in ALLOCATOR} | dict(settings or {})
     words = [sys.executable, command, "--child", json.dumps({"task": task, **request})]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:

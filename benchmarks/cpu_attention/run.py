@@ -19,6 +19,7 @@ from cpu_attention.suite import PARTS, Entry, Weighed
 RUN_STUDY: dict[str, Callable[[Options], dict]] = {
     "limits": studies.machine_limits,
     "growth": studies.growth,
+    "huge_pages": tasks.growth_with_huge_pages,
     "threads": studies.threads,
     "training": studies.training,
 }

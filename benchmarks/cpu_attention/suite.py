@@ -146,8 +146,9 @@ PARTS: dict[str, Part] = {
 STUDIES = {
     "limits": "What the machine can do",
     "growth": "How cost grows with the number of edges",
+    "huge_pages": "How it grows where torch asks for huge pages",
     "threads": "One thread and two",
     "training": "A whole model: one epoch on ESOL",
 }
-NAMES = ("limits", *PARTS, "growth", "threads", "training")
+NAMES = ("limits", *PARTS, *list(STUDIES)[1:])
 """Everything that can be asked for, in the order in which it runs."""

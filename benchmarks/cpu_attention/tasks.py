@@ -1,14 +1,16 @@
-"""What runs in a process of its own: a case as users call it, and the peak memory of one peer."""
+"""What runs in a process of its own: a case as users call it, the peak memory of one peer, growth with huge pages."""
 
 from dataclasses import asdict, replace
 
 import torch
 
 from cpu_attention.case import COMPILED, OURS, Case
+from cpu_attention.machine import ALLOCATOR, HUGE_PAGES
 from cpu_attention.measure import BOTH, agree, computed, timed
 from cpu_attention.options import NUM_THREADS, Options
 from cpu_attention.process import give_back, in_child, memory, reset_peak
 from cpu_attention.pyg import TOLD
+from cpu_attention.studies import growth
 from cpu_attention.suite import PARTS
 
 
@@ -23,10 +25,17 @@ def peaks(part: str, case: str, names: list[str], options: Options) -> dict[str,
     return {name: in_child("peak", **request)["mib"] for name, request in requests.items()}
 
 
+def growth_with_huge_pages(options: Options) -> dict:
+    """`studies.growth` where torch asks for huge pages: memory far apart is then found without a walk through tables."""
+    return in_child("growth", settings=ALLOCATOR | HUGE_PAGES, options=asdict(options))
+
+
 def run_as_child(request: dict) -> dict:
     """Do what the parent asked for."""
     torch.set_num_threads(NUM_THREADS)
     task, options = request["task"], Options(**request["options"])
+    if task == "growth":
+        return growth(options)
     entries = PARTS[request["part"]].entries
     if task == "as_users":
         return {name: _as_users(entries[name].build(options, False), options) for name in request["cases"]}
