@@ -216,8 +216,8 @@ def _drawn_growth(data: Data, part: Data) -> str:
 def _huge_pages(data: Data, part: Data) -> str:
     text = (
         "The same with `THP_MEM_ALLOC_ENABLE=1`: torch then asks Linux for pages of 2 MiB, which spares walks through "
-        "page tables when rows lie far apart, and most page faults when gradients of a gigabyte are made. Worth setting "
-        "where graphs are large.\n\n"
+        "page tables when rows lie far apart, and most page faults when gradients of a gigabyte are made. Worth "
+        "setting where graphs are large.\n\n"
     )
     return text + _growth(data, part)
 

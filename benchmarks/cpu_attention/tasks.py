@@ -26,7 +26,7 @@ def peaks(part: str, case: str, names: list[str], options: Options) -> dict[str,
 
 
 def growth_with_huge_pages(options: Options) -> dict:
-    """`studies.growth` where torch asks for huge pages: memory far apart is then found without a walk through tables."""
+    """`studies.growth` where torch asks for huge pages: memory far apart is then found without walks through tables."""
     return in_child("growth", settings=ALLOCATOR | HUGE_PAGES, options=asdict(options))
 
 
