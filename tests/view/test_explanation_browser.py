@@ -5,6 +5,7 @@ import shutil
 import time
 import xml.etree.ElementTree as ElementTree
 
+import networkx
 import numpy as np
 import pytest
 
@@ -156,6 +157,31 @@ def test_the_grid_picks_layer_and_head(opened):
     page.select_option('[data-choose="layer"]', "2")
     assert page.input_value('[data-choose="head"]') == "0"
     assert arcs(page) == []
+
+
+@pytest.mark.parametrize("make", [text_case, molecule_case])
+def test_each_head_says_how_widely_and_how_far_it_looks(opened, make):
+    explanation = make()
+    units = len(explanation.units)
+    steps = np.abs(np.subtract.outer(np.arange(units), np.arange(units))).astype(float)
+    if explanation.kind == "molecule":
+        bonds = networkx.empty_graph(units)
+        bonds.add_edges_from((link.first, link.second) for link in explanation.links)
+        steps = networkx.floyd_warshall_numpy(bonds)
+    number = next(place for place, layer in enumerate(explanation.layers) if not layer.is_readout)
+    layer, head = explanation.layers[number], 1
+    weights = np.zeros((units, units))
+    weights[layer.receivers, layer.senders] = layer.values[head]
+    shares = weights[weights.sum(1) > 0] / weights.sum(1, keepdims=True)[weights.sum(1) > 0]
+    entropy = -np.sum(shares * np.log2(shares, where=shares > 0, out=np.zeros_like(shares)), axis=1).mean()
+    there = np.isfinite(steps) & (weights > 0)
+    far = (weights[there] * steps[there]).sum() / weights[there].sum()
+    page = opened(explanation)
+    button = page.locator(f'button.head[data-layer="{number}"][data-head="{head}"]')
+    button.scroll_into_view_if_needed()
+    said = button.locator("small").inner_text().split("\n")
+    assert [float(line.split()[0]) for line in said] == pytest.approx([entropy, far], rel=0.01)
+    assert [line.split()[1] for line in said] == ["bit", "away"]
 
 
 def test_the_matrix_that_is_saved_holds_the_weights(opened):

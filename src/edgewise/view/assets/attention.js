@@ -47,15 +47,15 @@ function gridView(view) {
   const { layers, units } = view.explanation;
   const table = element("div", { class: "grid", role: "group", "aria-label": "Layers and heads. Arrow keys go between them, Enter chooses." });
   const buttons = [];
+  const distance = distancesOf(view.explanation);
   const watcher = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => drawOne(entry.target)), { rootMargin: "600px" });
   const drawOne = (canvas) => {
     watcher.unobserve(canvas);
     const [layer, head] = [Number(canvas.dataset.layer), Number(canvas.dataset.head)];
     paintPicture(canvas, smallPicture(view, layer, head));
-    const { entropy, distance } = spreadOf(layers[layer], head, units.length);
-    const words = spreadWords(entropy, distance, view.explanation.kind);
-    canvas.parentElement.title = `${layers[layer].name}, ${headName(head)}: ${words}`;
-    canvas.nextSibling.textContent = `${shown(entropy)} bit`;
+    const words = spreadWords(spreadOf(layers[layer], head, units.length, distance));
+    canvas.parentElement.title = `${layers[layer].name}, ${headName(head)}: ${words.join(", ")}`;
+    canvas.nextSibling.textContent = words.join("\n");
   };
   layers.forEach((layer, number) => {
     const row = element("div", { class: "row" }, element("span", { class: "side" }, layer.name));
@@ -93,9 +93,9 @@ function headName(head) {
   return head < 0 ? "mean" : `head ${head + 1}`;
 }
 
-function spreadWords(entropy, distance, kind) {
-  const far = distance === null || kind === "graph" ? "" : `, ${shown(distance)} ${kind === "text" ? "tokens" : "atoms"} away on average`;
-  return `entropy ${shown(entropy)} bit${far}`;
+/** How widely a head looks, and how far where units have a distance: two short lines. */
+function spreadWords({ entropy, distance }) {
+  return [`${shown(entropy)} bit`, ...(distance === null ? [] : [`${shown(distance)} away`])];
 }
 
 function smallPicture(view, layer, head) {

@@ -199,8 +199,8 @@ function faithfulnessView(view) {
     const series = removals.map((removal) => ({ name: removal.method, color: colors.get(removal.method), xs: removal.shares, ys: removal[kind], dash: removal.method === "random" ? [4, 4] : undefined }));
     if (series.length) charts.append(chartFigure(view, kind, heading, () => lineChart({ series, xLabel: "share of the units", yLabel: view.explanation.explained }), caption));
   }
-  if (removals.length) charts.append(faithfulnessTable(removals, agreement, colors));
   made.push(charts);
+  if (removals.length) made.push(faithfulnessTable(removals, agreement, colors));
   return made;
 }
 

@@ -110,27 +110,55 @@ function marksOf(view) {
   return found;
 }
 
-/** Of one head: the mean entropy of what a receiver attends to, in bits, and how far away it is on average. */
-function spreadOf(layer, head, numUnits) {
+/** How far a unit is from another: tokens between the words of a text, bonds between the atoms of molecules. */
+function distancesOf({ kind, links, units }) {
+  if (kind === "text") return (sender, receiver) => Math.abs(sender - receiver);
+  if (kind !== "molecule") return () => null;
+  const neighbors = units.map(() => []);
+  for (const { first, second } of links) {
+    neighbors[first].push(second);
+    neighbors[second].push(first);
+  }
+  const from = new Map();
+  return (sender, receiver) => {
+    if (!from.has(receiver)) from.set(receiver, stepsFrom(receiver, neighbors));
+    return from.get(receiver).get(sender) ?? null;
+  };
+}
+
+/** The steps to all that can be reached. */
+function stepsFrom(start, neighbors) {
+  const steps = new Map([[start, 0]]);
+  for (const unit of steps.keys()) { // also those that are added on the way
+    for (const next of neighbors[unit]) if (!steps.has(next)) steps.set(next, steps.get(unit) + 1);
+  }
+  return steps;
+}
+
+/** How widely a head looks: the mean entropy over all who attend, in bit, and how far, where there is a distance. */
+function spreadOf(layer, head, numUnits, distance) {
   const values = weightsOf(layer, head);
   const totals = new Float64Array(numUnits);
   const logs = new Float64Array(numUnits);
-  let far = 0;
+  let [far, reached] = [0, 0];
   for (let e = 0; e < layer.senders.length; e++) {
     const value = values[e] ?? 0;
     if (value <= 0) continue;
-    totals[layer.receivers[e]] += value;
-    logs[layer.receivers[e]] += value * Math.log2(value);
-    far += value * Math.abs(layer.senders[e] - layer.receivers[e]);
+    const [sender, receiver] = [layer.senders[e], layer.receivers[e]];
+    totals[receiver] += value;
+    logs[receiver] += value * Math.log2(value);
+    const steps = layer.is_readout ? null : distance(sender, receiver);
+    if (steps === null) continue;
+    far += value * steps;
+    reached += value;
   }
-  let [entropy, total, receivers] = [0, 0, 0];
+  let [entropy, receivers] = [0, 0];
   totals.forEach((sum, unit) => {
     if (sum <= 0) return;
     entropy += Math.log2(sum) - logs[unit] / sum;
-    total += sum;
     receivers++;
   });
-  return { entropy: receivers ? entropy / receivers : null, distance: total && !layer.is_readout ? far / total : null };
+  return { entropy: receivers ? entropy / receivers : null, distance: reached ? far / reached : null };
 }
 
 /** Units in order of the size of their value. */

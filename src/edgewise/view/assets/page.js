@@ -224,7 +224,9 @@ function attentionSection(view) {
   const title = () => `${view.explanation.layers[view.chosen.layer].name}, ${headName(view.chosen.head)}`;
   const drawn = figure("matrix", title(), matrix.node, matrix.picture);
   view.listen(["layer", "head"], () => (drawn.querySelector("h3").textContent = title()));
-  const small = figure("grid", "Layers and heads", grid.node, grid.picture, "Below each: how widely it looks, the mean entropy in bit.");
+  const far = { text: ", and how many tokens away", molecule: ", and how many bonds away", graph: "" }[view.explanation.kind];
+  const about = `Below each: how widely it looks, the mean entropy in bit${far}.`;
+  const small = figure("grid", "Layers and heads", grid.node, grid.picture, about);
   return section("Where it attends", element("div", { class: "attention" }, small, drawn));
 }
 
