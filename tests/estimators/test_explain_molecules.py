@@ -31,7 +31,7 @@ ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
 SMILES = [f"{'C' * (1 + number // 5)}{ENDS[number % 5]}" for number in range(40)]
 LENGTHS = np.array([float(len(text)) for text in SMILES])
 ONE = "CC(=O)Nc1ccccc1"
-METHODS = ["occlusion", "integrated gradients", "gradient × input"]
+METHODS = ["occlusion", "shared occlusion", "integrated gradients", "gradient × input"]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_layers_are_those_of_the_first_member_and_shares_sum_to_one(ensemble):
         np.testing.assert_allclose(sums, 1, rtol=1e-5)
     shares = named(found)
     assert [each.name for each in found.attributions] == [*METHODS, "attention", "rollout"]
-    assert [each.is_signed for each in found.attributions] == [True] * 3 + [False] * 2
+    assert [each.is_signed for each in found.attributions] == [True] * 4 + [False] * 2
     assert shares["attention"].sum() == pytest.approx(1, rel=1e-5)
     assert shares["rollout"].sum() == pytest.approx(1, rel=1e-5)
     np.testing.assert_allclose(shares["attention"], found.layers[-1].values.mean(0), rtol=1e-6)

@@ -1,6 +1,7 @@
 """Occlusion, gradients and faithfulness: exact where the truth is linear, complete where it is not, and what they
 refuse."""
 
+import itertools
 import math
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from edgewise.errors import SettingError, ShapeError
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
-from edgewise.explain.occlusion import occlude
+from edgewise.explain.occlusion import occlude, share_links
 from edgewise.explanation import Attribution
 from edgewise.rank import spearman
 
@@ -49,6 +50,39 @@ def test_occlusion_is_what_is_lost_also_where_units_act_together():
         return [0.0 if len(units) else 1.0 for units in removed]
 
     assert occlude(both, 2).tolist() == [1, 1]
+
+
+@given(alone=arrays(np.float64, 5, elements=SOME), together=arrays(np.float64, 6, elements=SOME))
+def test_shared_occlusion_is_the_shapley_value_of_units_and_linked_pairs(alone, together):
+    links = [(0, 1), (1, 2), (2, 0), (3, 1), (1, 3), (2, 3)]  # unit 4 has none, units 1 and 3 have two
+
+    def worth(units):
+        return sum(alone[u] for u in units) + sum(
+            w for w, (a, b) in zip(together, links, strict=True) if {a, b} <= units
+        )
+
+    def shapley(unit):
+        others = [each for each in range(5) if each != unit]
+        share = {k: math.factorial(k) * math.factorial(4 - k) / math.factorial(5) for k in range(5)}
+        coalitions = [set(some) for k in range(5) for some in itertools.combinations(others, k)]
+        return sum(share[len(some)] * (worth(some | {unit}) - worth(some)) for some in coalitions)
+
+    everyone = set(range(5))
+    occlusion = occlude(lambda removed: [worth(everyone - set(units.tolist())) for units in removed], 5)
+    shared = share_links(occlusion, links, together)
+    np.testing.assert_allclose(shared, [shapley(unit) for unit in range(5)], atol=1e-9)
+    assert shared.sum() == pytest.approx(worth(everyone), abs=1e-9)
+
+
+def test_shared_occlusion_without_links_is_occlusion_and_refuses_what_does_not_fit():
+    given_ = np.array([1.0, 2.0])
+    assert share_links(given_, [], np.zeros(0)).tolist() == [1, 2]
+    share_links(given_, [(0, 1)], np.array([4.0]))
+    assert given_.tolist() == [1, 2]
+    with pytest.raises(ShapeError, match="share_links: 2 effects for 1 links, expected one each"):
+        share_links(given_, [(0, 1)], np.zeros(2))
+    with pytest.raises(ShapeError, match="share_links: a link names unit 2, but they are 0 … 1"):
+        share_links(given_, [(0, 2)], np.zeros(1))
 
 
 def test_what_occlusion_refuses():

@@ -14,7 +14,7 @@ from edgewise.estimators.molecule.trained import TrainedProperty
 from edgewise.estimators.told import label_number, target_number, told_of
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
-from edgewise.explain.occlusion import occlude
+from edgewise.explain.occlusion import occlude, share_links
 from edgewise.explanation import Attribution, Explanation, Link, Part
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
@@ -65,7 +65,8 @@ def explain_molecule(
     question = Question(trained, row.batch, place, number)
     attention = attention_of(row, trained.members[0], trace, columns.smiles_columns)
     curves, beyond = curves_of(row, question, columns.descriptors_columns)
-    attributions = (*changes_of(question, row.num_atoms), *attention.shares)
+    bond_effects = occlude(question.without_bonds, len(row.bonds))
+    attributions = (*changes_of(question, row, bond_effects), *attention.shares)
     name = columns.target_columns[place]
     return Explanation(
         kind="molecule",
@@ -74,7 +75,7 @@ def explain_molecule(
         told=told,
         explained=name if number is None else f"{name} = {trained.classes[name][number]}",
         units=row.units,
-        links=_links(row, question),
+        links=tuple(Link(*ends, effect) for ends, effect in zip(row.bonds, bond_effects.tolist(), strict=True)),
         layers=attention.layers,
         attributions=attributions,
         parts=_parts(row, question),
@@ -84,8 +85,11 @@ def explain_molecule(
     )
 
 
-def changes_of(question: Question, num_atoms: int, steps: int = 32) -> tuple[Attribution, ...]:
+def changes_of(
+    question: Question, row: Row, bond_effects: Float[np.ndarray, " bond"], steps: int = 32
+) -> tuple[Attribution, ...]:
     """How the explained number answers to each atom: to its absence, and to its features, in so many steps."""
+    occlusion = occlude(question.without_atoms, row.num_atoms)
     with cpu_threads(question.trained.threads):
         features = question.batch.node_features
         integrated = integrated_gradients(question.of_features, features, steps=steps)
@@ -93,8 +97,14 @@ def changes_of(question: Question, num_atoms: int, steps: int = 32) -> tuple[Att
     return (
         Attribution(
             "occlusion",
-            occlude(question.without_atoms, num_atoms),
+            occlusion,
             about="The prediction less the prediction without the atom and its bonds.",
+        ),
+        Attribution(
+            "shared occlusion",
+            share_links(occlusion, row.bonds, bond_effects),
+            about="Occlusion less half of what each bond of the atom does: occlusion counts with both what two bonded "
+            "atoms do together; here each has half.",
         ),
         Attribution(
             "integrated gradients",
@@ -118,12 +128,6 @@ def _outputs(trained: TrainedProperty, row: Row, trace: Trace) -> Float[np.ndarr
             for place, member in enumerate(trained.members)
         ]
     return torch.stack(said).numpy()
-
-
-def _links(row: Row, question: Question) -> tuple[Link, ...]:
-    bonds = row.bonds
-    effects = occlude(question.without_bonds, len(bonds)).tolist()
-    return tuple(Link(first, second, effect) for (first, second), effect in zip(bonds, effects, strict=True))
 
 
 def _parts(row: Row, question: Question) -> tuple[Part, ...]:

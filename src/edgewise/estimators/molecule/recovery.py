@@ -10,6 +10,7 @@ from edgewise.estimators.molecule.attention import attention_of
 from edgewise.estimators.molecule.explain import changes_of
 from edgewise.estimators.molecule.question import Question, Row
 from edgewise.estimators.molecule.trained import TrainedProperty
+from edgewise.explain.occlusion import occlude
 from edgewise.rank import spearman
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
@@ -39,7 +40,8 @@ def recovery(trained: TrainedProperty, contributions: Mapping[str, Float[np.ndar
         with torch.no_grad(), cpu_threads(trained.threads):
             trained.members[0].eval()(row.batch, trace)
         attention = attention_of(row, trained.members[0], trace, trained.columns.smiles_columns)
-        changes = changes_of(Question(trained, row.batch, 0, None), row.num_atoms, STEPS)
+        question = Question(trained, row.batch, 0, None)
+        changes = changes_of(question, row, occlude(question.without_bonds, len(row.bonds)), STEPS)
         for each in (*changes, *attention.shares):
             found.setdefault(each.name, []).append(float(np.nan_to_num(spearman(each.values, true))))
     means = {name: float(np.mean(each)) for name, each in found.items()}
