@@ -13,7 +13,7 @@ function predictionView(view) {
     view.listen(["theme"], draw);
     draw();
     const value = one.label || shown(one.value);
-    const spread = one.std === null ? "" : ` ± ${shown(one.std)}`;
+    const spread = one.std === null || one.label ? "" : ` ± ${shown(one.std)}`; // of a class, its probability says it
     return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: "value" }, value, element("small", {}, spread))), holder), picture };
   });
   return { node: element("div", { class: "tolds" }, ...made.map((one) => one.node)), picture: () => besideEachOther(made.map((one) => one.picture())) };

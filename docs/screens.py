@@ -1,0 +1,162 @@
+"""Takes the pictures of docs/look.md and docs/report.md: trains three runs, explains a row of each, opens the pages.
+
+    python docs/screens.py             all; runs that are finished in runs/screens are taken as they are
+    python docs/screens.py sentence    one of them
+
+EDGEWISE_DATA names the folder of the data sets; Chromium draws (`apt install chromium`). Where one of them is missing,
+a line says so, and the pictures stay as they are.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from edgewise.cli.main import main as edgewise
+
+RUNS, PICTURES = Path("runs/screens"), Path(__file__).parent / "pictures"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WIDTH, COLORS = 1180, 256
+"""Pixels, and the colors of a palette: enough for drawings, and a tenth of the bytes."""
+SETTLED = 300
+"""Milliseconds after which what comes into sight has been drawn."""
+REPORTED = "ionic_liquid"
+"""The run whose report is shown."""
+
+
+@dataclass(frozen=True)
+class Screen:
+    """One run, and what of it is shown."""
+
+    data: tuple[str, ...]
+    """Below the folder of the data sets."""
+    flags: tuple[str, ...]
+    """Of `edgewise train`."""
+    row: tuple[str, ...]
+    """What `edgewise explain` is asked."""
+    show: Callable[[Page], None]
+    """What a person would do on the page before looking."""
+    height: int
+    """Of the picture."""
+    scheme: str = "light"
+    sections: tuple[tuple[str, str], ...] = ()
+    """Further pictures: what is put behind the name, and the heading of the section that is shown."""
+
+
+def hold_word(page: Page) -> None:
+    """What each word changes, and where one of them attends."""
+    page.select_option('[data-choose="attribution"]', label="occlusion")
+    page.click(".word:text-is('joy')")
+
+
+def hold_atom(page: Page) -> None:
+    """The nitrogen that carries the charge, and where it attends."""
+    page.click(".character:text-is('[n+]')")
+
+
+def color_by_occlusion(page: Page) -> None:
+    """What each node of the neighborhood changes."""
+    page.select_option('[data-choose="attribution"]', label="occlusion")
+
+
+SCREENS = {
+    "sentence": Screen(
+        ("sst2/train.csv", "sst2/dev.csv", "sst2/test.csv"),
+        ("--text-columns", "text", "--target-columns", "label", "--seed", "0"),
+        ("a dull plot , but the two actors are a joy to watch .",),
+        hold_word,
+        760,
+        sections=(("heads", "Where it attends"), ("belief", "Can it be believed?")),
+    ),
+    "ionic_liquid": Screen(
+        ("co2_ionic_liquids/co2_ionic_liquids.csv",),
+        (
+            *("--smiles-columns", "cation_smiles", "anion_smiles"),
+            *("--descriptors-columns", "temperature_K", "pressure_bar"),
+            *("--target-columns", "x_co2_mole_fraction"),
+            *("--split", "random", "--split-sizes", "0.72", "0.08", "0.2"),
+        ),
+        (
+            *("CCCCn1cc[n+](C)c1", "O=S(=O)([N-]S(=O)(=O)C(F)(F)F)C(F)(F)F"),
+            *("--values", "temperature_K=313", "pressure_bar=20"),
+        ),
+        hold_atom,
+        1180,
+        sections=(("curves", "If the numbers were others"),),
+    ),
+    "citation": Screen(
+        ("planetoid/cora.npz",), ("--model", "gat", "--seed", "0"), ("2133",), color_by_occlusion, 1280, scheme="dark"
+    ),
+}
+
+
+def train(name: str, screen: Screen, data: Path) -> Path:
+    """The folder of the run; trained where it is not there yet."""
+    folder = RUNS / name
+    if not (folder / "metrics.json").is_file():
+        files = [str(data / file) for file in screen.data]
+        if edgewise(["train", *files, *screen.flags, "--threads", "1", "-o", str(folder), "--overwrite"]):
+            raise SystemExit(f"The run for {name} failed.")
+    return folder
+
+
+def keep(shot: bytes, name: str) -> None:
+    """A screenshot as a small picture."""
+    path = PICTURES / f"{name}.png"
+    Image.open(BytesIO(shot)).convert("RGB").quantize(COLORS).save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size:,} bytes")
+
+
+def take(browser: Browser, name: str, screen: Screen, folder: Path) -> None:
+    """The pictures of one explanation."""
+    size = {"width": WIDTH, "height": screen.height}
+    page = browser.new_page(viewport=size, color_scheme=screen.scheme)
+    page.goto((folder / "explained.html").resolve().as_uri())
+    page.wait_for_selector("main[data-ready]")
+    for end, heading in screen.sections:
+        section = page.locator("section", has=page.get_by_role("heading", name=heading))
+        section.scroll_into_view_if_needed()
+        page.wait_for_timeout(SETTLED)
+        keep(section.screenshot(), f"look_{name}_{end}")
+    page.evaluate("scrollTo(0, 0)")
+    screen.show(page)
+    page.wait_for_timeout(SETTLED)
+    keep(page.screenshot(), f"look_{name}")
+    page.close()
+
+
+def take_report(browser: Browser, folder: Path) -> None:
+    """The upper part of a training's report."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": 1000})
+    page.goto((folder / "report.html").resolve().as_uri())
+    keep(page.screenshot(), "report")
+    page.close()
+
+
+def main(names: list[str]) -> None:
+    """Train, explain, open, take."""
+    data, browser_path = os.environ.get("EDGEWISE_DATA"), next(filter(None, map(shutil.which, BROWSERS)), None)
+    if data is None or browser_path is None:
+        missing = "EDGEWISE_DATA is not set" if data is None else "there is no Chromium (apt install chromium)"
+        print(f"The pictures of pages stay as they are: {missing}.")
+        return
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        for name in names or list(SCREENS):
+            screen = SCREENS[name]
+            folder = train(name, screen, Path(data))
+            if edgewise(["explain", str(folder), *screen.row, "-o", str(folder / "explained.html"), "--overwrite"]):
+                raise SystemExit(f"Explaining {name} failed.")
+            take(browser, name, screen, folder)
+            if name == REPORTED:
+                take_report(browser, folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
