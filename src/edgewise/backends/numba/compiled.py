@@ -25,8 +25,8 @@ from edgewise.backends.numba import pool
 from edgewise.backends.numba.team import on_team
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
-inlined: Any = njit(forceinline=True, **OPTIONS)
-"""Compiles a helper that becomes part of every kernel that calls it."""
+inlined: Any = njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)
+"""Compiles a helper that becomes part of every kernel that calls it: nothing else does, and no way in is compiled."""
 
 
 class Kernel:
@@ -98,7 +98,7 @@ _array_fields: dict[type, list[int]] = {}
 
 def compiled(function: Callable) -> Any:
     """The function as numba compiles it, with its code kept where there is a place."""
-    dispatcher = njit(**OPTIONS)(function)
+    dispatcher = njit(no_cfunc_wrapper=True, **OPTIONS)(function)  # Python calls it, and nothing in C
     with suppress(RuntimeError):  # there is no place
         dispatcher._cache = KeptCode(function)
     return dispatcher
