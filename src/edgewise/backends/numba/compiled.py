@@ -25,8 +25,12 @@ from edgewise.backends.numba import pool
 from edgewise.backends.numba.team import on_team
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
-inlined: Any = njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)
-"""Compiles a helper that becomes part of every kernel that calls it: nothing else does, and no way in is compiled."""
+ALONE: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True}
+"""Of a kernel: Python calls it, and nothing in C does."""
+INSIDE: dict[str, Any] = ALONE | {"no_cpython_wrapper": True, "forceinline": True}
+"""Of a helper: a kernel calls it, and nothing else does, so that no other way in is compiled."""
+inlined: Any = njit(**INSIDE)
+"""Compiles a helper that becomes part of every kernel that calls it."""
 
 
 class Kernel:
@@ -98,7 +102,7 @@ _array_fields: dict[type, list[int]] = {}
 
 def compiled(function: Callable) -> Any:
     """The function as numba compiles it, with its code kept where there is a place."""
-    dispatcher = njit(no_cfunc_wrapper=True, **OPTIONS)(function)  # Python calls it, and nothing in C
+    dispatcher = njit(**ALONE)(function)
     with suppress(RuntimeError):  # there is no place
         dispatcher._cache = KeptCode(function)
     return dispatcher
