@@ -140,22 +140,34 @@ def main() -> None:
     """Measure, print and write the result."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 8.0
     found = {model: compare(options, seconds) for model, options in MODELS.items()}
+    machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+    result = {"machine": machine, "clients": NUM_CLIENTS, "rounds": ROUNDS, "seconds": seconds, "models": found}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "serve.json").write_text(json.dumps(result, indent=2) + "\n")
+    (RESULTS / "serve.md").write_text(page(result))
+    print(page(result))
+
+
+def page(result: dict[str, Any]) -> str:
+    """What was measured, in words and as a table."""
     lines = [
+        "# What predicting the rows of several requests together gains",
+        "",
+        f"`edgewise serve` on loopback under {result['clients']} clients that each send a molecule as soon as the last "
+        f"is answered; {result['rounds']} rounds of {result['seconds']:g} s for each row, in turn; "
+        f"{result['machine']['cores']} cores ({result['machine']['cpu']}) for server and clients. The model with "
+        "descriptors also computes RDKit's, one molecule after the other. `python benchmarks/serve.py`",
+        "",
         "| model | requests | answers a second | p50, ms | p99, ms | errors | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
-    for model, each in found.items():
+    for model, each in result["models"].items():
         for name, case in each["cases"].items():
             ratio = each["ratio"] if name == "batched" else 1
             cells = [model, name, f"{case['answers_a_second']:,.0f}", case["p50_ms"], case["p99_ms"]]
             cells += [f"{case['errors']} of {case['answers']:,}", ratio]
             lines.append(f"| {' | '.join(map(str, cells))} |")
-    machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
-    result = {"machine": machine, "clients": NUM_CLIENTS, "rounds": ROUNDS, "seconds": seconds, "models": found}
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "serve.json").write_text(json.dumps(result, indent=2) + "\n")
-    (RESULTS / "serve.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    return "\n".join(lines) + "\n"
 
 
 def percentile(values: list[float], share: int) -> float:
