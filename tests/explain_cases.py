@@ -1,14 +1,19 @@
 """Models that were never trained, with weights large enough to tell inputs apart: what explanations are tried on."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from edgewise.data.edges import EdgeList
+from edgewise.data.graphs import Graph, graphs_from_arrays
 from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import nodes_from_arrays
 from edgewise.data.split import Splits
 from edgewise.data.text import Tokenizer
 from edgewise.data.texts import texts_from_arrays
+from edgewise.estimators.graph.job import graph_job
+from edgewise.estimators.graph.trained import untrained_graphs
 from edgewise.estimators.node.job import node_job
 from edgewise.estimators.node.trained import untrained_nodes
 from edgewise.estimators.text.trained import untrained_texts
@@ -69,3 +74,31 @@ def node_model(model="gcn", *, task="multiclass", members=1, num_nodes=40, spars
     everything = np.arange(num_nodes)
     trained = untrained_nodes(table, Splits(everything, everything[:0], everything[:0]), job)
     return loud(trained, members), table
+
+
+def some_graphs(num_graphs=6, *, edge_features=0, seed=3):
+    """Graphs of 1, 2, … nodes, some edges of which repeat, none a loop."""
+    random, graphs = np.random.default_rng(seed), []
+    for num_nodes in range(1, num_graphs + 1):
+        senders = np.repeat(np.arange(num_nodes), 2)[: 2 * num_nodes if num_nodes > 1 else 0]
+        receivers = (senders + random.integers(1, max(num_nodes, 2), len(senders))) % num_nodes
+        known = random.normal(size=(2 * len(senders), edge_features)).astype(np.float32)
+        edges = EdgeList(np.r_[senders, receivers], np.r_[receivers, senders], known)
+        graphs.append(Graph(random.normal(size=(num_nodes, 4)).astype(np.float32), edges))
+    return graphs
+
+
+def graph_model(model="attention", *, readout="attention_sum", task="regression", members=1, edge_features=0, **more):
+    """An ensemble over many graphs, and these graphs."""
+    graphs = some_graphs(edge_features=edge_features)
+    targets = np.arange(len(graphs)) / 7 if task == "regression" else [str(n % 3) for n in range(len(graphs))]
+    settings = {"model": model, "readout": readout, "model_dim": 8, "head_dim": 8, "num_variants": 2, **more}
+    if model in ("gat", "gatv2", "attention") or readout in ("attention", "attention_sum"):
+        settings.setdefault("num_heads", 2)
+    job = graph_job({**settings, "data": ("the graphs",), "task_type": task})
+    table = graphs_from_arrays(graphs, targets, task_type=task)
+    everything = np.arange(len(graphs))
+    trained = untrained_graphs(
+        table, Splits(everything, everything[:0], everything[:0]), replace(job, columns=table.columns)
+    )
+    return loud(trained, members), table, graphs

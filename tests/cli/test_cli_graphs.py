@@ -65,6 +65,18 @@ def test_numbers_of_graphs(learn, rings, edgewise, tmp_path):
     rows = read_csv(tmp_path / "told.csv")
     assert list(rows[0]) == ["g", "y", "y_pred", "y_std", "y_low", "y_high", "status"]
     assert [row["g"] for row in rows] == [f"g{graph}" for graph in range(40)]
+    # What is explained is the same prediction, of any graph of the files, or of the test graphs.
+    code, out, err = edgewise("explain", tmp_path / "run", "g7", "g12", "-o", tmp_path / "graphs.json")
+    assert (code, err) == (0, "")
+    found = json.loads((tmp_path / "graphs.json").read_text())
+    assert [each["title"] for each in found] == ["g7", "g12"]
+    for each, row in zip(found, (rows[7], rows[12]), strict=True):
+        assert each["told"][0]["value"] == pytest.approx(float(row["y_pred"]), abs=1e-4)
+        assert len(each["units"]) == len(each["attributions"][0]["values"])
+    assert [(link["first"], link["second"]) for link in found[0]["links"]] == [(n, n + 1) for n in range(5)]
+    assert edgewise("explain", tmp_path / "run", "-o", tmp_path / "test.html")[0] == 0
+    code, _, err = edgewise("explain", tmp_path / "run", "g99", "-o", tmp_path / "none.json")
+    assert (code, err) == (2, "edgewise: error: there is no graph 'g99'; the 40 graphs are g0, g1, g2, g3, g4, ….\n")
     code, out, _ = edgewise("fingerprint", tmp_path / "run", nodes, "--edges", edges, "-o", tmp_path / "v.npz")
     assert "40 of 40 rows have a vector of 16" in out
 

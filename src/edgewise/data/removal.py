@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 from jaxtyping import Bool
+from torch import Tensor
 
 from edgewise.data.union import offsets_of, take
+from edgewise.errors import UnsupportedError
 from edgewise.neighborhood import Edges
-from edgewise.records import Batch
+from edgewise.records import Batch, GraphBatch
 
 
 def copies(
@@ -31,27 +33,59 @@ def copies(
     Cost: proportional to what is kept, without a loop over copies.
     """
     num_copies = len(nodes)
-    senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
-    kept = nodes[:, senders] & nodes[:, receivers]
-    of_copy, edge = (kept if edges is None else kept & edges).nonzero()
-    node = nodes.nonzero()[1]
-    # The number of each kept node in the union, and how many are kept before each node of its copy.
-    number = nodes.ravel().cumsum().reshape(nodes.shape) - 1
-    before = np.pad(nodes.cumsum(axis=1), ((0, 0), (1, 0)))
-    offsets = batch.offsets.numpy()
-    counts = before[:, offsets[1:]] - before[:, offsets[:-1]]
-    new_senders, new_receivers = (torch.from_numpy(number[of_copy, side[edge]]) for side in (senders, receivers))
+    node, edge, union, offsets = _union(batch.edges, batch.offsets, nodes, edges)
     shift = batch.num_graphs * torch.arange(num_copies)[:, None, None]
     return replace(
         batch,
         node_features=take(batch.node_features, node),
-        edges=Edges(new_senders, new_receivers, len(node), len(node)),
+        edges=union,
         edge_features=take(batch.edge_features, edge),
         global_features=batch.global_features.repeat(num_copies, 1),
-        offsets=torch.from_numpy(offsets_of(counts.ravel())),
+        offsets=offsets,
         graph_of_row=(batch.graph_of_row + shift).flatten(0, 1),
         conditions=batch.conditions.repeat(num_copies, 1),
         targets=None,
         weights=None,
         coordinates=None if batch.coordinates is None else take(batch.coordinates, node),
     )
+
+
+def graph_copies(
+    batch: GraphBatch, nodes: Bool[np.ndarray, " copy node"], edges: Bool[np.ndarray, " copy edge"] | None = None
+) -> GraphBatch:
+    """The same for graphs of which no root is asked.
+
+    Raises:
+        UnsupportedError: the batch has roots, and a tree without its root is none.
+    """
+    if len(batch.roots):
+        raise UnsupportedError("graph_copies: the graphs have roots; a tree without its root is none.")
+    node, edge, union, offsets = _union(batch.edges, batch.offsets, nodes, edges)
+    return replace(
+        batch,
+        features=take(batch.features, node),
+        edges=union,
+        edge_features=take(batch.edge_features, edge),
+        offsets=offsets,
+        conditions=batch.conditions.repeat(len(nodes), 1),
+        targets=None,
+        weights=None,
+    )
+
+
+def _union(
+    edges: Edges, boundaries: Tensor, nodes: np.ndarray, marked: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, Edges, Tensor]:
+    """What is kept, copy after copy: places of nodes and of edges, the edges among them, the boundaries of graphs."""
+    senders, receivers = edges.senders.numpy(), edges.receivers.numpy()
+    kept = nodes[:, senders] & nodes[:, receivers]
+    of_copy, edge = (kept if marked is None else kept & marked).nonzero()
+    node = nodes.nonzero()[1]
+    # The number of each kept node in the union, and how many are kept before each node of its copy.
+    number = nodes.ravel().cumsum().reshape(nodes.shape) - 1
+    before = np.pad(nodes.cumsum(axis=1), ((0, 0), (1, 0)))
+    offsets = boundaries.numpy()
+    counts = before[:, offsets[1:]] - before[:, offsets[:-1]]
+    new_senders, new_receivers = (torch.from_numpy(number[of_copy, side[edge]]) for side in (senders, receivers))
+    union = Edges(new_senders, new_receivers, len(node), len(node))
+    return node, edge, union, torch.from_numpy(offsets_of(counts.ravel()))

@@ -1,4 +1,4 @@
-"""`Explainer`: a run folder of texts, molecules or the nodes of a graph, ready to tell of rows and to explain them."""
+"""`Explainer`: a run folder of texts, molecules, graphs or their nodes, ready to tell of rows and to explain them."""
 
 import math
 import os
@@ -9,7 +9,7 @@ import numpy as np
 
 from edgewise.data.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
-from edgewise.estimators.subject import GraphSubject, MoleculeSubject, Subject, TextSubject
+from edgewise.estimators.subject import GraphsSubject, GraphSubject, MoleculeSubject, Subject, TextSubject
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder
 
@@ -17,6 +17,7 @@ SUBJECTS: dict[str, type[Subject]] = {
     "edgewise text model": TextSubject,
     "edgewise property model": MoleculeSubject,
     "edgewise node model": GraphSubject,
+    "edgewise graph model": GraphsSubject,
 }
 """What can be explained, by the words of model.json."""
 
@@ -45,14 +46,15 @@ class Explainer:
         if kind not in SUBJECTS:
             raise UnsupportedError(
                 f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "
-                "(--text-columns), on molecules (--smiles-columns) or on the nodes of one graph (--edges)."
+                "(--text-columns), on molecules (--smiles-columns), on the nodes of one graph (--edges) or on many "
+                "graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
         return cls(SUBJECTS[kind].read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)
 
     @property
     def kind(self) -> Kind:
-        """What a row is: text, molecule or graph (a node of it)."""
+        """What a row is: text, molecule or graph (one of many, or a node of the only one)."""
         return self._subject.kind
 
     @property

@@ -1,7 +1,8 @@
 """What an `Explainer` speaks of, a class for each kind: what a row needs, how rows are told, how one is explained."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -156,15 +157,49 @@ class MoleculeSubject(Subject):
         return explain_molecule(self.trained, row[:size], row[size:], target=target, label=label)
 
 
-class GraphSubject(Subject):
-    """The nodes of the graph that a model was trained on."""
+class NamedSubject(Subject):
+    """What stands by name in the files that a model was trained on."""
 
     kind = "graph"
+    unit: str
+    """What one is called."""
+    table: Any
+    """All of them."""
+    names: Sequence[str]
+    """The name of each row of the table."""
 
-    def __init__(self, trained: TrainedNodes, table: NodeTable):
-        self.trained, self.table = trained, table
-        self._place = {name: row for row, name in enumerate(table.names)}
+    def __init__(self, trained: Any, table: Any, names: Sequence[str]):
+        self.trained, self.table, self.names = trained, table, names
+        self._place = {name: row for row, name in enumerate(names)}
         self._predictions: Any = None
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.settings.model
+
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+        """What is told of some; all are computed once, at the first question."""
+        places = [self.row_of(*row) for row in rows]
+        if self._predictions is None:
+            self._predictions = self.trained.predict(self.table)
+        return [told_of(self.trained, self._predictions, place) for place in places]
+
+    def row_of(self, name: str) -> int:
+        """The place of one, by its name."""
+        found, unit = self._place.get(name.strip()), self.unit
+        if found is None:
+            known = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
+            raise DataError(f"there is no {unit} {name[:60]!r}; the {len(self.names):,} {unit}s are {known}.")
+        if not self.table.usable[found]:
+            raise DataError(f"the {unit} {name[:60]!r} cannot be told: {self.table.status[found]}.")
+        return found
+
+
+class GraphSubject(NamedSubject):
+    """The nodes of the graph that a model was trained on."""
+
+    unit = "node"
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
@@ -174,53 +209,90 @@ class GraphSubject(Subject):
             RunFolderError: the folder does not say where the graph is, or it is not there any more.
         """
         trained = TrainedNodes.load(folder)
-        if not folder.is_begun:
-            raise RunFolderError(
-                f"{folder.path} does not say which graph it was trained on, as folders that `edgewise train` writes "
-                "do; in Python, explain(features, edges, node) of the estimator takes the graph."
-            )
-        job = node_job(folder.read_config(), "config.toml")
-        try:
-            table = _graph_of(job, trained)
-        except (EdgewiseError, OSError) as error:
-            raise RunFolderError(
-                f"the graph that {folder.path} was trained on cannot be read ({error}); bring {', '.join(job.files)} "
-                "back, or go to the folder that the training was started in."
-            ) from error
-        return cls(trained, table)
+        with _files_of(folder, "graph", "explain(features, edges, node)") as config:
+            table = _graph_of(node_job(config, "config.toml"), trained)
+        return cls(trained, table, table.names)
 
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The name of a node."""
         return [(self.table.columns.node_column or "node", "node")]
 
-    @property
-    def model_name(self) -> str:
-        """Which layers it has."""
-        return self.trained.settings.model
-
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
-        """What is told of nodes; the graph is computed once, at the first question."""
-        places = [self._row_of(*row) for row in rows]
-        if self._predictions is None:
-            self._predictions = self.trained.predict(self.table)
-        return [told_of(self.trained, self._predictions, place) for place in places]
-
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
         """One node; all weights are kept, as only those near it are looked at."""
         from edgewise.estimators.node.explain import explain_node
 
-        return explain_node(self.trained, self.table, self._row_of(*row), target=target, label=label)
+        return explain_node(self.trained, self.table, self.row_of(*row), target=target, label=label)
 
-    def _row_of(self, name: str) -> int:
-        """The place of a node, by its name."""
-        found = self._place.get(name.strip())
-        if found is None:
-            known = ", ".join(self.table.names[:SHOWN]) + (", …" if len(self.table.names) > SHOWN else "")
-            raise DataError(f"there is no node {name[:60]!r}; the {len(self.table.names):,} nodes are {known}.")
-        if not self.table.usable[found]:
-            raise DataError(f"the node {name[:60]!r} cannot be told: {self.table.status[found]}.")
-        return found
+
+class GraphsSubject(NamedSubject):
+    """The graphs that a model of many was trained on, and those that it was tested on."""
+
+    unit = "graph"
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder, and the graphs of its files.
+
+        Raises:
+            RunFolderError: the folder does not say where the graphs are, or they are not there any more.
+        """
+        from edgewise.estimators.graph.trained import TrainedGraphs
+
+        trained = TrainedGraphs.load(folder)
+        with _files_of(folder, "graphs", "explain(graph)") as config:
+            table = _graphs_of(config, trained)
+        return cls(trained, table, [str(name) for name in table.frame[table.columns.graph_column]])
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The name of a graph."""
+        return [(self.table.columns.graph_column, "node")]
+
+    def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
+        """One graph; all weights are kept, as graphs of many are small."""
+        from edgewise.estimators.graph.explain import explain_graph
+
+        return explain_graph(self.trained, self.table, self.row_of(*row), target=target, label=label)
+
+
+@contextmanager
+def _files_of(folder: RunFolder, what: str, call: str) -> Iterator[dict[str, Any]]:
+    """The settings of a run whose files are read inside; what goes wrong there is said with the way out.
+
+    Raises:
+        RunFolderError: the folder does not say where the files are, or they cannot be read any more.
+    """
+    if not folder.is_begun:
+        raise RunFolderError(
+            f"{folder.path} does not say which {what} it was trained on, as folders that `edgewise train` writes "
+            f"do; in Python, {call} of the estimator takes the graph."
+        )
+    config = folder.read_config()
+    try:
+        yield config
+    except (EdgewiseError, OSError) as error:
+        files = [config.get(name) for name in ("edges", "features", "graphs")]
+        named = ", ".join([*config.get("data", []), *(file for file in files if file)])
+        raise RunFolderError(
+            f"the {what} that {folder.path} was trained on cannot be read ({error}); bring {named} "
+            "back, or go to the folder that the training was started in."
+        ) from error
+
+
+def _graphs_of(config: dict[str, Any], trained: Any) -> Any:
+    """The graphs of a run, their targets left out."""
+    from edgewise.data.graphs import read_graphs
+    from edgewise.estimators.graph.job import graph_job
+
+    job = graph_job(config, "config.toml")
+    columns = replace(
+        trained.columns, target_columns=(), ignore_columns=(), splits_column=None, weight_column=None, group_column=None
+    )
+    need_roots = trained.whole.needs_roots
+    return read_graphs(
+        list(job.data), columns, job.graph, need_roots=need_roots, need_targets=False, categories=trained.categories
+    )
 
 
 def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:

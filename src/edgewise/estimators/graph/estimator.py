@@ -20,11 +20,13 @@ from edgewise.estimators.faces import (
     most_probable,
     task_of,
 )
+from edgewise.estimators.graph.explain import explain_graph
 from edgewise.estimators.graph.job import graph_job
 from edgewise.estimators.graph.run import GraphRun
 from edgewise.estimators.graph.trained import TrainedGraphs, untrained_graphs
 from edgewise.estimators.node.estimator import edges_of, features_of
 from edgewise.estimators.table_run import fit_members
+from edgewise.explanation import Explanation
 from edgewise.records import Prediction
 from edgewise.train.device import pick_device
 
@@ -84,6 +86,20 @@ class GraphEstimator(SettingsEstimator):
         """What the model says of each target; NaN for graphs that cannot be used."""
         device = pick_device(self.settings.get("device", "auto"))
         return self.trained_.predict(table, coverage=coverage, device=device)
+
+    def explain(
+        self, graph: Any, *, graph_features: Any = None, target: str | None = None, label: Any = None
+    ) -> Explanation:
+        """One graph, explained: where the model attends, and what changes the prediction; see `explain_graph`.
+
+        Args:
+            graph: As one of those in `fit`.
+            graph_features: (feature,) its numbers as a whole.
+            target: The target that is explained; the first by default.
+            label: The class whose probability is explained; the predicted one by default.
+        """
+        table = self.table_of([graph], None if graph_features is None else [graph_features])
+        return explain_graph(self.trained_, table, 0, target=target, label=label)
 
     def fingerprint(self, X: Graphs) -> np.ndarray:
         """(row, dim): the learned vector of each graph; NaN where it cannot be used."""

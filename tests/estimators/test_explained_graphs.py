@@ -1,0 +1,141 @@
+"""Graphs of many, explained: every number is what the model says of the graph without that part."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from edgewise import DataError, SettingError, UnsupportedError
+from edgewise.data.edges import EdgeList
+from edgewise.data.graphs import Graph, graphs_from_arrays
+from edgewise.data.removal import graph_copies
+from edgewise.estimators.graph import explain as explaining
+from edgewise.estimators.graph.explain import explain_graph
+from edgewise.explanation import Explanation
+from explain_cases import graph_model, some_graphs
+
+MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]
+
+
+def by_name(found):
+    return {each.name: each for each in found.attributions}
+
+
+def told(trained, graph, label=None):
+    """The value, or the probability of a class, of a graph of its own."""
+    (found,) = trained.predict(graphs_from_arrays([graph]))[:1]
+    return found.value[0] if label is None else found.probabilities[0, label]
+
+
+def without_node(graph, gone):
+    """The graph built anew without a node."""
+    kept = np.flatnonzero(np.arange(len(graph.features)) != gone)
+    place = np.cumsum(np.arange(len(graph.features)) != gone) - 1
+    edges = graph.edges.taken(np.flatnonzero((graph.edges.senders != gone) & (graph.edges.receivers != gone)))
+    return Graph(graph.features[kept], EdgeList(place[edges.senders], place[edges.receivers], edges.features))
+
+
+def without_link(graph, one, other):
+    """The graph built anew without the edges between two nodes."""
+    ends = np.stack([graph.edges.senders, graph.edges.receivers])
+    is_link = (np.sort(ends, axis=0) == np.sort([one, other])[:, None]).all(axis=0)
+    assert is_link.any()
+    return replace(graph, edges=graph.edges.taken(np.flatnonzero(~is_link)))
+
+
+@pytest.mark.parametrize("readout", ["attention_sum", "mean"])
+@pytest.mark.parametrize("model", MODELS)
+def test_effects_are_those_of_graphs_built_without_the_part(model, readout):
+    trained, table, graphs = graph_model(model, readout=readout, edge_features=2 if model == "attention" else 0)
+    graph, found = graphs[4], explain_graph(trained, table, 4)
+    assert isinstance(found, Explanation)
+    whole = told(trained, graph)
+    assert found.told[0].value == pytest.approx(whole, abs=1e-5)
+    expected = [whole - told(trained, without_node(graph, node)) for node in range(5)]
+    np.testing.assert_allclose(by_name(found)["occlusion"].values, expected, atol=1e-4)
+    ends = {tuple(sorted(pair)) for pair in zip(graph.edges.senders.tolist(), graph.edges.receivers.tolist())}
+    assert [(link.first, link.second) for link in found.links] == sorted(ends)
+    for link in found.links:
+        assert link.effect == pytest.approx(
+            whole - told(trained, without_link(graph, link.first, link.second)), abs=1e-4
+        )
+
+
+def test_integrated_gradients_are_complete_and_members_are_averaged():
+    trained, table, _ = graph_model("attention", members=3)
+    found = explain_graph(trained, table, 5)
+    batch = trained.batches(table).batch(np.array([5]))
+    blank = replace(batch, features=torch.zeros_like(batch.features))
+    with torch.no_grad():
+        nothing = np.mean([trained.finish(member(blank).double()).numpy() for member in trained.members])
+    assert by_name(found)["integrated gradients"].values.sum() == pytest.approx(found.told[0].value - nothing, abs=2e-3)
+    assert any("first of 3 models" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("model", ["gat", "attention", "gcn", "hops"])
+def test_layers_and_shares(model):
+    trained, table, _ = graph_model(model)
+    found = explain_graph(trained, table, 5)
+    attends = model in ("gat", "attention")
+    assert [layer.name for layer in found.layers] == [
+        *(["layer 1", "layer 2", "layer 3"] if attends else []),
+        "readout",
+    ]
+    for layer in found.layers:
+        sums = np.zeros((len(layer.values), 1 if layer.is_readout else 6))
+        np.add.at(sums, (slice(None), layer.receivers), layer.values)
+        np.testing.assert_allclose(sums, 1, rtol=1e-5)
+    shares = by_name(found)
+    assert shares["attention"].values.sum() == pytest.approx(1)
+    assert ("rollout" in shares) == attends
+    if attends:
+        assert shares["rollout"].values.sum() == pytest.approx(1)
+        assert (shares["rollout"].values >= 0).all()
+    else:
+        assert any("do not attend from node to node" in note for note in found.notes)
+    assert set(found.faithfulness.agreement) >= {"attention", "integrated gradients"}
+
+
+def test_classes_and_a_graph_of_one_node():
+    trained, table, graphs = graph_model(task="multiclass")
+    found = explain_graph(trained, table, 3, label="2")
+    assert found.explained == "target = 2"
+    assert by_name(found)["occlusion"].values[1] == pytest.approx(
+        told(trained, graphs[3], 2) - told(trained, without_node(graphs[3], 1), 2), abs=1e-5
+    )
+    alone = explain_graph(trained, table, 0)
+    assert (len(alone.units), alone.links, alone.title) == (1, (), "0")
+    assert alone.to_json()["units"][0]["name"] == "0"
+
+
+def test_copies_of_several_graphs_keep_them_apart():
+    trained, table, _ = graph_model("attention", edge_features=2)
+    batch = trained.batches(table).batch(np.array([2, 4]))
+    random = np.random.default_rng(0)
+    nodes = random.random((5, 8)) < 0.7
+    edges = random.random((5, batch.edges.num_edges)) < 0.8
+    union = graph_copies(batch, nodes, edges)
+    assert union.offsets.diff().tolist() == [n for line in nodes for n in (line[:3].sum(), line[3:].sum())]
+    together = trained.members[0](union).detach()
+    for copy in range(5):
+        one = trained.members[0](graph_copies(batch, nodes[copy : copy + 1], edges[copy : copy + 1])).detach()
+        torch.testing.assert_close(together[2 * copy : 2 * copy + 2], one, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_refused(monkeypatch):
+    trained, table, _ = graph_model()
+    with pytest.raises(DataError, match="graph 6 is asked for, but they are 0 to 5"):
+        explain_graph(trained, table, 6)
+    with pytest.raises(SettingError, match="nobody"):
+        explain_graph(trained, table, 1, target="nobody")
+    monkeypatch.setattr(explaining, "MOST_NODES", 3)
+    with pytest.raises(UnsupportedError, match="the graph '4' has 5 nodes; at most 3 can be explained"):
+        explain_graph(trained, table, 4)
+    bad = some_graphs()
+    bad[2] = Graph(bad[2].features[:0], bad[2].edges.taken(np.arange(0)))
+    with pytest.raises(DataError, match="cannot be told"):
+        explain_graph(trained, graphs_from_arrays(bad), 2)
+    rooted = replace(trained, whole=replace(trained.whole, readout="root"))
+    with pytest.raises(UnsupportedError, match="a tree without its root is none"):
+        explain_graph(rooted, table, 1)
