@@ -65,7 +65,7 @@ class Attribution:
     """How much each unit has to do with the prediction, by one method."""
 
     name: str
-    """`attention`, `rollout`, `occlusion`, `integrated gradients`, `gradient × input`."""
+    """`attention`, `rollout`, `occlusion`, `shared occlusion`, `integrated gradients`, `gradient × input`."""
     values: Float[np.ndarray, " unit"]
     """One number a unit; positive where the unit raises what is explained."""
     is_signed: bool = True
