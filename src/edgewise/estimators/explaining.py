@@ -2,24 +2,49 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from edgewise.data.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
-from edgewise.estimators.subject import GraphsSubject, GraphSubject, MoleculeSubject, Subject, TextSubject
+from edgewise.estimators.subject import Subject
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder
 
-SUBJECTS: dict[str, type[Subject]] = {
-    "edgewise text model": TextSubject,
-    "edgewise property model": MoleculeSubject,
-    "edgewise node model": GraphSubject,
-    "edgewise graph model": GraphsSubject,
+
+def _texts() -> type[Subject]:
+    from edgewise.estimators.text.subject import TextSubject
+
+    return TextSubject
+
+
+def _molecules() -> type[Subject]:
+    from edgewise.estimators.molecule.subject import MoleculeSubject
+
+    return MoleculeSubject
+
+
+def _nodes() -> type[Subject]:
+    from edgewise.estimators.node.subject import GraphSubject
+
+    return GraphSubject
+
+
+def _graphs() -> type[Subject]:
+    from edgewise.estimators.graph.subject import GraphsSubject
+
+    return GraphsSubject
+
+
+SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
+    "edgewise text model": _texts,
+    "edgewise property model": _molecules,
+    "edgewise node model": _nodes,
+    "edgewise graph model": _graphs,
 }
-"""What can be explained, by the words of model.json."""
+"""What can be explained, by the words of model.json; each is imported where it is asked for."""
 
 
 class Explainer:
@@ -50,7 +75,7 @@ class Explainer:
                 "graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
-        return cls(SUBJECTS[kind].read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)
+        return cls(SUBJECTS[kind]().read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)
 
     @property
     def kind(self) -> Kind:
@@ -65,20 +90,8 @@ class Explainer:
     @property
     def facts(self) -> dict[str, Any]:
         """What the model is, as JSON; where it lies is not among it."""
-        trained = self._subject.trained
-        columns = trained.columns
-        return {
-            "kind": self.kind,
-            "task": trained.task_type,
-            "targets": list(columns.target_columns),
-            "classes": {name: [str(label) for label in labels] for name, labels in trained.classes.items()},
-            "columns": self.fields,
-            "model": self._subject.model_name,
-            "members": len(trained.members),
-            "parameters": sum(parameter.numel() for parameter in trained.members[0].parameters()),
-            "training_rows": self._num_training_rows,
-            "coverage": trained.coverage,
-        }
+        rows = {"columns": self.fields, "training_rows": self._num_training_rows}
+        return {"kind": self.kind, **self._subject.facts, **rows}
 
     def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Told, ...]]:
         """What is told of each target of each row; all rows are computed together.
