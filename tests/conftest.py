@@ -71,7 +71,7 @@ def _loaded_twice() -> list[str]:
     """The modules of the library, but the kernels: code for the types of one copy fits no other."""
     kernels = ("edgewise.operator", "edgewise.backends.numba.")
     loaded = [name for name in sys.modules if name.split(".")[0] == "edgewise"]
-    return [name for name in loaded if not name.startswith(kernels) or name.endswith(".lower")]
+    return [name for name in loaded if not name.startswith(kernels) or name.endswith(".layout")]
 
 
 @pytest.fixture(scope="session")

@@ -235,7 +235,7 @@ MISUSES = {
     ),
     "backend": (
         lambda: attend(**tensors(backend="fast")),
-        "backend must be one of auto, sdpa, numba, gather, reference, not 'fast'.",
+        "backend must be one of auto, sdpa, triton, numba, gather, reference, not 'fast'.",
     ),
     "how": (
         lambda: aggregate(torch.ones(2, 2), how="prod"),
@@ -365,7 +365,7 @@ def test_a_refusal_lists_all_of_its_reasons():
             attend(x, x, x, backend="sdpa", **options)
         assert str(caught.value) == f"backend 'sdpa' refuses this call: {reason}."
         if "<lambda>" not in reason:
-            assert why(x, x, x, **options) == f"numba runs.\n  sdpa refuses: {reason}."
+            assert why(x, x, x, **options).startswith(f"numba runs.\n  sdpa refuses: {reason}.\n  triton refuses: ")
     everything = {"neighborhood": Full().to_edges(3), "score": Additive(torch.ones(4)), "normalize": Sparsemax()}
     with pytest.raises(UnsupportedError, match=r"list of edges; the score Additive .*; the normalizer Sparsemax"):
         attend(x, x, x, backend="sdpa", **everything)
@@ -388,8 +388,31 @@ def test_numba_says_what_it_does_not_know():
     assert why(x, x, x, **user) == (
         "gather runs.\n"
         "  sdpa refuses: the neighborhood is a list of edges; the score <lambda> is no dot product.\n"
+        "  triton refuses: the tensors are on cpu; the score <lambda> is not one of the library's.\n"
         "  numba refuses: the score <lambda> is not one of the library's."
     )
+
+
+def test_triton_says_what_it_does_not_know():
+    x = torch.randn(3, 4)
+    edges = Full().to_edges(3)
+    cases = {
+        "the tensors are on cpu": {"neighborhood": edges},
+        "the tensors are on cpu; the neighborhood is a Full, not a list of edges; to_edges() makes one": {},
+        "the tensors are on cpu; the normalizer <lambda> is not one of the library's": {
+            "normalize": lambda scores, rows: scores,
+            "neighborhood": edges,
+        },
+    }
+    for reason, options in cases.items():
+        with pytest.raises(UnsupportedError) as caught:
+            attend(x, x, x, backend="triton", **options)
+        assert str(caught.value) == f"backend 'triton' refuses this call: {reason}."
+    wide = torch.randn(3, 300)
+    with pytest.raises(UnsupportedError, match="a head has 300 features, more than 256"):
+        attend(wide, wide, wide, edges, backend="triton")
+    with pytest.raises(UnsupportedError, match=r"the dtype is torch\.float64"):
+        attend(x.double(), x.double(), x.double(), edges, backend="triton")
 
 
 def test_why_says_what_runs():

@@ -187,6 +187,7 @@ def why(
     >>> print(why(x, x, x, Edges([0, 1], [1, 0], 5, 5)))
     numba runs.
       sdpa refuses: the neighborhood is a list of edges.
+      triton refuses: the tensors are on cpu.
     """
     call = checked_call("why", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
     choice = choose(call, backend)

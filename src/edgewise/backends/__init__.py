@@ -1,18 +1,17 @@
 """The same sum computed in several ways. Faster ones stand first; the first that takes a call runs it.
 
 The order is fixed, with one exception: torch's kernels compute every pair of the table and then forbid some, so that
-for narrow windows and short segments they stand behind numba, which computes only the pairs there are. The fused
-kernels for CUDA have their places before all of these: triton, then flex (block masks).
+for narrow windows and short segments they stand behind numba, which computes only the pairs there are.
 """
 
 from dataclasses import dataclass
 from types import ModuleType
 
-from edgewise.backends import gather, numba, reference, sdpa
+from edgewise.backends import gather, numba, reference, sdpa, triton
 from edgewise.backends.call import Call
 from edgewise.errors import SettingError, UnsupportedError
 
-ORDER: tuple[ModuleType, ...] = (sdpa, numba, gather, reference)
+ORDER: tuple[ModuleType, ...] = (sdpa, triton, numba, gather, reference)
 BY_NAME = {backend.NAME: backend for backend in ORDER}
 
 

@@ -1,6 +1,6 @@
 """Fused kernels for the CPU, compiled at first use by numba: every score and normalizer, over edges and ranges.
 
-    attend → lower (a call as plain tensors) → operators (torch sees one operator, with gradients)
+    attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients)
            → compiled (runs a kernel on the threads of `team` or `pool`)
            → edges, ranges (the kernels) → pairs, score, normalize (their parts) → heads, simd (vectors in numba)
 
@@ -48,9 +48,9 @@ def refusals(call: Call) -> tuple[str, ...]:
 
 def run(call: Call) -> Tensor:
     """o_i = Σ_j α_ij (v_j + v^e_ij)."""
-    from edgewise.backends.numba import lower
+    from edgewise.backends.numba import layout
 
-    return lower.run(call)
+    return layout.run(call)
 
 
 def takes_few_pairs(call: Call) -> bool:
@@ -68,9 +68,9 @@ def takes_few_pairs(call: Call) -> bool:
 
 def largest(call: Call) -> Tensor:
     """The largest of each feature over the edges of each receiver, 0 where there is none."""
-    from edgewise.backends.numba import lower
+    from edgewise.backends.numba import layout
 
-    return lower.largest(call)
+    return layout.largest(call)
 
 
 def import_error() -> str:

@@ -1,12 +1,7 @@
-"""From a call to the plain tensors of an operator: few scores, one layout, all of it differentiable by torch.
-
-The kernels know few scores; the others are these of changed operands. Cosine is the product of unit vectors, bilinear
-that of q W and k; GAT is the bent sum of one number a node; a Gaussian of length ℓ is minus the square of the gap of
-operands divided by ℓ√2. A temperature divides an operand as well, and the bias.
-"""
+"""From a call to the plain tensors of the numba operators, and back: one layout for edges, one for ranges."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -15,13 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgewise.backends.call import Call
+from edgewise.backends.lower import Lowered, lower
 from edgewise.backends.numba import edge_operators, extreme_operators, range_operators
 from edgewise.backends.numba.normalize import ENTMAX15, HARDMAX, IDENTITY, MEAN, SIGMOID, SOFTMAX, SPARSEMAX
 from edgewise.backends.numba.score import ACTIVATIONS
 from edgewise.backends.numba.simd import WIDTH
 from edgewise.neighborhood import Edges, Plan, Ranges
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
-from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
 
 CODES = {
     Softmax: SOFTMAX,
@@ -32,27 +27,6 @@ CODES = {
     Mean: MEAN,
     Identity: IDENTITY,
 }
-Factor = float | Tensor
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A call in the terms of the kernels."""
-
-    call: Call
-    """With the operands as they were or as they became."""
-    kind: str
-    """The name of one of the classes in `score.PARTS`."""
-    number: float = 1.0
-    """Its scale, value or slope."""
-    flag: int = 0
-    """Which activation; or 1 where the root is taken."""
-    vector: Tensor | None = None
-    """Its vector, `(*batch, key_dim)`."""
-    normalizer: int = SOFTMAX
-    """One of the codes of `normalize`."""
-    is_narrow: bool = False
-    """Whether each head has one number a node, and the vector is 1: over edges, lanes are then heads."""
 
 
 def run(call: Call) -> Tensor:
@@ -85,137 +59,6 @@ def _straight_through(call: Call, seed: Tensor) -> Tensor:
     return hard + (soft - soft.detach())
 
 
-def lower(call: Call) -> Lowered:
-    """The score as one that the kernels know, with the temperature in its operands."""
-    call, coldness = _coldness(call)
-    normalizer = CODES[type(call.normalize)]
-    if normalizer == MEAN:
-        return Lowered(replace(call, bias=None, edge_key=None), "Blind", normalizer=MEAN)
-    if not _runs_as_it_is(call, coldness):
-        call = call.in_float32()
-    if call.bias is not None and not _is_one(coldness):
-        call = replace(call, bias=_cooled(call.bias, coldness, call.bias.dim() - _batch_rank(call)))
-    lowered = _known_score(call, coldness)
-    return lowered if normalizer == SOFTMAX else replace(lowered, normalizer=normalizer)
-
-
-def _coldness(call: Call) -> tuple[Call, Factor]:
-    """1 / temperature, and the call with a normalizer that has none; the ends of the scale are other normalizers."""
-    if not isinstance(call.normalize, Softmax):
-        return call, 1.0
-    temperature = call.normalize.temperature
-    if isinstance(temperature, Tensor):
-        return replace(call, normalize=Softmax()), 1 / temperature
-    if temperature == 1:
-        return call, 1.0
-    if temperature == 0:
-        return replace(call, normalize=Hardmax()), 1.0
-    if temperature == math.inf:
-        return replace(call, normalize=Mean()), 1.0
-    return replace(call, normalize=Softmax()), 1 / temperature
-
-
-def _runs_as_it_is(call: Call, coldness: Factor) -> bool:
-    """Whether half precision can stay as it is stored: the operands are not changed before the kernel reads them."""
-    return isinstance(call.score, Dot | ScaledDot | Additive | GATv2 | Constant) and not isinstance(coldness, Tensor)
-
-
-def _known_score(call: Call, coldness: Factor) -> Lowered:
-    match call.score:
-        case Dot() | ScaledDot() | Cosine() | Bilinear():
-            call, scale = _factored(call)
-            if isinstance(coldness, Tensor):
-                return Lowered(replace(call, query=_times(call.query, coldness, 2)), "Product", scale)
-            return Lowered(call, "Product", scale * coldness)
-        case Additive(vector=vector, activation="relu"):
-            return Lowered(call, "Bent", 0.0, vector=_times(vector, coldness, 1))
-        case Additive(vector=vector, activation=activation):
-            flag = ACTIVATIONS.index(activation)
-            return Lowered(call, "Smooth", flag=flag, vector=_times(vector, coldness, 1))
-        case GATv2(vector=vector, negative_slope=slope):
-            return Lowered(call, "Bent", slope, vector=_times(vector, coldness, 1))
-        case GAT():
-            return _one_number_a_node(call, call.score, coldness)
-        case Distance():
-            return _gap(call, call.score, coldness)
-    return _constant(call, call.score, coldness)
-
-
-def _factored(call: Call) -> tuple[Call, float]:
-    """The two factors of a product, and the scale that the kernel multiplies with."""
-    match call.score:
-        case ScaledDot(scale=scale):
-            return call, 1 / math.sqrt(call.query.shape[-1]) if scale is None else scale
-        case Dot():
-            return call, 1.0
-        case Cosine() if call.edge_key is not None:  # the length is that of the sum: a key of its own for each edge
-            assert isinstance(call.neighborhood, Edges)
-            whole = call.key.index_select(-2, call.neighborhood.senders) + call.edge_key
-            query, edge_key = call.score.factors(call.query, whole)
-            nothing = call.key.new_zeros((1,) * _batch_rank(call) + call.key.shape[-2:])
-            return replace(call, query=query, key=nothing, edge_key=edge_key), 1.0
-        case Cosine() | Bilinear():
-            query, key = call.score.factors(call.query, call.key)
-            return replace(call, query=query, key=key), 1.0
-    raise AssertionError(call.score)
-
-
-def _one_number_a_node(call: Call, score: GAT, coldness: Factor) -> Lowered:
-    """LeakyReLU(a·q + b·k): LeakyReLU(t x) = t LeakyReLU(x) for positive t, so the coldness goes into both vectors."""
-
-    def reduced(x: Tensor, vector: Tensor) -> Tensor:
-        return (x * _times(vector, coldness, 1).unsqueeze(-2).to(x.dtype)).sum(-1, keepdim=True)
-
-    edge_key = None if call.edge_key is None else reduced(call.edge_key, score.key_vector)
-    query, key = reduced(call.query, score.query_vector), reduced(call.key, score.key_vector)
-    call = replace(call, query=query, key=key, edge_key=edge_key)
-    return Lowered(call, "Bent", score.negative_slope, vector=query.new_ones(1), is_narrow=True)
-
-
-def _gap(call: Call, score: Distance, coldness: Factor) -> Lowered:
-    """−‖f q − f k‖² or −‖f q − f k‖, f what makes them the score."""
-    gaussian = score.kind == "gaussian"
-    factor: Any = (coldness / 2) ** 0.5 / score.length if gaussian else coldness / score.length
-    scaled: dict[str, Any] = {
-        name: _times(x, factor, 2) for name, x in call.tensors.items() if name in ("query", "key", "edge_key")
-    }
-    return Lowered(replace(call, **scaled), "Square", flag=0 if gaussian else 1)
-
-
-def _constant(call: Call, score: Any, coldness: Factor) -> Lowered:
-    value = score.edge_weight
-    if isinstance(coldness, Tensor):  # the same for all pairs, but not for all heads
-        axes = 1 if isinstance(call.neighborhood, Edges) else 2
-        every = (value * coldness)[(...,) + (None,) * axes].to(call.query.dtype)
-        shape = (call.neighborhood.num_edges,) if isinstance(call.neighborhood, Edges) else (1, 1)
-        every = every.expand(*every.shape[:-axes], *shape)
-        return Lowered(
-            replace(call, bias=every if call.bias is None else call.bias + every, edge_key=None), "Blind", 0.0
-        )
-    return Lowered(replace(call, edge_key=None), "Blind", value * coldness)
-
-
-def _is_one(factor: Factor) -> bool:
-    return not isinstance(factor, Tensor) and factor == 1.0
-
-
-def _times(x: Tensor, factor: Factor, axes: int) -> Tensor:
-    """x · factor, the factor `(*batch)`, x with this many axes more."""
-    if isinstance(factor, Tensor):
-        return x * factor[(...,) + (None,) * axes].to(x.dtype)
-    return x if factor == 1.0 else x * factor
-
-
-def _cooled(bias: Tensor, coldness: Factor, axes: int) -> Tensor:
-    """bias · coldness, where −∞ stays what it is: its product would give the temperature the gradient 0 · ∞."""
-    shut = bias == -math.inf
-    return torch.where(shut, bias, _times(torch.where(shut, 0.0, bias), coldness, axes))
-
-
-def _batch_rank(call: Call) -> int:
-    return call.query.dim() - 2
-
-
 def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     """The operator over lists: `(*batch, query, value_dim)`, the value_dim that of padded values."""
     call = lowered.call
@@ -241,11 +84,16 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     out, _ = edge_operators.attend_edges(
         query, key, value, edge_key, edge_value, bias, vector, heads,
         _lists(edges.plan),
-        lowered.kind, lowered.number, lowered.flag, lowered.normalizer, call.dropout, seed,
+        lowered.kind, lowered.number, _flag(lowered), CODES[lowered.normalizer], call.dropout, seed,
     )  # fmt: skip
     if len(batch) == 1:
         return out.transpose(0, 1)
     return out.unflatten(1, batch).movedim(0, -2) if batch else out.squeeze(1)
+
+
+def _flag(lowered: Lowered) -> int:
+    """Which activation of a Smooth; 1 where a Square takes the root."""
+    return ACTIVATIONS.index(lowered.activation) if lowered.activation else int(lowered.takes_root)
 
 
 def largest(call: Call) -> Tensor:
@@ -350,6 +198,6 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
         vector = vector.to(query.dtype).expand(*vector_batch, key_dim)
         vector = _padded(vector).expand(*batch, -1)
     return range_operators.attend_ranges(
-        query, key, value, bias, vector, starts, stops, key_dim, lowered.kind, lowered.number, lowered.flag,
-        lowered.normalizer, call.dropout, seed,
+        query, key, value, bias, vector, starts, stops, key_dim, lowered.kind, lowered.number, _flag(lowered),
+        CODES[lowered.normalizer], call.dropout, seed,
     )  # fmt: skip

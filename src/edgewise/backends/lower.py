@@ -1,0 +1,178 @@
+"""A call in the terms of fused kernels: few scores, and operands that are differentiable by torch.
+
+The kernels know few scores; the others are these of changed operands. Cosine is the product of unit vectors, bilinear
+that of q W and k; GAT is the bent sum of one number a node; a Gaussian of length ℓ is minus the square of the gap of
+operands divided by ℓ√2. A temperature divides an operand as well, and the bias.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from edgewise.backends.call import Call
+from edgewise.neighborhood import Edges
+from edgewise.normalize import Hardmax, Mean, Softmax
+from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
+
+Kind = Literal["Product", "Blind", "Bent", "Smooth", "Square"]
+Factor = float | Tensor
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A call in the terms of the kernels.
+
+    Product  s = number · q·k                  Bent    s = v · LeakyReLU(q + k), number the slope
+    Blind    s = number, whatever the pair     Smooth  s = v · f(q + k), f the activation
+    Square   s = −‖q − k‖², or −‖q − k‖ where the root is taken
+    """
+
+    call: Call
+    """With the operands as they were or as they became."""
+    kind: Kind
+    """Which of the five."""
+    number: float = 1.0
+    """Its scale, value or slope."""
+    activation: str = ""
+    """f of a Smooth: tanh, sigmoid, silu or gelu."""
+    takes_root: bool = False
+    """Whether a Square is the distance itself."""
+    vector: Tensor | None = None
+    """v, `(*batch, key_dim)`."""
+    normalizer: type = Softmax
+    """The class of the normalizer, without a temperature."""
+    is_narrow: bool = False
+    """Whether each head has one number a node, and the vector is 1."""
+
+
+def lower(call: Call) -> Lowered:
+    """The score as one that the kernels know, with the temperature in its operands."""
+    call, coldness = _coldness(call)
+    normalizer = type(call.normalize)
+    if normalizer is Mean:
+        return Lowered(replace(call, bias=None, edge_key=None), "Blind", normalizer=Mean)
+    if not _runs_as_it_is(call, coldness):
+        call = call.in_float32()
+    if call.bias is not None and not _is_one(coldness):
+        call = replace(call, bias=_cooled(call.bias, coldness, call.bias.dim() - _batch_rank(call)))
+    lowered = _known_score(call, coldness)
+    return lowered if normalizer is Softmax else replace(lowered, normalizer=normalizer)
+
+
+def _coldness(call: Call) -> tuple[Call, Factor]:
+    """1 / temperature, and the call with a normalizer that has none; the ends of the scale are other normalizers."""
+    if not isinstance(call.normalize, Softmax):
+        return call, 1.0
+    temperature = call.normalize.temperature
+    if isinstance(temperature, Tensor):
+        return replace(call, normalize=Softmax()), 1 / temperature
+    if temperature == 1:
+        return call, 1.0
+    if temperature == 0:
+        return replace(call, normalize=Hardmax()), 1.0
+    if temperature == math.inf:
+        return replace(call, normalize=Mean()), 1.0
+    return replace(call, normalize=Softmax()), 1 / temperature
+
+
+def _runs_as_it_is(call: Call, coldness: Factor) -> bool:
+    """Whether half precision can stay as it is stored: the operands are not changed before the kernel reads them."""
+    return isinstance(call.score, Dot | ScaledDot | Additive | GATv2 | Constant) and not isinstance(coldness, Tensor)
+
+
+def _known_score(call: Call, coldness: Factor) -> Lowered:
+    match call.score:
+        case Dot() | ScaledDot() | Cosine() | Bilinear():
+            call, scale = _factored(call)
+            if isinstance(coldness, Tensor):
+                return Lowered(replace(call, query=_times(call.query, coldness, 2)), "Product", scale)
+            return Lowered(call, "Product", scale * coldness)
+        case Additive(vector=vector, activation="relu"):
+            return Lowered(call, "Bent", 0.0, vector=_times(vector, coldness, 1))
+        case Additive(vector=vector, activation=activation):
+            return Lowered(call, "Smooth", activation=activation, vector=_times(vector, coldness, 1))
+        case GATv2(vector=vector, negative_slope=slope):
+            return Lowered(call, "Bent", slope, vector=_times(vector, coldness, 1))
+        case GAT():
+            return _one_number_a_node(call, call.score, coldness)
+        case Distance():
+            return _gap(call, call.score, coldness)
+    return _constant(call, call.score, coldness)
+
+
+def _factored(call: Call) -> tuple[Call, float]:
+    """The two factors of a product, and the scale that the kernel multiplies with."""
+    match call.score:
+        case ScaledDot(scale=scale):
+            return call, 1 / math.sqrt(call.query.shape[-1]) if scale is None else scale
+        case Dot():
+            return call, 1.0
+        case Cosine() if call.edge_key is not None:  # the length is that of the sum: a key of its own for each edge
+            assert isinstance(call.neighborhood, Edges)
+            whole = call.key.index_select(-2, call.neighborhood.senders) + call.edge_key
+            query, edge_key = call.score.factors(call.query, whole)
+            nothing = call.key.new_zeros((1,) * _batch_rank(call) + call.key.shape[-2:])
+            return replace(call, query=query, key=nothing, edge_key=edge_key), 1.0
+        case Cosine() | Bilinear():
+            query, key = call.score.factors(call.query, call.key)
+            return replace(call, query=query, key=key), 1.0
+    raise AssertionError(call.score)
+
+
+def _one_number_a_node(call: Call, score: GAT, coldness: Factor) -> Lowered:
+    """LeakyReLU(a·q + b·k): LeakyReLU(t x) = t LeakyReLU(x) for positive t, so the coldness goes into both vectors."""
+
+    def reduced(x: Tensor, vector: Tensor) -> Tensor:
+        return (x * _times(vector, coldness, 1).unsqueeze(-2).to(x.dtype)).sum(-1, keepdim=True)
+
+    edge_key = None if call.edge_key is None else reduced(call.edge_key, score.key_vector)
+    query, key = reduced(call.query, score.query_vector), reduced(call.key, score.key_vector)
+    call = replace(call, query=query, key=key, edge_key=edge_key)
+    return Lowered(call, "Bent", score.negative_slope, vector=query.new_ones(1), is_narrow=True)
+
+
+def _gap(call: Call, score: Distance, coldness: Factor) -> Lowered:
+    """−‖f q − f k‖² or −‖f q − f k‖, f what makes them the score."""
+    gaussian = score.kind == "gaussian"
+    factor: Any = (coldness / 2) ** 0.5 / score.length if gaussian else coldness / score.length
+    scaled: dict[str, Any] = {
+        name: _times(x, factor, 2) for name, x in call.tensors.items() if name in ("query", "key", "edge_key")
+    }
+    return Lowered(replace(call, **scaled), "Square", takes_root=not gaussian)
+
+
+def _constant(call: Call, score: Any, coldness: Factor) -> Lowered:
+    value = score.edge_weight
+    if isinstance(coldness, Tensor):  # the same for all pairs, but not for all heads
+        axes = 1 if isinstance(call.neighborhood, Edges) else 2
+        every = (value * coldness)[(...,) + (None,) * axes].to(call.query.dtype)
+        shape = (call.neighborhood.num_edges,) if isinstance(call.neighborhood, Edges) else (1, 1)
+        every = every.expand(*every.shape[:-axes], *shape)
+        return Lowered(
+            replace(call, bias=every if call.bias is None else call.bias + every, edge_key=None), "Blind", 0.0
+        )
+    return Lowered(replace(call, edge_key=None), "Blind", value * coldness)
+
+
+def _is_one(factor: Factor) -> bool:
+    return not isinstance(factor, Tensor) and factor == 1.0
+
+
+def _times(x: Tensor, factor: Factor, axes: int) -> Tensor:
+    """x · factor, the factor `(*batch)`, x with this many axes more."""
+    if isinstance(factor, Tensor):
+        return x * factor[(...,) + (None,) * axes].to(x.dtype)
+    return x if factor == 1.0 else x * factor
+
+
+def _cooled(bias: Tensor, coldness: Factor, axes: int) -> Tensor:
+    """bias · coldness, where −∞ stays what it is: its product would give the temperature the gradient 0 · ∞."""
+    shut = bias == -math.inf
+    return torch.where(shut, bias, _times(torch.where(shut, 0.0, bias), coldness, axes))
+
+
+def _batch_rank(call: Call) -> int:
+    return call.query.dim() - 2

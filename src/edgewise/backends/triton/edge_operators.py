@@ -1,0 +1,279 @@
+"""The kernels over edges as torch operators: plain tensors in and out, with shapes for tracing, and gradients."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import triton
+from edgewise.backends.triton.edges import Operands, forward, merge, normalize_rows, score_edges
+from edgewise.backends.triton.edges_backward import (
+    Shared,
+    backward_receivers,
+    backward_senders,
+    center_rows,
+)
+from edgewise.backends.triton.launch import forms_of, launch
+from edgewise.backends.triton.tiles import Form, Lists, Pieces, Table
+from edgewise.backends.triton.work import Work, work_of
+from edgewise.operator import define
+
+GIVEN = ("Hardmax", "Sparsemax", "Entmax15")
+"""Normalizers that see a whole row before they weigh one edge: their weights, a number an edge and head, are kept."""
+CENTERED = ("Softmax", "Sparsemax", "Entmax15")
+"""Normalizers whose derivative subtracts a number of the row."""
+MOST_PROGRAMS = 2048
+"""Programs of a pass that sums something over all rows, each of which leaves one part."""
+NO_PARTS = (None, None, None)
+SCORES_A_BLOCK = 128
+"""Edges of a long row that are normalized at once."""
+
+
+def edges(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_key: Tensor | None,
+    edge_value: Tensor | None,
+    bias: Tensor | None,
+    vector: Tensor | None,
+    lists: Sequence[Tensor],
+    kind: str,
+    activation: str,
+    root: bool,
+    number: float,
+    normalizer: str,
+    dropout: float,
+    seed: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention over lists of edges, and what the gradient needs.
+
+    Args:
+        query: `(receiver, head, key_dim)`; key, value `(sender, head, …)`; a head may be seen several times.
+        edge_key, edge_value: `(edge, head or 1, …)` in the caller's order; bias `(edge, head or 1)`.
+        vector: `(head, key_dim)`, for scores that have one; 1 where None.
+        lists: offsets, neighbors and edges by receiver, then by sender.
+        kind, activation, root, number: the score, as `backends.lower` names it; normalizer: its class.
+        dropout: the rate; seed: `(1)`.
+
+    Returns:
+        `(receiver, head, value_dim)`; ln Σ exp s `(receiver, head)` of softmax; the weights `(edge, head)` of
+        normalizers that have them made beforehand. What there is not is empty.
+    """
+    job = Job(
+        query, key, value, edge_key, edge_value, bias, vector, None, kind, activation, root, number, normalizer,
+        dropout, seed,
+    )  # fmt: skip
+    num_rows, num_heads, value_dim = query.shape[0], query.shape[1], value.shape[-1]
+    out = query.new_empty(num_rows, num_heads, value_dim)
+    stats = query.new_empty(num_rows if normalizer == "Softmax" else 0, num_heads, dtype=torch.float32)
+    weights = query.new_empty(len(lists[2]) if job.given else 0, num_heads, dtype=torch.float32)
+    by_receiver, work = Lists(*lists[:3]), work_of(lists[0])
+    if job.given:
+        made = table_of(weights)
+        for form, pieces in job.deal(work):
+            scoring = form._replace(given=False)
+            launch(score_edges, programs_of(pieces, form), scoring, *job.operands, by_receiver, pieces, made)
+        for form, rows in job.whole_rows(work):
+            launch(
+                normalize_rows, triton.cdiv(len(rows), form.rows), form, made, by_receiver, rows, len(rows),
+                warps=4, NORMALIZER=normalizer,
+            )  # fmt: skip
+        job.operands = job.operands._replace(weights=made)
+    parts = job.parts(work, value_dim)
+    for form, pieces in job.deal(work):
+        launch(
+            forward, programs_of(pieces, form), form, *job.operands, by_receiver, pieces, table_of(out),
+            table_of(stats), *(parts if form.rows == 1 else NO_PARTS),
+        )  # fmt: skip
+    if work.num_slots > 0:
+        launch(merge, work.num_hubs, job.high, *parts, work.high_rows, work.hub_slots, table_of(out), table_of(stats))
+    return out, stats, weights
+
+
+def edges_shapes(query, key, value, edge_key, edge_value, bias, vector, lists, kind, activation, root, number,
+                 normalizer, dropout, seed):  # fmt: skip
+    """What tracers see of the output."""
+    num_rows, num_heads = query.shape[0], query.shape[1]
+    stats = query.new_empty(num_rows if normalizer == "Softmax" else 0, num_heads, dtype=torch.float32)
+    weights = query.new_empty(lists[2].shape[0] if normalizer in GIVEN else 0, num_heads, dtype=torch.float32)
+    return query.new_empty(num_rows, num_heads, value.shape[-1]), stats, weights
+
+
+def edges_backward(
+    grad_out: Tensor,
+    out: Tensor,
+    stats: Tensor,
+    weights: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_key: Tensor | None,
+    edge_value: Tensor | None,
+    bias: Tensor | None,
+    vector: Tensor | None,
+    lists: Sequence[Tensor],
+    kind: str,
+    activation: str,
+    root: bool,
+    number: float,
+    normalizer: str,
+    dropout: float,
+    seed: Tensor,
+    needs: Sequence[bool],
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where `needs` says no."""
+    job = Job(
+        query, key, value, edge_key, edge_value, bias, vector, weights, kind, activation, root, number, normalizer,
+        dropout, seed,
+    )  # fmt: skip
+    tensors = query, key, value, edge_key, edge_value, bias
+    grads = [x.new_empty(x.shape) if x is not None and need else query.new_empty(0) for x, need in zip(tensors, needs)]
+    tables = [table_of(grad) if need else None for grad, need in zip(grads, needs)]
+    grad_vector = query.new_empty(0, dtype=torch.float32)
+    num_rows, num_heads = query.shape[:2]
+    is_centered = normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 5, 6))
+    centers = query.new_empty(num_rows if is_centered else 0, num_heads, dtype=torch.float32)
+    rows = (
+        table_of(out), table_of(grad_out.contiguous()), table_of(stats), table_of(centers) if is_centered else None,
+        lists[0],
+    )  # fmt: skip
+    work, by_receiver = work_of(lists[0]), Lists(*lists[:3])
+    if is_centered and job.given:
+        for form, chosen in job.whole_rows(work, job.high.block):
+            launch(
+                center_rows, triton.cdiv(len(chosen), form.rows), form, *job.operands, by_receiver, chosen, len(chosen),
+                *rows,
+            )  # fmt: skip
+    if is_centered or needs[0] or any(needs[3:]):
+        to_receivers = [tables[0], None, None, *tables[3:6], None]
+        shared = Shared(*(x is not None and x.shape[1] < num_heads for x in (edge_key, edge_value, bias)))
+        parts = job.sums(work, query.shape[-1]) if needs[0] else None
+        left = []
+        for form, pieces in job.deal(work):
+            programs = programs_of(pieces, form)
+            if needs[6]:
+                programs = min(programs, MOST_PROGRAMS)
+                left.append(query.new_empty(programs, num_heads, query.shape[-1], dtype=torch.float32))
+                to_receivers[-1] = table_of(left[-1])
+            launch(
+                backward_receivers, programs, form, *job.operands, by_receiver, pieces, *rows, *to_receivers,
+                parts if form.rows == 1 else None, SHARED=shared,
+            )  # fmt: skip
+        job.merge(work, parts, tables[0], of_keys=True)
+        if needs[6]:
+            grad_vector = torch.cat(left).sum(0)
+    if needs[1] or needs[2]:
+        work, by_sender = work_of(lists[3]), Lists(*lists[3:])
+        to_senders = [None, tables[1], tables[2], None, None, None, None]
+        key_parts = job.sums(work, query.shape[-1]) if needs[1] else None
+        value_parts = job.sums(work, value.shape[-1]) if needs[2] else None
+        for form, pieces in job.deal(work):
+            is_high = form.rows == 1
+            launch(
+                backward_senders, programs_of(pieces, form), form, *job.operands, by_sender, pieces, *rows, *to_senders,
+                key_parts if is_high else None, value_parts if is_high else None,
+            )  # fmt: skip
+        job.merge(work, key_parts, tables[1], of_keys=True)
+        job.merge(work, value_parts, tables[2], of_keys=False)
+    grad_query, grad_key, grad_value, grad_edge_key, grad_edge_value, grad_bias = grads
+    return grad_query, grad_key, grad_value, grad_edge_key, grad_edge_value, grad_bias, grad_vector
+
+
+def edges_backward_shapes(grad_out, out, stats, weights, query, key, value, edge_key, edge_value, bias, vector, lists,
+                          kind, activation, root, number, normalizer, dropout, seed, needs):  # fmt: skip
+    """What tracers see of the gradients."""
+    tensors = query, key, value, edge_key, edge_value, bias, vector
+    return tuple(
+        torch.empty_like(x, memory_format=torch.contiguous_format) if x is not None and need else query.new_empty(0)
+        for x, need in zip(tensors, needs)
+    )
+
+
+def _keep(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor, Tensor]) -> None:
+    *tensors, lists, kind, activation, root, number, normalizer, dropout, seed = inputs
+    ctx.save_for_backward(*output, *tensors, *lists, seed)
+    ctx.settings = kind, activation, root, number, normalizer, dropout
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, grad_out: Tensor | None, *_: Any) -> tuple:
+    if grad_out is None:
+        return (None,) * 15
+    saved = ctx.saved_tensors
+    kept, tensors, lists, seed = saved[:3], saved[3:10], saved[10:16], saved[16]
+    # A score that is blind to the content has queries and keys of no features.
+    needs = [need and x.shape[-1] > 0 for need, x in zip(ctx.needs_input_grad[:7], tensors)]
+    found = attend_edges_backward(grad_out, *kept, *tensors, list(lists), *ctx.settings, seed, needs)
+    grads = [grad if need else None for need, grad in zip(needs, found)]
+    return (*grads, [None] * len(lists), None, None, None, None, None, None, None)
+
+
+attend_edges_backward = define("triton_edges_backward", edges_backward, edges_backward_shapes)
+attend_edges = define("triton_edges", edges, edges_shapes, (_keep, _differentiate))
+
+
+class Job:
+    """The arguments of an operator as the kernels take them."""
+
+    def __init__(self, query, key, value, edge_key, edge_value, bias, vector, weights, kind, activation, root, number,
+                 normalizer, dropout, seed):  # fmt: skip
+        self.given = normalizer in GIVEN
+        self.low, self.high = forms_of(
+            kind, activation, root, normalizer, self.given, dropout > 0, query.shape[1], query.shape[-1],
+            value.shape[-1],
+        )  # fmt: skip
+        tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]
+        made = None if weights is None or not self.given else table_of(weights)
+        vector = None if vector is None else vector.contiguous()
+        self.operands = Operands(*tables, vector, made, float(number), float(dropout), seed)
+        self.query = query
+
+    def deal(self, work: Work) -> list[tuple[Form, Pieces]]:
+        """The low pieces and the high ones, each with how they are compiled."""
+        low, high = slice(work.num_low), slice(work.num_low, None)
+        return [
+            (form, Pieces(work.rows[some], work.starts[some], work.stops[some], work.slots[some], len(work.rows[some])))
+            for form, some in ((self.low, low), (self.high, high))
+            if len(work.rows[some])
+        ]
+
+    def whole_rows(self, work: Work, block: int = SCORES_A_BLOCK) -> list[tuple[Form, Tensor]]:
+        """The same rows, hubs in one piece."""
+        sides = (self.low, work.rows[: work.num_low]), (self.high._replace(block=block), work.high_rows)
+        return [(form, rows) for form, rows in sides if len(rows)]
+
+    def sums(self, work: Work, dim: int) -> Table | None:
+        """A workspace for sums of hubs, where there are hubs."""
+        if work.num_slots == 0:
+            return None
+        return table_of(self.query.new_empty(work.num_slots, self.query.shape[1], dim, dtype=torch.float32))
+
+    def parts(self, work: Work, dim: int) -> tuple[Table | None, Table | None, Table | None]:
+        """The same, and the two numbers of each part that a softmax is put together by."""
+        sums = self.sums(work, dim)
+        if sums is None or self.high.normalizer != "Softmax":
+            return sums, None, None
+        most, total = self.query.new_empty(2, work.num_slots, self.query.shape[1], dtype=torch.float32)
+        return sums, table_of(most), table_of(total)
+
+    def merge(self, work: Work, sums: Table | None, out: Table | None, *, of_keys: bool) -> None:
+        """Adds the parts of each hub, where there are hubs."""
+        if sums is None:
+            return
+        form = self.high._replace(normalizer="Identity")
+        if of_keys:
+            form = form._replace(value_dim=form.key_dim, value_width=form.key_width)
+        launch(merge, work.num_hubs, form, sums, None, None, work.high_rows, work.hub_slots, out, None)
+
+
+def programs_of(pieces: Pieces, form: Form) -> int:
+    """How many programs take all pieces."""
+    return triton.cdiv(pieces.count, form.rows)
+
+
+def table_of(x: Tensor) -> Table:
+    """A tensor `(row, head, dim)` or `(row, head)`, whose last axis is one run of memory, as kernels take it."""
+    is_shared = x.shape[1] == 1 and x.numel() > 0
+    return Table(x, x.stride(0), 0 if is_shared else x.stride(1))

@@ -1,0 +1,339 @@
+"""Parts of the kernels over edges: tiles of gathered rows, the pair formula of every score, and its derivatives.
+
+A tile holds the features of some edges, `(edge, head · dim)`, flat, so that one gathered row of memory is one run of
+addresses; it is seen as `(edge, head, dim)` only to sum each head. Everything is float32 from the load on.
+
+    raw = Σ_d pair(q_d, k_d)        s = finish(raw)
+    dq_d = ds' · toward_query       dk_d = ds' · toward_key       dv_d = ds' · toward_vector       ds' = unfinish(s, ds)
+
+Tables and forms are named tuples, which kernels take as they are: tables hold pointers and numbers, a form is compiled
+in.
+"""
+
+from typing import Any, NamedTuple, no_type_check
+
+import triton
+import triton.language as tl
+
+
+class Table(NamedTuple):
+    """Rows of heads in memory, features of a head next to each other."""
+
+    data: Any
+    """Where the first number is."""
+    row: Any
+    """From a row to the next."""
+    head: Any
+    """From a head to the next; 0 where all heads read the same."""
+
+
+class Lists(NamedTuple):
+    """The edges of each row, as a plan has them."""
+
+    offsets: Any
+    """Those of row i are at `offsets[i]:offsets[i + 1]`."""
+    neighbors: Any
+    """The node at the other end."""
+    edges: Any
+    """The caller's number of the edge."""
+
+
+class Pieces(NamedTuple):
+    """Which rows a program works on; see `work.Work`."""
+
+    rows: Any
+    """The row of each piece."""
+    starts: Any
+    """Its first place."""
+    stops: Any
+    """One past its last."""
+    slots: Any
+    """Where its result goes where it is only a part of its row's; else −1."""
+    count: Any
+    """How many there are."""
+
+
+class Form(NamedTuple):
+    """What is compiled in: which formulas, and which sizes."""
+
+    kind: str
+    """The score, as `backends.lower` names it."""
+    activation: str
+    """f of a Smooth."""
+    root: bool
+    """Whether a Square takes the root."""
+    normalizer: str
+    """The class of the normalizer."""
+    given: bool
+    """Whether the weights were made beforehand."""
+    drops: bool
+    """Whether weights are dropped out."""
+    num_heads: int
+    """Heads of the call."""
+    key_dim: int
+    """Features of a key."""
+    value_dim: int
+    """Features of a value."""
+    heads: int
+    """Heads of a program, a power of two."""
+    key_width: int
+    """key_dim, or the power of two above it."""
+    value_width: int
+    """value_dim, or the power of two above it."""
+    rows: int
+    """Rows of a program."""
+    block: int
+    """Edges of each row that are read at once."""
+
+
+@triton.jit
+@no_type_check
+def channels(group, HEADS: tl.constexpr, DIM: tl.constexpr):
+    """The head and the feature of each channel of a tile."""
+    channel = tl.arange(0, HEADS * DIM)
+    return group * HEADS + channel // DIM, channel % DIM
+
+
+@triton.jit
+@no_type_check
+def gathered(table, row, there, group, DIM: tl.constexpr, PADDED: tl.constexpr, F: tl.constexpr):
+    """The rows of a table as a tile; zeros where there is none."""
+    head, feature = channels(group, F.heads, PADDED)
+    at = row.to(tl.int64)[:, None] * table.row + (head * table.head + feature)[None, :]
+    if F.num_heads % F.heads == 0 and DIM == PADDED:
+        found = tl.load(table.data + at, mask=there[:, None], other=0.0)
+    else:
+        inside = (head < F.num_heads) & (feature < DIM)
+        found = tl.load(table.data + at, mask=there[:, None] & inside[None, :], other=0.0)
+    return found.to(tl.float32)
+
+
+@triton.jit
+@no_type_check
+def put(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.constexpr, F: tl.constexpr):
+    """A tile into the rows of a table."""
+    head, feature = channels(group, F.heads, PADDED)
+    at = row.to(tl.int64)[:, None] * table.row + (head * table.head + feature)[None, :]
+    tile = tile.to(table.data.dtype.element_ty)
+    if F.num_heads % F.heads == 0 and DIM == PADDED:
+        tl.store(table.data + at, tile, mask=there[:, None])
+    else:
+        inside = (head < F.num_heads) & (feature < DIM)
+        tl.store(table.data + at, tile, mask=there[:, None] & inside[None, :])
+
+
+@triton.jit
+@no_type_check
+def numbers_of(table, row, there, group, F: tl.constexpr):
+    """One number a head, `(row, head)`; 0 where there is none."""
+    head = group * F.heads + tl.arange(0, F.heads)
+    at = row.to(tl.int64)[:, None] * table.row + (head * table.head)[None, :]
+    return tl.load(table.data + at, mask=there[:, None] & (head < F.num_heads)[None, :], other=0.0).to(tl.float32)
+
+
+@triton.jit
+@no_type_check
+def put_numbers(table, row, there, group, numbers, F: tl.constexpr):
+    """One number a head into the rows of a table."""
+    head = group * F.heads + tl.arange(0, F.heads)
+    at = row.to(tl.int64)[:, None] * table.row + (head * table.head)[None, :]
+    numbers = numbers.to(table.data.dtype.element_ty)
+    tl.store(table.data + at, numbers, mask=there[:, None] & (head < F.num_heads)[None, :])
+
+
+@triton.jit
+@no_type_check
+def vector_of(vector, group, F: tl.constexpr):
+    """The vector of a score as a tile of one row; 1 where it has none."""
+    if vector is None:
+        return tl.full((1, F.heads * F.key_width), 1.0, tl.float32)
+    else:
+        head, feature = channels(group, F.heads, F.key_width)
+        inside = (head < F.num_heads) & (feature < F.key_dim)
+        return tl.load(vector + head * F.key_dim + feature, mask=inside, other=0.0)[None, :]
+
+
+@triton.jit
+@no_type_check
+def spread(numbers, DIM: tl.constexpr):
+    """`(edge, head)` as a tile, each number for all features of its head."""
+    rows: tl.constexpr = numbers.shape[0]
+    heads: tl.constexpr = numbers.shape[1]
+    return tl.reshape(tl.broadcast_to(tl.expand_dims(numbers, 2), (rows, heads, DIM)), (rows, heads * DIM))
+
+
+@triton.jit
+@no_type_check
+def per_head(tile, DIM: tl.constexpr):
+    """Σ over the features of each head, `(edge, head)`."""
+    rows: tl.constexpr = tile.shape[0]
+    heads: tl.constexpr = tile.shape[1] // DIM
+    return tl.sum(tl.reshape(tile, (rows, heads, DIM)), 2)
+
+
+@triton.jit
+@no_type_check
+def over_edges(tile, ROWS: tl.constexpr):
+    """Σ over the edges of each of the rows that a tile holds together, `(row, channel)`."""
+    edges: tl.constexpr = tile.shape[0] // ROWS
+    width: tl.constexpr = tile.shape[1]
+    if ROWS == 1:
+        return tl.expand_dims(tl.sum(tile, 0), 0)
+    else:
+        return tl.sum(tl.reshape(tile, (ROWS, edges, width)), 1)
+
+
+@triton.jit
+@no_type_check
+def most_of_edges(numbers, ROWS: tl.constexpr):
+    """The largest over the edges of each row, `(row, head)`."""
+    edges: tl.constexpr = numbers.shape[0] // ROWS
+    width: tl.constexpr = numbers.shape[1]
+    if ROWS == 1:
+        return tl.expand_dims(tl.max(numbers, 0), 0)
+    else:
+        return tl.max(tl.reshape(numbers, (ROWS, edges, width)), 1)
+
+
+@triton.jit
+@no_type_check
+def for_edges(tile, BLOCK: tl.constexpr):
+    """`(row, channel)` for each of the edges of each row, `(row · BLOCK, channel)`."""
+    rows: tl.constexpr = tile.shape[0]
+    width: tl.constexpr = tile.shape[1]
+    if rows == 1:
+        return tl.broadcast_to(tile, (BLOCK, width))
+    else:
+        return tl.reshape(tl.broadcast_to(tl.expand_dims(tile, 1), (rows, BLOCK, width)), (rows * BLOCK, width))
+
+
+@triton.jit
+@no_type_check
+def block_of(lists, begin, end, at, F: tl.constexpr):
+    """The next edges of each row: neighbor, the caller's number, and whether there is one, `(row · block)`."""
+    place = (begin + at)[:, None] + tl.arange(0, F.block)[None, :]
+    there = tl.reshape(place < end[:, None], (F.rows * F.block,))
+    place = tl.reshape(place, (F.rows * F.block,))
+    neighbor = tl.load(lists.neighbors + place, mask=there, other=0)
+    return neighbor, tl.load(lists.edges + place, mask=there, other=0), there
+
+
+@triton.jit
+@no_type_check
+def piece_of(pieces, tile, F: tl.constexpr):
+    """The pieces of a tile: row, first place, one past the last, slot, and whether there is one, `(row)`."""
+    piece = tile * F.rows + tl.arange(0, F.rows)
+    here = piece < pieces.count
+    row = tl.load(pieces.rows + piece, mask=here, other=0)
+    begin = tl.load(pieces.starts + piece, mask=here, other=0)
+    end = tl.load(pieces.stops + piece, mask=here, other=0)
+    return row, begin, end, tl.load(pieces.slots + piece, mask=here, other=-1), here
+
+
+@triton.jit
+@no_type_check
+def activated(x, F: tl.constexpr):
+    """f(x)."""
+    if F.activation == "tanh":
+        return 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
+    elif F.activation == "sigmoid":
+        return 1.0 / (1.0 + tl.exp(-x))
+    elif F.activation == "silu":
+        return x / (1.0 + tl.exp(-x))
+    else:
+        return 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+
+
+@triton.jit
+@no_type_check
+def steepness(x, F: tl.constexpr):
+    """f'(x)."""
+    if F.activation == "tanh":
+        found = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
+        return 1.0 - found * found
+    elif F.activation == "sigmoid":
+        found = 1.0 / (1.0 + tl.exp(-x))
+        return found * (1.0 - found)
+    elif F.activation == "silu":
+        found = 1.0 / (1.0 + tl.exp(-x))
+        return found * (1.0 + x * (1.0 - found))
+    else:
+        return 0.5 * (1.0 + tl.erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)
+
+
+@triton.jit
+@no_type_check
+def scored(query, key, vector, number, F: tl.constexpr):
+    """s of each edge and head, from tiles of queries and keys."""
+    if F.kind == "Product":
+        return number * per_head(query * key, F.key_width)
+    elif F.kind == "Bent":
+        z = query + key
+        return per_head(vector * tl.where(z > 0.0, z, z * number), F.key_width)
+    elif F.kind == "Smooth":
+        return per_head(vector * activated(query + key, F), F.key_width)
+    else:
+        gap = query - key
+        squares = per_head(gap * gap, F.key_width)
+        return -tl.sqrt(squares) if F.root else -squares
+
+
+@triton.jit
+@no_type_check
+def unfinished(slope, score, number, F: tl.constexpr):
+    """The derivative toward the sum over features, from that toward the score."""
+    if F.kind == "Product":
+        return slope * number
+    elif F.kind == "Square":
+        # d(−√x) = −dx / (2 √x); at no distance the slope is taken to be 0.
+        return tl.where(score < 0.0, slope * 0.5 / tl.where(score < 0.0, score, 1.0), 0.0) if F.root else -slope
+    else:
+        return slope
+
+
+@triton.jit
+@no_type_check
+def toward_query(slope, query, key, vector, number, F: tl.constexpr):
+    """What each pair adds to the gradient of the query; `slope` as a tile."""
+    if F.kind == "Product":
+        return slope * key
+    elif F.kind == "Bent":
+        return slope * vector * tl.where(query + key > 0.0, 1.0, number)
+    elif F.kind == "Smooth":
+        return slope * vector * steepness(query + key, F)
+    else:
+        return slope * 2.0 * (query - key)
+
+
+@triton.jit
+@no_type_check
+def toward_key(slope, query, key, vector, number, F: tl.constexpr):
+    """What each pair adds to the gradient of the key; `slope` as a tile."""
+    if F.kind == "Product":
+        return slope * query
+    elif F.kind == "Square":
+        return slope * 2.0 * (key - query)
+    else:
+        return toward_query(slope, query, key, vector, number, F)
+
+
+@triton.jit
+@no_type_check
+def toward_vector(slope, query, key, number, F: tl.constexpr):
+    """What each pair adds to the gradient of the vector; `slope` as a tile."""
+    z = query + key
+    if F.kind == "Bent":
+        return slope * tl.where(z > 0.0, z, z * number)
+    else:
+        return slope * activated(z, F)
+
+
+@triton.jit
+@no_type_check
+def kept(seed, edge, group, dropout, F: tl.constexpr):
+    """What dropout does to the weight of each edge and head: 0, or 1 / (1 − dropout); the same wherever it is asked."""
+    head = (group * F.heads + tl.arange(0, F.heads)).to(tl.uint32)[None, :]
+    edge = edge.to(tl.uint32)[:, None]
+    zero = (edge + head) * 0
+    first, _, _, _ = tl.philox(tl.load(seed), edge + zero, head + zero, zero, zero)
+    return tl.where(tl.uint_to_uniform_float(first) < dropout, 0.0, 1.0 / (1.0 - dropout))

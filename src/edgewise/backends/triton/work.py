@@ -1,0 +1,93 @@
+"""How the rows of a graph are dealt out to programs: low rows several together, high rows alone, hubs in chunks."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+LOW = 8
+"""Edges up to which a row is one of several in a program, its edges in a single block."""
+CHUNK = 256
+"""Edges that one program walks: the dependent loads of a longer walk would outlast all other programs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Pieces of rows, each for one place in a program. All tensors are int32, or int64 where the plan's are.
+
+    Low rows, and with them those without an edge, come first, in the order of the graph; then the others, longest
+    first. Only hubs have more than one piece: these lie one after the other, and their results in slots of a workspace.
+    """
+
+    rows: Tensor
+    """The row of each piece."""
+    starts: Tensor
+    """Its first place in the lists of the plan."""
+    stops: Tensor
+    """One past its last."""
+    slots: Tensor
+    """Where in the workspace its result goes; −1 where it is the whole row's."""
+    num_low: int
+    """Pieces that are low rows."""
+    high_rows: Tensor
+    """The rows that are not low, longest first."""
+    num_hubs: int
+    """How many of these, the first, have several pieces."""
+    hub_slots: Tensor
+    """The slots of hub h, one of the first of the high rows, are `hub_slots[h]:hub_slots[h + 1]`."""
+    num_slots: int
+    """Rows of the workspace."""
+    longest: int
+    """Edges of the longest row."""
+
+
+def work_of(offsets: Tensor) -> Work:
+    """The pieces of the rows that `offsets` bound; made once and kept as long as the offsets are."""
+    found = _made.get(offsets)
+    if found is None:
+        found = _made[offsets] = deal(offsets, LOW, CHUNK)
+    return found
+
+
+_made: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def deal(offsets: Tensor, low: int, chunk: int) -> Work:
+    """Deals the rows out: low ones have up to `low` edges, pieces up to `chunk`. A few numbers come from the device.
+
+    >>> work = deal(torch.tensor([0, 2, 2, 9, 12], dtype=torch.int32), low=2, chunk=4)
+    >>> work.rows.tolist(), work.starts.tolist(), work.stops.tolist(), work.slots.tolist()
+    ([0, 1, 2, 2, 3], [0, 2, 2, 6, 9], [2, 2, 6, 9, 12], [-1, -1, 0, 1, -1])
+    >>> work.high_rows.tolist(), work.num_hubs, work.hub_slots.tolist()
+    ([2, 3], 1, [0, 2])
+    """
+    degrees = offsets[1:] - offsets[:-1]
+    is_low = degrees <= low
+    low_rows, high_rows = is_low.nonzero().squeeze(1), (~is_low).nonzero().squeeze(1)
+    high_rows = high_rows[degrees[high_rows].argsort(descending=True, stable=True)]
+    high_degrees = degrees[high_rows]
+    pieces = (high_degrees + chunk - 1) // chunk
+    owner = torch.repeat_interleave(torch.arange(len(high_rows), device=offsets.device), pieces)
+    first = pieces.cumsum(0) - pieces
+    number = torch.arange(len(owner), device=offsets.device) - first[owner]
+    starts = offsets[high_rows][owner] + number * chunk
+    stops = torch.minimum(starts + chunk, offsets[high_rows + 1][owner])
+    is_hub = pieces > 1  # the longest rows, so that their pieces are the first
+    num_hubs = int(is_hub.sum())
+    hub_slots = torch.cat([pieces.new_zeros(1), pieces[:num_hubs].cumsum(0)])
+    num_slots = int(hub_slots[-1])
+    slots = torch.arange(len(owner), device=offsets.device)
+    slots = torch.where(slots < num_slots, slots, -1)
+    whole = [
+        torch.cat([low_rows, high_rows[owner]]),
+        torch.cat([offsets[low_rows], starts]),
+        torch.cat([offsets[low_rows + 1], stops]),
+        torch.cat([torch.full_like(low_rows, -1), slots]),
+    ]
+    longest = int(degrees.max()) if len(degrees) else 0
+    rows, starts, stops, slots = (x.to(offsets.dtype) for x in whole)
+    return Work(
+        rows, starts, stops, slots, len(low_rows),
+        high_rows.to(offsets.dtype), num_hubs, hub_slots.to(offsets.dtype), num_slots, longest,
+    )  # fmt: skip

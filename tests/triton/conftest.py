@@ -1,0 +1,22 @@
+"""The kernels for CUDA: on a machine that has such a device they run there, on others in triton's interpreter.
+
+The interpreter must be asked for before a kernel is defined, which is when its module is first imported.
+"""
+
+import os
+
+import pytest
+import torch
+
+import edgewise.backends.triton as backend
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def where_kernels_run(monkeypatch):
+    """A CPU is taken for a device, where there is no other."""
+    pytest.importorskip("triton")
+    monkeypatch.setattr(backend, "DEVICES", (DEVICE,))

@@ -1,0 +1,163 @@
+"""The kernels over edges compute what the reference computes, values and gradients."""
+
+import pytest
+import torch
+from triton_cases import CHUNK, NORMALIZERS, SCORES, problem, solve
+
+from conftest import DEVICE
+from edgewise import Dot, Edges, Softmax, Sparsemax, attend
+from edgewise.backends.triton import work
+
+EVERYWHERE = ["dot", "gatv2"]
+"""Scores that are tried with every normalizer; the others with two."""
+PAIRS = [
+    (score, normalizer)
+    for score in SCORES
+    for normalizer in NORMALIZERS
+    if score in EVERYWHERE or normalizer in ("softmax", "sparsemax")
+]
+
+
+@pytest.fixture(autouse=True)
+def small_hubs(monkeypatch):
+    """Rows of more than 16 edges are hubs."""
+    monkeypatch.setattr(work, "CHUNK", CHUNK)
+
+
+def assert_alike(found, wanted, within):
+    """Every output and gradient within a share of the largest number of its kind, or of one."""
+    for name in found.keys() | wanted.keys():
+        # A gradient that only one of the two knows must be zero.
+        one, right = (each.get(name, torch.zeros(1, dtype=torch.float64)) for each in (found, wanted))
+        error = (one - right).abs().max().item()
+        assert error <= within * max(right.abs().max().item(), 1.0), f"{name}: {error}"
+
+
+@pytest.mark.parametrize(("score", "normalizer"), PAIRS)
+@pytest.mark.parametrize("carries", [False, True], ids=["bare", "carrying"])
+def test_values_and_gradients_are_those_of_the_reference(score, normalizer, carries):
+    given = problem()
+    wanted = solve(given, score, normalizer, carries, "reference", torch.float64)
+    assert_alike(solve(given, score, normalizer, carries, "triton", torch.float32, DEVICE), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("score", EVERYWHERE)
+@pytest.mark.parametrize("normalizer", ["softmax", "entmax"])
+def test_what_all_heads_share_is_not_repeated(score, normalizer):
+    given = problem(shared=True)
+    wanted = solve(given, score, normalizer, True, "reference", torch.float64)
+    assert_alike(solve(given, score, normalizer, True, "triton", torch.float32, DEVICE), wanted, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("heads", "key_dim", "value_dim"), [(1, 8, 16), (8, 16, 16), (4, 32, 32), (5, 100, 256), (2, 256, 1)]
+)
+def test_sizes_of_heads(heads, key_dim, value_dim):
+    given = problem(heads=heads, key_dim=key_dim, value_dim=value_dim)
+    wanted = solve(given, "scaled", "softmax", True, "reference", torch.float64)
+    assert_alike(solve(given, "scaled", "softmax", True, "triton", torch.float32, DEVICE), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("score", EVERYWHERE)
+def test_half_precision_is_storage_only(dtype, score):
+    """The error is at most that of the reference in the same precision, twice; and of one rounding more where the
+    interpreter cuts numbers off that a device rounds."""
+    given = problem()
+    exact = solve(given, score, "softmax", False, "reference", torch.float64)
+    plain = solve(given, score, "softmax", False, "reference", dtype)
+    found = solve(given, score, "softmax", False, "triton", dtype, DEVICE)
+    for name, right in exact.items():
+        scale = max(right.abs().max().item(), 1.0)
+        allowed = 2 * (plain[name] - right).abs().max() + 2 * torch.finfo(dtype).eps * scale
+        assert (found[name] - right).abs().max() <= allowed, name
+
+
+def _arguments(device=DEVICE):
+    given = problem()
+    return given, [given.tensors[name].float().to(device) for name in ("query", "key", "value")], given.edges.to(device)
+
+
+def test_what_nobody_attends_to_never_reaches_the_output():
+    _, (query, key, value), edges = _arguments()
+    alone = Edges(edges.senders, edges.receivers, 12, 14)
+    more = torch.full((3, 1, 5), torch.nan, device=DEVICE)
+    found = attend(query, torch.cat([key, more], 1), torch.cat([value, more[..., :3]], 1), alone, backend="triton")
+    assert torch.equal(found, attend(query, key, value, edges, backend="triton"))
+    assert (found[:, 7] == 0).all()
+
+
+@pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax()])
+def test_adding_1000_to_every_score_changes_nothing(normalizer):
+    given, tensors, edges = _arguments()
+    # Numbers of few digits, so that the sum with 1000 is exact.
+    bias = (given.tensors["bias"].float() * 16).round().to(DEVICE) / 16
+    query, key, value = ((x * 4).round() / 4 for x in tensors)
+    one = attend(query, key, value, edges, score=Dot(), normalize=normalizer, bias=bias, backend="triton")
+    two = attend(query, key, value, edges, score=Dot(), normalize=normalizer, bias=bias + 1000, backend="triton")
+    assert (one - two).abs().max() < 1e-5
+
+
+def test_a_row_that_a_bias_shuts_is_empty():
+    _, (query, key, value), edges = _arguments()
+    bias = torch.zeros(edges.num_edges, device=DEVICE)
+    bias[edges.receivers == 3] = -torch.inf
+    query.requires_grad_()
+    found = attend(query, key, value, edges, bias=bias, backend="triton")
+    found.square().sum().backward()
+    assert (found[:, 3] == 0).all()
+    assert query.grad is not None
+    assert query.grad.isfinite().all()
+    assert (query.grad[:, 3] == 0).all()
+
+
+def test_no_edge_at_all():
+    query, key = torch.randn(2, 4, 5, device=DEVICE, requires_grad=True), torch.randn(2, 3, 5, device=DEVICE)
+    nothing = torch.zeros(0, dtype=torch.int64)
+    found = attend(query, key, key, Edges(nothing, nothing, 3, 4).to(DEVICE), backend="triton")
+    found.sum().backward()
+    assert found.shape == (2, 4, 5)
+    assert (found == 0).all()
+    assert query.grad is not None
+    assert (query.grad == 0).all()
+
+
+def test_dropout_keeps_the_mean_and_is_the_same_in_both_passes():
+    """With values of one and a gradient of one, the gradient of each value is the sum of its kept weights, and all
+    sums together are those of the outputs."""
+    _, (query, key, _), edges = _arguments()
+    value = torch.ones(3, 11, 2, device=DEVICE, requires_grad=True)
+    sums = []
+    for seed in range(5):
+        torch.manual_seed(seed)
+        found = attend(query, key, value, edges, dropout=0.4, backend="triton")
+        (grad,) = torch.autograd.grad(found.sum(), value)
+        assert torch.allclose(grad.sum(), found.sum(), rtol=1e-5)
+        torch.manual_seed(seed)
+        assert torch.equal(found, attend(query, key, value, edges, dropout=0.4, backend="triton"))
+        sums.append(found.detach())
+    every = torch.stack(sums)
+    assert not torch.equal(every[0], every[1])
+    share = torch.isin(torch.arange(14), edges.receivers.cpu()).float().mean()
+    assert abs(every.mean().item() - share) < 0.1
+
+
+def test_every_run_has_the_same_bits():
+    given = problem()
+    runs = [solve(given, "gatv2", "softmax", True, "triton", torch.float32, DEVICE) for _ in range(2)]
+    assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
+
+
+def test_rows_are_dealt_out_once_each():
+    degrees = torch.tensor([0, 1, 8, 9, 300, 16, 600, 17, 0, 256, 257])
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), degrees.cumsum(0)]).int()
+    dealt = work.deal(offsets, low=8, chunk=256)
+    covered = torch.cat([torch.arange(a, b) for a, b in zip(dealt.starts.tolist(), dealt.stops.tolist(), strict=True)])
+    assert torch.equal(covered.sort().values, torch.arange(offsets[-1]))
+    pieces = list(zip(dealt.rows.tolist(), dealt.starts.tolist(), dealt.stops.tolist(), strict=True))
+    assert all(offsets[row] <= a and b <= offsets[row + 1] for row, a, b in pieces)
+    assert dealt.rows[: dealt.num_low].tolist() == [0, 1, 2, 8]
+    assert dealt.high_rows.tolist() == [6, 4, 10, 9, 7, 5, 3]
+    assert (dealt.num_hubs, dealt.hub_slots.tolist(), dealt.num_slots) == (3, [0, 3, 5, 7], 7)
+    assert dealt.slots[dealt.num_low :].tolist() == [0, 1, 2, 3, 4, 5, 6, -1, -1, -1, -1]
+    assert dealt.longest == 600
