@@ -179,7 +179,9 @@ class Explanation:
     faithfulness: Faithfulness | None = None
     """Whether the attributions can be believed."""
     center: int | None = None
-    """The node that is explained, in a graph."""
+    """The node that is explained, in a graph; of two, the first."""
+    other_end: int | None = None
+    """The second, where two nodes are asked about together: the other end of a link."""
     notes: tuple[str, ...] = ()
     """What else a reader should know, a sentence each: what was cut, what was left out."""
 

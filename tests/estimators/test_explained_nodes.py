@@ -9,6 +9,7 @@ import torch
 from edgewise import DataError, SettingError, Trace, UnsupportedError
 from edgewise.data.edges import EdgeList
 from edgewise.estimators.explained import Explained
+from edgewise.estimators.node import effects
 from edgewise.estimators.node import explain as explaining
 from edgewise.estimators.node.explain import explain_node
 from edgewise.estimators.node.near import Near, NodeQuestions, border_of, reach_of
@@ -169,8 +170,8 @@ def test_hops_and_caps(monkeypatch):
     )
     assert len(explain_node(trained, table, 7, hops=9).units) == len(far.units)
     monkeypatch.setattr(explaining, "MOST_NODES", 4)
-    monkeypatch.setattr(explaining, "MOST_QUESTIONS", 2)
-    monkeypatch.setattr(explaining, "LEAST_QUESTIONS", 2)
+    monkeypatch.setattr(effects, "MOST_QUESTIONS", 2)
+    monkeypatch.setattr(effects, "LEAST_QUESTIONS", 2)
     few = explain_node(trained, table, 7)
     assert len(few.units) == 4
     assert np.isnan(by_name(few)["occlusion"].values).tolist() == [False, False, True, True]
