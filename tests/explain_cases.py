@@ -116,15 +116,35 @@ def some_graphs(num_graphs=6, *, edge_features=0, seed=3):
     return graphs
 
 
-def graph_model(model="attention", *, readout="attention_sum", task="regression", members=1, edge_features=0, **more):
+def some_trees():
+    """Trees of 2, 3, … nodes, whose edges lead to node 1; in the last, node 6 has two ways there."""
+    random, graphs = np.random.default_rng(4), []
+    senders, receivers = np.array([0, 2, 3, 4, 5, 6, 6]), np.array([1, 1, 0, 0, 2, 3, 5])
+    for num_nodes in range(2, 8):
+        own = (senders < num_nodes) & (receivers < num_nodes)
+        edges = EdgeList(senders[own], receivers[own], np.zeros((own.sum(), 0), np.float32))
+        graphs.append(Graph(random.normal(size=(num_nodes, 4)).astype(np.float32), edges))
+    return graphs
+
+
+def graph_model(
+    model="attention",
+    *,
+    readout="attention_sum",
+    task="regression",
+    members=1,
+    edge_features=0,
+    graphs=None,
+    **more,
+):
     """An ensemble over many graphs, and these graphs."""
-    graphs = some_graphs(edge_features=edge_features)
+    graphs = some_graphs(edge_features=edge_features) if graphs is None else graphs
     targets = np.arange(len(graphs)) / 7 if task == "regression" else [str(n % 3) for n in range(len(graphs))]
     settings = {"model": model, "readout": readout, "model_dim": 8, "head_dim": 8, "num_variants": 2, **more}
-    if model in ("gat", "gatv2", "attention") or readout in ("attention", "attention_sum"):
+    if model in ("gat", "gatv2", "attention") or readout in ("attention", "attention_sum", "root"):
         settings.setdefault("num_heads", 2)
     job = graph_job({**settings, "data": ("the graphs",), "task_type": task})
-    table = graphs_from_arrays(graphs, targets, task_type=task)
+    table = graphs_from_arrays(graphs, targets, task_type=task, need_roots=readout == "root")
     everything = np.arange(len(graphs))
     trained = untrained_graphs(
         table, Splits(everything, everything[:0], everything[:0]), replace(job, columns=table.columns)

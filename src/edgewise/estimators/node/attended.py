@@ -45,7 +45,10 @@ def attended(
     )
     if near.num_virtual:
         heard = f"{values[len(near.nodes) :].sum():.0%}"
-        notes.append(f"{heard} of the rollout is of virtual nodes themselves, which stand for no node of the graph.")
+        notes.append(
+            f"{heard} of the rollout is of virtual nodes themselves, which stand for no node of the graph. Through "
+            "them every node is heard of; those far away along other edges are not shown."
+        )
     return tuple(layers), (Attribution("rollout", values[:num_shown], False, about),), notes
 
 
