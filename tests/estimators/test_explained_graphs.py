@@ -136,9 +136,9 @@ def test_what_is_refused(monkeypatch):
     bad[2] = Graph(bad[2].features[:0], bad[2].edges.taken(np.arange(0)))
     with pytest.raises(DataError, match="cannot be told"):
         explain_graph(trained, graphs_from_arrays(bad), 2)
+    rooted, table, _ = graph_model(readout="root", graphs=some_trees())
+    batch = rooted.batches(table).batch(np.array([2]))
     with pytest.raises(UnsupportedError, match="a root is taken away; a tree without its root is none"):
-        rooted, table, _ = graph_model(readout="root", graphs=some_trees())
-        batch = rooted.batches(table).batch(np.array([2]))
         graph_copies(batch, np.array([[True, False, True, True]]))
 
 
