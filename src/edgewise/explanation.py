@@ -81,9 +81,10 @@ class Part:
     name: str
     """What it is called: a ring, a functional group, its SMILES."""
     kind: str
-    """Which way of cutting it comes from: `BRICS`, `ring`, `functional group`, `component`, `sentence`, `column`."""
+    """Which way of cutting it comes from: `BRICS`, `ring`, `functional group`, `component`, `sentence`, `column`,
+    `kind of node`, `kind of edge`."""
     units: tuple[int, ...]
-    """The units."""
+    """The units; of edges, the ends that are shown."""
     effect: float
     """The prediction less the prediction without them."""
 

@@ -79,10 +79,10 @@ def explain_node(
         lost, asked = nodes_lost(questions, len(shown))
         attributions = (*attention, lost, *gradients(_members(explained), near, len(shown)))
         found = believed(questions, attributions, asked)
-        parts, part_notes = _kinds_lost(questions, trained, len(shown))
+        parts = _kinds_lost(questions, trained, len(shown))
     if asked < len(shown):
         notes.append(f"Only the nearest {asked:,} nodes were taken away; deletion and insertion are of them.")
-    notes += [*link_notes, *part_notes, *_positions(trained.settings), *said]
+    notes += [*link_notes, *_positions(trained.settings), *said]
     if len(trained.members) > 1:
         notes.append(f"Weights are those of the first of {len(trained.members)} models; other numbers are their means.")
     return Explanation(
@@ -124,29 +124,24 @@ def _members(explained: Explained) -> list[Member]:
     return [of(member) for member in explained.trained.members]
 
 
-def _kinds_lost(questions: NodeQuestions, trained: TrainedNodes, num_shown: int) -> tuple[tuple[Part, ...], list[str]]:
+def _kinds_lost(questions: NodeQuestions, trained: TrainedNodes, num_shown: int) -> tuple[Part, ...]:
     """What is lost without all nodes of a kind but the one that is explained, and without all edges of a kind."""
     batch, names = questions.near.batch, trained.kinds
     if batch.kinds is None or batch.relations is None or names is None:
-        return (), []
+        return ()
     of_node, of_edge = batch.kinds.of_row[:num_shown].numpy(), batch.relations.relation.numpy()
+    ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, dtype=np.int64)
     nodes = [np.flatnonzero(of_node[1:] == kind) + 1 for kind in range(len(names.nodes))]
     edges = [np.flatnonzero(of_edge == kind) for kind in range(len(names.relations))]
-    nothing = np.zeros(0, dtype=np.int64)
-    asked = [(nothing, nothing), *((some, nothing) for some in nodes), *((nothing, some) for some in edges)]
-    told = questions(asked)
-    lost = told[0] - told[1:]
-    parts = tuple(
-        Part(name, "kind of node", tuple(some.tolist()), float(effect))
-        for name, some, effect in zip(names.nodes, nodes, lost[: len(nodes)], strict=True)
+    told = questions([(nothing, nothing), *((some, nothing) for some in nodes), *((nothing, some) for some in edges)])
+    units = [*nodes, *(np.unique(ends[:, some]) for some in edges)]
+    called = [(name, "kind of node") for name in names.nodes]
+    called += [(spoken(relation), "kind of edge") for relation in names.relations]
+    return tuple(
+        Part(name, kind, tuple(some[some < num_shown].tolist()), float(effect))
+        for (name, kind), some, effect in zip(called, units, told[0] - told[1:], strict=True)
         if len(some)
     )
-    said = [
-        f"{spoken(relation)} {effect:+.3g}"
-        for relation, some, effect in zip(names.relations, edges, lost[len(nodes) :], strict=True)
-        if len(some)
-    ]
-    return parts, [f"What is lost without all edges of a kind: {', '.join(said)}."] if said else []
 
 
 def _positions(settings: NodeSettings) -> list[str]:
