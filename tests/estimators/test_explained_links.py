@@ -127,6 +127,8 @@ def test_edges_that_are_one_way():
     assert there.told[0].value == pytest.approx(told(trained, graph, pair), abs=1e-6)
     # The way back is another link: it is not in the graph, and the way there stays.
     assert back.notes[0] == "The graph does not have this link."
+    assert back.notes[1].startswith("Edges are one way: the link back is another one, which the graph has")
+    assert not any("the link back" in note for note in there.notes)
     assert back.told[0].value == pytest.approx(told(trained, trained.graph, pair[::-1]), abs=1e-6)
 
 

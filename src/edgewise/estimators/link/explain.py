@@ -208,6 +208,9 @@ def _notes(
         ]
     else:
         notes = ["The graph does not have this link."]
+    way_back = (graph.edges.senders == receiver) & (graph.edges.receivers == sender)
+    if trained.place.directed and way_back.any():
+        notes.append("Edges are one way: the link back is another one, which the graph has, and carries messages.")
     if not trained.num_columns:
         notes.append("Nothing is known of the nodes: gradients are by the vector that each node has learned.")
     steps = f"{reach} step{'s' if reach > 1 else ''}"
