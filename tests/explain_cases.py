@@ -14,6 +14,9 @@ from edgewise.data.text import Tokenizer
 from edgewise.data.texts import texts_from_arrays
 from edgewise.estimators.graph.job import graph_job
 from edgewise.estimators.graph.trained import untrained_graphs
+from edgewise.estimators.link.graph import LinkGraph
+from edgewise.estimators.link.job import link_job
+from edgewise.estimators.link.trained import untrained_links
 from edgewise.estimators.node.job import node_job
 from edgewise.estimators.node.trained import untrained_nodes
 from edgewise.estimators.text.trained import untrained_texts
@@ -26,14 +29,17 @@ WORDS = ["the", "film", "was", "great", "awful", "a", "plot", ".", "!"]
 def loud(trained, members, seed=0):
     """Members whose weights are drawn large."""
     torch.manual_seed(seed)
-    for _ in range(members):
-        member = trained.new_member().eval()
-        with torch.no_grad():
-            for name, parameter in member.named_parameters():
-                if parameter.dim() > 1 and "norm" not in name:
-                    parameter.copy_(torch.randn_like(parameter) / parameter.shape[-1] ** 0.5)
-        trained.members.append(member)
+    trained.members += [aloud(trained.new_member()) for _ in range(members)]
     return trained
+
+
+def aloud(model):
+    """A model whose weights are drawn large."""
+    with torch.no_grad():
+        for name, parameter in model.eval().named_parameters():
+            if parameter.dim() > 1 and "norm" not in name:
+                parameter.copy_(torch.randn_like(parameter) / parameter.shape[-1] ** 0.5)
+    return model
 
 
 def text_model(*, task="classification", columns=1, members=1, encoder="transformer", readout="attention", context=64):
@@ -76,6 +82,28 @@ def node_model(model="gcn", *, task="multiclass", members=1, num_nodes=40, spars
     return loud(trained, members), table
 
 
+def link_model(model="gcn", *, directed=False, known=True, edge_features=0, **settings):
+    """A graph of few edges, some of them twice, and a model of its links."""
+    random, num_nodes = np.random.default_rng(2), 30
+    senders = random.integers(0, num_nodes, 40)
+    receivers = (senders + random.integers(1, num_nodes, 40)) % num_nodes
+    senders, receivers = np.r_[senders, senders[:3]], np.r_[receivers, receivers[:3]]
+    edges = EdgeList(senders, receivers, random.normal(size=(43, edge_features)).astype(np.float32))
+    features = NodeFeatures.of(random.normal(size=(num_nodes, 5 if known else 0)) + 0.1)
+    names = tuple(f"n{node}" for node in range(num_nodes))
+    graph = LinkGraph("the graph", names, features, edges if directed else edges.both_ways(num_nodes))
+    settings = {"model": model, "model_dim": 8, "directed": directed, **settings}
+    if model in ("gat", "gatv2", "attention"):
+        settings.setdefault("num_heads", 2)
+    trained = untrained_links(graph, link_job({**settings, "data": ("the nodes",)}))
+    torch.manual_seed(0)
+    decoder = aloud(trained.model).decoder
+    with torch.no_grad():
+        for parameter in decoder.parameters():
+            parameter.mul_(0.3)  # else some probabilities are 0 and 1, and nothing changes them
+    return trained
+
+
 def some_graphs(num_graphs=6, *, edge_features=0, seed=3):
     """Graphs of 1, 2, … nodes, some edges of which repeat, none a loop."""
     random, graphs = np.random.default_rng(seed), []
@@ -88,15 +116,35 @@ def some_graphs(num_graphs=6, *, edge_features=0, seed=3):
     return graphs
 
 
-def graph_model(model="attention", *, readout="attention_sum", task="regression", members=1, edge_features=0, **more):
+def some_trees():
+    """Trees of 2, 3, … nodes, whose edges lead to node 1; in the last, node 6 has two ways there."""
+    random, graphs = np.random.default_rng(4), []
+    senders, receivers = np.array([0, 2, 3, 4, 5, 6, 6]), np.array([1, 1, 0, 0, 2, 3, 5])
+    for num_nodes in range(2, 8):
+        own = (senders < num_nodes) & (receivers < num_nodes)
+        edges = EdgeList(senders[own], receivers[own], np.zeros((own.sum(), 0), np.float32))
+        graphs.append(Graph(random.normal(size=(num_nodes, 4)).astype(np.float32), edges))
+    return graphs
+
+
+def graph_model(
+    model="attention",
+    *,
+    readout="attention_sum",
+    task="regression",
+    members=1,
+    edge_features=0,
+    graphs=None,
+    **more,
+):
     """An ensemble over many graphs, and these graphs."""
-    graphs = some_graphs(edge_features=edge_features)
+    graphs = some_graphs(edge_features=edge_features) if graphs is None else graphs
     targets = np.arange(len(graphs)) / 7 if task == "regression" else [str(n % 3) for n in range(len(graphs))]
     settings = {"model": model, "readout": readout, "model_dim": 8, "head_dim": 8, "num_variants": 2, **more}
-    if model in ("gat", "gatv2", "attention") or readout in ("attention", "attention_sum"):
+    if model in ("gat", "gatv2", "attention") or readout in ("attention", "attention_sum", "root"):
         settings.setdefault("num_heads", 2)
     job = graph_job({**settings, "data": ("the graphs",), "task_type": task})
-    table = graphs_from_arrays(graphs, targets, task_type=task)
+    table = graphs_from_arrays(graphs, targets, task_type=task, need_roots=readout == "root")
     everything = np.arange(len(graphs))
     trained = untrained_graphs(
         table, Splits(everything, everything[:0], everything[:0]), replace(job, columns=table.columns)

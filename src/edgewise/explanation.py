@@ -81,9 +81,10 @@ class Part:
     name: str
     """What it is called: a ring, a functional group, its SMILES."""
     kind: str
-    """Which way of cutting it comes from: `BRICS`, `ring`, `functional group`, `component`, `sentence`, `column`."""
+    """Which way of cutting it comes from: `BRICS`, `ring`, `functional group`, `component`, `sentence`, `column`,
+    `kind of node`, `kind of edge`."""
     units: tuple[int, ...]
-    """The units."""
+    """The units; of edges, the ends that are shown."""
     effect: float
     """The prediction less the prediction without them."""
 
@@ -179,7 +180,9 @@ class Explanation:
     faithfulness: Faithfulness | None = None
     """Whether the attributions can be believed."""
     center: int | None = None
-    """The node that is explained, in a graph."""
+    """The node that is explained, in a graph; of two, the first."""
+    other_end: int | None = None
+    """The second, where two nodes are asked about together: the other end of a link."""
     notes: tuple[str, ...] = ()
     """What else a reader should know, a sentence each: what was cut, what was left out."""
 

@@ -22,15 +22,15 @@ def rings(tmp_path):
         size, is_ring = 3 + graph % 4, graph % 2 == 0
         values = np.round(random.normal(size=size) + 2 * is_ring, 3)
         nodes["g"] += [f"g{graph}"] * size
-        nodes["id"] += range(size)
+        nodes["id"] += range(10, 10 + size)
         nodes["a"] += values.tolist()
         nodes["metal"] += random.choice(["Fe", "Co"], size).tolist()
         nodes["y"] += [round(float(values.sum()), 3), *[""] * (size - 1)]
         nodes["kind"] += ["ring" if is_ring else "chain"] * size
         for node in range(size if is_ring else size - 1):
             edges["g"].append(f"g{graph}")
-            edges["from"].append(node)
-            edges["to"].append((node + 1) % size)
+            edges["from"].append(10 + node)
+            edges["to"].append(10 + (node + 1) % size)
             edges["length"].append(round(float(random.random()), 3))
     return write_csv(tmp_path / "nodes.csv", nodes), write_csv(tmp_path / "edges.csv", edges)
 
@@ -74,6 +74,8 @@ def test_numbers_of_graphs(learn, rings, edgewise, tmp_path):
         assert each["told"][0]["value"] == pytest.approx(float(row["y_pred"]), abs=1e-4)
         assert len(each["units"]) == len(each["attributions"][0]["values"])
     assert [(link["first"], link["second"]) for link in found[0]["links"]] == [(n, n + 1) for n in range(5)]
+    names = [unit["name"] for unit in found[0]["units"]]
+    assert names == ["10", "11", "12", "13", "14", "15"], "nodes are called as their table calls them"
     assert edgewise("explain", tmp_path / "run", "-o", tmp_path / "test.html")[0] == 0
     code, _, err = edgewise("explain", tmp_path / "run", "g99", "-o", tmp_path / "none.json")
     assert (code, err) == (2, "edgewise: error: there is no graph 'g99'; the 40 graphs are g0, g1, g2, g3, g4, ….\n")
@@ -159,6 +161,12 @@ def test_merger_trees(learn, edgewise, tmp_path):
         *words, "--num-layers", 6, "--epochs", 1, columns=columns, nodes=halos, edges=mergers, folder="deep"
     )
     assert "the longest way to a root is 6 edges long, which --num-layers 6 carry" in out
+    # A tree without its root is none: it stays, and what has no way to it goes.
+    assert edgewise("explain", tmp_path / "run", "2", "-o", tmp_path / "tree.json")[0] == 0
+    (found,) = json.loads((tmp_path / "tree.json").read_text())
+    assert (found["center"], found["units"][0]["name"]) == (0, "0")
+    assert len(found["units"]) == nodes["tree"].count(2)
+    assert found["attributions"][0]["about"].endswith("of the root, without its features.")
     del nodes["formation"]
     halos = write_csv(tmp_path / "new.csv", nodes)
     told = tmp_path / "told.csv"

@@ -57,6 +57,14 @@ def test_kinds_are_named_said_and_told(learn, files, edgewise, tmp_path):
     assert "160 of 180 rows predicted; 20 could not be, and say why in the column 'status'" in err
     rows = read_csv(told)
     assert rows[0]["status"] == "no author had a target in training"
+    code, out, err = edgewise("explain", tmp_path / "run", "p3", "-o", tmp_path / "p3.json")
+    assert (code, err) == (0, "")
+    (found,) = json.loads((tmp_path / "p3.json").read_text())
+    assert found["told"][0]["probabilities"]["1"] == pytest.approx(float(rows[23]["label_prob_1"]), abs=1e-4)
+    kinds = [part["name"] for part in found["parts"]]
+    assert kinds[:3] == ["author", "paper", "author writes paper"]
+    code, _, err = edgewise("explain", tmp_path / "run", "a3", "-o", tmp_path / "a3.json")
+    assert (code, "the node 'a3' cannot be told: no author had a target in training" in err) == (2, True)
     assert rows[0]["label_pred"] == ""
     right = [row["label_pred"] == row["label"] for row in rows[NUM_AUTHORS:]]
     assert np.mean(right) > 0.9

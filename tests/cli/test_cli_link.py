@@ -81,6 +81,31 @@ def test_teams_are_told_apart_and_test_pairs_are_written(learn, graph, tmp_path)
     assert told == list(range(300)), "every row of the table of edges is in one part"
 
 
+def test_a_link_opens_as_a_page(learn, edgewise, tmp_path):
+    assert learn("--model", "gatv2", "--num-heads", 2, epochs=5)[0] == 0
+    code, out, err = edgewise("explain", tmp_path / "run", "n0", "n4", "n8", "n3", "-o", tmp_path / "two.html")
+    assert (code, err) == (0, "")
+    for words in ("n0 – n4: link_prob 0.", "n8 – n3: link_prob 0.", "agreement with occlusion in link_prob", "2 expl"):
+        assert words in out
+    page = (tmp_path / "two.html").read_text()
+    assert "n0 \\u2013 n4" in page
+    assert edgewise("explain", tmp_path / "run", "n0", "n4", "-o", tmp_path / "one.svg")[0] == 0
+    # Without an input, the pairs of the test: those that are links are told as if nobody had found them.
+    assert edgewise("explain", tmp_path / "run", "--rows", 0, 1, "-o", tmp_path / "test.json")[0] == 0
+    found = json.loads((tmp_path / "test.json").read_text())
+    rows = read_csv(tmp_path / "run/test_predictions.csv")
+    assert [each["title"] for each in found] == [f"{row['sender']} – {row['receiver']}" for row in rows[:2]]
+    assert all("The graph has this link: no message goes along it" in each["notes"][0] for each in found)
+    for words, message in (
+        (["n0"], "there are 1 inputs, but the model reads 2 a row: sender, receiver"),
+        (["n0", "zoe"], "receiver: there is no node 'zoe'; the 60 nodes are n0, n1, n2, n3, n4, …"),
+        (["n0", "n0"], "the node 'n0' is named twice: a node and itself are no link"),
+        (["n0", "n1", "--label", "1"], "link_prob is a number and has no classes"),
+    ):
+        code, _, err = edgewise("explain", tmp_path / "run", *words, "-o", tmp_path / "bad.json")
+        assert (code, message in err) == (2, True), err
+
+
 def test_edges_that_are_one_way_and_their_features(learn, graph, edgewise, tmp_path):
     words = ["--directed", "--model", "attention", "--num-heads", 2, "--edge-feature-columns", "trust"]
     code, out, err = learn(*words, "--decoder", "bilinear", epochs=5)

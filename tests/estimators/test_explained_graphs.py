@@ -13,7 +13,7 @@ from edgewise.data.removal import graph_copies
 from edgewise.estimators.graph import explain as explaining
 from edgewise.estimators.graph.explain import explain_graph
 from edgewise.explanation import Explanation
-from explain_cases import graph_model, some_graphs
+from explain_cases import graph_model, some_graphs, some_trees
 
 MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]
 
@@ -136,6 +136,48 @@ def test_what_is_refused(monkeypatch):
     bad[2] = Graph(bad[2].features[:0], bad[2].edges.taken(np.arange(0)))
     with pytest.raises(DataError, match="cannot be told"):
         explain_graph(trained, graphs_from_arrays(bad), 2)
-    rooted = replace(trained, whole=replace(trained.whole, readout="root"))
-    with pytest.raises(UnsupportedError, match="a tree without its root is none"):
-        explain_graph(rooted, table, 1)
+    rooted, table, _ = graph_model(readout="root", graphs=some_trees())
+    batch = rooted.batches(table).batch(np.array([2]))
+    with pytest.raises(UnsupportedError, match="a root is taken away; a tree without its root is none"):
+        graph_copies(batch, np.array([[True, False, True, True]]))
+
+
+GOES_WITH = {0: {0, 3, 4}, 2: {2, 5}, 3: {3}, 4: {4}, 5: {5}, 6: {6}}
+"""In the last tree, what has no way to the root without each node; node 6 has a second way."""
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_of_a_tree_goes_what_has_no_other_way_to_the_root(model):
+    trained, table, trees = graph_model(model, readout="root", graphs=some_trees())
+    tree, found = trees[5], explain_graph(trained, table, 5)
+    assert found.center == 1
+
+    def rooted(graph):
+        (said,) = trained.predict(graphs_from_arrays([graph], need_roots=True))
+        return said.value[0]
+
+    def without(gone):
+        left = tree
+        for node in sorted(gone, reverse=True):
+            left = without_node(left, node)
+        return rooted(left)
+
+    whole = rooted(tree)
+    assert found.told[0].value == pytest.approx(whole, abs=1e-5)
+    lost = by_name(found)["occlusion"].values
+    for node, gone in GOES_WITH.items():
+        assert lost[node] == pytest.approx(whole - without(gone), abs=1e-4), node
+    blank = tree.features.copy()
+    blank[1] = trained.scales.node.mean
+    assert lost[1] == pytest.approx(whole - rooted(replace(tree, features=blank)), abs=1e-4)
+    effects = {(link.first, link.second): link.effect for link in found.links}
+    assert effects[0, 1] == pytest.approx(whole - without({0, 3, 4}), abs=1e-4)
+    second_way = rooted(without_link(tree, 6, 3))
+    assert effects[3, 6] == pytest.approx(whole - second_way, abs=1e-4)
+    assert abs(lost).max() > 1e-2
+    shares = by_name(found)
+    assert shares["attention"].values.sum() == pytest.approx(1)
+    if "rollout" in shares:
+        assert shares["rollout"].values.sum() == pytest.approx(1, abs=1e-5)
+    assert any("all that has no other way to the root" in note for note in found.notes)
+    assert found.faithfulness.removals[0].shares[-1] == 1

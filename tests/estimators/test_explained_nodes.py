@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import DataError, SettingError, Trace, UnsupportedError
+from edgewise import DataError, Edges, SettingError, Trace
 from edgewise.data.edges import EdgeList
+from edgewise.estimators import NodeClassifier
 from edgewise.estimators.explained import Explained
+from edgewise.estimators.node import effects
 from edgewise.estimators.node import explain as explaining
 from edgewise.estimators.node.explain import explain_node
 from edgewise.estimators.node.near import Near, NodeQuestions, border_of, reach_of
 from explain_cases import node_model
+from kind_cases import arrays_of, debate
 
 MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]
 SMALL = {"hops": {"num_hops": 3}}
@@ -169,8 +172,8 @@ def test_hops_and_caps(monkeypatch):
     )
     assert len(explain_node(trained, table, 7, hops=9).units) == len(far.units)
     monkeypatch.setattr(explaining, "MOST_NODES", 4)
-    monkeypatch.setattr(explaining, "MOST_QUESTIONS", 2)
-    monkeypatch.setattr(explaining, "LEAST_QUESTIONS", 2)
+    monkeypatch.setattr(effects, "MOST_QUESTIONS", 2)
+    monkeypatch.setattr(effects, "LEAST_QUESTIONS", 2)
     few = explain_node(trained, table, 7)
     assert len(few.units) == 4
     assert np.isnan(by_name(few)["occlusion"].values).tolist() == [False, False, True, True]
@@ -226,10 +229,98 @@ def test_what_is_refused():
     status[3] = "x: empty cell"
     with pytest.raises(DataError, match="the node '3' cannot be told: x: empty cell"):
         explain_node(trained, replace(table, status=status), 3)
-    for settings, message in (
-        ({"expander_degree": 2}, "edges that the graph does not have"),
-        ({"laplacian_positions": 2}, "positions in the whole graph"),
-    ):
-        trained, table = made("attention", **settings)
-        with pytest.raises(UnsupportedError, match=message):
-            explain_node(trained, table, 0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"expander_degree": 2},
+        {"num_virtual_nodes": 2},
+        {"expander_degree": 2, "num_virtual_nodes": 1, "laplacian_positions": 2},
+        {"laplacian_positions": 2, "random_walk_positions": 3},
+    ],
+)
+def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
+    trained, table = made("attention", **settings)
+    found, node = explain_node(trained, table, 7), 7
+    graph, label = trained.batches(table).graph, int(found.told[0].value)
+
+    def asked(batch):
+        with torch.no_grad():
+            return torch.softmax(trained.members[0](batch).double(), 1)[0, label].item()
+
+    whole = replace(graph, rows=torch.tensor([node]))
+    assert asked(whole) == pytest.approx(told(trained, table, node, label), abs=1e-6)
+    assert found.told[0].probabilities[str(label)] == pytest.approx(asked(whole), abs=1e-5)
+    senders, receivers = graph.edges.senders, graph.edges.receivers
+
+    def without_edges(gone):
+        # All that is known of the whole graph stays: positions, the draw of expander edges.
+        edges = Edges(senders[~gone], receivers[~gone], graph.edges.num_senders, graph.edges.num_receivers)
+        return asked(replace(whole, edges=edges, edge_features=graph.edge_features[~gone]))
+
+    places = [int(unit.name) for unit in found.units]
+    lost = by_name(found)["occlusion"].values
+    for unit in range(1, min(6, len(places))):
+        gone = ((senders == places[unit]) | (receivers == places[unit])) & (senders != receivers)
+        assert lost[unit] == pytest.approx(asked(whole) - without_edges(gone), abs=3e-6)
+    num_own = len(table.edges) + 40
+    for link in found.links[:4]:
+        pair = torch.tensor([places[link.first], places[link.second]])
+        gone = torch.isin(senders, pair) & torch.isin(receivers, pair) & (senders != receivers)
+        gone[num_own:] = False  # expander edges between them stay: they are no links of the graph
+        assert link.effect == pytest.approx(asked(whole) - without_edges(gone), abs=3e-6)
+    own = set(zip(table.edges.senders.tolist(), table.edges.receivers.tolist(), strict=True))
+    assert all((places[link.first], places[link.second]) in own for link in found.links)
+    said = " ".join(found.notes)
+    assert ("edges that the model adds to the graph" in said) == (
+        "laplacian_positions" not in settings or len(settings) > 2
+    )
+    assert ("Positions are those of the whole graph" in said) == ("laplacian_positions" in settings)
+    assert ("virtual nodes themselves" in said) == ("num_virtual_nodes" in settings)
+    rollout = by_name(found)["rollout"].values
+    assert rollout.sum() <= 1 + 1e-5
+    assert (rollout.sum() < 0.999) == ("num_virtual_nodes" in settings)
+
+
+@pytest.mark.parametrize("model", ["rgcn", "hgt"])
+def test_nodes_and_edges_keep_their_kinds(model):
+    nodes, edges, label = debate()
+    features, index, of_node, names = arrays_of(nodes, edges)
+    kinds = {"node_kinds": of_node, "edge_kinds": names}
+    labels = np.r_[np.full(20, -1), label]
+    small = {"num_heads": 2} if model == "hgt" else {}
+    classifier = NodeClassifier(model=model, model_dim=8, epochs=2, validation_size=0, dropout=0.0, **small)
+    classifier.fit(features, labels, index, **kinds)
+    node = 25
+    found = classifier.explain(features, index, node, **kinds)
+    chosen = int(found.told[0].value)
+
+    def asked(kept):
+        proba = classifier.predict_proba(
+            features, index[:, kept], node_kinds=kinds["node_kinds"], edge_kinds=names[kept]
+        )
+        return proba[node, chosen]
+
+    everything = np.ones(index.shape[1], dtype=bool)
+    whole = asked(everything)
+    assert found.told[0].probabilities[str(chosen)] == pytest.approx(whole, abs=1e-5)
+    places = [int(unit.name) for unit in found.units]
+    lost = by_name(found)["occlusion"].values
+    for unit in (1, 2, len(places) - 1):
+        assert lost[unit] == pytest.approx(whole - asked((index != places[unit]).all(0)), abs=3e-6)
+    link = found.links[0]
+    pair = {places[link.first], places[link.second]}
+    cut = np.array([{sender, receiver} != pair for sender, receiver in index.T.tolist()])
+    assert link.effect == pytest.approx(whole - asked(cut), abs=3e-6)
+    parts = {part.name: part for part in found.parts}
+    assert [part.name for part in found.parts if part.kind == "kind of node"] == ["author", "paper"]
+    assert {places[unit] for unit in parts["author"].units} == {place for place in places if place < 20}
+    assert parts["author"].effect == pytest.approx(whole - asked((index >= 20).all(0)), abs=3e-6)
+    for name in ("rev_cites", "opposes"):
+        part = parts[f"paper {name} paper"]
+        assert (part.kind, part.effect) == ("kind of edge", pytest.approx(whole - asked(names != name), abs=3e-6))
+        assert min(places[unit] for unit in part.units) >= 20
+    assert bool(found.layers) == (model == "hgt")
+    if model == "hgt":
+        assert by_name(found)["rollout"].values.sum() == pytest.approx(1, abs=1e-5)

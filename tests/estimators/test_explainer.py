@@ -179,8 +179,8 @@ def test_what_cannot_be_opened(tmp_path, texts):
     other = tmp_path / "other"
     other.mkdir()
     (other / "model.safetensors").write_bytes(b"")
-    (other / "model.json").write_text('{"format": "edgewise link model"}')
-    with pytest.raises(UnsupportedError, match="holds an edgewise link model; what can be explained are models"):
+    (other / "model.json").write_text('{"format": "edgewise forecast model"}')
+    with pytest.raises(UnsupportedError, match="holds an edgewise forecast model; what can be explained are models"):
         Explainer.open(other)
     with pytest.raises(SettingError, match="target is 'price'"):
         texts.explain({"text_1": "a", "text_2": "b"}, target="price")

@@ -8,7 +8,10 @@ import pytest
 from edgewise.errors import DataError
 from edgewise.estimators import MoleculeRegressor, TextClassifier
 from edgewise.estimators.explaining import Explainer
+from edgewise.estimators.link.explain import explain_link, tell_links
 from edgewise.serve.worker import told_or_why
+from edgewise.train.folder import RunFolder
+from explain_cases import link_model
 
 CHROMIUM = Path("/usr/bin/chromium")
 TEXTS = ["a fine film", "fine acting, a fine end", "a dull film", "dull, and dull again"]
@@ -71,6 +74,27 @@ def test_of_molecules_one_that_cannot_be_read_fails_alone(client, chemist):
     answer = client(explainer).post("/predict", json={"rows": [{name: "C("}]})
     assert answer.status_code == 422
     assert str(folder) not in answer.text
+
+
+def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
+    trained = link_model("gat")
+    trained.save(RunFolder(tmp_path / "run"))
+    asker = client(Explainer.open(tmp_path / "run"))
+    about = asker.get("/model").json()
+    assert [field["name"] for field in about["fields"]] == ["sender", "receiver"]
+    assert (about["facts"]["task"], about["facts"]["targets"]) == ("link", ["link_prob"])
+    ends = [(int(trained.graph.edges.senders[0]), int(trained.graph.edges.receivers[0])), (0, 1)]
+    rows = [{"sender": f"n{one}", "receiver": f"n{other}"} for one, other in ends]
+    told = [each["told"][0]["value"] for each in asker.post("/predict", json={"rows": rows}).json()["rows"]]
+    np.testing.assert_allclose(told, tell_links(trained, *zip(*ends, strict=True)), atol=1e-6)
+    found = asker.post("/explain", json={"row": rows[0]}).json()
+    assert found == explain_link(trained, *ends[0]).to_json()
+    assert (found["center"], found["other_end"], found["told"][0]["value"]) == (0, 1, pytest.approx(told[0], abs=1e-6))
+    assert asker.post("/page", json={"row": rows[0]}).status_code == 200
+    for row in ({**rows[0], "sender": "zoe"}, {"sender": "n1", "receiver": "n1"}, {"sender": "n1"}):
+        answer = asker.post("/explain", json={"row": row})
+        assert answer.status_code == 422
+        assert str(tmp_path) not in answer.text
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no Chromium in /usr/bin")

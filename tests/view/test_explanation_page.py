@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -16,7 +17,7 @@ pytest.importorskip("rdkit")
 from explanation_cases import ALL_CASES, HOSTILE, IONS, graph_case, hostile_case, molecule_case, text_case
 
 from edgewise.errors import DataError, SettingError
-from edgewise.explanation import Explanation, Told, Unit
+from edgewise.explanation import Explanation, Link, Told, Unit
 from edgewise.view.explanation import explanation_page
 from edgewise.view.layout import lay_out
 from edgewise.view.molecule import draw_molecules
@@ -186,3 +187,11 @@ def test_words_are_shaded_by_their_numbers():
 def test_an_attribution_that_is_not_there_is_refused():
     with pytest.raises(SettingError, match=r"^attribution is 'shap', expected one of: occlusion, attention\.$"):
         explanation_svg(text_case(), attribution="shap")
+
+
+def test_both_ends_of_a_link_stand_together_and_are_marked():
+    found = replace(graph_case(4), links=(Link(0, 1), Link(2, 3)), other_end=3)
+    page = explanation_page([found])
+    drawing = json.loads(page.split('id="drawing-0">')[1].split("</script>")[0])["graph"]
+    assert (drawing["hops"][0], drawing["hops"][3], drawing["hops"][2]) == (0, 1, 2)
+    assert "explanation.other_end" in page

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "show what a model attends to, and what really changes its prediction"
 DESCRIPTION = (
-    "Explain predictions of a model of texts, molecules, graphs or their nodes: what is told, where the model "
-    "attended, and beside it what really changes the prediction. INPUT is a text, a SMILES or the name of a node or "
-    "graph (where the model reads several columns, a word for each), or a table of rows; without one, test rows of the "
-    "run are explained. With every explanation is printed how well each method agrees with occlusion, and how fast the "
-    "prediction goes when what it calls important is taken away."
+    "Explain predictions of a model of texts, molecules, graphs, their nodes or links: what is told, where the model "
+    "attended, and beside it what really changes the prediction. INPUT is a text, a SMILES, the name of a node or "
+    "graph, or the two nodes of a link (where the model reads several columns, a word for each), or a table of rows; "
+    "without one, test rows of the run are explained. With every explanation is printed how well each method agrees "
+    "with occlusion, and how fast the prediction goes when what it calls important is taken away."
 )
 FORMATS = (".html", ".svg", ".png", ".json")
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")

@@ -39,6 +39,8 @@ class GraphTable(Table):
     """Which column said what."""
     features: Float32[np.ndarray, " node feature"]
     """What is known of each node, graph after graph; 0 where a cell cannot be read."""
+    node_names: Sequence[str]
+    """What each node is called, graph after graph; its number in its graph where nobody names it."""
     offsets: Int64[np.ndarray, " boundary"]
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     edges: EdgeList
@@ -71,6 +73,10 @@ class GraphTable(Table):
     def edge_offsets(self) -> Int64[np.ndarray, " boundary"]:
         """Edges of graph g are `edge_offsets[g]:edge_offsets[g + 1]`."""
         return offsets_of(np.bincount(self.graph_of_edge, minlength=self.num_rows))
+
+    def nodes_of(self, row: int) -> tuple[str, ...]:
+        """What the nodes of one graph are called."""
+        return tuple(self.node_names[self.offsets[row] : self.offsets[row + 1]])
 
     def contents(self, rows: np.ndarray) -> list[tuple[bytes]]:
         """A fingerprint of some graphs: the same for those that are equal, nodes and edges in the same order."""
@@ -275,6 +281,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
     return GraphTable(
         **found,
         features=features,
+        node_names=graphs.names,
         offsets=graphs.offsets,
         edges=edges,
         conditions=conditions,

@@ -33,7 +33,7 @@ def copies(
     Cost: proportional to what is kept, without a loop over copies.
     """
     num_copies = len(nodes)
-    node, edge, union, offsets = _union(batch.edges, batch.offsets, nodes, edges)
+    node, edge, union, offsets, _ = _union(batch.edges, batch.offsets, nodes, edges)
     shift = batch.num_graphs * torch.arange(num_copies)[:, None, None]
     return replace(
         batch,
@@ -53,30 +53,55 @@ def copies(
 def graph_copies(
     batch: GraphBatch, nodes: Bool[np.ndarray, " copy node"], edges: Bool[np.ndarray, " copy edge"] | None = None
 ) -> GraphBatch:
-    """The same for graphs of which no root is asked.
+    """The same for graphs; where roots are asked for, every copy keeps them.
 
     Raises:
-        UnsupportedError: the batch has roots, and a tree without its root is none.
+        UnsupportedError: a copy loses a root, and a tree without its root is none.
     """
-    if len(batch.roots):
-        raise UnsupportedError("graph_copies: the graphs have roots; a tree without its root is none.")
-    node, edge, union, offsets = _union(batch.edges, batch.offsets, nodes, edges)
+    roots = batch.roots.numpy()
+    if not nodes[:, roots].all():
+        raise UnsupportedError("graph_copies: a root is taken away; a tree without its root is none.")
+    node, edge, union, offsets, number = _union(batch.edges, batch.offsets, nodes, edges)
     return replace(
         batch,
         features=take(batch.features, node),
         edges=union,
         edge_features=take(batch.edge_features, edge),
         offsets=offsets,
+        roots=torch.from_numpy(number[:, roots].flatten()),
         conditions=batch.conditions.repeat(len(nodes), 1),
         targets=None,
         weights=None,
     )
 
 
+def led_to(
+    edges: Edges, roots: np.ndarray, nodes: Bool[np.ndarray, " copy node"], kept: Bool[np.ndarray, " copy edge"]
+) -> Bool[np.ndarray, " copy node"]:
+    """Which nodes of each copy have a way to one of the roots, along edges and nodes that the copy keeps.
+
+    Cost: O(copy · edge) for each step of the longest way.
+
+    >>> chain = Edges([0, 1], [1, 2], 3, 3)  # 0 → 1 → 2
+    >>> led_to(chain, np.array([2]), np.ones((2, 3), dtype=bool), np.array([[True, True], [True, False]])).tolist()
+    [[True, True, True], [False, False, True]]
+    """
+    senders, receivers = edges.senders.numpy(), edges.receivers.numpy()
+    open_ = kept & nodes[:, senders] & nodes[:, receivers]
+    found = np.zeros_like(nodes)
+    found[:, roots] = nodes[:, roots]
+    while True:
+        copy, edge = (open_ & found[:, receivers] & ~found[:, senders]).nonzero()
+        if not len(edge):
+            return found
+        found[copy, senders[edge]] = True
+
+
 def _union(
     edges: Edges, boundaries: Tensor, nodes: np.ndarray, marked: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, Edges, Tensor]:
-    """What is kept, copy after copy: places of nodes and of edges, the edges among them, the boundaries of graphs."""
+) -> tuple[np.ndarray, np.ndarray, Edges, Tensor, np.ndarray]:
+    """What is kept, copy after copy: places of nodes and of edges, the edges among them, the boundaries of graphs, and
+    the number of each kept node (copy, node)."""
     senders, receivers = edges.senders.numpy(), edges.receivers.numpy()
     kept = nodes[:, senders] & nodes[:, receivers]
     of_copy, edge = (kept if marked is None else kept & marked).nonzero()
@@ -88,4 +113,4 @@ def _union(
     counts = before[:, offsets[1:]] - before[:, offsets[:-1]]
     new_senders, new_receivers = (torch.from_numpy(number[of_copy, side[edge]]) for side in (senders, receivers))
     union = Edges(new_senders, new_receivers, len(node), len(node))
-    return node, edge, union, torch.from_numpy(offsets_of(counts.ravel()))
+    return node, edge, union, torch.from_numpy(offsets_of(counts.ravel())), number

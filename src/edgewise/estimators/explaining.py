@@ -38,11 +38,18 @@ def _graphs() -> type[Subject]:
     return GraphsSubject
 
 
+def _links() -> type[Subject]:
+    from edgewise.estimators.link.subject import LinkSubject
+
+    return LinkSubject
+
+
 SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
     "edgewise text model": _texts,
     "edgewise property model": _molecules,
     "edgewise node model": _nodes,
     "edgewise graph model": _graphs,
+    "edgewise link model": _links,
 }
 """What can be explained, by the words of model.json; each is imported where it is asked for."""
 
@@ -71,8 +78,8 @@ class Explainer:
         if kind not in SUBJECTS:
             raise UnsupportedError(
                 f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "
-                "(--text-columns), on molecules (--smiles-columns), on the nodes of one graph (--edges) or on many "
-                "graphs (--graph-column)."
+                "(--text-columns), on molecules (--smiles-columns), on the nodes of one graph (--edges), on its "
+                "links (--task-type link) or on many graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
         return cls(SUBJECTS[kind]().read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)

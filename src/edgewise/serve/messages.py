@@ -71,7 +71,8 @@ class ExplainAnswer(BaseModel):
     parts: list[dict[str, Any]] = Field(description="what happens without whole groups of units")
     curves: list[dict[str, Any]] = Field(description="how the prediction answers to the numbers of the row")
     faithfulness: dict[str, Any] | None = Field(description="whether the attributions can be believed")
-    center: int | None = Field(description="the node that is explained, in a graph")
+    center: int | None = Field(description="the node that is explained, in a graph; of two, the first")
+    other_end: int | None = Field(description="the second, where two nodes are asked about together")
     notes: list[str]
 
 

@@ -75,6 +75,8 @@ def _drawing(explanation: Explanation) -> dict[str, Any]:
         return {"molecules": [each.to_json() for each in draw_molecules(explanation)]}
     if explanation.kind == "graph":
         ends = [(link.first, link.second) for link in explanation.links]
+        if explanation.center is not None and explanation.other_end is not None:
+            ends.append((explanation.center, explanation.other_end))  # what is asked about stands together
         return {"graph": lay_out(len(explanation.units), ends, explanation.center).to_json()}
     return {}
 

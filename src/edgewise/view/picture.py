@@ -220,7 +220,9 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
     from edgewise.view.layout import lay_out
 
     ends = [(link.first, link.second) for link in explanation.links]
-    layout = lay_out(len(explanation.units), ends, explanation.center)
+    asked = [unit for unit in (explanation.center, explanation.other_end) if unit is not None]
+    together = [(asked[0], asked[1])] if len(asked) > 1 else []
+    layout = lay_out(len(explanation.units), [*ends, *together], explanation.center)
     shown = _shown_nodes(explanation, layout.hops, shades)
     places = layout.places * [1, -1] / max(np.abs(layout.places[sorted(shown)]).max(initial=0.0), 1e-9)
     for first, second in ends:
@@ -231,7 +233,7 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
         if first in shown and second in shown:
             axes.plot(*places[[first, second]].T, color=LINE, alpha=0.15 + 0.7 * share, linewidth=3 * share, zorder=2)
     for number in sorted(shown):
-        is_center = number == explanation.center
+        is_center = number in asked
         axes.plot(
             *places[number], marker="o", markersize=13 if is_center else 8, markerfacecolor=shades[number],
             markeredgecolor=INK, markeredgewidth=1.4 if is_center else 0.5, zorder=3,

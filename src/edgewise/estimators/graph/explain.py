@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from edgewise.data.graphs import GraphTable
-from edgewise.data.removal import graph_copies
+from edgewise.data.removal import graph_copies, led_to
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.estimators.explained import Explained
 from edgewise.estimators.graph.trained import TrainedGraphs
@@ -29,7 +29,7 @@ MOST_NODES = 2000
 """Nodes of a graph that can be explained: each is taken away, and the whole computed again."""
 TOGETHER = 2**18
 """Nodes and edges that are computed at a time, about."""
-READOUTS = ("attention", "attention_sum")
+READOUTS = ("attention", "attention_sum", "root")
 """Readouts that attend."""
 
 
@@ -38,9 +38,11 @@ def explain_graph(
 ) -> Explanation:
     """What is told of a graph, where the model attends in it, and what changes the prediction.
 
-    The units are the nodes of the graph, numbered as they stand in the table; the links are its edges, both ways of an
-    edge being one link. A node is taken away with its edges. Weights and what follows from them are those of the first
-    member of an ensemble, all other numbers are means over the members.
+    The units are the nodes of the graph, called as their table calls them; the links are its edges, both ways of an
+    edge being one link. A node is taken away with its edges. Where the root of a tree is asked, what is left is always
+    a tree: with a node or link goes all that has no other way to the root, and the root itself, which stays, loses its
+    features: they become zero, the mean, as they are scaled by their spread. Weights and what follows from them are
+    those of the first member of an ensemble, all other numbers are means over the members.
 
     Args:
         trained: the ensemble.
@@ -52,11 +54,10 @@ def explain_graph(
     Raises:
         DataError: there is no such row, or it cannot be told.
         SettingError: there is no such target or class.
-        UnsupportedError: the model tells of the root of a tree, or the graph has more than 2,000 nodes.
+        UnsupportedError: the graph has more than 2,000 nodes.
 
     Cost: a prediction for every node and link, some for the curves of faithfulness, and 33 with gradients.
     """
-    check_graphs_explainable(trained)
     if not 0 <= row < table.num_rows:
         raise DataError(f"graph {row} is asked for, but they are 0 to {table.num_rows - 1}.")
     name = name_of(table, row)
@@ -71,15 +72,20 @@ def explain_graph(
     explained = Explained.chosen(trained, told, target, label)
     questions = GraphQuestions(explained, batch)
     with cpu_threads(trained.threads):
-        layers, attention, notes = _attended(trained, trace, num_nodes)
+        layers, attention, notes = _attended(trained, trace, num_nodes, batch.roots)
         occlusion = Attribution(
             "occlusion",
             occlude(questions.without_nodes, num_nodes),
-            about="The prediction less the prediction without the node and its edges.",
+            about=_about_loss(batch),
         )
         attributions = (occlusion, *_gradients(explained, batch), *attention)
         links = _links(questions)
         believed = faithfulness(questions.without_nodes, attributions, num_nodes)
+    if len(batch.roots):
+        notes.append(
+            "The model reads the root of a tree: with a node or link goes all that has no other way to the root; the "
+            "root stays, and loses its features."
+        )
     if len(trained.members) > 1:
         notes.append(f"Weights are those of the first of {len(trained.members)} models; other numbers are their means.")
     return Explanation(
@@ -88,22 +94,14 @@ def explain_graph(
         sources={},
         told=told,
         explained=explained.name,
-        units=tuple(Unit(str(node)) for node in range(num_nodes)),
+        units=tuple(Unit(node) for node in table.nodes_of(row)),
         links=links,
         layers=layers,
         attributions=attributions,
         faithfulness=believed,
-        notes=("Nodes are numbered from 0 as they stand in the table.", *notes),
+        center=int(batch.roots[0]) if len(batch.roots) else None,
+        notes=tuple(notes),
     )
-
-
-def check_graphs_explainable(trained: TrainedGraphs) -> None:
-    """Raise UnsupportedError where nodes cannot be taken away one by one."""
-    if trained.whole.needs_roots:
-        raise UnsupportedError(
-            "the model tells of the root of a tree (--readout root), and a tree without its root is none; what can be "
-            "explained are graphs with another readout."
-        )
 
 
 def name_of(table: GraphTable, row: int) -> str:
@@ -122,15 +120,31 @@ class GraphQuestions:
 
     def without_nodes(self, removed: Sequence[np.ndarray]) -> Float[np.ndarray, " question"]:
         """The number without each of these lists of nodes, and all edges at them."""
-        return self._told(removed, len(self.batch.features), lambda kept: graph_copies(self.batch, kept))
+        batch, roots = self.batch, self.batch.roots.numpy()
+
+        def copies(kept: Bool[np.ndarray, " copy node"]) -> GraphBatch:
+            if not len(roots):
+                return graph_copies(batch, kept)
+            is_blank = ~kept[:, roots[0]]
+            kept[:, roots] = True
+            every = np.ones((len(kept), batch.edges.num_edges), dtype=bool)
+            found = graph_copies(batch, led_to(batch.edges, roots, kept, every))
+            features = found.features.clone()
+            features[found.roots[torch.from_numpy(is_blank)]] = 0
+            return replace(found, features=features)
+
+        return self._told(removed, len(batch.features), copies)
 
     def without_edges(self, removed: Sequence[np.ndarray]) -> Float[np.ndarray, " question"]:
-        """The number without each of these lists of edges; all nodes stay."""
+        """The number without each of these lists of edges; all nodes stay, but those without a way to a root that is
+        asked."""
+        batch, roots = self.batch, self.batch.roots.numpy()
 
         def copies(kept: Bool[np.ndarray, " copy edge"]) -> GraphBatch:
-            return graph_copies(self.batch, np.ones((len(kept), len(self.batch.features)), dtype=bool), kept)
+            nodes = np.ones((len(kept), len(batch.features)), dtype=bool)
+            return graph_copies(batch, led_to(batch.edges, roots, nodes, kept) if len(roots) else nodes, kept)
 
-        return self._told(removed, self.batch.edges.num_edges, copies)
+        return self._told(removed, batch.edges.num_edges, copies)
 
     def _told(
         self, removed: Sequence[np.ndarray], count: int, copies: Callable[[np.ndarray], GraphBatch]
@@ -146,6 +160,16 @@ class GraphQuestions:
         return np.concatenate(told)
 
 
+def _about_loss(batch: GraphBatch) -> str:
+    """What occlusion is here."""
+    if len(batch.roots):
+        return (
+            "The prediction less that without the node and all that has no other way to the root; of the root, without "
+            "its features."
+        )
+    return "The prediction less the prediction without the node and its edges."
+
+
 def _recorded(trained: TrainedGraphs, batch: GraphBatch) -> tuple[Trace, np.ndarray]:
     """Where the first member attends, and what all say: (member, 1, output), finished."""
     trace = Trace()
@@ -158,7 +182,7 @@ def _recorded(trained: TrainedGraphs, batch: GraphBatch) -> tuple[Trace, np.ndar
 
 
 def _attended(
-    trained: TrainedGraphs, trace: Trace, num_nodes: int
+    trained: TrainedGraphs, trace: Trace, num_nodes: int, root: Tensor
 ) -> tuple[tuple[Layer, ...], tuple[Attribution, ...], list[str]]:
     """The layers, the readout behind them, attention as attributions, and what to say of it."""
     recorded, model = list(trace.weights), trained.settings.model
@@ -171,8 +195,12 @@ def _attended(
         layers.append(to_layer(readout, "readout", is_readout=True))
         heads = readout.values.reshape(-1, len(readout.senders)).double().mean(0)
         share = torch.zeros(num_nodes, dtype=torch.float64).index_add(0, readout.senders, heads)
-        about = "How much the readout looks at each node, the mean of its heads."
+        who = "root" if trained.whole.readout == "root" else "readout"
+        about = f"How much the {who} looks at each node, the mean of its heads."
         shares.append(Attribution("attention", share.numpy(), False, about))
+        if who == "root":
+            # The block of the root has a residual connection: half of what follows is the root's own way.
+            share = 0.5 * share + 0.5 * torch.nn.functional.one_hot(root, num_nodes)[0]
     if not recorded:
         return tuple(layers), tuple(shares), [f"The layers of the model {model} do not attend from node to node."]
     if any(not bool((weights.values >= 0).all()) for weights in recorded):

@@ -10,11 +10,13 @@ from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts
 from edgewise.data.node_features import NodeFeatures
 from edgewise.errors import DataError
 from edgewise.estimators.learner import Learner
+from edgewise.estimators.link.explain import explain_link
 from edgewise.estimators.link.graph import LinkGraph
 from edgewise.estimators.link.job import link_job
 from edgewise.estimators.link.learn import fit_links, resolved
 from edgewise.estimators.link.trained import TrainedLinks
 from edgewise.estimators.node.estimator import Matrix, Neighbors, edges_of, features_of
+from edgewise.explanation import Explanation
 from edgewise.neighborhood import Edges
 from edgewise.train.device import pick_device
 
@@ -77,11 +79,7 @@ class LinkPredictor(Learner[TrainedLinks]):
         Raises:
             DataError: pairs have another shape, or name no node or one node twice.
         """
-        trained, graph = self.trained, None
-        if edges is not None:
-            graph = graph_of(X, edges, edge_features, trained.place.directed)
-        elif X is not None or edge_features is not None:
-            raise DataError("predict_proba: there are nodes or features of edges, but no edges; give them too.")
+        trained, graph = self.trained, self._graph_of("predict_proba", X, edges, edge_features)
         senders, receivers = pairs_of(pairs, len(graph or trained.graph))
         found = trained.told(senders, receivers, graph, pick_device(self.settings.get("device", "auto")))
         return np.stack([1 - found, found], axis=1)
@@ -89,6 +87,41 @@ class LinkPredictor(Learner[TrainedLinks]):
     def predict(self, pairs: Any, **graph: Any) -> np.ndarray:
         """(pair): whether each pair is more likely a link than not; as `predict_proba`."""
         return self.predict_proba(pairs, **graph)[:, 1] > 0.5
+
+    def explain(
+        self,
+        sender: int,
+        receiver: int,
+        X: Matrix | None = None,
+        edges: Neighbors | None = None,
+        *,
+        edge_features: Any = None,
+        hops: int | None = None,
+    ) -> Explanation:
+        """One pair of nodes, explained: what its ends attend to, and what changes the probability of the link.
+
+        Where the graph has the link, no message goes along it, as in training; `predict_proba` leaves it in. See
+        `explain_link`.
+
+        Args:
+            sender, receiver: two nodes, counted from 0.
+            X, edges, edge_features: of another graph along whose edges messages go, as in `predict_proba`.
+            hops: how far away nodes are looked at; by default as far as the model looks.
+
+        Raises:
+            DataError: there is no such node, or it is one twice.
+            SettingError: `hops` is below 1.
+        """
+        graph = self._graph_of("explain", X, edges, edge_features)
+        return explain_link(self.trained, int(sender), int(receiver), graph=graph, hops=hops)
+
+    def _graph_of(self, asked: str, X: Matrix | None, edges: Neighbors | None, edge_features: Any) -> LinkGraph | None:
+        """Another graph, where one is given; None for that of the training."""
+        if edges is not None:
+            return graph_of(X, edges, edge_features, self.trained.place.directed)
+        if X is not None or edge_features is not None:
+            raise DataError(f"{asked}: there are nodes or features of edges, but no edges; give them too.")
+        return None
 
 
 def graph_of(X: Matrix | None, edges: Neighbors, edge_features: Any, is_directed: bool) -> LinkGraph:

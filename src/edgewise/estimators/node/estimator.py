@@ -14,7 +14,7 @@ from edgewise.data.nodes import NodeTable, nodes_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import CLASSES, NUMBERS, SettingsEstimator, class_numbers, joined, load_for, task_of
-from edgewise.estimators.node.explain import check_explainable, explain_node
+from edgewise.estimators.node.explain import explain_node
 from edgewise.estimators.node.job import WITH_KINDS, node_job
 from edgewise.estimators.node.run import NodeRun
 from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
@@ -116,6 +116,8 @@ class NodeEstimator(SettingsEstimator):
         hops: int | None = None,
         target: str | None = None,
         label: Any = None,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
     ) -> Explanation:
         """One node, explained: what it attends to, and what changes its prediction; see `explain_node`.
 
@@ -127,10 +129,11 @@ class NodeEstimator(SettingsEstimator):
             hops: How far away nodes are looked at; by default as far as the model looks.
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
+            node_kinds: (node), as in `fit`.
+            edge_kinds: (edge), as in `fit`.
         """
         check_is_fitted(self, "trained_")
-        check_explainable(self.trained_.settings)
-        table = self.table_of(X, edges, edge_features)
+        table = self.table_of(X, edges, edge_features, node_kinds, edge_kinds)
         return explain_node(self.trained_, table, node, hops=hops, target=target, label=label)
 
 

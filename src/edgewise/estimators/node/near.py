@@ -1,16 +1,15 @@
-"""The part of a graph that a node hears of, and the model asked about the node without some of it."""
+"""The part of a graph that some nodes hear of, and the model asked about them without some of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from edgewise.estimators.explained import Explained
 from edgewise.models.node_settings import NodeSettings
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, Kinds, Relations
 from edgewise.records import NodeBatch, SparseFeatures
 
 TOGETHER = 2**18
@@ -19,41 +18,71 @@ Removed = tuple[np.ndarray, np.ndarray]
 """Nodes, and edges, that are taken away."""
 
 
+class Asked(Protocol):
+    """The number that is asked for."""
+
+    def of_batch(self, batch: NodeBatch) -> Float64[np.ndarray, " question"]:
+        """It in each copy of a graph, of which `batch.rows` lists the nodes that are asked about, copy after copy."""
+
+
 @dataclass(frozen=True, eq=False)
 class Near:
-    """What lies within some hops of a node, against the direction of the edges: all that its prediction comes from."""
+    """What lies within some hops of some nodes, against the direction of the edges: all that they hear of."""
 
     nodes: Int64[np.ndarray, " node"]
-    """Where each stands in the whole graph; the node itself first, then by hops."""
+    """Where each stands in the whole graph; those that are asked about first, then by hops."""
     hops: Int64[np.ndarray, " node"]
-    """How many edges lie between it and the node."""
+    """How many edges lie between it and the nearest of those."""
     batch: NodeBatch
-    """These nodes, the edges among them, and the one row that is asked about."""
+    """These nodes, the edges among them, and as rows those that are asked about."""
 
     @classmethod
-    def of(cls, graph: NodeBatch, node: int, reach: int, border: int) -> Self:
+    def of(
+        cls, graph: NodeBatch, asked: int | Sequence[int], reach: int, border: int, *, is_whole: bool = False
+    ) -> Self:
         """The nodes within `reach + border` hops and the edges among them that lead to one within `reach − 1 + border`.
+
+        A graph with virtual nodes is kept whole: through these every node hears of every other.
 
         Args:
             graph: all of it, in the units of a model.
-            node: the one that is asked about.
+            asked: the node that is asked about, or several different ones.
             reach: the hops that the model looks.
             border: 1 where a node that is `reach` hops away must still know how many edges come to it.
+            is_whole: whether all other nodes and edges stand behind these.
         """
+        first = np.atleast_1d(np.asarray(asked, dtype=np.int64))
         senders, receivers = graph.edges.senders.numpy(), graph.edges.receivers.numpy()
+        num_nodes = graph.features.shape[0]
+        # A way over a virtual node is none between two nodes of the graph: it would make all of them neighbors.
+        is_own = (senders < num_nodes) & (receivers < num_nodes)
         distance = np.full(graph.edges.num_receivers, -1)
-        distance[node] = 0
+        distance[first] = 0
         is_inside = np.zeros(len(senders), dtype=bool)
         for hop in range(1, reach + border + 1):
-            is_inside = distance[receivers] >= 0
+            is_inside = is_own & (distance[receivers] >= 0)
             found = senders[is_inside]
             found = found[distance[found] < 0]
             distance[found] = hop
             if not len(found):
                 break
-        nodes = np.flatnonzero(distance >= 0)
-        nodes = nodes[np.argsort(distance[nodes], kind="stable")]
-        return cls(nodes, distance[nodes], _part(graph, nodes, np.flatnonzero(is_inside)))
+        distance = distance[:num_nodes]
+        if is_whole or num_nodes < graph.edges.num_receivers:
+            distance[distance < 0] = num_nodes
+            is_inside[:] = True
+        others = np.flatnonzero((distance >= 0) & ~np.isin(np.arange(num_nodes), first))
+        nodes = np.concatenate([first, others[np.argsort(distance[others], kind="stable")]])
+        return cls(nodes, distance[nodes], _part(graph, nodes, np.flatnonzero(is_inside), len(first)))
+
+    @property
+    def num_asked(self) -> int:
+        """How many nodes are asked about."""
+        return len(self.batch.rows)
+
+    @property
+    def num_virtual(self) -> int:
+        """How many virtual nodes stand behind the nodes."""
+        return self.batch.edges.num_receivers - len(self.nodes)
 
     @property
     def size(self) -> int:
@@ -63,13 +92,13 @@ class Near:
 
 @dataclass(frozen=True, eq=False)
 class NodeQuestions:
-    """What is told of a node without some nodes and edges.
+    """What is told of some nodes without some nodes and edges.
 
-    A node that is taken away loses its edges, so that nothing of it is heard of. The one that is asked about keeps
-    them: its own features become zero, the mean where they are scaled by their spread.
+    A node that is taken away loses its edges, so that nothing of it is heard of. Those that are asked about keep
+    them: their own features become zero, the mean where they are scaled by their spread.
     """
 
-    explained: Explained
+    asked: Asked
     """The number that is told."""
     near: Near
     """All that it comes from."""
@@ -84,24 +113,25 @@ class NodeQuestions:
 
     def __call__(self, removed: Sequence[Removed]) -> Float64[np.ndarray, " question"]:
         """The number without these nodes and edges, each question in a copy of the graph of its own."""
-        step = max(1, TOGETHER // self.near.size)
+        # Virtual nodes stand behind all others, once: then a batch holds one copy.
+        step = 1 if self.near.num_virtual else max(1, TOGETHER // self.near.size)
         told = [self._told(removed[start : start + step]) for start in range(0, len(removed), step)]
         return np.concatenate([np.zeros(0), *told])
 
     def _told(self, removed: Sequence[Removed]) -> np.ndarray:
-        batch, num_nodes = self.near.batch, len(self.near.nodes)
+        batch, num_asked = self.near.batch, self.near.num_asked
         senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
-        edges, copies, is_blank = [], [], np.zeros(len(removed), dtype=bool)
+        edges, copies, is_blank = [], [], np.zeros((len(removed), num_asked), dtype=bool)
         for copy, (nodes, gone) in enumerate(removed):
-            is_cut = np.zeros(num_nodes, dtype=bool)
+            is_cut = np.zeros(batch.edges.num_receivers, dtype=bool)
             is_cut[nodes] = True
-            is_blank[copy], is_cut[0] = is_cut[0], False
+            is_blank[copy], is_cut[:num_asked] = is_cut[:num_asked], False
             # A loop is no way to others, and a node that is cut off is not heard of: loops may stay.
             stays = ~(is_cut[senders] | is_cut[receivers]) | (senders == receivers)
             stays[gone] = False
             edges.append(np.flatnonzero(stays))
             copies.append(np.full(len(edges[-1]), copy))
-        return self.explained.of_batch(_copies(batch, np.concatenate(edges), np.concatenate(copies), is_blank))
+        return self.asked.of_batch(_copies(batch, np.concatenate(edges), np.concatenate(copies), is_blank))
 
 
 def border_of(settings: NodeSettings) -> int:
@@ -114,17 +144,23 @@ def reach_of(settings: NodeSettings) -> int:
     return settings.num_hops if settings.model == "hops" else settings.num_layers
 
 
-def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray) -> NodeBatch:
-    """Some nodes of a graph, in an order, and some edges among them; the first node is the row."""
+def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_asked: int) -> NodeBatch:
+    """Some nodes of a graph, in an order, and some edges among them; the first nodes are the rows."""
+    total = len(nodes) + graph.edges.num_receivers - graph.features.shape[0]
     place = np.full(graph.edges.num_receivers, -1)
     place[nodes] = np.arange(len(nodes))
+    place[graph.features.shape[0] :] = np.arange(len(nodes), total)
     kept = torch.from_numpy(edges)
     senders, receivers = (torch.from_numpy(place)[side[kept]] for side in (graph.edges.senders, graph.edges.receivers))
+    among, rows, known = Edges(senders, receivers, total, total), torch.from_numpy(nodes), graph.relations
     return NodeBatch(
         _features_of(graph.features, place, nodes),
-        Edges(senders, receivers, len(nodes), len(nodes)),
+        among,
         graph.edge_features[kept],
-        torch.zeros(1, dtype=torch.int64),
+        torch.arange(num_asked),
+        positions=None if graph.positions is None else graph.positions[rows],
+        kinds=None if graph.kinds is None else Kinds(graph.kinds.of_row[rows], graph.kinds.num_kinds),
+        relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
     )
 
 
@@ -142,28 +178,34 @@ def _features_of(
 
 
 def _copies(
-    batch: NodeBatch, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy"]
+    batch: NodeBatch, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy asked"]
 ) -> NodeBatch:
-    """Copies of a part side by side, each with its own edges; where it is blank, its first node has no features."""
-    num_nodes, num_copies = batch.edges.num_receivers, len(is_blank)
+    """Copies of a part side by side, each with its own edges; nodes that are blank have no features."""
+    (num_copies, num_asked), num_nodes = is_blank.shape, batch.features.shape[0]
+    size = num_nodes * num_copies + batch.edges.num_receivers - num_nodes
     kept, shift = torch.from_numpy(edges), torch.from_numpy(copy_of_edge) * num_nodes
     senders, receivers = (side[kept] + shift for side in (batch.edges.senders, batch.edges.receivers))
-    blank = torch.from_numpy(is_blank)
+    among, copies = Edges(senders, receivers, size, size), torch.arange(num_copies)[:, None]
+    blank = torch.zeros(num_copies, num_nodes, dtype=torch.bool)
+    blank[:, :num_asked] = torch.from_numpy(is_blank)
     features: torch.Tensor | SparseFeatures
     if isinstance(batch.features, torch.Tensor):
         features = batch.features.repeat(num_copies, 1)
-        features[torch.arange(num_copies)[blank] * num_nodes] = 0
+        features[blank.flatten()] = 0
     else:
-        entries, copies = batch.features.edges, torch.arange(num_copies)[:, None]
+        entries = batch.features.edges
         rows = (entries.receivers + copies * num_nodes).flatten()
-        values = torch.where(blank[:, None] & (entries.receivers == 0), 0, batch.features.values)
+        values = torch.where(blank[:, entries.receivers], 0, batch.features.values)
         columns = entries.senders.repeat(num_copies)
         features = SparseFeatures(Edges(columns, rows, entries.num_senders, num_nodes * num_copies), values.flatten())
-    size = num_nodes * num_copies
+    kinds, known = batch.kinds, batch.relations
     return replace(
         batch,
         features=features,
-        edges=Edges(senders, receivers, size, size),
+        edges=among,
         edge_features=batch.edge_features[kept],
-        rows=torch.arange(num_copies) * num_nodes,
+        rows=(batch.rows + copies * num_nodes).flatten(),
+        positions=None if batch.positions is None else batch.positions.repeat(num_copies, 1),
+        kinds=None if kinds is None else Kinds(kinds.of_row.repeat(num_copies), kinds.num_kinds),
+        relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
     )

@@ -186,7 +186,7 @@ function nodeShapes(view, scene) {
   at.forEach(({ x, y }, unit) => {
     if (!seen[unit]) return;
     const value = attribution ? attribution.values[unit] : null;
-    const isCenter = unit === explanation.center;
+    const isCenter = unit === explanation.center || unit === explanation.other_end;
     const current = unit === currentUnit(view);
     const r = isCenter ? 1.5 * radius : radius;
     shapes.push({ kind: "circle", cx: x, cy: y, r, fill: themed("paper"), stroke: themed(current || isCenter ? "ink" : "dim"), thick: current ? 3 : isCenter ? 2 : 1 });
@@ -200,7 +200,7 @@ function nodeShapes(view, scene) {
 
 function nodeLabels(view, at, seen, radius, room) {
   const { explanation } = view;
-  const named = new Set([explanation.center, currentUnit(view)].filter((unit) => unit !== null));
+  const named = new Set([explanation.center, explanation.other_end, currentUnit(view)].filter((unit) => unit !== null));
   const values = explanation.attributions[view.chosen.attribution]?.values ?? [];
   if (room > ROOM_FOR_NAMES) {
     const others = [...seen.keys()].filter((unit) => seen[unit]);
