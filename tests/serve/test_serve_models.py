@@ -106,7 +106,7 @@ def test_the_next_token_is_told_and_explained(client, writer):
     assert first["told"][0]["label"] == model.explain("the cat").told[0].label
     assert first["told"][0]["probabilities"] == pytest.approx(model.explain("the cat").told[0].probabilities, abs=1e-6)
     assert "never seen: 'X', 'Y'" in unknown["error"]
-    assert long["error"] == "the row is too long: 13 tokens, of which the model reads the last 12."
+    assert long["error"] == "the row is too long: 13 tokens, of which the last 12 are read."
     assert space["told"]
     asked = {"row": {"text": "the cat"}, "label": " "}
     assert asker.post("/explain", json=asked).json() == model.explain("the cat", label=" ").to_json()

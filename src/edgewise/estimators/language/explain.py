@@ -47,7 +47,7 @@ def explain_prompt(
 
     Args:
         trained: the model.
-        prompt: the text; of one that is longer than the model reads, the end.
+        prompt: the text; of one that is longer than the model reads, or than 4,096 tokens, the end.
         target: what is explained: there is only `next token`.
         label: the token whose probability is explained, by its text; the most probable one by default.
         top: how many of the strongest weights of each token and head are kept; by default all of texts of up to 256
@@ -123,8 +123,7 @@ def _notes(explained: NextToken, prompt: Prompt, layers: list[Layer]) -> list[st
     row, notes = prompt.row, []
     if row.num_cut:
         notes.append(
-            f"The text has {len(row) + row.num_cut:,} tokens; the model reads the last {len(row):,}, and only they are "
-            "explained."
+            f"The text has {len(row) + row.num_cut:,} tokens; the last {len(row):,} are read, and only they are explained."
         )
     notes += weight_notes(layers, len(row))
     if not explained.trained.has_end:

@@ -27,6 +27,10 @@ MOST_TOLD = 10
 """How many of the most probable tokens are told."""
 
 
+MOST_READ = 4096
+"""Tokens of a prompt that are read: what a model of any length costs grows with their square."""
+
+
 @dataclass(frozen=True, eq=False)
 class Prompt:
     """What of a text a model reads, and what it says of the token that follows."""
@@ -34,7 +38,7 @@ class Prompt:
     text: str
     """As it came."""
     row: RowTokens
-    """The tokens that are read: the last, where the model learned fewer positions."""
+    """The tokens that are read: of a long text the last, as many as the model can read, and `MOST_READ` at most."""
 
     @classmethod
     def of(cls, trained: TrainedLanguage, text: str) -> Self:
@@ -44,7 +48,7 @@ class Prompt:
             SettingError: it is empty, or has characters or words that the model has never seen.
         """
         found = trained.tokens(text)
-        cut = max(0, len(found.numbers) - trained.limit)
+        cut = max(0, len(found.numbers) - min(trained.limit, MOST_READ))
         numbers, starts, stops = (side[cut:] for side in (found.numbers, found.starts, found.stops))
         return cls(text, RowTokens(numbers, np.zeros(len(numbers), np.int64), starts, stops, cut))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from edgewise.estimators.language.explain import explain_prompt
-from edgewise.estimators.language.question import FIELD, NEXT, told_after
+from edgewise.estimators.language.question import FIELD, NEXT, Prompt, told_after
 from edgewise.estimators.language.trained import TrainedLanguage
 from edgewise.estimators.subject import Subject
 from edgewise.explanation import Explanation, Told
@@ -58,7 +58,6 @@ class PromptSubject(Subject):
         return explain_prompt(self.trained, *row, target=target, label=label, top=top)
 
     def unread(self, row: tuple[Any, ...]) -> str:
-        """The tokens before those that the model reads."""
-        (text,) = row
-        num_tokens, cut = len(self.trained.read(text)), self.trained.cut(text)
-        return f"{num_tokens:,} tokens, of which the model reads the last {num_tokens - cut:,}" if cut else ""
+        """The tokens before those that are read."""
+        read = Prompt.of(self.trained, *row).row
+        return f"{len(read) + read.num_cut:,} tokens, of which the last {len(read):,} are read" if read.num_cut else ""
