@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -55,7 +56,7 @@ def layers_of(trace: Trace, num_tokens: int, top: int | None) -> list[Layer]:
 
 
 def attention_at(
-    place: int, num_tokens: int, layers: Trace, last: Callable[[], Trace], who: str
+    place: int, num_tokens: int, layers: Trace, again: Callable[[Trace], object], who: str
 ) -> tuple[Attribution, ...]:
     """Attention as attributions, where the number is told at one token: of the last layer, and through all layers.
 
@@ -63,13 +64,17 @@ def attention_at(
         place: the token at which it is told.
         num_tokens: how many there are.
         layers: what was recorded, as `recording` says.
-        last: the same computation again with all weights of that token alone; asked for where `layers` lacks some.
+        again: the same computation, recorded into another trace; asked for where `layers` lacks weights of the token.
         who: that token, in words.
     """
     if not layers.weights:
         return ()
-    is_short = is_followed(num_tokens)
-    weights = layers.weights[-1] if is_short else last().weights[-1]
+    is_short, whole = is_followed(num_tokens), layers
+    if not is_short:
+        whole = Trace(queries=[place])
+        with torch.no_grad():
+            again(whole)
+    weights = whole.weights[-1]
     looked = weights.values.new_zeros(num_tokens)
     mine = weights.receivers == place
     looked.index_add_(0, weights.senders[mine], weights.values.flatten(0, -2)[:, mine].mean(0))

@@ -102,14 +102,8 @@ def _attributions(
     """How much each token matters, by every method; the first is what is shown first."""
     trained, row = explained.trained, prompt.row
     model, batch, last = trained.model, packed([row.numbers]), len(row) - 1
-
-    def again() -> Trace:
-        only = Trace(queries=[last])
-        with torch.no_grad():
-            model.after(batch, only)
-        return only
-
-    attention = attention_at(last, len(row), trace, again, "the last token, behind which the next one is told,")
+    who = "the last token, behind which the next one is told,"
+    attention = attention_at(last, len(row), trace, partial(model.after, batch), who)
     about = "The probability less that without the token; those behind it move up."
     vectors = model.embedding(batch.tokens).detach()
     baseline = model.embedding.weight[explained.nothing].detach().expand_as(vectors)
@@ -123,7 +117,8 @@ def _notes(explained: NextToken, prompt: Prompt, layers: list[Layer]) -> list[st
     row, notes = prompt.row, []
     if row.num_cut:
         notes.append(
-            f"The text has {len(row) + row.num_cut:,} tokens; the last {len(row):,} are read, and only they are explained."
+            f"The text has {len(row) + row.num_cut:,} tokens; the last {len(row):,} are read, and only they are "
+            "explained."
         )
     notes += weight_notes(layers, len(row))
     if not explained.trained.has_end:

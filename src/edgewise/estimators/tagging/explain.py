@@ -103,14 +103,7 @@ def _attributions(explained: WordTag, questions: TokenQuestions, trace: Trace) -
     """How much each token matters, by every method; the first is what is shown first."""
     trained, piece = explained.trained, explained.piece
     model, batch, size = trained.model, packed([piece]), len(piece.numbers)
-
-    def again() -> Trace:
-        only = Trace(queries=[explained.head])
-        with torch.no_grad():
-            model(batch, only)
-        return only
-
-    attention = attention_at(explained.head, size, trace, again, f"the word {explained.name}")
+    attention = attention_at(explained.head, size, trace, partial(model, batch), f"the word {explained.name}")
     hidden = trained.hidden
     about = "The probability less that without the token; the word itself "
     about += "always stays, with 0." if hidden is None else f"becomes {trained.tokenizer.written(hidden)} instead."
