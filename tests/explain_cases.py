@@ -14,15 +14,21 @@ from edgewise.data.text import Tokenizer
 from edgewise.data.texts import texts_from_arrays
 from edgewise.estimators.graph.job import graph_job
 from edgewise.estimators.graph.trained import untrained_graphs
+from edgewise.estimators.language.trained import TrainedLanguage
 from edgewise.estimators.link.graph import LinkGraph
 from edgewise.estimators.link.job import link_job
 from edgewise.estimators.link.trained import untrained_links
 from edgewise.estimators.node.job import node_job
 from edgewise.estimators.node.trained import untrained_nodes
+from edgewise.estimators.tagging.trained import TrainedTagger
 from edgewise.estimators.text.trained import untrained_texts
-from edgewise.models.text_settings import TextSettings
+from edgewise.models.language import NextTokenModel
+from edgewise.models.tagging import TagModel
+from edgewise.models.text_settings import ReaderSettings, TextSettings
 from edgewise.models.transformer_settings import TransformerSettings
 
+SONG = "the cat sat on the mat,\nand the dog sat."
+TAGS = ("B-LOC", "B-PER", "I-PER", "O")
 WORDS = ["the", "film", "was", "great", "awful", "a", "plot", ".", "!"]
 
 
@@ -36,10 +42,28 @@ def loud(trained, members, seed=0):
 def aloud(model):
     """A model whose weights are drawn large."""
     with torch.no_grad():
-        for name, parameter in model.eval().named_parameters():
+        for name, parameter in model.named_parameters():
             if parameter.dim() > 1 and "norm" not in name:
                 parameter.copy_(torch.randn_like(parameter) / parameter.shape[-1] ** 0.5)
-    return model
+    return model.eval()
+
+
+def language_model(kind="characters", *, has_end=False, learned=SONG, **settings):
+    """A model of the next token over the tokens of a song."""
+    tokenizer = Tokenizer.learned([learned], kind, 300)
+    sizes = {"num_layers": 2, "num_heads": 2, "model_dim": 16, "hidden_dim": 16, "context": 24} | settings
+    torch.manual_seed(3)
+    model = aloud(NextTokenModel(len(tokenizer), TransformerSettings(**sizes)))
+    return TrainedLanguage(tokenizer, model, has_end=has_end)
+
+
+def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context=64):
+    """A tagger over `WORDS`."""
+    tokenizer = Tokenizer.learned([" ".join(WORDS)], kind, 270)
+    settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context)
+    torch.manual_seed(4)
+    model = aloud(TagModel(len(tokenizer), tokenizer.unknown, len(tags), ReaderSettings(encoder=encoder), settings))
+    return TrainedTagger(tokenizer, model, tags, usual)
 
 
 def text_model(*, task="classification", columns=1, members=1, encoder="transformer", readout="attention", context=64):

@@ -94,3 +94,31 @@ def test_bad_words(book, edgewise, tmp_path):
         assert message in err
         assert err.count("\n") == 1
     assert not (tmp_path / "b").exists()
+
+
+def test_the_next_token_is_explained(book, edgewise, tmp_path):
+    run = tmp_path / "run"
+    edgewise("train", book, *SMALL, "-o", run)
+    code, out, err = edgewise("explain", run, "the cat ", "--label", "s", "-o", tmp_path / "next.json")
+    assert (code, err) == (0, "")
+    assert out.startswith("the cat: next token is ")
+    (found,) = json.loads((tmp_path / "next.json").read_text())
+    assert (found["explained"], found["sources"]) == ("next token = s", {"text": "the cat "})
+    assert [unit["name"] for unit in found["units"]] == [*"the", "␣", *"cat", "␣"]
+    lines = tmp_path / "lines.txt"
+    lines.write_text("the cat\n\nthe dog\n")
+    code, out, _ = edgewise("explain", run, lines, "-o", tmp_path / "lines.html")
+    assert code == 0
+    assert out.splitlines()[-1] == f"2 explanations: {tmp_path / 'lines.html'}"
+    assert edgewise("explain", run, "on the", "-o", tmp_path / "next.svg")[0] == 0
+    refused = {
+        (): f"{run} has no table of test rows; say what to explain: an input in quotes, or a file of rows (.csv",
+        ("the XY",): "the prompt has characters that the model has never seen: 'X', 'Y'",
+        ("the", "--label", "the"): "label is 'the', which is 3 tokens",
+        ("the", "--target", "y"): "target is 'y'; the model predicts next token.",
+        ("",): "the prompt is empty",
+    }
+    for words, message in refused.items():
+        code, out, err = edgewise("explain", run, *words, "-o", tmp_path / "no.html")
+        assert (code, out) == (2, "")
+        assert message in err

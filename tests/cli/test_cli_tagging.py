@@ -296,3 +296,28 @@ def test_from_python(tmp_path):
         Tagger(validation_size=1).fit(words, tags)
     with pytest.raises(DataError, match="expected a list of strings"):
         tagger.predict(["Mr Lund"])
+
+
+def test_the_tag_of_a_word_is_explained(files, edgewise, tmp_path):
+    run = tmp_path / "run"
+    edgewise("train", *files, *QUICK, "-o", run)
+    text = "Mrs Paris lives near Paris ."
+    code, out, err = edgewise("explain", run, text, "--target", 5, "--label", "O", "-o", tmp_path / "tags.json")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{text}: 1 Mrs is ")
+    (found,) = json.loads((tmp_path / "tags.json").read_text())
+    assert (found["explained"], found["sources"]) == ("5 Paris = O", {"tokens": text})
+    assert [told["name"] for told in found["told"]] == [f"{n} {w}" for n, w in enumerate(text.split(), 1)]
+    assert edgewise("explain", run, text, "-o", tmp_path / "tags.html")[0] == 0
+    assert edgewise("explain", run, text, "-o", tmp_path / "tags.svg")[0] == 0
+    long = edgewise("explain", run, "to Lund " * 30, "-o", tmp_path / "long.json")[1]
+    assert "; and 30 more\n" in long
+    for words, message in {
+        (): f"{run} has no table of test rows; say what to explain",
+        (text, "--target", "Paris"): "stands 2 times; say which: 2 Paris, 5 Paris.",
+        (text, "--label", "X"): "label is 'X'; the tags are B-LOC, B-PER, I-PER, O.",
+        (" ",): "tokens: the text is empty.",
+    }.items():
+        code, out, err = edgewise("explain", run, *words, "-o", tmp_path / "no.html")
+        assert (code, out) == (2, "")
+        assert message in err

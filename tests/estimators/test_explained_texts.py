@@ -6,10 +6,9 @@ import torch
 
 from edgewise import DataError, SettingError, Trace
 from edgewise.data.texts import texts_from_arrays
-from edgewise.estimators.text import explain as explaining
-from edgewise.estimators.text import question
+from edgewise.estimators import token_methods, token_questions
 from edgewise.estimators.text.explain import explain_text
-from edgewise.estimators.text.question import shortened
+from edgewise.estimators.token_questions import shortened
 from edgewise.explain.rollout import rollout
 from explain_cases import WORDS, text_model
 
@@ -138,10 +137,10 @@ def test_long_texts_keep_the_strongest_and_are_asked_in_runs(monkeypatch):
     whole = explain_text(trained, text)
     assert "has 46 tokens; the model reads the first 40" in whole.notes[0]
     assert len(whole.units) == 40
-    monkeypatch.setattr(explaining, "MOST_RECORDED", 20)
-    monkeypatch.setattr(explaining, "MOST_SHOWN", 10)
-    monkeypatch.setattr(explaining, "TOP", 3)
-    monkeypatch.setattr(question, "MOST_PARTS", 16)
+    monkeypatch.setattr(token_methods, "MOST_RECORDED", 20)
+    monkeypatch.setattr(token_methods, "MOST_SHOWN", 10)
+    monkeypatch.setattr(token_methods, "TOP", 3)
+    monkeypatch.setattr(token_questions, "MOST_PARTS", 16)
     found = explain_text(trained, text)
     assert [layer.top for layer in found.layers] == [3, 3, None]
     assert "rollout" not in by_name(found)

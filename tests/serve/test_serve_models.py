@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from edgewise.errors import DataError
-from edgewise.estimators import MoleculeRegressor, TextClassifier
+from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier
 from edgewise.estimators.explaining import Explainer
 from edgewise.estimators.link.explain import explain_link, tell_links
 from edgewise.serve.worker import told_or_why
 from edgewise.train.folder import RunFolder
-from explain_cases import link_model
+from explain_cases import TAGS, language_model, link_model, tagger
 
 CHROMIUM = Path("/usr/bin/chromium")
 TEXTS = ["a fine film", "fine acting, a fine end", "a dull film", "dull, and dull again"]
@@ -95,6 +95,92 @@ def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
         answer = asker.post("/explain", json={"row": row})
         assert answer.status_code == 422
         assert str(tmp_path) not in answer.text
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    """A model of the next character, which reads twelve, and the folder that it was saved in."""
+    model = LanguageModel()
+    model.trained_ = language_model(position="learned", context=12)
+    folder = tmp_path_factory.mktemp("writer") / "run"
+    model.save(folder)
+    return model, folder
+
+
+@pytest.fixture(scope="module")
+def marker(tmp_path_factory):
+    """A model that tags words, and the folder that it was saved in."""
+    model = Tagger()
+    model.trained_ = tagger()
+    folder = tmp_path_factory.mktemp("marker") / "run"
+    model.save(folder)
+    return model, folder
+
+
+def test_the_next_token_is_told_and_explained(client, writer):
+    model, folder = writer
+    explainer = Explainer.open(folder)
+    asker = client(explainer)
+    told = asker.get("/model").json()
+    assert told["fields"] == [{"name": "text", "type": "text"}]
+    assert (told["facts"]["task"], told["facts"]["targets"]) == ("language", ["next token"])
+    answer = asker.post("/predict", json={"rows": [{"text": text} for text in ("the cat", "XY", "a" * 13, " ")]})
+    first, unknown, long, space = answer.json()["rows"]
+    assert first["told"][0]["label"] == model.explain("the cat").told[0].label
+    assert first["told"][0]["probabilities"] == pytest.approx(model.explain("the cat").told[0].probabilities, abs=1e-6)
+    assert "never seen: 'X', 'Y'" in unknown["error"]
+    assert long["error"] == "the row is too long: 13 tokens, of which the last 12 are read."
+    assert space["told"]
+    asked = {"row": {"text": "the cat"}, "label": " "}
+    assert asker.post("/explain", json=asked).json() == model.explain("the cat", label=" ").to_json()
+    refused = asker.post("/explain", json={**asked, "label": "the"})
+    assert (refused.status_code, refused.json()["where"]) == (422, "row")
+    assert "which is 3 tokens" in refused.json()["error"]
+    assert asker.post("/explain", json={**asked, "label": "x" * 201}).status_code == 422
+    assert asker.post("/explain", json={**asked, "target": "text"}).status_code == 422
+
+
+def test_tags_are_told_and_explained(client, marker):
+    model, folder = marker
+    asker = client(Explainer.open(folder))
+    facts = asker.get("/model").json()["facts"]
+    assert (facts["task"], facts["classes"]) == ("tagging", {"tags": list(TAGS)})
+    row, nothing = {"tokens": "the film was great"}, {"tokens": "\n"}
+    first, second = asker.post("/predict", json={"rows": [row, nothing]}).json()["rows"]
+    assert [each["label"] for each in first["told"]] == model.predict([["the", "film", "was", "great"]])[0]
+    assert second["error"] == "tokens: the text is empty."
+    asked = {"row": row, "target": "film", "label": "O", "top": 2}
+    expected = model.explain(row["tokens"], target="film", label="O", top=2)
+    assert asker.post("/explain", json=asked).json() == expected.to_json()
+    assert asker.post("/page", json=asked).text.startswith("<!DOCTYPE html>")
+    assert "the words are 1 the" in asker.post("/explain", json={**asked, "target": "plot"}).json()["error"]
+    assert asker.post("/explain", json={**asked, "label": "X"}).status_code == 422
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no Chromium in /usr/bin")
+def test_what_is_listed_nowhere_is_typed(listening, writer, marker):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        cases = [
+            (writer, "the\ncat", "class", "o", "next token = o"),
+            (marker, "the film was great .", "explained", "film", "2 film = "),
+        ]
+        for (_, folder), text, name, word, explained in cases:
+            page = browser.new_page()
+            problems = []
+            page.on("pageerror", lambda error, into=problems: into.append(str(error)))
+            page.goto(listening(Explainer.open(folder), hosts=("127.0.0.1",)))
+            page.locator("textarea").fill(text)
+            page.locator(f"input[name='{name}']").fill(word)
+            title = page.frame_locator("iframe").get_by_text(f"What matters for {explained}")
+            title.wait_for(timeout=20_000)
+            page.locator("#compare").check()
+            page.locator("textarea").nth(1).fill(f"{text[:-1]}t")
+            page.locator("#difference").filter(has_text=":").wait_for(timeout=20_000)
+            assert problems == []
+            page.close()
+        browser.close()
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no Chromium in /usr/bin")

@@ -4,6 +4,7 @@ import json
 import shutil
 import time
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import networkx
 import numpy as np
@@ -399,3 +400,23 @@ def test_large_inputs_open_and_answer(opened, make):
         page.keyboard.press("ArrowRight")
         page.wait_for_selector('canvas.graph[data-detail="nodes"]')
     assert time.perf_counter() - begun < MOST_SECONDS
+
+
+def test_of_many_predictions_each_has_its_class_alone(opened):
+    words = text_case()
+    tags = [("O", {"O": 0.75, "B": 0.25}), ("B", {"O": 0.4, "B": 0.6})] * 3
+    told = tuple(Told(f"{n} word", 0.0, label, probabilities=each) for n, (label, each) in enumerate(tags, 1))
+    page = opened(replace(words, told=(*told, Told("7 \xa0", 0.0, "O")), explained="2 word = B"))
+    bars = '[data-figure="prediction"] rect[data-told]'
+    assert page.eval_on_selector_all(bars, "all => all.map(each => each.dataset.value)") == ["0.75", "0.6"] * 3 + [""]
+    said = page.eval_on_selector_all('[data-figure="prediction"] text', "all => all.map(each => each.textContent)")
+    assert said[:4] == ["1 word", "O 75 %", "2 word", "B 60 %"]
+    assert said[-1] == "O"
+
+
+def test_the_end_of_a_line_that_is_a_unit_can_be_seen(opened):
+    units = tuple(Unit("⏎" if sign == "\n" else sign, "text", n, n + 1) for n, sign in enumerate("a\nb"))
+    found = Explanation("text", "a b", {"text": "a\nb"}, (Told("y", 1.0),), "y", units)
+    page = opened(found)
+    assert page.eval_on_selector_all(".word", "all => all.map(each => each.dataset.sign ?? '')") == ["", "⏎", ""]
+    assert page.text_content(".words p.chunk") == "a\nb"

@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 
 SUMMARY = "show what a model attends to, and what really changes its prediction"
 DESCRIPTION = (
-    "Explain predictions of a model of texts, molecules, graphs, their nodes or links: what is told, where the model "
-    "attended, and beside it what really changes the prediction. INPUT is a text, a SMILES, the name of a node or "
-    "graph, or the two nodes of a link (where the model reads several columns, a word for each), or a table of rows; "
-    "without one, test rows of the run are explained. With every explanation is printed how well each method agrees "
-    "with occlusion, and how fast the prediction goes when what it calls important is taken away."
+    "Explain predictions of a model of texts, molecules, graphs, their nodes or links, of the next token of a text, or "
+    "of the tags of a sentence: what is told, where the model attended, and beside it what really changes the "
+    "prediction. INPUT is a text, a SMILES, the name of a node or graph, or the two nodes of a link (where the model "
+    "reads several columns, a word for each), or a table of rows; without one, test rows of the run are explained, "
+    "where it has a table of them. With every explanation is printed how well each method agrees with occlusion, and "
+    "how fast the prediction goes when what it calls important is taken away."
 )
 FORMATS = (".html", ".svg", ".png", ".json")
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 LINES = (".txt", ".txt.gz")
+MOST_TOLD = 30
+"""How many predictions of one row are printed."""
 USUAL_ROWS = 10
 """How many rows of a table are explained where nobody says which."""
 
@@ -49,8 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--values", nargs="+", metavar="COLUMN=X", help="the numbers of the row, such as temperature=298 pressure=1"
     )
-    parser.add_argument("--target", metavar="COLUMN", help="what is explained (default: the first target)")
-    parser.add_argument("--label", metavar="CLASS", help="the class that is explained (default: the predicted one)")
+    parser.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="what is explained (default: the first target); of a sentence with tags the word, or its place",
+    )
+    parser.add_argument(
+        "--label", metavar="CLASS", help="the class, tag or next token that is explained (default: the predicted one)"
+    )
     parser.add_argument("--top", type=int, metavar="N", help="keep the strongest weights of each token, atom or node")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")
 
@@ -91,7 +100,10 @@ def table_of(arguments: argparse.Namespace) -> str | None:
 
         path = RunFolder.finished(arguments.folder).path / "test_predictions.csv"
         if not path.is_file():
-            raise SettingError(f"{arguments.folder} has no test rows; say what to explain.")
+            raise SettingError(
+                f"{arguments.folder} has no table of test rows; say what to explain: an input in quotes, or a file of "
+                f"rows ({', '.join(TABLES)}; of texts also {LINES[0]}, one a line)."
+            )
         return str(path)
     is_table = len(arguments.inputs) == 1 and arguments.inputs[0].lower().endswith((*TABLES, *LINES))
     if arguments.rows and not is_table:
@@ -206,7 +218,8 @@ def content_of(explanations: "Sequence[Explanation]", suffix: str, name: str) ->
 def lines_of(explanation: "Explanation") -> list[str]:
     """What is told, and whether the attributions can be believed."""
     title = " ".join(explanation.title.split())
-    lines = [f"{title}: {'; '.join(map(told_words, explanation.told))}"]
+    told, more = explanation.told[:MOST_TOLD], len(explanation.told) - MOST_TOLD
+    lines = [f"{title}: {'; '.join(map(told_words, told))}{f'; and {more:,} more' if more > 0 else ''}"]
     found = explanation.faithfulness
     if found is None:
         return [*lines, "  whether the explanation can be believed was not computed"]

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         repetition_penalty=arguments.repetition_penalty,
         seed=arguments.seed,
     )
-    from edgewise.estimators.language.estimator import TrainedLanguage
+    from edgewise.estimators.language.trained import TrainedLanguage
     from edgewise.train.device import pick_device
     from edgewise.train.folder import RunFolder
 

@@ -74,7 +74,7 @@ def predict(arguments: argparse.Namespace) -> int:
     from edgewise.data.cell import OK
     from edgewise.data.tags import read_tagged
     from edgewise.errors import DataError
-    from edgewise.estimators.tagging.estimator import TrainedTagger
+    from edgewise.estimators.tagging.trained import TrainedTagger
     from edgewise.train.device import pick_device
     from edgewise.train.folder import json_lines
     from edgewise.train.settings import require

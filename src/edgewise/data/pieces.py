@@ -20,6 +20,10 @@ class Piece:
     """The first token of each word, counted in the piece."""
     words: Int64[np.ndarray, " word"]
     """The places of the words in the sentence; one without a token stands in no piece."""
+    starts: Int64[np.ndarray, " token"]
+    """The first character of each token in the words joined by spaces."""
+    stops: Int64[np.ndarray, " token"]
+    """One past the last."""
 
 
 def pieces_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[Piece]:
@@ -41,7 +45,8 @@ def pieces_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
     found = []
     for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), context):
         inside = (firsts >= begin) & (firsts < stop)
-        found.append(Piece(tokens.numbers[begin:stop], firsts[inside] - begin, places[inside]))
+        sides = [side[begin:stop] for side in (tokens.numbers, tokens.starts, tokens.stops)]
+        found.append(Piece(sides[0], firsts[inside] - begin, places[inside], *sides[1:]))
     return found
 
 

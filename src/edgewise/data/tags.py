@@ -23,7 +23,7 @@ LINES = (".txt", ".txt.gz")
 KEYS = ("tokens", "tags")
 """What the words and the tags are called where nothing else is said."""
 # Not str.split: a no-break space is a word of some treebanks.
-_CELLS = re.compile(r"[^ \t\r]+")
+_CELLS = re.compile(r"[^ \t\r\n]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +145,11 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
         rows = [{**row, KEYS[1]: _as_list(each)} for row, each in zip(rows, tags, strict=True)]
     found = [_from_row(number, row, KEYS, tags is not None) for number, row in enumerate(rows, start=1)]
     return _together(["the sentences"], [found], strict=True, need_tags=tags is not None)
+
+
+def word_places(text: str) -> list[tuple[int, int]]:
+    """Where each word of a sentence begins and stops, parted as the lines of a file are."""
+    return [found.span() for found in _CELLS.finditer(text)]
 
 
 def _as_list(words: Any) -> Any:

@@ -23,6 +23,8 @@ UNKNOWN, END, MASK = "<unk>", "<end>", "<mask>"
 END_OF_GPT2 = "<|endoftext|>"
 UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT = "[UNK]", "[CLS]", "[SEP]"
 MASK_OF_BERT, PADDING_OF_BERT = "[MASK]", "[PAD]"
+SIGNS = {" ": "␣", "\t": "⇥", "\n": "⏎"}
+"""What stands for what cannot be seen."""
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
 
@@ -162,6 +164,18 @@ class Tokenizer:
         """The text of some tokens."""
         return self.inner.decode(list(numbers), skip_special_tokens=False)
 
+    def written(self, number: int) -> str:
+        """How one token is shown to people: its text with signs for what cannot be seen; bytes that are no text as
+        hexadecimal numbers."""
+        text = self.decode([number])
+        # Of a character of several bytes a token may be a part.
+        if "\ufffd" in text and self.kind == "bpe":
+            letters = _byte_letters()
+            token = self.inner.id_to_token(number) or ""
+            if all(letter in letters for letter in token):
+                return f"bytes {bytes(letters[letter] for letter in token).hex(' ')}"
+        return visible(text)
+
     @classmethod
     def from_pairs(cls, vocabulary: str, merges: str) -> "Tokenizer":
         """Byte pairs as GPT-2 was published: `vocab.json` and `merges.txt`.
@@ -237,6 +251,23 @@ def _kind_of(found: dict[str, Any]) -> TokenKind:
     if model.get("type") != "WordLevel":
         raise DataError(f"the tokenizer cannot be read: its model is {model.get('type')!r}.")
     return "characters" if cut.get("type") == "Split" else "words"
+
+
+def _byte_letters() -> dict[str, int]:
+    """The letter that stands for each byte in a vocabulary of byte pairs, as in GPT-2."""
+    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in own]
+    return {chr(byte): byte for byte in own} | {chr(256 + place): byte for place, byte in enumerate(others)}
+
+
+def visible(text: str) -> str:
+    """A text with a sign for each space, tab and end of a line, and an escape for each other sign that has no shape.
+
+    >>> visible(" to be,\\nor\\u200b")
+    '␣to␣be,⏎or\\\\u200b'
+    """
+    signs = (SIGNS.get(sign, sign) for sign in text)
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in signs)
 
 
 def _on_bytes(inner: Any) -> Any:

@@ -10,8 +10,8 @@ from safetensors.torch import save as to_safetensors
 
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, RunFolderError
-from edgewise.estimators.language import estimator as language
-from edgewise.estimators.language.estimator import TrainedLanguage
+from edgewise.estimators.language import trained as language
+from edgewise.estimators.language.trained import TrainedLanguage
 from edgewise.estimators.masked import trained as masked
 from edgewise.estimators.masked.trained import TrainedMasked
 from edgewise.interop import bert, gpt2

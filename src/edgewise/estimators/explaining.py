@@ -1,4 +1,4 @@
-"""`Explainer`: a run folder of texts, molecules, graphs or their nodes, ready to tell of rows and to explain them."""
+"""`Explainer`: a run folder of texts, molecules, graphs or their nodes, ready to tell of rows and explain them."""
 
 import math
 import os
@@ -18,6 +18,18 @@ def _texts() -> type[Subject]:
     from edgewise.estimators.text.subject import TextSubject
 
     return TextSubject
+
+
+def _prompts() -> type[Subject]:
+    from edgewise.estimators.language.subject import PromptSubject
+
+    return PromptSubject
+
+
+def _sentences() -> type[Subject]:
+    from edgewise.estimators.tagging.subject import SentenceSubject
+
+    return SentenceSubject
 
 
 def _molecules() -> type[Subject]:
@@ -46,6 +58,8 @@ def _links() -> type[Subject]:
 
 SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
     "edgewise text model": _texts,
+    "edgewise language model": _prompts,
+    "edgewise tagging model": _sentences,
     "edgewise property model": _molecules,
     "edgewise node model": _nodes,
     "edgewise graph model": _graphs,
@@ -78,8 +92,9 @@ class Explainer:
         if kind not in SUBJECTS:
             raise UnsupportedError(
                 f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "
-                "(--text-columns), on molecules (--smiles-columns), on the nodes of one graph (--edges), on its "
-                "links (--task-type link) or on many graphs (--graph-column)."
+                "(--text-columns), on one text to tell the next token (a .txt), on sentences with tags (--task-type "
+                "tagging), on molecules (--smiles-columns), on the nodes of one graph (--edges), on its links "
+                "(--task-type link) or on many graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
         return cls(SUBJECTS[kind]().read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)
@@ -153,7 +168,7 @@ class Explainer:
                     raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
                 values.append(_checked(f"{where}{name}", row[name], type_))
             found.append(tuple(values))
-        if self.kind == "text":
+        if self.kind == "text" and not self._subject.reads_spaces:
             for place, texts in enumerate(found):
                 if not any(text.strip() for text in texts):
                     where = f"row {place}: " if len(rows) > 1 else ""

@@ -28,7 +28,13 @@ class Subject(ABC):
     @abstractmethod
     def facts(self) -> dict[str, Any]:
         """What the model is, as JSON: `task`, `targets`, `classes` by target, `model` among the choices of `--model`,
-        `members` of the ensemble, `parameters` of each, and the `coverage` of intervals, None where there are none."""
+        `members` of the ensemble, `parameters` of each, and the `coverage` of intervals, None where there are none.
+        Where the words that choose a `target` or a `label` are not among those, `open` lists which of the two."""
+
+    @property
+    def reads_spaces(self) -> bool:
+        """Whether a text of nothing but spaces says something."""
+        return False
 
     @abstractmethod
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:

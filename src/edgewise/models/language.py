@@ -43,10 +43,33 @@ class NextTokenModel(nn.Module):
 
     def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " *batch token num_tokens"]:
         """The scores for the token after each token of a batch."""
+        return self.scores(self._of_batch(batch, trace, None))
+
+    def after(
+        self,
+        batch: TextBatch,
+        trace: Trace | None = None,
+        *,
+        vectors: Float[Tensor, " token model_dim"] | None = None,
+    ) -> Float[Tensor, " text num_tokens"]:
+        """The scores for the token after each of some packed texts, those of their last tokens alone.
+
+        Args:
+            batch: the texts, each of one token or more.
+            trace: where weights are recorded.
+            vectors: what is taken for the learned vectors of the tokens, where gradients by them are asked for.
+        """
+        assert batch.offsets is not None
+        return self.scores(self._of_batch(batch, trace, vectors)[batch.offsets[1:] - 1])
+
+    def _of_batch(self, batch: TextBatch, trace: Trace | None, vectors: Tensor | None) -> Tensor:
         neighborhood, positions = self.neighborhood, None
         if batch.offsets is not None:
-            neighborhood, positions = neighborhood & Segments(batch.offsets), batch.places
-        return self.scores(self.nodes(batch.tokens, neighborhood, positions=positions, trace=trace))
+            positions = batch.places
+        # One text alone needs no segments, for which torch's kernels would take a table of all pairs.
+        if batch.offsets is not None and len(batch.offsets) > 2:
+            neighborhood = neighborhood & Segments(batch.offsets)
+        return self.nodes(batch.tokens, neighborhood, positions=positions, trace=trace, vectors=vectors)
 
     def nodes(
         self,
@@ -56,9 +79,11 @@ class NextTokenModel(nn.Module):
         positions: Int64[Tensor, " *position_batch token"] | None = None,
         cache: Cache | None = None,
         trace: Trace | None = None,
+        vectors: Float[Tensor, " *batch token model_dim"] | None = None,
     ) -> Float[Tensor, " *batch token model_dim"]:
-        """The vectors of tokens after the last block; with a cache they follow the tokens of earlier calls."""
-        nodes = self.embedding(tokens)
+        """The vectors of tokens after the last block; with a cache they follow the tokens of earlier calls, and
+        `vectors` are taken for E[token] where they are given."""
+        nodes = self.embedding(tokens) if vectors is None else vectors
         if positions is None and cache is not None:
             positions = first_positions(nodes) + cache.length
         if self.position is not None:

@@ -40,7 +40,14 @@ class TagModel(nn.Module):
         self.dropout = nn.Dropout(reader.head_dropout)
         self.output = nn.Linear(settings.model_dim, num_tags)
 
-    def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " token tag"]:
-        """The scores of the tags at every token of packed sentences, before softmax."""
+    def forward(
+        self,
+        batch: TextBatch,
+        trace: Trace | None = None,
+        *,
+        vectors: Float[Tensor, " token model_dim"] | None = None,
+    ) -> Float[Tensor, " token tag"]:
+        """The scores of the tags at every token of packed sentences, before softmax; `vectors` are taken for the
+        learned vectors of the tokens where they are given."""
         texts = hidden(batch, self.unknown, self.reader.word_dropout) if self.training else batch
-        return self.output(self.dropout(self.encoder(texts, trace)))
+        return self.output(self.dropout(self.encoder(texts, trace, vectors=vectors)))

@@ -19,9 +19,11 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("fastapi", "serve") from error
 
 NAME = 200
-"""The most characters of a node's name."""
+"""The most characters of a node's name, or of a word that chooses what is explained."""
 TOP = 1000
 """The most weights that are kept of each receiver."""
+WORD = Annotated[str, Field(strict=True, min_length=1, max_length=NAME)] | None
+"""A word that is listed nowhere, such as one of the row itself; or none."""
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 ABOUT = {
     "text": "a text",
@@ -124,6 +126,7 @@ class Requests:
         row = create_model("Row", __config__=STRICT, __doc__="One row, as the model was trained on.", **cells)
         targets = [str(name) for name in facts.get("targets", ())]
         labels = [str(label) for known in facts.get("classes", {}).values() for label in known]
+        is_open = facts.get("open", ())
         rows: Any = Annotated[list[row], Field(min_length=1, max_length=limits.rows)]  # type: ignore[valid-type]
         predict = create_model(
             "PredictRequest",
@@ -136,9 +139,12 @@ class Requests:
             __config__=STRICT,
             __doc__="A row to explain.",
             row=(row, Field(description="the row")),
-            target=(_one_of(targets), Field(None, description="the target that is explained; the first by default")),
+            target=(
+                WORD if "target" in is_open else _one_of(targets),
+                Field(None, description="the target that is explained; the first by default"),
+            ),
             label=(
-                _one_of(labels),
+                WORD if "label" in is_open else _one_of(labels),
                 Field(None, description="the class whose probability is explained; the predicted one by default"),
             ),
             top=(

@@ -28,6 +28,8 @@ DENSEST = 0.72
 WIDTH, LINE_HEIGHT, SIZE = 7.2, 0.34, 11
 """Of the page in inches, of a line of words, and of its letters in points."""
 MOST_WORDS = 1500
+MOST_TOLD = 4
+"""Predictions that have room in a line above the picture."""
 MOST_NODES = 150
 """Of a large graph, the nodes nearest to its center, or with the largest values, are drawn."""
 
@@ -70,7 +72,7 @@ def draw_explanation(explanation: Explanation, *, attribution: str | None = None
         axes.set_position((0, 0.75 / (height + 1.35), 1, height / (height + 1.35)))
         axes.set_axis_off()
         top = 1 - 0.25 / (height + 1.35)
-        said = ", ".join(_told_with_interval(told) for told in explanation.told)
+        said = ", ".join(_told_with_interval(told) for told in _first_told(explanation))
         figure.text(0.015, top, writable(said), fontsize=12, color=INK, va="center", parse_math=False)
         if chosen is not None:
             bar = figure.add_axes((0.03, 0.42 / (height + 1.35), 0.35, 0.12 / (height + 1.35)))
@@ -98,6 +100,15 @@ def _chosen(explanation: Explanation, name: str | None) -> Attribution | None:
     return known[name]
 
 
+def _first_told(explanation: Explanation) -> list[Told]:
+    """What stands above the picture: all that is told, or of much what is explained."""
+    told = list(explanation.told)
+    if len(told) <= MOST_TOLD:
+        return told
+    asked = [each for each in told if f"{explanation.explained} = ".startswith(f"{each.name} = ")]
+    return asked or told[:MOST_TOLD]
+
+
 def _told_with_interval(told: Told) -> str:
     if math.isfinite(told.low) and math.isfinite(told.high):
         return f"{told_words(told)} ({told.low:.4g} … {told.high:.4g})"
@@ -116,11 +127,16 @@ def _pieces(explanation: Explanation) -> list[tuple[str, int | None]]:
         for number in sorted(own, key=lambda number: explanation.units[number].start):
             unit = explanation.units[number]
             if unit.start >= at:
-                pieces += [(text[at : unit.start], None), (text[unit.start : unit.stop], number)]
+                pieces += [(text[at : unit.start], None), (_seen(text[unit.start : unit.stop]), number)]
                 at = unit.stop
         pieces.append((text[at:], None))
     pieces = [(writable(piece), number) for piece, number in pieces if piece]
     return pieces if len(pieces) <= MOST_WORDS else [*pieces[:MOST_WORDS], (" …", None)]
+
+
+def _seen(text: str) -> str:
+    """The text of a unit; with a sign where it is nothing but the end of a line."""
+    return text if text.strip() else text.replace("\n", "⏎\n")
 
 
 def writable(text: str) -> str:
@@ -146,7 +162,7 @@ def _draw_words(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
                 x, line = 0.0, line + 1
                 part = part.lstrip()
                 width = _width(part)
-            if number is not None and part.strip():
+            if number is not None and (part.strip() or not text.strip()):
                 low = (0.1 + x, -(line + 0.86) * LINE_HEIGHT)
                 look = {"boxstyle": "round,pad=0,rounding_size=0.04", "facecolor": shades[number], "linewidth": 0}
                 axes.add_patch(FancyBboxPatch(low, width, 0.72 * LINE_HEIGHT, **look))

@@ -1,9 +1,7 @@
 """LanguageModel: learn a text, write more of it."""
 
-import dataclasses
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,125 +11,19 @@ from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.kept import (
     fit_in,
-    read_tokenizer,
-    read_weights,
     training_metrics,
-    undamaged,
     untrained,
-    write_model,
 )
+from edgewise.estimators.language.explain import explain_prompt
 from edgewise.estimators.language.job import LanguageJob
+from edgewise.estimators.language.trained import WINDOWS_A_BATCH, TrainedLanguage
 from edgewise.estimators.learner import Learner
-from edgewise.models.generate import generate
+from edgewise.explanation import Explanation
 from edgewise.models.language import NextTokenModel
-from edgewise.models.transformer_settings import SamplingSettings, TransformerSettings
-from edgewise.train.device import cpu_threads
+from edgewise.models.transformer_settings import SamplingSettings
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
 from edgewise.train.loader import WindowLoader
-from edgewise.train.loss import TokenLoss
-
-FORMAT, FORMAT_VERSION = "edgewise language model", 1
-WINDOWS_A_BATCH = 64
-"""Windows that are read at once where no gradient is wanted."""
-
-
-@dataclass
-class TrainedLanguage:
-    """A model with the vocabulary that it was trained with."""
-
-    tokenizer: Tokenizer
-    """From text to tokens and back."""
-    model: NextTokenModel
-    """What was trained."""
-    threads: int = 1
-    """CPU threads that it computes with."""
-    has_end: bool = False
-    """Whether it has learned where texts end; one long text has no end."""
-
-    def loss(self, numbers: np.ndarray) -> float:
-        """The mean of −ln p over the tokens of a text, read in windows of the model's context."""
-        return text_loss(self.model, torch.from_numpy(numbers), self.threads)
-
-    def write(self, prompt: str, sampling: SamplingSettings, device: str = "cpu") -> Iterator[str]:
-        """What follows the prompt, piece by piece.
-
-        Raises:
-            SettingError: the prompt is empty, or has characters or words that the model has never seen.
-        """
-        numbers = self.read(prompt)
-        model = self.model.to(device).eval()
-        written: list[int] = []
-        shown = ""
-        end = self.tokenizer.end if self.has_end else None
-        # What is unknown cannot be written down.
-        unsaid = (self.tokenizer.unknown, None if self.has_end else self.tokenizer.end)
-        never = [number for number in unsaid if number is not None]
-        with cpu_threads(self.threads):
-            for number in generate(model, torch.from_numpy(numbers).to(device), sampling, end=end, never=never):
-                written.append(number)
-                text = self.tokenizer.decode(written)
-                # A character of several bytes, or a space between words, is known only with the token after it.
-                if not text.endswith("\ufffd"):
-                    yield text[len(shown) :]
-                    shown = text
-        if written and len(text := self.tokenizer.decode(written)) > len(shown):
-            yield text[len(shown) :]
-
-    def read(self, prompt: str) -> np.ndarray:
-        """The tokens of a prompt.
-
-        Raises:
-            SettingError: it is empty, or has characters or words that the model has never seen.
-        """
-        if unknown := self.tokenizer.unknown_parts(prompt):
-            what = "characters" if self.tokenizer.kind == "characters" else "words"
-            shown = ", ".join(repr(part) for part in unknown[:10]) + (", ..." if len(unknown) > 10 else "")
-            raise SettingError(f"the prompt has {what} that the model has never seen: {shown}; leave them out.")
-        numbers = self.tokenizer.encode(prompt).numbers
-        if not len(numbers):
-            raise SettingError("the prompt is empty; give the model something to go on from.")
-        return numbers
-
-    def cut(self, prompt: str) -> int:
-        """How many tokens at the beginning of a prompt the model cannot read, because it learned fewer positions."""
-        settings = self.model.settings
-        limit = settings.context if settings.position == "learned" else math.inf
-        return int(max(0, len(self.read(prompt)) - limit))
-
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors, tokenizer.json and model.json."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "tokens": self.tokenizer.kind,
-            "num_tokens": self.model.embedding.num_embeddings,
-            "has_end": self.has_end,
-            "settings": dataclasses.asdict(self.model.settings),
-        }
-        write_model(folder, self.model, self.tokenizer, content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            tokenizer = read_tokenizer(folder, content["tokens"])
-            settings = TransformerSettings(**content["settings"])
-            model = untrained(lambda: NextTokenModel(content["num_tokens"], settings))
-            read_weights(folder, model)
-        return cls(tokenizer, model, has_end=content["has_end"])
-
-
-def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> float:
-    """The mean of −ln p over all tokens of a text but the first."""
-    loss, total, count = TokenLoss(), 0.0, 0
-    with torch.no_grad(), cpu_threads(threads):
-        for batch in WindowLoader(numbers, model.settings.context, WINDOWS_A_BATCH):
-            assert batch.targets is not None
-            sums = loss(model(batch), batch.targets)
-            total, count = total + float(sums[0]), count + int(sums[1])
-    return total / max(count, 1)
 
 
 def fit_tokens(
@@ -236,6 +128,16 @@ class LanguageModel(Learner[TrainedLanguage]):
             sampling: fields of SamplingSettings by their names, such as num_tokens, temperature, top_k and seed.
         """
         return prompt + "".join(self.trained.write(prompt, SamplingSettings(**sampling)))
+
+    def explain(self, prompt: str, *, label: str | None = None, top: int | None = None) -> Explanation:
+        """Which token follows a prompt, where the model attends, and what changes it; see `explain_prompt`.
+
+        Args:
+            prompt: what to go on from.
+            label: the token whose probability is explained; the most probable one by default.
+            top: how many of the strongest weights of each token are kept.
+        """
+        return explain_prompt(self.trained, prompt, label=label, top=top)
 
     def score(self, text: str) -> float:
         """−ln p of each token of another text, negated so that larger is better, on average."""

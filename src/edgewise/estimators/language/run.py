@@ -7,8 +7,9 @@ import numpy as np
 
 from edgewise.data.text import Tokenizer, read_text
 from edgewise.estimators.config import begin
-from edgewise.estimators.language.estimator import TrainedLanguage, fit_tokens, tokens_of
+from edgewise.estimators.language.estimator import fit_tokens, tokens_of
 from edgewise.estimators.language.job import LanguageJob
+from edgewise.estimators.language.trained import TrainedLanguage
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.train.folder import RunFolder
 

@@ -9,100 +9,27 @@ import numpy as np
 import torch
 
 from edgewise.data.pieces import Piece, pieces_of
-from edgewise.data.tags import KEYS, TaggedSentences, names_of, sentences_from_lists
+from edgewise.data.tags import TaggedSentences, names_of, sentences_from_lists
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.kept import fit_in, read_tokenizer, read_weights, training_metrics, undamaged, write_model
+from edgewise.estimators.kept import fit_in, training_metrics
 from edgewise.estimators.learner import Learner
 from edgewise.estimators.reading import scheduled
 from edgewise.estimators.start import started
+from edgewise.estimators.tagging.explain import explain_sentence
 from edgewise.estimators.tagging.job import TaggingJob, tagging_job
+from edgewise.estimators.tagging.trained import PIECES_A_BATCH, TrainedTagger, packed
+from edgewise.explanation import Explanation
 from edgewise.models.tagging import TagModel
-from edgewise.models.text_settings import ReaderSettings
-from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.records import TextBatch
-from edgewise.train.device import cpu_threads, pick_device
+from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
 from edgewise.train.loader import RowLoader, seed_of
-from edgewise.train.spans import UsualTags, marks_spans, tag_scores
+from edgewise.train.spans import UsualTags, tag_scores
 
-FORMAT, FORMAT_VERSION = "edgewise tagging model", 1
-PIECES_A_BATCH = 64
-"""Pieces of sentences that are read at once where no gradient is wanted."""
 PART_NAMES = {"val": "validation", "test": "test"}
 """The parts that are scored, by the names that `metrics.json` gives them."""
-
-
-@dataclass
-class TrainedTagger:
-    """A model, its vocabulary and its tags."""
-
-    tokenizer: Tokenizer
-    """From words to tokens."""
-    model: TagModel
-    """What was trained."""
-    tags: tuple[str, ...]
-    """Those of the training, in the order of the model's scores."""
-    usual: str
-    """The most frequent of them: what a word gets that is no token at all, such as a no-break space."""
-    names: tuple[str, str] = KEYS
-    """What the words and the tags were called in training."""
-    threads: int = 1
-    """CPU threads that it computes with."""
-
-    @property
-    def spans(self) -> bool:
-        """Whether the tags mark spans."""
-        return marks_spans(self.tags)
-
-    def tag(self, sentences: Sequence[Sequence[str]], device: str = "cpu") -> list[list[str]]:
-        """The tag of every word; sentences longer than the model's context are read in pieces."""
-        found = [[self.usual] * len(words) for words in sentences]
-        context = self.model.settings.context
-        pieces = [
-            (number, piece)
-            for number, words in enumerate(sentences)
-            for piece in pieces_of(words, self.tokenizer, context)
-        ]
-        pieces.sort(key=lambda pair: len(pair[1].numbers))
-        self.model.to(device).eval()
-        with torch.no_grad(), cpu_threads(self.threads):
-            for first in range(0, len(pieces), PIECES_A_BATCH):
-                some = pieces[first : first + PIECES_A_BATCH]
-                best = self.model(packed([piece for _, piece in some]).to(device)).argmax(-1).cpu().numpy()
-                begins = np.cumsum([0, *(len(piece.numbers) for _, piece in some)])
-                for (number, piece), begin in zip(some, begins):
-                    for told, word in zip(best[piece.firsts + begin], piece.words, strict=True):
-                        found[number][word] = self.tags[told]
-        self.model.to("cpu")
-        return found
-
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors, tokenizer.json and model.json."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "tokens": self.tokenizer.kind,
-            "tags": list(self.tags),
-            "usual": self.usual,
-            "names": list(self.names),
-            "reader": dataclasses.asdict(self.model.reader),
-            "settings": dataclasses.asdict(self.model.settings),
-        }
-        write_model(folder, self.model, self.tokenizer, content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            tokenizer, tags = read_tokenizer(folder, content["tokens"]), tuple(content["tags"])
-            reader, settings = ReaderSettings(**content["reader"]), TransformerSettings(**content["settings"])
-            model = TagModel(len(tokenizer), tokenizer.unknown, len(tags), reader, settings)
-            read_weights(folder, model)
-            usual, names = content["usual"], tuple(content["names"])
-        return cls(tokenizer, model, tags, usual, names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +45,6 @@ class TagBatches:
         """Some pieces, packed."""
         targets = torch.from_numpy(np.concatenate([self.targets[row] for row in rows]))
         return dataclasses.replace(packed([self.pieces[row] for row in rows]), targets=targets)
-
-
-def packed(pieces: Sequence[Piece]) -> TextBatch:
-    """Pieces one behind the other."""
-    offsets = np.concatenate([[0], np.cumsum([len(piece.numbers) for piece in pieces])])
-    return TextBatch(
-        torch.from_numpy(np.concatenate([piece.numbers for piece in pieces])), offsets=torch.from_numpy(offsets)
-    )
 
 
 def batches_of(
@@ -251,6 +170,25 @@ class Tagger(Learner[TrainedTagger]):
         """The tag of every word of some sentences."""
         read = sentences_from_lists(sentences)
         return self.trained.tag(read.words, pick_device(self.settings.get("device", "auto")))
+
+    def explain(
+        self,
+        sentence: str | Sequence[str],
+        *,
+        target: str | int | None = None,
+        label: str | None = None,
+        top: int | None = None,
+    ) -> Explanation:
+        """The tags of one sentence, and for one word what its tag depends on; see `explain_sentence`.
+
+        Args:
+            sentence: its words, or a text in which they stand between spaces.
+            target: the word that is explained: its place counted from 1, or itself where it stands once; by default
+                the first with a tag other than that of most words.
+            label: the tag whose probability is explained; the told one by default.
+            top: how many of the strongest weights of each token are kept.
+        """
+        return explain_sentence(self.trained, sentence, target=target, label=label, top=top)
 
     def score(self, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> float:
         """The F1 of the spans; where tags mark none, the part of the words whose tag is right."""

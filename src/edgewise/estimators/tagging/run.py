@@ -10,8 +10,9 @@ from edgewise.estimators.config import begin
 from edgewise.estimators.reading import scheduled
 from edgewise.estimators.report.leakage import Sides, text_sides
 from edgewise.estimators.run import MemberReport, Run, of_one
-from edgewise.estimators.tagging.estimator import TrainedTagger, fit_tags, untrained
+from edgewise.estimators.tagging.estimator import fit_tags, untrained
 from edgewise.estimators.tagging.job import TaggingJob
+from edgewise.estimators.tagging.trained import TrainedTagger
 from edgewise.train.folder import RunFolder, json_lines, write_bytes
 
 

@@ -1,41 +1,43 @@
 """Texts, explained: where the model attends, and what the prediction loses with each token, sentence and column."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from edgewise.data.texts import texts_from_arrays
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError
 from edgewise.estimators.explained import Explained
-from edgewise.estimators.text.question import TextQuestions, sentences, shortened, whole
+from edgewise.estimators.text.question import sentence_parts, text_rows, whole, with_effects
 from edgewise.estimators.text.tokens import RowTokens
 from edgewise.estimators.text.trained import TrainedTexts
+from edgewise.estimators.token_methods import (
+    believed,
+    by_gradients,
+    check_top,
+    is_followed,
+    layers_of,
+    lost,
+    nothing_of,
+    recording,
+    run_notes,
+    units_of,
+    unknown_notes,
+    weight_notes,
+)
+from edgewise.estimators.token_questions import TokenQuestions, shortened
 from edgewise.estimators.told import told_of
-from edgewise.explain.faithfulness import faithfulness
-from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.heads import to_layer
-from edgewise.explain.occlusion import occlude
 from edgewise.explain.rollout import rollout
-from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, Part, Unit
+from edgewise.explanation import Attribution, Explanation, Layer, Part, Unit
+from edgewise.records import TextRows
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
-
-MOST_RECORDED = 1024
-"""Tokens of a text whose weights are all recorded, and followed through the layers."""
-MOST_SHOWN = 256
-"""Tokens of a text whose weights all stand in the explanation."""
-TOP = 8
-"""How many of the strongest stand there otherwise."""
-STEPS = 20, 4
-"""Steps of a curve of faithfulness, of short and of very long texts."""
-POINTS = 32, 8
-"""Points of an integral, likewise."""
-POINT_TOKENS = 2**16
-"""Tokens that are read for one integral, about."""
 
 
 def explain_text(
@@ -70,8 +72,7 @@ def explain_text(
     names = trained.columns.text_columns
     if len(texts) != len(names):
         raise DataError(f"{len(texts)} texts were given, but the model reads {len(names)}: {', '.join(names)}.")
-    if top is not None and top < 1:
-        raise SettingError(f"top is {top}; expected at least 1.")
+    check_top(top)
     table = texts_from_arrays(np.array([texts], dtype=object))
     if not table.usable[0]:
         raise DataError(f"{names[0]}: the text is empty.")
@@ -80,18 +81,17 @@ def explain_text(
     outputs = np.stack([each.output for each in recorded])
     told = told_of(trained, trained.said(outputs, np.zeros(1, dtype=np.int64), 1))
     explained = Explained.chosen(trained, told, target, label)
-    questions = TextQuestions(explained, row, _nothing(trained))
+    nothing = nothing_of(trained.tokenizer)
+    questions = TokenQuestions(row.is_special, lambda kept: explained.of_batch(text_rows(row, kept, nothing)))
     with cpu_threads(trained.threads):
         layers, attention = _attended(recorded, row, top)
-        lost, groups = _lost(questions), questions.groups()
-        attributions = (*attention, lost, *_gradients(explained, row))
-        parts, part_note = _parts(questions, texts, names)
-        found = _faithfulness(questions, attributions)
-    notes = [*_notes(trained, row, layers), *([part_note] if part_note else [])]
-    if len(groups) < sum(len(group) for group in groups):
-        notes.append(
-            f"Occlusion takes {len(groups)} runs of neighboring tokens away, and shares each effect out evenly."
+        about = (
+            "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
         )
+        attributions = (*attention, lost(questions, about), *_gradients(explained, row))
+        parts, part_note = _parts(questions, row, texts, names)
+        found = believed(questions, attributions)
+    notes = [*_notes(trained, row, layers), *([part_note] if part_note else []), *run_notes(questions)]
     return Explanation(
         kind="text",
         title=shortened(" ".join(texts)),
@@ -108,16 +108,11 @@ def explain_text(
 
 
 def _units(trained: TrainedTexts, row: RowTokens, texts: Sequence[str]) -> tuple[Unit, ...]:
-    """The tokens as they stand in the text; those that stand for none by their names in the vocabulary."""
-    units = []
-    names, special = trained.columns.text_columns, row.is_special
-    for place, (column, start, stop) in enumerate(
-        zip(row.columns.tolist(), row.starts.tolist(), row.stops.tolist(), strict=True)
-    ):
-        written = texts[column][start:stop]
-        name = trained.tokenizer.inner.id_to_token(int(row.numbers[place])) if special[place] else written
-        units.append(Unit(name or written, names[column], start, stop))
-    return tuple(units)
+    """The tokens as they stand in the text."""
+    names = trained.columns.text_columns
+    columns = [names[column] for column in row.columns]
+    places = list(zip(columns, row.starts.tolist(), row.stops.tolist(), strict=True))
+    return units_of(trained.tokenizer, row.numbers, places, dict(zip(names, texts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +132,7 @@ def _recorded(trained: TrainedTexts, row: RowTokens, top: int | None) -> list[_R
     found = []
     with torch.no_grad(), cpu_threads(trained.threads):
         for member in trained.members:
-            layers, readout = Trace(top=None if len(row) <= MOST_RECORDED else top or TOP), Trace()
+            layers, readout = recording(len(row), top), Trace()
             output = member(whole(row), layers, readout_trace=readout)
             found.append(_Recorded(trained.finish(output.double()).numpy(), layers, readout))
     return found
@@ -147,10 +142,9 @@ def _attended(
     recorded: Sequence[_Recorded], row: RowTokens, top: int | None
 ) -> tuple[tuple[Layer, ...], tuple[Attribution, ...]]:
     """The layers of the first member, and attention as an attribution: of the readout, and through all layers."""
-    is_short = len(row) <= MOST_RECORDED
-    shown = top if top is not None or len(row) <= MOST_SHOWN else TOP
+    is_short = is_followed(len(row))
     first = recorded[0]
-    layers = [to_layer(weights, f"layer {place}", top=shown) for place, weights in enumerate(first.layers.weights, 1)]
+    layers = layers_of(first.layers, len(row), top)
     layers += [to_layer(weights, "readout", is_readout=True) for weights in first.readout.weights]
     looked = [weights.to_dense().mean(0)[0].double() for each in recorded for weights in each.readout.weights]
     attributions = []
@@ -168,82 +162,40 @@ def _attended(
     return tuple(layers), tuple(attributions)
 
 
-def _lost(questions: TextQuestions) -> Attribution:
-    """What is lost with each token, or with its share of a run of them."""
-    values, groups = np.zeros(len(questions.row)), questions.groups()
-    for group, effect in zip(groups, occlude(questions, len(questions.row), groups), strict=True):
-        values[group] = effect / len(group)
-    about = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
-    return Attribution("occlusion", values, True, about)
-
-
 def _gradients(explained: Explained, row: RowTokens) -> tuple[Attribution, ...]:
     """By the vectors of the tokens, mean over the members."""
     trained, batch = explained.trained, whole(row)
-    points = max(POINTS[1], min(POINTS[0], POINT_TOKENS // max(len(row), 1)))
-    integrals, products = [], []
+    told, vectors, baselines = [], [], []
     for member in trained.members:
-        vectors = member.encoder.embedding(batch.tokens).detach()
+        given = member.encoder.embedding(batch.tokens).detach()
         # A token that is hidden in training says nothing; those that stand for no text say that always.
-        nothing = torch.zeros_like(vectors[:1])
+        nothing = torch.zeros_like(given[:1])
         if member.unknown is not None:
             nothing = member.encoder.embedding.weight[member.unknown].detach()[None]
-        baseline = torch.where(torch.from_numpy(row.is_special)[:, None], vectors, nothing)
-
-        def told(vectors: torch.Tensor, member: Any = member) -> torch.Tensor:
-            return explained.of_scores(member(batch, vectors=vectors)).squeeze(0)
-
-        integrals.append(integrated_gradients(told, vectors, baseline, points))
-        products.append(gradient_times_input(told, vectors))
-    hidden = "a hidden token" if trained.members[0].unknown is not None else "zeros"
-    return (
-        Attribution(
-            "integrated gradients",
-            np.mean(integrals, axis=0),
-            True,
-            f"Gradients by the token's vector on the way from that of {hidden}; they sum to the difference.",
-        ),
-        Attribution(
-            "gradient × input",
-            np.mean(products, axis=0),
-            True,
-            "The gradient by the token's vector, times the vector.",
-        ),
+        vectors.append(given)
+        baselines.append(torch.where(torch.from_numpy(row.is_special)[:, None], given, nothing))
+        told.append(partial(_told, explained, member, batch))
+    return by_gradients(
+        told, vectors, baselines, "a hidden token" if trained.members[0].unknown is not None else "zeros"
     )
 
 
-def _parts(questions: TextQuestions, texts: Sequence[str], names: Sequence[str]) -> tuple[tuple[Part, ...], str]:
+def _told(explained: Explained, member: Any, batch: TextRows, vectors: Tensor) -> Tensor:
+    """The number that one member tells out of the vectors of the tokens."""
+    return explained.of_scores(member(batch, vectors=vectors)).squeeze(0)
+
+
+def _parts(
+    questions: TokenQuestions, row: RowTokens, texts: Sequence[str], names: Sequence[str]
+) -> tuple[tuple[Part, ...], str]:
     """Sentences and columns, where there are several, with what is lost without each; and what was left out."""
-    row, note = questions.row, ""
-    found = list(sentences(texts, names, row))
-    if len(found) > questions.most_parts:
-        longest = sorted(range(len(found)), key=lambda place: -len(found[place].units))[: questions.most_parts]
-        note = f"Of {len(found)} sentences the {len(longest)} longest were taken away."
-        found = [found[place] for place in sorted(longest)]
-    found = found if len(found) > 1 else []
+    found, note = sentence_parts(questions, texts, names, row)
     if len(names) > 1:
         for place, name in enumerate(names):
             units = np.flatnonzero((row.columns == place) & ~row.is_special)
             if len(units):
                 found.append(Part(name, "column", tuple(units.tolist()), 0.0))
-    effects = occlude(questions, len(row), [part.units for part in found])
-    return tuple(replace(part, effect=float(effect)) for part, effect in zip(found, effects, strict=True)), note
-
-
-def _faithfulness(questions: TextQuestions, attributions: Sequence[Attribution]) -> Faithfulness | None:
-    """How far each attribution can be believed, over the tokens that can be taken away."""
-    units = np.flatnonzero(~questions.row.is_special)
-    if not len(units):
-        return None
-    curves = 2 * (len(attributions) + 1)
-    steps = max(STEPS[1], min(STEPS[0], questions.most_parts * 2 // curves))
-
-    def told(removed: Sequence[np.ndarray]) -> Float[np.ndarray, " question"]:
-        return questions([units[places] for places in removed])
-
-    return faithfulness(
-        told, [replace(each, values=each.values[units]) for each in attributions], len(units), steps=steps
-    )
+    return with_effects(questions, found), note
 
 
 def _notes(trained: TrainedTexts, row: RowTokens, layers: Sequence[Layer]) -> list[str]:
@@ -254,26 +206,7 @@ def _notes(trained: TrainedTexts, row: RowTokens, layers: Sequence[Layer]) -> li
             f"The text has {len(row) + row.num_cut:,} tokens; the model reads the first {len(row):,}, and only they "
             "are explained."
         )
-    unknown = trained.tokenizer.unknown
-    if num_unknown := 0 if unknown is None else int((row.numbers == unknown).sum()):
-        is_are = "is" if num_unknown == 1 else "are"
-        notes.append(
-            f"Of the tokens {num_unknown:,} {is_are} not in the vocabulary; to the model all that are not are the same."
-        )
-    if tops := {layer.top for layer in layers if layer.top is not None}:
-        notes.append(f"In each layer and head only the {tops.pop()} strongest weights of a token are kept.")
-    if len(row) > MOST_RECORDED and any(not layer.is_readout for layer in layers):
-        notes.append(
-            f"Attention is not followed through the layers: the text has more than {MOST_RECORDED:,} tokens, and the "
-            "weights that are not kept would be missing."
-        )
+    notes += [*unknown_notes(trained.tokenizer, row.numbers), *weight_notes(layers, len(row))]
     if len(trained.members) > 1:
         notes.append(f"Weights are those of the first of {len(trained.members)} models; other numbers are their means.")
     return notes
-
-
-def _nothing(trained: TrainedTexts) -> int:
-    """What stands for a text of which nothing is left: what the vocabulary lacks, else an end."""
-    tokenizer = trained.tokenizer
-    known = (tokenizer.unknown, tokenizer.end, tokenizer.padding)
-    return next((number for number in known if number is not None), 0)

@@ -1,64 +1,21 @@
-"""A model of texts, asked about one row without some of its tokens; and which tokens are asked about together."""
+"""A row of texts without some of its tokens; and its sentences, which are taken away together."""
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool
 
-from edgewise.estimators.explained import Explained
 from edgewise.estimators.text.tokens import RowTokens
+from edgewise.estimators.token_questions import TokenQuestions, shortened
+from edgewise.explain.occlusion import occlude
 from edgewise.explanation import Part
 from edgewise.records import TextRows
 
-TOGETHER = 2**15
-"""Tokens that are computed at a time, about."""
-MOST_TOKENS = 2**18
-"""Tokens that are read for one kind of question, about: a long text is asked about in fewer, larger parts."""
-MOST_PARTS, LEAST_PARTS = 512, 16
-"""Into how many parts a text is cut at most, and at least where it has as many tokens."""
 SENTENCE = re.compile(r"(\S.*?)(?:(?<=[.!?…])(?=\s)|\n|$)", re.DOTALL)
 """Up to a sign that ends a sentence and a space, or to the end of the line."""
-
-
-@dataclass(frozen=True, eq=False)
-class TextQuestions:
-    """What is told of a row without some of its tokens; the others move together, as if they had stood there alone."""
-
-    explained: Explained
-    """The number that is told."""
-    row: RowTokens
-    """The tokens; those that stand for no text always stay."""
-    nothing: int
-    """The token of a text of which nothing is left, not even its end."""
-
-    def __call__(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " question"]:
-        """The number without each of these lists of tokens."""
-        told, kept, size = [], [], 0
-        for units in removed:
-            stays = np.ones(len(self.row), dtype=bool)
-            stays[units] = False
-            kept.append(stays | self.row.is_special)
-            size += int(kept[-1].sum())
-            if size >= TOGETHER:
-                told.append(self._told(kept))
-                kept, size = [], 0
-        return np.concatenate([*told, *([self._told(kept)] if kept else [])])
-
-    def _told(self, kept: Sequence[Bool[np.ndarray, " token"]]) -> np.ndarray:
-        return self.explained.of_batch(text_rows(self.row, kept, self.nothing))
-
-    @property
-    def most_parts(self) -> int:
-        """How many questions of one kind are asked at most."""
-        return max(LEAST_PARTS, min(MOST_PARTS, MOST_TOKENS // max(len(self.row), 1)))
-
-    def groups(self) -> list[np.ndarray]:
-        """Tokens that are taken away together: each alone, or neighbors where there are too many."""
-        units = np.flatnonzero(~self.row.is_special)
-        return np.array_split(units, min(len(units), self.most_parts)) if len(units) else []
 
 
 def text_rows(row: RowTokens, kept: Sequence[Bool[np.ndarray, " token"]], nothing: int) -> TextRows:
@@ -88,9 +45,19 @@ def sentences(texts: Sequence[str], names: Sequence[str], row: RowTokens) -> Ite
                 yield Part(shortened(found[1].strip()), "sentence", tuple(units.tolist()), 0.0)
 
 
-def shortened(text: str, size: int = 60) -> str:
-    """The beginning of a text on one line, cut at a word."""
-    words = " ".join(text.split())
-    if len(words) <= size:
-        return words
-    return (words[:size].rsplit(" ", 1)[0] if " " in words[:size] else words[:size]) + " …"
+def sentence_parts(
+    questions: TokenQuestions, texts: Sequence[str], names: Sequence[str], row: RowTokens
+) -> tuple[list[Part], str]:
+    """The sentences where there are several, their effects still to be found; and what was left out, in words."""
+    found, note = list(sentences(texts, names, row)), ""
+    if len(found) > questions.most_parts:
+        longest = sorted(range(len(found)), key=lambda place: -len(found[place].units))[: questions.most_parts]
+        note = f"Of {len(found)} sentences the {len(longest)} longest were taken away."
+        found = [found[place] for place in sorted(longest)]
+    return found if len(found) > 1 else [], note
+
+
+def with_effects(questions: TokenQuestions, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts with what is lost without each."""
+    effects = occlude(questions, len(questions.stays), [part.units for part in parts])
+    return tuple(replace(part, effect=float(effect)) for part, effect in zip(parts, effects, strict=True))

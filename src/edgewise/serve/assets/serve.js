@@ -3,6 +3,7 @@
 "use strict";
 
 const PAUSE = { predict: 200, page: 600 }; // milliseconds without a key before each is asked for
+const MOST_IN_FULL = 4; // of more, such as the words of a sentence, only the class is shown that is told
 const HINTS = { text: "type a text", smiles: "type a SMILES, such as CC(=O)Oc1ccccc1C(=O)O", node: "name a node", number: "" };
 const byId = (id) => document.getElementById(id);
 const shown = (number) => (number === null ? "–" : String(Number(number.toPrecision(4))));
@@ -55,9 +56,17 @@ class Panel {
       form.append(element("label", {}, element("span", { textContent: field.name }), cell));
       return cell;
     });
-    const { targets = [], classes = {} } = model.facts;
-    this.target = this.choice(form, "explained", targets.length > 1 ? targets : []);
-    this.label = this.choice(form, "class", targets.length === 1 ? classes[targets[0]] || [] : [], "the predicted one");
+    const { targets = [], classes = {}, open = [] } = model.facts;
+    const labels = targets.length === 1 ? classes[targets[0]] || [] : [];
+    this.target = open.includes("target") ? this.word(form, "explained", "a word, or its place") : this.choice(form, "explained", targets.length > 1 ? targets : []);
+    this.label = open.includes("label") ? this.word(form, "class", "the predicted one") : this.choice(form, "class", labels, "the predicted one");
+  }
+
+  // What is listed nowhere is typed; spaces are kept, as one may be what is meant.
+  word(form, name, placeholder) {
+    const made = element("input", { name, type: "text", placeholder, maxLength: 200 });
+    form.append(element("label", {}, element("span", { textContent: name }), made));
+    return made;
   }
 
   choice(form, name, options, usual) {
@@ -85,7 +94,7 @@ class Panel {
 
   question() {
     const asked = { row: this.row() };
-    if (this.target) asked.target = this.target.value;
+    if (this.target && this.target.value) asked.target = this.target.value;
     if (this.label && this.label.value) asked.label = this.label.value;
     return asked;
   }
@@ -136,12 +145,14 @@ class Panel {
 
   list(told) {
     const list = element("dl", {});
+    const many = told.length > MOST_IN_FULL;
     for (const each of told) {
-      const classes = Object.entries(each.probabilities);
+      const share = each.probabilities[each.label];
+      const classes = many ? [] : Object.entries(each.probabilities);
       list.append(element("dt", { textContent: each.name }));
       const value = element("span", { className: "value", textContent: each.label || shown(each.value) });
-      let more = "";
-      if (!classes.length && each.std !== null) more += `± ${shown(each.std)}`;
+      let more = many && share !== undefined ? shown(share) : "";
+      if (!each.label && each.std !== null) more += `± ${shown(each.std)}`;
       if (each.low !== null) more += ` (${shown(each.low)} to ${shown(each.high)})`;
       list.append(element("dd", {}, value, element("span", { className: "more", textContent: more })));
       for (const [label, share] of classes) {
@@ -174,12 +185,14 @@ function difference() {
   const [first, second] = panels.map((panel) => panel.told);
   line.hidden = !byId("compare").checked || !first || !second;
   if (line.hidden) return;
-  const parts = first.map((each, place) => {
-    const other = second[place];
+  // Of sentences not all words are the same, and of tokens that may come next not all are told.
+  const named = new Map(second.map((each) => [each.name, each]));
+  const parts = first.filter((each) => named.has(each.name)).map((each) => {
+    const other = named.get(each.name);
     if (!each.label) return `${each.name}: ${shown(other.value - each.value)}`;
-    const shares = Object.entries(each.probabilities).map(
-      ([label, share]) => `${label} ${shown(other.probabilities[label] - share)}`,
-    );
+    if (first.length > MOST_IN_FULL) return `${each.name}: ${each.label === other.label ? "the same" : `${other.label} for ${each.label}`}`;
+    const both = Object.entries(each.probabilities).filter(([label]) => Object.hasOwn(other.probabilities, label));
+    const shares = both.map(([label, share]) => `${label} ${shown(other.probabilities[label] - share)}`);
     return `${each.name}: ${shares.join(", ")}`;
   });
   line.textContent = `second less first: ${parts.join("; ")}`;

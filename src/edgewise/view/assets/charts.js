@@ -6,6 +6,7 @@ const CHANCE = "#7f7f7f";
 /** Everything that is predicted: classes with their probabilities, numbers with their interval. */
 function predictionView(view) {
   const told = view.explanation.told;
+  if (told.length > MOST_IN_FULL && told.some((one) => one.label)) return manyView(view, told);
   const made = told.map((one) => {
     const picture = () => (Object.keys(one.probabilities).length ? classPicture(one) : intervalPicture(one));
     const holder = element("div", { class: "chart" });
@@ -17,6 +18,39 @@ function predictionView(view) {
     return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: "value" }, value, element("small", {}, spread))), holder), picture };
   });
   return { node: element("div", { class: "tolds" }, ...made.map((one) => one.node)), picture: () => besideEachOther(made.map((one) => one.picture())) };
+}
+
+const MOST_IN_FULL = 4; // predictions that are shown with all their classes: the words of a sentence are more
+
+/** Many predictions: the class of each, and how probable it is. */
+function manyView(view, told) {
+  const picture = () => manyPicture(told, view.explanation.explained);
+  const holder = element("div", { class: "chart" });
+  const words = told.map(predictionWords).join("; ");
+  const draw = () => holder.replaceChildren(svgPicture(picture(), words));
+  view.listen(["theme"], draw);
+  draw();
+  return { node: holder, picture };
+}
+
+function manyPicture(told, explained) {
+  const columns = Math.min(3, Math.ceil(told.length / 6));
+  const rows = Math.ceil(told.length / columns);
+  const [ink, pale, dim] = [themed("ink"), themed("pale"), themed("dim")];
+  const shapes = told.flatMap((one, number) => {
+    const [left, y] = [360 * Math.floor(number / rows), 24 * (number % rows)];
+    const share = one.probabilities[one.label] ?? null;
+    const isExplained = explained.startsWith(`${one.name} = `);
+    const said = share === null ? one.label || shown(one.value) : `${clipped(one.label, 12)} ${shown(100 * share)} %`;
+    const bar = { x: left + 130, y: y + 4, height: 14, rx: 3 };
+    return [
+      { kind: "text", x: left + 122, y: y + 16, text: clipped(one.name, 18), anchor: "end", size: 13, fill: isExplained ? ink : dim, bold: isExplained },
+      { kind: "rect", ...bar, width: 100, fill: pale },
+      { kind: "rect", ...bar, width: Math.max(1, 100 * (share ?? 0)), fill: isExplained ? "#0072b2" : "#7f9fb5", mark: { told: one.name, class: one.label, value: share ?? "" } },
+      { kind: "text", x: left + 238, y: y + 16, text: said, size: 12, fill: ink, bold: isExplained },
+    ];
+  });
+  return { width: 360 * columns, height: 24 * rows, shapes };
 }
 
 function predictionWords({ name, value, label, low, high }) {

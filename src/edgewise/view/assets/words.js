@@ -71,7 +71,9 @@ function looseWords(view, spans) {
 }
 
 function wordSpan(view, index, text) {
-  return element("span", { class: "word", "data-unit": index, tabindex: -1, role: "button" }, text);
+  const span = element("span", { class: "word", "data-unit": index, tabindex: -1, role: "button" }, text);
+  if (text.includes("\n") && !text.trim()) span.dataset.sign = "⏎"; // else there is nothing to see or to point at
+  return span;
 }
 
 /** Pointer and keys on elements that carry data-unit, in words as in atoms. */
