@@ -38,11 +38,18 @@ def _graphs() -> type[Subject]:
     return GraphsSubject
 
 
+def _translations() -> type[Subject]:
+    from edgewise.estimators.translation.subject import TranslationSubject
+
+    return TranslationSubject
+
+
 SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
     "edgewise text model": _texts,
     "edgewise property model": _molecules,
     "edgewise node model": _nodes,
     "edgewise graph model": _graphs,
+    "edgewise translation model": _translations,
 }
 """What can be explained, by the words of model.json; each is imported where it is asked for."""
 
@@ -72,7 +79,7 @@ class Explainer:
             raise UnsupportedError(
                 f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "
                 "(--text-columns), on molecules (--smiles-columns), on the nodes of one graph (--edges) or on many "
-                "graphs (--graph-column)."
+                "graphs (--graph-column), and to translate (--task-type translation)."
             )
         has_splits = (run.path / "splits.json").is_file()
         return cls(SUBJECTS[kind]().read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)
