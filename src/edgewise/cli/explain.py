@@ -220,6 +220,8 @@ def lines_of(explanation: "Explanation") -> list[str]:
 
 def told_words(told: "Told") -> str:
     """What is predicted of a target, in words."""
+    if told.label and not told.probabilities:
+        return f"{told.name} is {told.label}"
     if told.label:
         share = told.probabilities.get(told.label, math.nan)
         return f"{told.name} is {told.label} ({_known(share)})"

@@ -53,7 +53,7 @@ def explain_translation(
 
     The translation y is found once; all numbers are then told of it, its tokens given, whatever becomes of the source
     x. Units are the tokens of the source with its end, the beginning of the translation, and its tokens with its end.
-    Attributions are of the source's tokens, NaN for those of the translation. In the layers of the decoder and across,
+    Attributions are of the source's tokens, NaN for those of the translation. In the decoder and in cross-attention,
     who attends is the token that is being written, and whom it attends to in the decoder are those read before it.
 
     Args:
@@ -181,11 +181,11 @@ def _attended(
         # A token is written after those before it were read: the first after the beginning, which is unit `size`.
         for decoder in recorded.decoder[number - 1 : number]:
             layers.append(_moved(to_layer(decoder, f"decoder {number}", top=shown), size, size + 1))
-        layers.append(_moved(to_layer(weights, f"across {number}", top=shown), 0, size + 1))
+        layers.append(_moved(to_layer(weights, f"cross {number}", top=shown), 0, size + 1))
     tables = torch.stack([weights.to_dense().reshape(-1, len(translated), size).mean(0) for weights in recorded.cross])
     looked = tables.mean(0).double() if place is None else tables.mean(0)[place : place + 1].double()
     of_whom = "the tokens that are written" if place is None else "the token that is written"
-    about = f"Where {of_whom} looked in the source: the weights across, mean over layers and heads."
+    about = f"Where {of_whom} looked in the source: the weights of cross-attention, mean over layers and heads."
     attributions = [Attribution("attention", looked.mean(0).numpy(), False, about)]
     if recorded.encoder and size <= MOST_RECORDED:
         followed = looked.mean(0) @ rollout(recorded.encoder).to_dense().double()[0]

@@ -146,7 +146,7 @@ function topUnits(view) {
 function unitDetails(view, unit) {
   const { explanation, chosen } = view;
   const made = [element("h4", { "aria-live": "polite" }, nameOf(explanation, unit))];
-  made.push(rows(explanation.attributions.map(({ name, values, is_signed: isSigned }) => barRow(view, name, values[unit], largest(values), isSigned))));
+  made.push(rows(explanation.attributions.filter(({ values }) => values[unit] !== null).map(({ name, values, is_signed: isSigned }) => barRow(view, name, values[unit], largest(values), isSigned))));
   const layer = explanation.layers[chosen.layer];
   if (layer?.is_readout) {
     const mark = marksOf(view).get(unit);
@@ -154,7 +154,7 @@ function unitDetails(view, unit) {
     return made;
   }
   const lines = linesOf({ ...view, chosen: { ...chosen, pinned: unit } }).slice(0, MOST_IN_LIST);
-  const heading = chosen.lines === "effect" ? "Effect of its links" : chosen.direction === "in" ? `It attends to (${layer?.name}, ${headName(chosen.head)})` : `Attended to by (${layer?.name}, ${headName(chosen.head)})`;
+  const heading = chosen.lines === "effect" ? "Effect of its links" : sideOf({ explanation, chosen }, unit) === "receivers" ? `It attends to (${layer?.name}, ${headName(chosen.head)})` : `Attended to by (${layer?.name}, ${headName(chosen.head)})`;
   if (lines.length) {
     const other = ({ from, to }) => (from === unit ? to : from);
     const most = largest(lines.map((line) => line.value));
