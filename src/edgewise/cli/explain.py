@@ -22,7 +22,8 @@ DESCRIPTION = (
     "Explain predictions of a model of texts, molecules, graphs or their nodes: what is told, where the model "
     "attended, and beside it what really changes the prediction. INPUT is a text, a SMILES or the name of a node or "
     "graph (where the model reads several columns, a word for each), or a table of rows; without one, test rows of the "
-    "run are explained. With every explanation is printed how well each method agrees with occlusion, and how fast the "
+    "run are explained. Of a translation model a sentence is explained with its translation, and with --target a token "
+    "of that. With every explanation is printed how well each method agrees with occlusion, and how fast the "
     "prediction goes when what it calls important is taken away."
 )
 FORMATS = (".html", ".svg", ".png", ".json")
@@ -49,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--values", nargs="+", metavar="COLUMN=X", help="the numbers of the row, such as temperature=298 pressure=1"
     )
-    parser.add_argument("--target", metavar="COLUMN", help="what is explained (default: the first target)")
+    parser.add_argument(
+        "--target",
+        metavar="COLUMN",
+        help="what is explained (default: the first target); of a translation, a token or its place, counted from 0",
+    )
     parser.add_argument("--label", metavar="CLASS", help="the class that is explained (default: the predicted one)")
     parser.add_argument("--top", type=int, metavar="N", help="keep the strongest weights of each token, atom or node")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")

@@ -28,7 +28,8 @@ class Subject(ABC):
     @abstractmethod
     def facts(self) -> dict[str, Any]:
         """What the model is, as JSON: `task`, `targets`, `classes` by target, `model` among the choices of `--model`,
-        `members` of the ensemble, `parameters` of each, and the `coverage` of intervals, None where there are none."""
+        `members` of the ensemble, `parameters` of each, and the `coverage` of intervals, None where there are none;
+        `token_targets`, true, where a token of what is told may be a target too."""
 
     @abstractmethod
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:

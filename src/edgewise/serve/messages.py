@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("fastapi", "serve") from error
 
 NAME = 200
-"""The most characters of a node's name."""
+"""The most characters of a node's name, and of a token that is a target."""
 TOP = 1000
 """The most weights that are kept of each receiver."""
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -36,7 +36,7 @@ class ToldAnswer(BaseModel):
 
     name: str = Field(description="the target")
     value: float | None = Field(description="the predicted value; the number of the class for classes")
-    label: str = Field(description="the predicted class; empty for numbers")
+    label: str = Field(description="the predicted class, or the text that is written; empty for numbers")
     std: float | None = Field(description="how far off it may be")
     low: float | None = Field(description="the lower end of the interval")
     high: float | None = Field(description="the upper end")
@@ -110,7 +110,8 @@ class Requests:
 
     @classmethod
     def of(cls, fields: Sequence[dict[str, Any]], facts: dict[str, Any], limits: Limits) -> "Requests":
-        """The models for rows of these fields, and the targets and classes that a model knows."""
+        """The models for rows of these fields, and the targets and classes that a model knows; where `token_targets`
+        is among its facts, a target may also be a token of what is told, which only the model knows."""
         cells: dict[str, Any] = {}
         # One of several texts may be empty; the only one may not.
         least = 0 if sum(each["type"] == "text" for each in fields) > 1 else 1
@@ -123,6 +124,9 @@ class Requests:
         row = create_model("Row", __config__=STRICT, __doc__="One row, as the model was trained on.", **cells)
         targets = [str(name) for name in facts.get("targets", ())]
         labels = [str(label) for known in facts.get("classes", {}).values() for label in known]
+        target: Any = _one_of(targets)
+        if facts.get("token_targets"):
+            target = Annotated[str, Field(strict=True, max_length=NAME)] | None
         rows: Any = Annotated[list[row], Field(min_length=1, max_length=limits.rows)]  # type: ignore[valid-type]
         predict = create_model(
             "PredictRequest",
@@ -135,7 +139,7 @@ class Requests:
             __config__=STRICT,
             __doc__="A row to explain.",
             row=(row, Field(description="the row")),
-            target=(_one_of(targets), Field(None, description="the target that is explained; the first by default")),
+            target=(target, Field(None, description="the target that is explained; the first by default")),
             label=(
                 _one_of(labels),
                 Field(None, description="the class whose probability is explained; the predicted one by default"),

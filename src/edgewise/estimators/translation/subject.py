@@ -34,11 +34,12 @@ class TranslationSubject(Subject):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the model is; beside the whole translation, a token of it may be a target."""
+        """What the model is; `token_targets` says that beside all of it a token may be a target."""
         settings = self.trained.model.settings
         return {
             "task": TOLD,
             "targets": [TOLD],
+            "token_targets": True,
             "classes": {},
             "model": settings.cell if isinstance(settings, RecurrentSettings) else self.trained.kind,
             "members": 1,

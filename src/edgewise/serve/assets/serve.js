@@ -57,7 +57,14 @@ class Panel {
     });
     const { targets = [], classes = {} } = model.facts;
     this.target = this.choice(form, "explained", targets.length > 1 ? targets : []);
+    this.token = model.facts.token_targets ? this.word(form, "explained token", "all of it") : null;
     this.label = this.choice(form, "class", targets.length === 1 ? classes[targets[0]] || [] : [], "the predicted one");
+  }
+
+  word(form, name, usual) {
+    const made = element("input", { name, placeholder: usual, type: "text" });
+    form.append(element("label", {}, element("span", { textContent: name }), made));
+    return made;
   }
 
   choice(form, name, options, usual) {
@@ -86,6 +93,7 @@ class Panel {
   question() {
     const asked = { row: this.row() };
     if (this.target) asked.target = this.target.value;
+    if (this.token && this.token.value.trim()) asked.target = this.token.value.trim();
     if (this.label && this.label.value) asked.label = this.label.value;
     return asked;
   }
@@ -177,6 +185,7 @@ function difference() {
   const parts = first.map((each, place) => {
     const other = second[place];
     if (!each.label) return `${each.name}: ${shown(other.value - each.value)}`;
+    if (!Object.keys(each.probabilities).length) return `${each.name}: ${each.label === other.label ? "the same" : "another"}`;
     const shares = Object.entries(each.probabilities).map(
       ([label, share]) => `${label} ${shown(other.probabilities[label] - share)}`,
     );

@@ -58,19 +58,21 @@ function edgesBy(layer, side, numUnits) {
   return known[side];
 }
 
-/** Between which units a layer goes, as [first, one past the last] of rows and columns: the texts of those who attend
-and of those who are attended to; all units where there is one text, or none. */
+/** Between which units a layer goes, as [first, one past the last]: rows are those who attend, columns the texts of those
+who are attended to; all units where there is one text, or none. */
 const ranges = new WeakMap();
 function rangesOf({ units, sources, kind }, layer) {
   if (ranges.has(layer)) return ranges.get(layer);
-  const rangeOf = (ends) => {
-    if (kind !== "text" || Object.keys(sources).length < 2 || !ends.length) return [0, units.length];
-    const texts = new Set(ends.map((unit) => units[unit].source));
+  const found = { rows: [0, units.length], columns: [0, units.length] };
+  if (kind === "text" && Object.keys(sources).length > 1 && layer.senders.length) {
+    const texts = new Set(layer.senders.map((unit) => units[unit].source));
     const isIn = ({ source }) => texts.has(source);
-    return [units.findIndex(isIn), units.findLastIndex(isIn) + 1];
-  };
-  ranges.set(layer, { rows: rangeOf(layer.is_readout ? [] : layer.receivers), columns: rangeOf(layer.senders) });
-  return ranges.get(layer);
+    found.columns = [units.findIndex(isIn), units.findLastIndex(isIn) + 1];
+    const attends = new Set(layer.is_readout ? units.keys() : layer.receivers);
+    found.rows = [units.findIndex((_, unit) => attends.has(unit)), units.findLastIndex((_, unit) => attends.has(unit)) + 1];
+  }
+  ranges.set(layer, found);
+  return found;
 }
 
 /** Whether a layer goes from one text across to another, as where a translation looks at its source. */

@@ -64,10 +64,19 @@ function controls(view) {
     made.push(selector(view, "layer", "layer", () => layers.map(({ name }, number) => [number, name])));
     const heads = () => (layers[view.chosen.layer].values.length > 1 ? [-1, ...layers[view.chosen.layer].values.keys()] : [0]);
     made.push(selector(view, "head", "head", () => heads().map((head) => [head, headName(head)])));
-    made.push(selector(view, "direction", "of the chosen one", () => [["in", "where it attends"], ["out", "who attends to it"]]));
+    made.push(directionSelector(view));
   }
   if (kinds.length > 1) made.push(thresholdSlider(view));
   return element("div", { class: "controls" }, ...made);
+}
+
+/** Which lines of the chosen one; a layer from one text across to another leaves no choice. */
+function directionSelector(view) {
+  const made = selector(view, "direction", "of the chosen one", () => [["in", "where it attends"], ["out", "who attends to it"]]);
+  const mark = () => (made.querySelector("select").disabled = isAcross(view.explanation, view.explanation.layers[view.chosen.layer]));
+  view.listen(["layer"], mark);
+  mark();
+  return made;
 }
 
 function thresholdSlider(view) {
