@@ -12,10 +12,10 @@ from typing import Any
 
 SUMMARY = "answer requests: a page to type into, and an interface for programs"
 DESCRIPTION = (
-    "Serve a model of texts, translations, molecules or the nodes of a graph: a page where an input is typed and its prediction and "
-    "picture change, and POST /predict, POST /explain and GET /model for programs, described at /docs. Requests that "
-    "come together are predicted together. Only this machine is answered unless --host says otherwise; there is no "
-    "password. Ctrl-C ends it when what is running has been answered."
+    "Serve a model of texts, translations, molecules or the nodes of a graph: a page where an input is typed and its "
+    "prediction and picture change, and POST /predict, POST /explain and GET /model for programs, described at /docs. "
+    "Requests that come together are predicted together. Only this machine is answered unless --host says otherwise; "
+    "there is no password. Ctrl-C ends it when what is running has been answered."
 )
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EXAMPLES = {"text": "a", "smiles": "C", "number": 0.0}

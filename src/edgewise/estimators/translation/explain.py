@@ -216,14 +216,15 @@ def _gradients(questions: TranslationQuestions) -> tuple[Attribution, ...]:
     row, size = questions.translated.source, len(questions.translated)
     points = max(POINTS[1], min(POINTS[0], POINT_TOKENS // (len(row) + size)))
     vectors = questions.trained.model.embedding(torch.from_numpy(row.numbers)).detach()
-    # The end says where the source stops, whatever else it says.
-    baseline = torch.where(torch.from_numpy(row.is_special)[:, None], vectors, torch.zeros_like(vectors))
+    # Zeros would not do: a transformer that normalizes what comes in does not see how long a vector is, so that all
+    # would change at the very beginning of the way.
+    baseline = questions.trained.model.embedding.weight[questions.trained.end].detach().expand_as(vectors)
     return (
         Attribution(
             "integrated gradients",
             integrated_gradients(questions.of_vectors, vectors, baseline, points),
             True,
-            "Gradients by the token's vector on the way from zeros; they sum to the difference.",
+            "Gradients by the token's vector on the way from that of an end; they sum to the difference.",
         ),
         Attribution(
             "gradient × input",

@@ -102,10 +102,10 @@ def spans(tokenizer: Tokenizer, numbers: Sequence[int]) -> tuple[str, list[int],
     for count in range(1, len(numbers) + 1):
         so_far = tokenizer.decode(numbers[:count])
         starts.append(whole)
-        # What is not the beginning of the text is the part of a character that tokens to come complete.
-        while whole < min(len(so_far), len(text)) and so_far[whole] == text[whole]:
-            whole += 1
-        stops.append(min(whole + (len(so_far) > whole), len(text)))
+        stops.append(min(len(so_far), len(text)))
+        # Cut within a character, the two parts are no text that is the whole again: its last sign is yet to come.
+        is_whole = so_far + tokenizer.decode(numbers[count:]) == text
+        whole = min(len(so_far) if is_whole else len(so_far) - 1, len(text))
     return text, starts, stops
 
 

@@ -3,7 +3,7 @@
 const SERIES = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a000"];
 const CHANCE = "#7f7f7f";
 
-const LONG_VALUE = 40; // characters, from which on it is a sentence, and not written as large as a number
+const LONG_VALUE = 24; // characters, from which on it is a sentence, and not written as large as a number
 
 /** Everything that is predicted: classes with their probabilities, numbers with their interval. */
 function predictionView(view) {
@@ -16,7 +16,7 @@ function predictionView(view) {
     draw();
     const value = one.label || shown(one.value);
     const spread = one.std === null || one.label ? "" : ` ± ${shown(one.std)}`; // of a class, its probability says it
-    return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: value.length > LONG_VALUE ? "value sentence" : "value" }, value, element("small", {}, spread))), holder), picture };
+    return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: value.length > LONG_VALUE ? "value sentence" : "value" }, value, element("small", {}, spread))), picture().height > 1 ? holder : null), picture };
   });
   return { node: element("div", { class: "tolds" }, ...made.map((one) => one.node)), picture: () => besideEachOther(made.map((one) => one.picture())) };
 }
