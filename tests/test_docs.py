@@ -201,10 +201,13 @@ def test_the_commands_on_looking_run(tmp_path, monkeypatch, capsys):
     molecules[["smiles"]].head(5).to_csv("new.csv", index=False)
     lines = [line for block in blocks(ROOT / "docs/look.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    assert [command[0] for command in commands] == ["train", *["explain"] * 4]
+    assert [command[0] for command in commands] == ["train", *["explain"] * 4, "train", "explain", "explain"]
+    pd.DataFrame({"en": ["a man", "a red shirt"] * 10, "de": ["ein Mann", "ein rotes Hemd"] * 10}).to_csv("pairs.csv")
+    quick = {"molecules.csv": QUICK, "pairs.csv": ["--epochs", "1", "--vocabulary-size", "280", "--max-length", "9"]}
     for command in commands:
-        assert main([*command, *(QUICK if command[0] == "train" else [])]) == 0, capsys.readouterr().err
-    assert {"report.html", "rows.html", "ethanol.svg"} <= {path.name for path in tmp_path.iterdir()}
+        assert main([*command, *quick.get(command[1], [])]) == 0, capsys.readouterr().err
+    written = {"report.html", "rows.html", "ethanol.svg", "translation.html", "token.html"}
+    assert written <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_the_tables_of_the_results_are_those_of_the_committed_runs():
