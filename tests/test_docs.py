@@ -201,16 +201,21 @@ def test_the_commands_on_looking_run(tmp_path, monkeypatch, capsys):
     molecules[["smiles"]].head(5).to_csv("new.csv", index=False)
     lines = [line for block in blocks(ROOT / "docs/look.md", "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    assert [command[0] for command in commands] == ["train", *["explain"] * 4, *["train", "explain"] * 2]
+    assert [command[0] for command in commands] == ["train", *["explain"] * 4, *["train", "explain"] * 3, "explain"]
     Path("book.txt").write_text("the cat sat on the mat and the dog sat on the log. " * 40)
     for name in ("train.conll", "test.conll"):
         Path(name).write_text("Mrs O\nLund B-PER\nlives O\nnear O\nParis B-LOC\n\n" * 20)
+    pd.DataFrame({"en": ["a man", "a red shirt"] * 10, "de": ["ein Mann", "ein rotes Hemd"] * 10}).to_csv("pairs.csv")
     small = ["--model-dim", "16", "--context", "32"]
-    quick = {"book.txt": [*small, "--steps", "2"], "train.conll": [*small, "--epochs", "1"]}
+    quick = {
+        "book.txt": [*small, "--steps", "2"],
+        "train.conll": [*small, "--epochs", "1"],
+        "pairs.csv": ["--epochs", "1", "--vocabulary-size", "280", "--max-length", "9"],
+    }
     for command in commands:
         more = quick.get(command[1], QUICK) if command[0] == "train" else []
         assert main([*command, *more]) == 0, capsys.readouterr().err
-    written = {"report.html", "rows.html", "ethanol.svg", "next.html", "names.html"}
+    written = {"report.html", "rows.html", "ethanol.svg", "next.html", "names.html", "translation.html", "token.html"}
     assert written <= {path.name for path in tmp_path.iterdir()}
 
 

@@ -47,7 +47,7 @@ class Layer:
     """The weights of one attention layer, from the computation that made the prediction."""
 
     name: str
-    """`layer 1`, `layer 2`, …, or `readout`."""
+    """`layer 1`, `layer 2`, …, or `readout`; of a translation `encoder 1`, `decoder 1`, `cross 1`, …."""
     senders: Int[np.ndarray, " edge"]
     """The unit that is attended to."""
     receivers: Int[np.ndarray, " edge"]
@@ -67,7 +67,7 @@ class Attribution:
     name: str
     """`attention`, `rollout`, `occlusion`, `shared occlusion`, `integrated gradients`, `gradient × input`."""
     values: Float[np.ndarray, " unit"]
-    """One number a unit; positive where the unit raises what is explained."""
+    """One number a unit; positive where the unit raises what is explained, NaN where nothing was computed of it."""
     is_signed: bool = True
     """Whether values may be negative; shares of attention are not."""
     about: str = ""
@@ -138,9 +138,9 @@ class Told:
     name: str
     """The target."""
     value: float
-    """The predicted value; the number of the class for classes."""
+    """The predicted value; the number of the class for classes, how likely a text is for one that is written."""
     label: str = ""
-    """The predicted class; empty for numbers."""
+    """The predicted class, or the text that is written; empty for numbers."""
     std: float = math.nan
     """How far off it may be, as in `Prediction`."""
     low: float = math.nan

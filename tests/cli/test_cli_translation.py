@@ -49,6 +49,38 @@ def test_a_run_leaves_everything_it_promises(table, edgewise, tmp_path):
     assert (again / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
 
 
+def test_a_sentence_is_explained_with_its_translation(table, edgewise, tmp_path):
+    run = tmp_path / "run"
+    assert (
+        edgewise("train", table, *COLUMNS, *TINY, "--model", "lstm", "--epochs", 1, "--max-length", 8, "-o", run)[0]
+        == 0
+    )
+    code, out, err = edgewise("explain", run, "1 2 3", "4 4", "-o", tmp_path / "both.html")
+    assert (code, err) == (0, "")
+    first, agreement = out.splitlines()[:2]
+    assert first.startswith("1 2 3: translation is ")
+    assert "; mean ln p -" in first
+    assert agreement.startswith("  agreement with occlusion in mean ln p of the translation (1 is the same order): ")
+    assert edgewise("explain", run, "1 2 3", "--target", "0", "-o", tmp_path / "token.svg")[0] == 0
+    # Without an input the test rows are, and of a file each line.
+    assert edgewise("explain", run, "--rows", 1, "-o", tmp_path / "row.json")[0] == 0
+    (found,) = json.loads((tmp_path / "row.json").read_text())
+    row = read_csv(run / "test_predictions.csv")[1]
+    assert found["sources"] == {"en": row["en"], "translation": row["de_pred"]}
+    (tmp_path / "lines.txt").write_text("1 1\n" + "2 " * 400 + "\n3 3\n")
+    code, _, err = edgewise("explain", run, tmp_path / "lines.txt", "-o", tmp_path / "lines.json")
+    assert (code, len(json.loads((tmp_path / "lines.json").read_text()))) == (0, 2)
+    assert err.startswith("row 1 is passed over: en: the text is too long: ")
+    for words, message in (
+        (["1 2", "--target", "sieben"], "target is 'sieben'; expected translation, or of its tokens one of 0 "),
+        (["1 2", "--label", "sieben"], "label is 'sieben', but a translation has no classes; leave it out."),
+        ([" "], "en: the text is empty."),
+    ):
+        code, out, err = edgewise("explain", run, *words, "-o", tmp_path / "refused.html")
+        assert (code, out) == (2, "")
+        assert message in err
+
+
 def test_it_learns_to_translate(edgewise, tmp_path):
     """Thirteen of the sixty-four numbers were never seen."""
     rows = pairs(64)

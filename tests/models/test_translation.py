@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from edgewise import SettingError, ShapeError, Trace
-from edgewise.estimators.translation.estimator import untrained
 from edgewise.estimators.translation.job import MODEL
+from edgewise.estimators.translation.trained import untrained
 from edgewise.layers import Cache
 from edgewise.models.beam import beam_search, translate
 from edgewise.models.beam_settings import BeamSettings

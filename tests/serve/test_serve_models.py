@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise.errors import DataError
-from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier
+from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
 from edgewise.estimators.explaining import Explainer
 from edgewise.estimators.link.explain import explain_link, tell_links
 from edgewise.serve.worker import told_or_why
@@ -36,6 +36,15 @@ def chemist(tmp_path_factory):
     return model, folder
 
 
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    """A model that translates, and the folder that it was saved in."""
+    folder = tmp_path_factory.mktemp("translator") / "run"
+    model = Translator(model="gru", epochs=1, model_dim=16, num_layers=1, context=24, vocabulary_size=280, max_length=6)
+    model.fit(TEXTS * 5, ["gut", "gut gespielt", "fade", "fade und wieder fade"] * 5).save(folder)
+    return model, folder
+
+
 def test_what_is_told_of_texts_is_what_the_model_tells(client, reader):
     model, folder = reader
     explainer = Explainer.open(folder)
@@ -50,6 +59,27 @@ def test_what_is_told_of_texts_is_what_the_model_tells(client, reader):
     assert asker.post("/explain", json={"row": row}).json() == explainer.explain(row).to_json()
     assert asker.post("/explain", json={"row": row, "label": "mediocre"}).status_code == 422
     assert asker.post("/explain", json={"row": row, "label": "bad"}).json()["explained"].endswith("= bad")
+
+
+def test_a_translation_is_told_and_any_token_of_it_explained(client, translator):
+    model, folder = translator
+    explainer = Explainer.open(folder)
+    asker = client(explainer)
+    assert asker.get("/model").json()["facts"]["open"] == ["target"]
+    answer = asker.post("/predict", json={"rows": [{"source": text} for text in TEXTS] + [{"source": " "}]}).json()
+    assert [row["told"][0]["label"] for row in answer["rows"][:-1]] == model.predict(TEXTS)
+    assert answer["rows"][-1]["error"] == "source: the text is empty."
+    row = {"source": TEXTS[0]}
+    assert asker.post("/explain", json={"row": row}).json() == explainer.explain(row).to_json()
+    found = asker.post("/explain", json={"row": row, "target": "0"}).json()
+    assert found["explained"].startswith("p of ")
+    refused = asker.post("/explain", json={"row": row, "target": "<b>"})
+    assert (refused.status_code, refused.json()["where"]) == (422, "row")
+    assert "target is '<b>'; expected translation, or of its tokens one of 0 " in refused.json()["error"]
+    for body in ({"row": row, "target": "x" * 201}, {"row": row, "target": 1}, {"row": row, "label": "good"}):
+        assert asker.post("/explain", json=body).status_code == 422
+    answer = asker.post("/explain", json={"row": {"source": "film " * 50}})
+    assert answer.json()["error"].endswith(" tokens, of which the model reads 23.")
 
 
 def test_a_text_longer_than_the_model_reads_is_refused(client, reader):

@@ -88,6 +88,32 @@ def text_case(text=SENTENCE, title="The film is long", seed=0):
     )
 
 
+def translation_case(source="A red dog runs in the snow.", told="Ein roter Hund läuft im Schnee.", seed=4):
+    """Two texts: the words of one, the words of the other behind them, and layers within and across."""
+    random = np.random.default_rng(seed)
+    read, written = words_of(source, "source"), words_of(told, "translation")
+    size, steps = len(read), len(written)
+    receivers, senders = np.divmod(np.arange(steps * size), size)
+    cross = Layer("cross 1", senders, receivers + size, softmax(random.normal(size=(2, steps, size))).reshape(2, -1))
+    later, earlier = np.tril_indices(steps, -1)
+    decoder = Layer("decoder 1", earlier + size, later + size, random.random((2, len(later))))
+    values = np.concatenate([random.normal(size=size), np.full(steps, np.nan)])
+    return Explanation(
+        kind="text",
+        title=source,
+        sources={"source": source, "translation": told},
+        told=(Told("translation", -0.4, told), Told("mean ln p", -0.4)),
+        explained="mean ln p of the translation",
+        units=(*read, *written),
+        layers=(dense_layer("encoder 1", size, 2, random), decoder, cross),
+        attributions=(
+            Attribution("occlusion", values, about="Without the word."),
+            Attribution("attention", np.abs(values), False, "Where it looked."),
+        ),
+        faithfulness=faithfulness(),
+    )
+
+
 def molecule_case(seed=1):
     """A cation and an anion with a temperature and a pressure."""
     random = np.random.default_rng(seed)
@@ -226,4 +252,4 @@ def hostile_case():
     )
 
 
-ALL_CASES = {"text": text_case, "molecule": molecule_case, "graph": graph_case}
+ALL_CASES = {"text": text_case, "translation": translation_case, "molecule": molecule_case, "graph": graph_case}

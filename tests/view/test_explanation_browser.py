@@ -14,7 +14,16 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("rdkit")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'edgewise[dev]'")
 
-from explanation_cases import HOSTILE, IONS, graph_case, hostile_case, long_text_case, molecule_case, text_case
+from explanation_cases import (
+    HOSTILE,
+    IONS,
+    graph_case,
+    hostile_case,
+    long_text_case,
+    molecule_case,
+    text_case,
+    translation_case,
+)
 from playwright import sync_api
 
 from edgewise.explanation import Attribution, Explanation, Told, Unit
@@ -201,7 +210,83 @@ def test_the_matrix_that_is_saved_holds_the_weights(opened):
     assert downloaded(page, "matrix.png")[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.mark.parametrize("make", [text_case, molecule_case, graph_case])
+def test_the_matrix_of_a_layer_across_is_one_text_against_the_other(opened):
+    explanation = translation_case()
+    page = opened(explanation)
+    layer, read = explanation.layers[2], sum(unit.source == "source" for unit in explanation.units)
+    assert page.input_value('[data-choose="layer"]') == "2"
+    page.select_option('[data-choose="head"]', "1")
+    drawn = ElementTree.fromstring(downloaded(page, "matrix.svg"))
+    cells = {
+        (int(c.get("data-row")), int(c.get("data-column"))): float(c.get("data-value"))
+        for c in drawn
+        if c.get("data-row")
+    }
+    expected = zip(layer.receivers - read, layer.senders, layer.values[1], strict=True)
+    assert cells == {(row, column): pytest.approx(value, rel=1e-6) for row, column, value in expected}
+    assert {each.text for each in drawn.iter() if each.text} >= {unit.name for unit in explanation.units}
+    note = page.locator(".matrix-box .note")
+    assert note.inner_text() == "A row, of the translation, attends to the columns, of the source."
+    assert page.locator('button.head[data-layer="2"][data-head="1"] small').inner_text().endswith(" bit")
+    page.select_option('[data-choose="layer"]', "0")
+    assert note.inner_text() == "A row attends to the columns."
+    assert "away" in page.locator('button.head[data-layer="0"][data-head="1"] small').inner_text()
+
+
+def test_across_texts_a_word_has_lines_on_its_own_side_only(opened):
+    explanation = translation_case()
+    read = sum(unit.source == "source" for unit in explanation.units)
+    page = opened(explanation)
+    page.locator('[data-choose="threshold"]').fill("0")
+    assert page.locator('[data-choose="direction"]').is_disabled()
+    for unit, side, heading in (
+        (1, "to", "Attended to by (cross 1, mean)"),
+        (read + 2, "from", "It attends to (cross"),
+    ):
+        page.locator(f'.word[data-unit="{unit}"]').click()
+        others = read if side == "from" else len(explanation.units) - read
+        assert page.locator(".arcs path").count() == others
+        assert heading in page.locator("aside.details").inner_text()
+        page.keyboard.press("Escape")
+    # What was not computed of a word is not told of it; of the others it is.
+    page.mouse.move(0, 0)
+    page.locator(f'.word[data-unit="{read + 2}"]').hover()
+    assert "occlusion" not in page.locator("aside.details").inner_text()
+    page.locator('.word[data-unit="1"]').hover()
+    assert "occlusion" in page.locator("aside.details").inner_text()
+    page.select_option('[data-choose="layer"]', "0")
+    assert page.locator('[data-choose="direction"]').is_enabled()
+
+
+def test_lines_across_run_between_the_texts(opened):
+    page = opened(translation_case())
+    top, bottom = (page.locator(f'.word[data-unit="{unit}"]').bounding_box() for unit in (0, 9))
+    for path in page.locator(".arcs path").all()[:5]:
+        box = path.bounding_box()
+        assert box["y"] >= top["y"] + top["height"] - 4
+        assert box["y"] + box["height"] <= bottom["y"] + 4
+
+
+def test_a_square_of_many_across_is_gone_into(opened):
+    words = " ".join(f"w{place}" for place in range(300))
+    page = opened(translation_case(words, words[:900]))
+    canvas, whole = page.locator("canvas.matrix"), page.locator("button", has_text="whole matrix")
+    assert "a square is 3 units" in page.locator(".matrix-box .note").inner_text()
+    canvas.scroll_into_view_if_needed()
+    canvas.click(position={"x": 300, "y": 40})
+    assert whole.is_visible()
+    assert "a square" not in page.locator(".matrix-box .note").inner_text()
+    page.select_option('[data-choose="layer"]', "1")
+    assert whole.is_hidden()
+    page.select_option('[data-choose="layer"]', "2")
+    canvas.focus()
+    page.keyboard.press("Enter")
+    assert whole.is_visible()
+    page.keyboard.press("Escape")
+    assert whole.is_hidden()
+
+
+@pytest.mark.parametrize("make", [text_case, translation_case, molecule_case, graph_case])
 def test_every_picture_can_be_saved(opened, make):
     page = opened(make())
     names = page.eval_on_selector_all("[data-save]", "all => all.map(each => each.dataset.save)")

@@ -14,7 +14,16 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rdkit")
 
-from explanation_cases import ALL_CASES, HOSTILE, IONS, graph_case, hostile_case, molecule_case, text_case
+from explanation_cases import (
+    ALL_CASES,
+    HOSTILE,
+    IONS,
+    graph_case,
+    hostile_case,
+    molecule_case,
+    text_case,
+    translation_case,
+)
 
 from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Explanation, Link, Told, Unit
@@ -182,6 +191,14 @@ def test_words_are_shaded_by_their_numbers():
     expected = color_map(True)(0.5 + values / np.abs(values).max() / 2)
     np.testing.assert_allclose([patch.get_facecolor() for patch in figure.axes[0].patches], expected, atol=0.01)
     assert "mood = good (90.0%)" in [text.get_text() for text in figure.texts]
+
+
+def test_what_is_told_in_a_sentence_is_cut_and_stands_below_in_full():
+    told = "Ein roter Hund läuft im Schnee und noch viel weiter als man sehen kann."
+    figure = draw_explanation(translation_case(told=told))
+    said = "translation = Ein roter Hund läuft im Schnee und noch viel w …, mean ln p = -0.4"
+    assert said in [text.get_text() for text in figure.texts]
+    assert "kann" in "".join(text.get_text() for text in figure.axes[0].texts)
 
 
 def test_an_attribution_that_is_not_there_is_refused():

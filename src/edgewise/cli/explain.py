@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 SUMMARY = "show what a model attends to, and what really changes its prediction"
 DESCRIPTION = (
-    "Explain predictions of a model of texts, molecules, graphs, their nodes or links, of the next token of a text, or "
-    "of the tags of a sentence: what is told, where the model attended, and beside it what really changes the "
-    "prediction. INPUT is a text, a SMILES, the name of a node or graph, or the two nodes of a link (where the model "
-    "reads several columns, a word for each), or a table of rows; without one, test rows of the run are explained, "
-    "where it has a table of them. With every explanation is printed how well each method agrees with occlusion, and "
-    "how fast the prediction goes when what it calls important is taken away."
+    "Explain predictions of a model of texts, molecules, graphs, their nodes or links, of the next token of a text, of "
+    "the tags of a sentence, or of its translation: what is told, where the model attended, and beside it what really "
+    "changes the prediction. INPUT is a text, a SMILES, the name of a node or graph, or the two nodes of a link (where "
+    "the model reads several columns, a word for each), or a table of rows; without one, test rows of the run are "
+    "explained, where it has a table of them. With every explanation is printed how well each method agrees with "
+    "occlusion, and how fast the prediction goes when what it calls important is taken away."
 )
 FORMATS = (".html", ".svg", ".png", ".json")
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -55,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         metavar="COLUMN",
-        help="what is explained (default: the first target); of a sentence with tags the word, or its place",
+        help="what is explained (default: the first target); of a sentence with tags a word, of a translation a token, "
+        "or its place",
     )
     parser.add_argument(
         "--label", metavar="CLASS", help="the class, tag or next token that is explained (default: the predicted one)"
@@ -233,6 +234,8 @@ def lines_of(explanation: "Explanation") -> list[str]:
 
 def told_words(told: "Told") -> str:
     """What is predicted of a target, in words."""
+    if told.label and not told.probabilities:
+        return f"{told.name} is {told.label}"
     if told.label:
         share = told.probabilities.get(told.label, math.nan)
         return f"{told.name} is {told.label} ({_known(share)})"

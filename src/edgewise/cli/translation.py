@@ -55,7 +55,7 @@ def predict(arguments: argparse.Namespace, suffix: str) -> int:
     from edgewise.data.read import check_columns_exist, read_cells
     from edgewise.data.text import read_text
     from edgewise.errors import DataError
-    from edgewise.estimators.translation.estimator import TrainedTranslation
+    from edgewise.estimators.translation.trained import TrainedTranslation
     from edgewise.train.device import pick_device
     from edgewise.train.folder import csv_text
 

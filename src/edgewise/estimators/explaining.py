@@ -56,6 +56,12 @@ def _links() -> type[Subject]:
     return LinkSubject
 
 
+def _translations() -> type[Subject]:
+    from edgewise.estimators.translation.subject import TranslationSubject
+
+    return TranslationSubject
+
+
 SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
     "edgewise text model": _texts,
     "edgewise language model": _prompts,
@@ -64,6 +70,7 @@ SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
     "edgewise node model": _nodes,
     "edgewise graph model": _graphs,
     "edgewise link model": _links,
+    "edgewise translation model": _translations,
 }
 """What can be explained, by the words of model.json; each is imported where it is asked for."""
 
@@ -93,8 +100,8 @@ class Explainer:
             raise UnsupportedError(
                 f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "
                 "(--text-columns), on one text to tell the next token (a .txt), on sentences with tags (--task-type "
-                "tagging), on molecules (--smiles-columns), on the nodes of one graph (--edges), on its links "
-                "(--task-type link) or on many graphs (--graph-column)."
+                "tagging), to translate (--task-type translation), on molecules (--smiles-columns), on the nodes of "
+                "one graph (--edges), on its links (--task-type link) or on many graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
         return cls(SUBJECTS[kind]().read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)

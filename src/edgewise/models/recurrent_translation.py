@@ -66,13 +66,33 @@ class RecurrentTranslationModel(nn.Module):
     def forward(self, batch: PairBatch, trace: Trace | None = None) -> Float[Tensor, " graph token num_tokens"]:
         """The scores for the token after each target token of a batch."""
         states = self.read(batch.source, batch.source_lengths)
-        return self._scores(self.decoder(self._nodes(batch.tokens), states, batch.source_lengths, trace=trace))
+        return self.write(batch.tokens, states, batch.source_lengths, trace=trace)
 
     def read(
-        self, source: Int64[Tensor, " graph key"], lengths: Int64[Tensor, " graph"]
+        self,
+        source: Int64[Tensor, " graph key"],
+        lengths: Int64[Tensor, " graph"],
+        *,
+        vectors: Float[Tensor, " graph key model_dim"] | None = None,
     ) -> Float[Tensor, " graph key model_dim"]:
-        """The states of the encoder at the source's tokens."""
-        return self.encoder(self._nodes(source), lengths)
+        """The states of the encoder at the source's tokens.
+
+        Args:
+            source, lengths: the tokens, and how many of them are true.
+            vectors: what is taken for their learned vectors, where gradients by them are asked for.
+        """
+        return self.encoder(self._nodes(source, vectors), lengths)
+
+    def write(
+        self,
+        tokens: Int64[Tensor, " graph token"],
+        source: Float[Tensor, " graph key model_dim"],
+        lengths: Int64[Tensor, " graph"],
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " graph token num_tokens"]:
+        """The scores for the token after each of these; the trace as in `RecurrentDecoder`."""
+        return self._scores(self.decoder(self._nodes(tokens), source, lengths, trace=trace))
 
     def begin(
         self, source: Int64[Tensor, " graph key"], lengths: Int64[Tensor, " graph"], num_beams: int = 1
@@ -88,8 +108,9 @@ class RecurrentTranslationModel(nn.Module):
         progress.state = self.decoder.step(words, progress.state, progress.source)
         return self._scores(progress.state.attended)
 
-    def _nodes(self, tokens: Tensor) -> Tensor:
-        return self.dropout(self.embedding(tokens) * math.sqrt(self.settings.model_dim))
+    def _nodes(self, tokens: Tensor, vectors: Tensor | None = None) -> Tensor:
+        vectors = self.embedding(tokens) if vectors is None else vectors
+        return self.dropout(vectors * math.sqrt(self.settings.model_dim))
 
     def _scores(self, words: Tensor) -> Tensor:
         return nn.functional.linear(self.dropout(words), self.embedding.weight)

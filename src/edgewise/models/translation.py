@@ -70,10 +70,21 @@ class TranslationModel(nn.Module):
         return self.write(batch.tokens, source, batch.source_lengths, trace=trace)
 
     def read(
-        self, source: Int64[Tensor, " graph key"], lengths: Int64[Tensor, " graph"], *, trace: Trace | None = None
+        self,
+        source: Int64[Tensor, " graph key"],
+        lengths: Int64[Tensor, " graph"],
+        *,
+        vectors: Float[Tensor, " graph key model_dim"] | None = None,
+        trace: Trace | None = None,
     ) -> Float[Tensor, " graph key model_dim"]:
-        """The vectors of the source's tokens."""
-        return self.encoder(self._placed(source, None), Lengths(lengths), trace=trace)
+        """The vectors of the source's tokens.
+
+        Args:
+            source, lengths: the tokens, and how many of them are true.
+            vectors: what is taken for their learned vectors, where gradients by them are asked for.
+            trace: where the weights are recorded.
+        """
+        return self.encoder(self._placed(source, None, vectors), Lengths(lengths), trace=trace)
 
     def write(
         self,
@@ -114,8 +125,8 @@ class TranslationModel(nn.Module):
         window = self.settings.window
         return Causal() if window is None else Window(window - 1, 0)
 
-    def _placed(self, tokens: Tensor, positions: Tensor | None) -> Tensor:
-        nodes = self.embedding(tokens) * math.sqrt(self.settings.model_dim)
+    def _placed(self, tokens: Tensor, positions: Tensor | None, vectors: Tensor | None = None) -> Tensor:
+        nodes = (self.embedding(tokens) if vectors is None else vectors) * math.sqrt(self.settings.model_dim)
         if self.position is not None:
             places = first_positions(nodes) if positions is None else positions
             last = int(places.max()) + 1 if places.numel() > 0 else 0

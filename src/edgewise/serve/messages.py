@@ -38,7 +38,7 @@ class ToldAnswer(BaseModel):
 
     name: str = Field(description="the target")
     value: float | None = Field(description="the predicted value; the number of the class for classes")
-    label: str = Field(description="the predicted class; empty for numbers")
+    label: str = Field(description="the predicted class, or the text that is written; empty for numbers")
     std: float | None = Field(description="how far off it may be")
     low: float | None = Field(description="the lower end of the interval")
     high: float | None = Field(description="the upper end")
@@ -113,7 +113,8 @@ class Requests:
 
     @classmethod
     def of(cls, fields: Sequence[dict[str, Any]], facts: dict[str, Any], limits: Limits) -> "Requests":
-        """The models for rows of these fields, and the targets and classes that a model knows."""
+        """The models for rows of these fields, and the targets and classes that a model knows; of those that its facts
+        say are open only the model knows the words."""
         cells: dict[str, Any] = {}
         # One of several texts may be empty; the only one may not.
         least = 0 if sum(each["type"] == "text" for each in fields) > 1 else 1

@@ -1,6 +1,7 @@
 """One picture of an explanation, as a file: words shaded, atoms colored, the neighborhood of a node."""
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -30,6 +31,8 @@ WIDTH, LINE_HEIGHT, SIZE = 7.2, 0.34, 11
 MOST_WORDS = 1500
 MOST_TOLD = 4
 """Predictions that have room in a line above the picture."""
+MOST_LABEL = 48
+"""Characters of what is told that have room in the line above; a translation stands below it in full."""
 MOST_NODES = 150
 """Of a large graph, the nodes nearest to its center, or with the largest values, are drawn."""
 
@@ -110,6 +113,8 @@ def _first_told(explanation: Explanation) -> list[Told]:
 
 
 def _told_with_interval(told: Told) -> str:
+    if len(told.label) > MOST_LABEL:
+        told = replace(told, label=told.label[: MOST_LABEL - 2] + " …")
     if math.isfinite(told.low) and math.isfinite(told.high):
         return f"{told_words(told)} ({told.low:.4g} … {told.high:.4g})"
     share = told.probabilities.get(told.label)

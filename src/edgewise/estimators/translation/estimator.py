@@ -1,9 +1,9 @@
-"""Translator, and what it is made of: a model that translates, with its vocabulary; and how it is trained."""
+"""Translator, and how a translation is learned: texts as tokens, their batches, the scores."""
 
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,88 +13,18 @@ from edgewise.data.cell import OK, Rejection
 from edgewise.data.pairs import TextPairs, Texts, check_pairs, check_texts, pairs_of
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, MissingExtraError, SettingError
-from edgewise.estimators.kept import fit_in, read_tokenizer, read_weights, training_metrics, undamaged, write_model
+from edgewise.estimators.kept import fit_in, training_metrics
 from edgewise.estimators.learner import Learner
-from edgewise.estimators.translation.job import ModelSettings, TranslationJob, translation_job
-from edgewise.models.beam import translate
-from edgewise.models.beam_settings import BeamSettings
-from edgewise.models.recurrent_settings import RecurrentSettings
-from edgewise.models.recurrent_translation import RecurrentTranslationModel
-from edgewise.models.transformer_settings import TransformerSettings
-from edgewise.models.translation import TranslationModel
+from edgewise.estimators.translation.explain import explain_translation
+from edgewise.estimators.translation.job import TranslationJob, translation_job
+from edgewise.estimators.translation.trained import TrainedTranslation, padded, untrained, with_end
+from edgewise.explanation import Explanation
 from edgewise.records import PairBatch
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
-from edgewise.train.loader import LengthLoader, seed_of
+from edgewise.train.loader import LengthLoader
 from edgewise.train.loss import TokenLoss
-
-FORMAT, FORMAT_VERSION = "edgewise translation model", 2
-"""Version 1 did not name the kind of the model, which was a transformer."""
-SETTINGS: dict[str, type[ModelSettings]] = {"transformer": TransformerSettings, "recurrent": RecurrentSettings}
-"""What a model of each kind is made of."""
-TEXTS_A_BATCH = 64
-"""Texts that are translated at once."""
-
-
-@dataclass
-class TrainedTranslation:
-    """A model, its vocabulary, and the names of what it reads and writes."""
-
-    tokenizer: Tokenizer
-    """From text to tokens and back, the same for both languages."""
-    model: TranslationModel | RecurrentTranslationModel
-    """What was trained."""
-    names: tuple[str, str] = ("source", "target")
-    """The columns of the table it was trained on."""
-    threads: int = 1
-    """CPU threads that it computes with."""
-    beam: BeamSettings = field(default_factory=BeamSettings)
-    """How translations are searched for."""
-
-    def translate(self, texts: Sequence[str], device: str = "cpu") -> list[str | None]:
-        """The translation of each text; None where one is empty or longer than the model reads."""
-        end = self.tokenizer.end
-        assert end is not None
-        tokens = [self.tokenizer.encode(text).numbers for text in texts]
-        found: list[str | None] = [None] * len(texts)
-        able = [row for row, numbers in enumerate(tokens) if 0 < len(numbers) < self.model.settings.context]
-        able.sort(key=lambda row: len(tokens[row]))
-        self.model.to(device).eval()
-        with cpu_threads(self.threads):
-            for first in range(0, len(able), TEXTS_A_BATCH):
-                rows = able[first : first + TEXTS_A_BATCH]
-                source, lengths = padded([with_end(tokens[row], end) for row in rows], end)
-                written = translate(self.model, source.to(device), lengths.to(device), end, end, self.beam)
-                for row, numbers in zip(rows, written, strict=True):
-                    found[row] = self.tokenizer.decode(numbers)
-        self.model.to("cpu")
-        return found
-
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors, tokenizer.json and model.json."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "num_tokens": self.model.embedding.num_embeddings,
-            "names": list(self.names),
-            "kind": next(kind for kind, made_of in SETTINGS.items() if isinstance(self.model.settings, made_of)),
-            "settings": dataclasses.asdict(self.model.settings),
-            "beam": dataclasses.asdict(self.beam),
-        }
-        write_model(folder, self.model, self.tokenizer, content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            tokenizer = read_tokenizer(folder, "bpe")
-            settings = SETTINGS[content.get("kind", "transformer")](**content["settings"])
-            model = untrained(content["num_tokens"], settings, seed=0)
-            read_weights(folder, model)
-            beam = BeamSettings(**content.get("beam", {}))
-        return cls(tokenizer, model, tuple(content["names"]), beam=beam)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,20 +49,6 @@ class TokenPairs:
         tokens, _ = padded([np.concatenate([[self.end], text[:-1]]) for text in written], self.end)
         targets, _ = padded(written, -1)
         return PairBatch(source, source_lengths, tokens, targets)
-
-
-def with_end(numbers: np.ndarray, end: int) -> np.ndarray:
-    """The tokens of a text, and its end."""
-    return np.append(numbers, end)
-
-
-def padded(texts: Sequence[np.ndarray], filling: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Texts of different lengths as one table, and their lengths."""
-    lengths = torch.tensor([len(text) for text in texts], dtype=torch.int64)
-    table = torch.full((len(texts), int(lengths.max())), filling, dtype=torch.int64)
-    for row, text in enumerate(texts):
-        table[row, : len(text)] = torch.from_numpy(text)
-    return table, lengths
 
 
 def tokens_of(
@@ -163,15 +79,6 @@ def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs
                 place = int(texts.file_of_row[row])
                 rejected.append(Rejection(texts.files[place], int(texts.lines[row]), name, text, reason))
     return dataclasses.replace(texts, status=status, rejected=rejected)
-
-
-def untrained(num_tokens: int, settings: ModelSettings, seed: int) -> TranslationModel | RecurrentTranslationModel:
-    """A model before its first step."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of(seed))
-        if isinstance(settings, RecurrentSettings):
-            return RecurrentTranslationModel(num_tokens, settings)
-        return TranslationModel(num_tokens, settings)
 
 
 def fit_pairs(
@@ -285,6 +192,17 @@ class Translator(Learner[TrainedTranslation]):
         """The translation of each text; None where one is empty or longer than the model reads."""
         check_texts("predict", texts)
         return self.trained.translate(list(texts), pick_device(self.settings.get("device", "auto")))
+
+    def explain(self, text: str, *, target: str | int | None = None, top: int | None = None) -> Explanation:
+        """One sentence, explained: where the model looks as it writes, and what of the sentence changes what it tells
+        of its translation; see `explain_translation`.
+
+        Args:
+            text: the sentence.
+            target: a token of the translation, or its place counted from 0; the whole translation by default.
+            top: how many of the strongest weights of each token are kept.
+        """
+        return explain_translation(self.trained, text, target=target, top=top)
 
     def score(self, sources: Texts, targets: Texts) -> float:
         """The BLEU of the translations of some sources, 0 to 100; what cannot be translated counts as an empty text."""

@@ -14,13 +14,13 @@ from edgewise.estimators.report.leakage import Sides, text_sides
 from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.estimators.translation.estimator import (
     TokenPairs,
-    TrainedTranslation,
     bleu,
     fit_pairs,
     token_loss,
     tokens_of,
 )
 from edgewise.estimators.translation.job import TranslationJob
+from edgewise.estimators.translation.trained import TrainedTranslation
 from edgewise.train.folder import RunFolder
 
 

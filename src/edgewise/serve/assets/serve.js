@@ -190,7 +190,9 @@ function difference() {
   const parts = first.filter((each) => named.has(each.name)).map((each) => {
     const other = named.get(each.name);
     if (!each.label) return `${each.name}: ${shown(other.value - each.value)}`;
-    if (first.length > MOST_IN_FULL) return `${each.name}: ${each.label === other.label ? "the same" : `${other.label} for ${each.label}`}`;
+    if (first.length > MOST_IN_FULL || !Object.keys(each.probabilities).length) {
+      return `${each.name}: ${each.label === other.label ? "the same" : `${other.label} for ${each.label}`}`;
+    }
     const both = Object.entries(each.probabilities).filter(([label]) => Object.hasOwn(other.probabilities, label));
     const shares = both.map(([label, share]) => `${label} ${shown(other.probabilities[label] - share)}`);
     return `${each.name}: ${shares.join(", ")}`;

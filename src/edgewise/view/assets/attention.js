@@ -5,25 +5,31 @@ const BINS_SMALL = 36;
 const BINS = 128; // more units than this are drawn together
 const MATRIX = 460;
 
-/** Weights summed into squares: bins² numbers, row = receiver; of a readout, a row a head. */
-function binned(view, layerNumber, head, bins, from = 0, to = view.explanation.units.length) {
+/** Weights summed into squares, at most bins a side of the scene, row = receiver; of a readout, a row a head. */
+function binned(view, layerNumber, head, bins, scene = null) {
   const layer = view.explanation.layers[layerNumber];
-  const columns = Math.max(1, Math.min(bins, to - from));
-  const binOf = (unit) => Math.floor(((unit - from) * columns) / (to - from));
-  const rows = layer.is_readout ? layer.values.length : columns;
+  const shown = scene ?? rangesOf(view.explanation, layer);
+  const columns = binsOf(shown.columns, bins);
+  const rows = layer.is_readout ? layer.values.length : binsOf(shown.rows, bins);
   const cells = new Float64Array(rows * columns);
-  const inside = (unit) => unit >= from && unit < to;
+  const binOf = (unit, [from, to], number) => Math.floor(((unit - from) * number) / (to - from));
+  const inside = (unit, [from, to]) => unit >= from && unit < to;
   const add = (values, rowOf) => {
     for (let e = 0; e < layer.senders.length; e++) {
       const [sender, receiver] = [layer.senders[e], layer.receivers[e]];
-      if (!inside(sender) || (!layer.is_readout && !inside(receiver))) continue;
-      const cell = rowOf(receiver) * columns + binOf(sender);
+      if (!inside(sender, shown.columns) || (!layer.is_readout && !inside(receiver, shown.rows))) continue;
+      const cell = rowOf(receiver) * columns + binOf(sender, shown.columns, columns);
       if (values[e] > cells[cell]) cells[cell] = values[e]; // the strongest of a square is what it shows
     }
   };
   if (layer.is_readout) layer.values.forEach((values, row) => add(values, () => row));
-  else add(weightsOf(layer, head), binOf);
+  else add(weightsOf(layer, head), (receiver) => binOf(receiver, shown.rows, rows));
   return { cells, rows, columns };
+}
+
+/** Into how many squares some units go. */
+function binsOf([from, to], bins) {
+  return Math.max(1, Math.min(bins, to - from));
 }
 
 /** Shapes of a matrix of cells; neighbors in a row of the same strength stay apart, empty ones are not drawn. */
@@ -53,7 +59,8 @@ function gridView(view) {
     watcher.unobserve(canvas);
     const [layer, head] = [Number(canvas.dataset.layer), Number(canvas.dataset.head)];
     paintPicture(canvas, smallPicture(view, layer, head));
-    const words = spreadWords(spreadOf(layers[layer], head, units.length, distance));
+    const far = isAcross(view.explanation, layers[layer]) ? () => null : distance;
+    const words = spreadWords(spreadOf(layers[layer], head, units.length, far));
     canvas.parentElement.title = `${layers[layer].name}, ${headName(head)}: ${words.join(", ")}`;
     canvas.nextSibling.textContent = words.join("\n");
   };
@@ -132,10 +139,10 @@ function gridKey(event, buttons) {
 function matrixView(view) {
   const canvas = element("canvas", { class: "matrix", tabindex: 0, role: "img" });
   const note = element("p", { class: "note" });
-  const whole = element("button", { type: "button", class: "quiet", hidden: true, click: () => goInto(0, view.explanation.units.length) }, "whole matrix");
-  const scene = { from: 0, to: view.explanation.units.length };
-  const goInto = (from, to) => {
-    Object.assign(scene, { from, to });
+  const whole = element("button", { type: "button", class: "quiet", hidden: true, click: () => goInto(wholeOf(view)) }, "whole matrix");
+  const scene = { ...wholeOf(view) };
+  const goInto = (shown) => {
+    Object.assign(scene, shown);
     draw();
   };
   const draw = () => {
@@ -143,7 +150,7 @@ function matrixView(view) {
     canvas.style.width = `${picture.width}px`;
     canvas.style.aspectRatio = `${picture.width} / ${picture.height}`;
     paintPicture(canvas, picture);
-    whole.hidden = scene.to - scene.from === view.explanation.units.length;
+    whole.hidden = isSame(scene, wholeOf(view));
     canvas.setAttribute("aria-label", matrixWords(view, scene));
     note.textContent = matrixWords(view, scene);
   };
@@ -155,20 +162,46 @@ function matrixView(view) {
   canvas.addEventListener("pointerleave", () => view.choose({ hover: null }));
   canvas.addEventListener("click", (event) => {
     const cell = cellAt(view, scene, canvas, event);
-    if (cell && cell.size > 1) goInto(...around(view, cell.unit));
+    if (cell && cell.size > 1) goInto(around(view, cell.receiver, cell.sender));
   });
   canvas.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && scene.to - scene.from > BINS) goInto(...around(view, currentUnit(view) ?? 0));
-    else if (event.key === "Escape") goInto(0, view.explanation.units.length);
+    const now = currentUnit(view) ?? 0;
+    if (event.key === "Enter" && Math.max(sizeOf(scene.rows), sizeOf(scene.columns)) > BINS) goInto(around(view, now, now));
+    else if (event.key === "Escape") goInto(wholeOf(view));
   });
-  view.listen(["layer", "head", "theme"], draw);
+  let before = wholeOf(view);
+  view.listen(["layer", "head", "theme"], () => {
+    // Another layer may go between other texts.
+    if (!isSame(before, wholeOf(view))) Object.assign(scene, wholeOf(view));
+    before = wholeOf(view);
+    draw();
+  });
   draw();
   return { node: element("div", { class: "matrix-box" }, canvas, note, whole), picture: () => matrixPicture(view, scene) };
 }
 
-function around(view, unit) {
-  const from = Math.max(0, Math.min(unit - BINS / 4, view.explanation.units.length - BINS / 2));
-  return [from, Math.min(view.explanation.units.length, from + BINS / 2)];
+/** All that the chosen layer goes between. */
+function wholeOf(view) {
+  return rangesOf(view.explanation, view.explanation.layers[view.chosen.layer]);
+}
+
+function sizeOf([from, to]) {
+  return to - from;
+}
+
+function isSame(a, b) {
+  return ["rows", "columns"].every((side) => a[side].every((end, place) => end === b[side][place]));
+}
+
+/** The surroundings of a square: of the same units in rows and columns, unless it goes from text to text. */
+function around(view, receiver, sender) {
+  const { rows, columns } = wholeOf(view);
+  const near = (unit, [first, last]) => {
+    const from = Math.max(first, Math.min(unit - BINS / 4, last - BINS / 2));
+    return [from, Math.min(last, from + BINS / 2)];
+  };
+  const isAcrossTexts = isAcross(view.explanation, view.explanation.layers[view.chosen.layer]);
+  return { rows: near(receiver, rows), columns: near(isAcrossTexts ? sender : receiver, columns) };
 }
 
 const MOST_NAMED = 40; // rows and columns that still have room for a name
@@ -176,23 +209,26 @@ const NAMES_ROOM = 74;
 
 function frameOf(view, scene) {
   const layer = view.explanation.layers[view.chosen.layer];
-  const number = scene.to - scene.from;
-  const isNamed = number <= MOST_NAMED;
+  const columns = binsOf(scene.columns, BINS);
+  const rows = layer.is_readout ? layer.values.length : binsOf(scene.rows, BINS);
+  const longest = layer.is_readout ? sizeOf(scene.columns) : Math.max(sizeOf(scene.rows), sizeOf(scene.columns));
+  const isNamed = longest <= MOST_NAMED;
   const margin = isNamed ? NAMES_ROOM : 18;
-  const rows = layer.is_readout ? layer.values.length : Math.min(number, BINS);
-  const side = isNamed ? Math.min(MATRIX, Math.max(120, 26 * number)) : MATRIX;
-  const height = layer.is_readout ? 26 * rows : side;
-  return { x: margin, y: margin, side, height, isNamed, columns: Math.min(number, BINS), rows, width: side + margin + (isNamed ? 44 : 4), whole: height + margin + 4 };
+  const most = layer.is_readout ? columns : Math.max(rows, columns);
+  const cell = (isNamed ? Math.min(MATRIX, Math.max(120, 26 * most)) : MATRIX) / most;
+  const [side, height] = [cell * columns, layer.is_readout ? 26 * rows : cell * rows];
+  return { x: margin, y: margin, side, height, isNamed, columns, rows, width: side + margin + (isNamed ? 44 : 4), whole: height + margin + 4 };
 }
 
 function matrixPicture(view, scene) {
   const frame = frameOf(view, scene);
   const { layer, head } = view.chosen;
-  const cells = binned(view, layer, head, BINS, scene.from, scene.to);
+  const cells = binned(view, layer, head, BINS, scene);
   const shapes = cellShapes(cells, frame.x, frame.y, frame.side, frame.height, frame.isNamed);
   if (frame.isNamed) shapes.push(...matrixNames(view, scene, frame));
   else {
-    shapes.push(label(frame.x, 12, "attended to →", "start", 11), label(frame.x + frame.side, 12, `${scene.from + 1} … ${scene.to}`, "end", 11));
+    const [from, to] = scene.columns;
+    shapes.push(label(frame.x, 12, "attended to →", "start", 11), label(frame.x + frame.side, 12, `${from + 1} … ${to}`, "end", 11));
   }
   return { width: frame.width, height: frame.whole, shapes };
 }
@@ -202,13 +238,14 @@ function matrixNames(view, scene, frame) {
   const [w, h] = [frame.side / frame.columns, frame.height / frame.rows];
   const shapes = [];
   const size = Math.min(12, Math.max(7, w * 0.6));
+  const name = (unit) => clipped(shortNameOf(view.explanation, unit), 10);
   for (let column = 0; column < frame.columns; column++) {
-    const name = clipped(shortNameOf(view.explanation, scene.from + column), 10);
-    const x = frame.x + (column + 0.5) * w;
-    shapes.push(...slanted(name, x, frame.y - 5, size));
-    if (!isReadout) shapes.push(label(frame.x - 5, frame.y + (column + 0.5) * h + size / 3, name, "end", size));
+    shapes.push(...slanted(name(scene.columns[0] + column), frame.x + (column + 0.5) * w, frame.y - 5, size));
   }
-  if (isReadout) for (let row = 0; row < frame.rows; row++) shapes.push(label(frame.x - 5, frame.y + (row + 0.5) * h + 4, headName(row), "end", 11));
+  for (let row = 0; row < frame.rows; row++) {
+    if (isReadout) shapes.push(label(frame.x - 5, frame.y + (row + 0.5) * h + 4, headName(row), "end", 11));
+    else shapes.push(label(frame.x - 5, frame.y + (row + 0.5) * h + size / 3, name(scene.rows[0] + row), "end", size));
+  }
   return shapes;
 }
 
@@ -223,18 +260,22 @@ function cellAt(view, scene, canvas, event) {
   const column = Math.floor(((event.offsetX * scale - frame.x) / frame.side) * frame.columns);
   const row = Math.floor(((event.offsetY * scale - frame.y) / frame.height) * frame.rows);
   if (column < 0 || row < 0 || column >= frame.columns || row >= frame.rows) return null;
-  const size = (scene.to - scene.from) / frame.columns;
-  const [sender, receiver] = [column, row].map((place) => scene.from + Math.floor(place * size));
-  const { cells, columns } = binned(view, view.chosen.layer, view.chosen.head, BINS, scene.from, scene.to);
   const isReadout = view.explanation.layers[view.chosen.layer].is_readout;
+  const sizes = [sizeOf(scene.columns) / frame.columns, sizeOf(scene.rows) / frame.rows];
+  const sender = scene.columns[0] + Math.floor(column * sizes[0]);
+  const receiver = isReadout ? sender : scene.rows[0] + Math.floor(row * sizes[1]);
+  const { cells, columns } = binned(view, view.chosen.layer, view.chosen.head, BINS, scene);
   const to = isReadout ? headName(row) : nameOf(view.explanation, receiver);
-  return { unit: isReadout ? sender : receiver, size, words: `${to} attends to ${nameOf(view.explanation, sender)}: ${shown(cells[row * columns + column])}` };
+  const size = isReadout ? sizes[0] : Math.max(...sizes);
+  return { unit: receiver, sender, receiver, size, words: `${to} attends to ${nameOf(view.explanation, sender)}: ${shown(cells[row * columns + column])}` };
 }
 
 function matrixWords(view, scene) {
   const layer = view.explanation.layers[view.chosen.layer];
-  const number = scene.to - scene.from;
-  const what = layer.is_readout ? "A row is a head, a column what the whole attends to" : "A row attends to the columns";
+  const texts = isAcross(view.explanation, layer) ? [scene.rows, scene.columns].map(([unit]) => view.explanation.units[unit].source) : [];
+  const between = texts.length ? `A row, of the ${texts[0]}, attends to the columns, of the ${texts[1]}` : "A row attends to the columns";
+  const what = layer.is_readout ? "A row is a head, a column what the whole attends to" : between;
+  const number = layer.is_readout ? sizeOf(scene.columns) : Math.max(sizeOf(scene.rows), sizeOf(scene.columns));
   const binnedWords = number > BINS ? `; a square is ${Math.ceil(number / BINS)} units and shows its strongest weight, a click goes into it` : "";
   const top = layer.top ? `; the ${layer.top} strongest of each row are kept` : "";
   return `${what}${binnedWords}${top}.`;

@@ -3,19 +3,24 @@
 const SERIES = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#b8a000"];
 const CHANCE = "#7f7f7f";
 
+const LONG_VALUE = 24; // characters, from which on it is a sentence, and not written as large as a number
+
 /** Everything that is predicted: classes with their probabilities, numbers with their interval. */
 function predictionView(view) {
   const told = view.explanation.told;
   if (told.length > MOST_IN_FULL && told.some((one) => one.label)) return manyView(view, told);
   const made = told.map((one) => {
-    const picture = () => (Object.keys(one.probabilities).length ? classPicture(one) : intervalPicture(one));
+    const hasChart = Object.keys(one.probabilities).length > 0 || (one.low !== null && one.high !== null);
+    const picture = () => (Object.keys(one.probabilities).length ? classPicture(one) : hasChart ? intervalPicture(one) : valuePicture(one));
     const holder = element("div", { class: "chart" });
     const draw = () => holder.replaceChildren(svgPicture(picture(), predictionWords(one)));
-    view.listen(["theme"], draw);
-    draw();
+    if (hasChart) {
+      view.listen(["theme"], draw);
+      draw();
+    }
     const value = one.label || shown(one.value);
     const spread = one.std === null || one.label ? "" : ` ± ${shown(one.std)}`; // of a class, its probability says it
-    return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: "value" }, value, element("small", {}, spread))), holder), picture };
+    return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: value.length > LONG_VALUE ? "value sentence" : "value" }, value, element("small", {}, spread))), hasChart ? holder : null), picture };
   });
   return { node: element("div", { class: "tolds" }, ...made.map((one) => one.node)), picture: () => besideEachOther(made.map((one) => one.picture())) };
 }
@@ -78,7 +83,6 @@ function classPicture(one) {
 
 function intervalPicture({ value, low, high }) {
   const ink = themed("ink");
-  if (low === null || high === null) return { width: 1, height: 1, shapes: [] };
   const span = Math.max(high, value) - Math.min(low, value) || 1;
   const x = (number) => 40 + (320 * (number - Math.min(low, value))) / span;
   return {
@@ -92,6 +96,20 @@ function intervalPicture({ value, low, high }) {
       { kind: "text", x: x(high), y: 40, text: shown(high), anchor: "middle", size: 12, fill: ink },
     ],
   };
+}
+
+const LETTERS = 46; // in a line of a picture
+
+/** A name and what is told in words, in as many lines as it takes: what is saved where there is nothing to draw. */
+function valuePicture({ name, label, value }) {
+  const lines = [""];
+  for (const word of (label || shown(value)).split(/\s+/)) {
+    if (lines.at(-1) && lines.at(-1).length + word.length >= LETTERS) lines.push("");
+    lines[lines.length - 1] += (lines.at(-1) ? " " : "") + clipped(word, LETTERS);
+  }
+  const write = (text, y, size, fill, bold = false) => ({ kind: "text", x: 4, y, text, size, fill, bold });
+  const shapes = [write(name, 16, 12, themed("dim")), ...lines.map((line, row) => write(line, 40 + 22 * row, 16, themed("ink"), true))];
+  return { width: Math.max(120, 12 * Math.max(...lines.map((line) => line.length))), height: 50 + 22 * (lines.length - 1), shapes };
 }
 
 /** Round numbers from least to most. */

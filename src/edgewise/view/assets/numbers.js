@@ -58,6 +58,37 @@ function edgesBy(layer, side, numUnits) {
   return known[side];
 }
 
+/** Between which units a layer goes, as [first, one past the last]: rows are those who attend, columns the texts of those
+who are attended to; all units where there is one text, or none. */
+const ranges = new WeakMap();
+function rangesOf({ units, sources, kind }, layer) {
+  if (ranges.has(layer)) return ranges.get(layer);
+  const found = { rows: [0, units.length], columns: [0, units.length] };
+  if (kind === "text" && Object.keys(sources).length > 1 && layer.senders.length) {
+    const texts = new Set(layer.senders.map((unit) => units[unit].source));
+    const isIn = ({ source }) => texts.has(source);
+    found.columns = [units.findIndex(isIn), units.findLastIndex(isIn) + 1];
+    const attends = new Set(layer.is_readout ? units.keys() : layer.receivers);
+    found.rows = [units.findIndex((_, unit) => attends.has(unit)), units.findLastIndex((_, unit) => attends.has(unit)) + 1];
+  }
+  ranges.set(layer, found);
+  return found;
+}
+
+/** Whether a layer goes from one text across to another, as where a translation looks at its source. */
+function isAcross(explanation, layer) {
+  const { rows, columns } = rangesOf(explanation, layer);
+  return !layer.is_readout && (rows[0] >= columns[1] || columns[0] >= rows[1]);
+}
+
+/** Which end of the lines a unit is, of those that are drawn when it is chosen; across, a unit has only one. */
+function sideOf({ explanation, chosen }, unit) {
+  const layer = explanation.layers[chosen.layer];
+  if (!layer || !isAcross(explanation, layer)) return chosen.direction === "in" ? "receivers" : "senders";
+  const [first, last] = rangesOf(explanation, layer).rows;
+  return unit >= first && unit < last ? "receivers" : "senders";
+}
+
 /** How many lines are drawn at most of one unit, and of all. */
 const MOST_LINES = 64;
 const MOST_LINES_OF_ALL = 32;
@@ -82,7 +113,7 @@ const NO_LINES = { number: 0 };
 /** Which lines there could be: how many, and each by its place. */
 function candidates(view, unit) {
   const { layers, links, units } = view.explanation;
-  const { lines, layer: number, head, direction } = view.chosen;
+  const { lines, layer: number, head } = view.chosen;
   if (lines === "effect") {
     const own = links.filter((link) => link.effect !== null && (unit === null || link.first === unit || link.second === unit));
     return { number: own.length, edge: (k) => ({ from: own[k].first, to: own[k].second, value: own[k].effect, isEffect: true }) };
@@ -92,7 +123,7 @@ function candidates(view, unit) {
   const values = weightsOf(layer, head);
   const line = (e) => ({ from: layer.senders[e], to: layer.receivers[e], value: values[e] ?? 0 });
   if (unit === null) return { number: values.length, edge: (e) => (layer.senders[e] === layer.receivers[e] ? { ...line(e), value: 0 } : line(e)) };
-  const { starts, order } = edgesBy(layer, direction === "in" ? "receivers" : "senders", units.length);
+  const { starts, order } = edgesBy(layer, sideOf(view, unit), units.length);
   return { number: starts[unit + 1] - starts[unit], edge: (k) => line(order[starts[unit] + k]) };
 }
 

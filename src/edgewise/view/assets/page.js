@@ -64,10 +64,19 @@ function controls(view) {
     made.push(selector(view, "layer", "layer", () => layers.map(({ name }, number) => [number, name])));
     const heads = () => (layers[view.chosen.layer].values.length > 1 ? [-1, ...layers[view.chosen.layer].values.keys()] : [0]);
     made.push(selector(view, "head", "head", () => heads().map((head) => [head, headName(head)])));
-    made.push(selector(view, "direction", "of the chosen one", () => [["in", "where it attends"], ["out", "who attends to it"]]));
+    made.push(directionSelector(view));
   }
   if (kinds.length > 1) made.push(thresholdSlider(view));
   return element("div", { class: "controls" }, ...made);
+}
+
+/** Which lines of the chosen one; a layer from one text across to another leaves no choice. */
+function directionSelector(view) {
+  const made = selector(view, "direction", "of the chosen one", () => [["in", "where it attends"], ["out", "who attends to it"]]);
+  const mark = () => (made.querySelector("select").disabled = isAcross(view.explanation, view.explanation.layers[view.chosen.layer]));
+  view.listen(["layer"], mark);
+  mark();
+  return made;
 }
 
 function thresholdSlider(view) {
@@ -146,7 +155,7 @@ function topUnits(view) {
 function unitDetails(view, unit) {
   const { explanation, chosen } = view;
   const made = [element("h4", { "aria-live": "polite" }, nameOf(explanation, unit))];
-  made.push(rows(explanation.attributions.map(({ name, values, is_signed: isSigned }) => barRow(view, name, values[unit], largest(values), isSigned))));
+  made.push(rows(explanation.attributions.filter(({ values }) => values[unit] !== null).map(({ name, values, is_signed: isSigned }) => barRow(view, name, values[unit], largest(values), isSigned))));
   const layer = explanation.layers[chosen.layer];
   if (layer?.is_readout) {
     const mark = marksOf(view).get(unit);
@@ -154,7 +163,7 @@ function unitDetails(view, unit) {
     return made;
   }
   const lines = linesOf({ ...view, chosen: { ...chosen, pinned: unit } }).slice(0, MOST_IN_LIST);
-  const heading = chosen.lines === "effect" ? "Effect of its links" : chosen.direction === "in" ? `It attends to (${layer?.name}, ${headName(chosen.head)})` : `Attended to by (${layer?.name}, ${headName(chosen.head)})`;
+  const heading = chosen.lines === "effect" ? "Effect of its links" : sideOf({ explanation, chosen }, unit) === "receivers" ? `It attends to (${layer?.name}, ${headName(chosen.head)})` : `Attended to by (${layer?.name}, ${headName(chosen.head)})`;
   if (lines.length) {
     const other = ({ from, to }) => (from === unit ? to : from);
     const most = largest(lines.map((line) => line.value));

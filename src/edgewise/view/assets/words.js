@@ -157,18 +157,20 @@ function arcShapes(view, box, spans) {
   const places = new Map();
   const place = (unit) => {
     if (!places.has(unit)) {
-      const { left, top, width } = spans[unit].getClientRects()[0] ?? spans[unit].getBoundingClientRect();
-      places.set(unit, { x: left + width / 2 - frame.left + box.scrollLeft, y: top - frame.top + box.scrollTop });
+      const { left, top, width, height } = spans[unit].getClientRects()[0] ?? spans[unit].getBoundingClientRect();
+      places.set(unit, { x: left + width / 2 - frame.left + box.scrollLeft, y: top - frame.top + box.scrollTop, height });
     }
     return places.get(unit);
   };
   const faint = currentUnit(view) === null ? 0.55 : 1;
   const color = themed("line");
+  const { units } = view.explanation;
+  const path = ({ from, to }) => (units[from].source === units[to].source ? arc : across)(place(from), place(to));
   return linesOf(view)
     .filter(({ from, to }) => spans[from] && spans[to])
     .map((line) => ({
       kind: "path",
-      d: arc(place(line.from), place(line.to)),
+      d: path(line),
       stroke: line.isEffect ? colorOf(line.value, Math.abs(line.value), true, 1) : color,
       thick: 1 + 3 * line.share,
       opacity: faint * (0.3 + 0.7 * line.share),
@@ -182,6 +184,14 @@ function arc(a, b) {
   if (a.x === b.x && a.y === b.y) return `M${tidy(a.x - 6)} ${tidy(a.y)}c-4 -16 16 -16 12 0`;
   const lift = Math.min(MOST_LIFT, 10 + Math.abs(a.x - b.x) * 0.12);
   return `M${tidy(a.x)} ${tidy(a.y)}C${tidy(a.x)} ${tidy(a.y - lift)} ${tidy(b.x)} ${tidy(b.y - lift)} ${tidy(b.x)} ${tidy(b.y)}`;
+}
+
+/** From a word of one text to one of another: between the lines, not over them. */
+function across(a, b) {
+  const [upper, lower] = a.y < b.y ? [a, b] : [b, a];
+  const [from, to] = [upper.y + upper.height, lower.y];
+  const bend = (to - from) / 2;
+  return `M${tidy(upper.x)} ${tidy(from)}C${tidy(upper.x)} ${tidy(from + bend)} ${tidy(lower.x)} ${tidy(to - bend)} ${tidy(lower.x)} ${tidy(to)}`;
 }
 
 function drawArcs(view, box, arcs, spans) {

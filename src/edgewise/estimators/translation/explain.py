@@ -1,0 +1,286 @@
+"""Translations, explained: where the model looks as it writes, and what in the sentence makes what it writes likely."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from edgewise.errors import SettingError
+from edgewise.estimators.text.question import sentences, shortened
+from edgewise.estimators.translation.question import (
+    Translated,
+    TranslationQuestions,
+    begun,
+    log_probabilities,
+    place_of,
+)
+from edgewise.estimators.translation.trained import TrainedTranslation
+from edgewise.explain.faithfulness import faithfulness
+from edgewise.explain.gradients import gradient_times_input, integrated_gradients
+from edgewise.explain.heads import to_layer
+from edgewise.explain.occlusion import occlude
+from edgewise.explain.rollout import rollout
+from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, Part, Told, Unit
+from edgewise.models.translation import TranslationModel
+from edgewise.trace import Trace, Weights
+from edgewise.train.device import cpu_threads
+
+TOLD, MEAN = "translation", "mean ln p"
+"""What is told of a sentence: its translation, and how likely the model finds it."""
+MOST_RECORDED = 1024
+"""Tokens of a sentence whose weights are all recorded, and followed through the layers."""
+MOST_SHOWN = 256
+"""Tokens, of sentence and translation together, whose weights all stand in the explanation."""
+TOP = 8
+"""How many of the strongest stand there otherwise."""
+STEPS = 20, 4
+"""Steps of a curve of faithfulness, of short and of very long sentences."""
+POINTS = 32, 8
+"""Points of an integral, likewise."""
+POINT_TOKENS = 2**16
+"""Tokens that are read and written for one integral, about."""
+
+
+def explain_translation(
+    trained: TrainedTranslation, text: str, *, target: str | int | None = None, top: int | None = None
+) -> Explanation:
+    """The translation of a sentence, where the model looked as it wrote, and what changes how likely it is.
+
+        mean ln p     1/T Σ_t ln p(y_t | y_<t, x)        of the whole translation, its end included
+        p             p(y_t | y_<t, x)                   of one of its tokens
+
+    The translation y is found once; all numbers are then told of it, its tokens given, whatever becomes of the source
+    x. Units are the tokens of the source with its end, the beginning of the translation, and its tokens with its end.
+    Attributions are of the source's tokens, NaN for those of the translation. In the decoder and in cross-attention,
+    who attends is the token that is being written, and whom it attends to in the decoder are those read before it.
+
+    Args:
+        trained: the model.
+        text: the sentence.
+        target: which token of the translation is explained: its place, counted from 0, also in words; or the token
+            itself where it stands once. By default, and with `translation`, all of it.
+        top: how many of the strongest weights of each token and head are kept; by default all where sentence and
+            translation have up to 256 tokens, else 8.
+
+    Raises:
+        DataError: the sentence is empty, or longer than the model reads.
+        SettingError: the translation has no such token, or several, or `top` is below 1.
+
+    Cost: one search, and the scores of one translation for every token of a sentence of up to 512 tokens; of longer
+        ones parts are taken away, so that it grows with their length no faster than a few dozen translations do.
+    """
+    if top is not None and top < 1:
+        raise SettingError(f"top is {top}; expected at least 1.")
+    (translated,) = Translated.of(trained, [text])
+    place = place_of(target, translated.names(trained.tokenizer), TOLD)
+    questions = TranslationQuestions(trained, translated, place)
+    with cpu_threads(trained.threads):
+        layers, attention = _attended(trained, translated, place, top)
+        of_source = (*attention, _lost(questions), *_gradients(questions))
+        parts = _parts(questions, text)
+        found = _faithfulness(questions, of_source)
+    nothing = np.full(len(translated) + 1, np.nan)
+    source, written = trained.names[0], written_name(trained)
+    return Explanation(
+        kind="text",
+        title=shortened(text),
+        sources={source: text, written: translated.text},
+        told=told_of(trained, [translated])[0],
+        explained=_explained(translated.names(trained.tokenizer), place),
+        units=_units(trained, translated, text),
+        layers=layers,
+        attributions=tuple(replace(each, values=np.concatenate([each.values, nothing])) for each in of_source),
+        parts=parts,
+        faithfulness=found,
+        notes=tuple(_notes(questions, layers)),
+    )
+
+
+def told_of(trained: TrainedTranslation, translated: Sequence[Translated]) -> list[tuple[Told, ...]]:
+    """What is told of some sentences: the translation as the label, and as the value how likely the model finds it.
+
+    The value, which has a name of its own too, is the mean over the tokens of ln p of each given those before it; 0 is
+    certain.
+    """
+    written = [each.numbers for each in translated]
+    found = log_probabilities(trained, [each.source.numbers for each in translated], written)
+    values = [float(each.mean()) for each in found]
+    return [(Told(TOLD, value, each.text), Told(MEAN, value)) for each, value in zip(translated, values, strict=True)]
+
+
+def written_name(trained: TrainedTranslation) -> str:
+    """What the translation is called among the texts of an explanation; the source is called as its column."""
+    return TOLD if trained.names[0] != TOLD else f"{TOLD} of it"
+
+
+def _explained(names: Sequence[str], place: int | None) -> str:
+    if place is None:
+        return f"{MEAN} of the translation"
+    return f"p of {names[place].strip()!r}, token {place} of the translation"
+
+
+def _units(trained: TrainedTranslation, translated: Translated, text: str) -> tuple[Unit, ...]:
+    """The tokens of both texts as they stand there; those that stand for no text by their names."""
+    source, written, row = trained.names[0], written_name(trained), translated.source
+    end = str(trained.tokenizer.inner.id_to_token(trained.end))
+    places = list(zip(row.starts.tolist(), row.stops.tolist(), strict=True))
+    read = [Unit(text[start:stop] or end, source, start, stop) for start, stop in places]
+    places = list(zip(translated.starts.tolist(), translated.stops.tolist(), strict=True))
+    told = zip(translated.names(trained.tokenizer), places, strict=True)
+    return (*read, Unit("<begin>", written), *(Unit(name, written, *place) for name, place in told))
+
+
+@dataclass(frozen=True, eq=False)
+class _Recorded:
+    """What a model attended to as it wrote."""
+
+    encoder: list[Weights]
+    """Tokens of the source to each other, layer by layer; none where a recurrent network reads."""
+    decoder: list[Weights]
+    """The tokens that are written to those read before them; none where a recurrent network writes."""
+    cross: list[Weights]
+    """The tokens that are written to those of the source: all weights."""
+
+
+def _recorded(trained: TrainedTranslation, translated: Translated, top: int | None) -> _Recorded:
+    """One computation of the translation's scores, its tokens given."""
+    model, source = trained.model, torch.from_numpy(translated.source.numbers)[None]
+    lengths, tokens = torch.tensor([source.shape[1]]), torch.from_numpy(begun(translated.numbers, trained.end))[None]
+    writing = Trace()
+    with torch.no_grad():
+        if isinstance(model, TranslationModel):
+            reading = Trace(top=None if source.shape[1] <= MOST_RECORDED else top or TOP)
+            model.write(tokens, model.read(source, lengths, trace=reading), lengths, trace=writing)
+            return _Recorded(reading.weights, writing.weights[::2], writing.weights[1::2])
+        model.write(tokens, model.read(source, lengths), lengths, trace=writing)
+        return _Recorded([], [], [_joined(writing.weights)])
+
+
+def _joined(words: Sequence[Weights]) -> Weights:
+    """The weights of one word after the other as those of one layer."""
+    first = np.cumsum([0, *(each.num_receivers for each in words)])
+    return Weights(
+        torch.cat([each.senders for each in words]),
+        torch.cat([each.receivers + int(start) for each, start in zip(words, first, strict=False)]),
+        torch.cat([each.values for each in words], dim=-1),
+        words[0].num_senders,
+        int(first[-1]),
+    )
+
+
+def _attended(
+    trained: TrainedTranslation, translated: Translated, place: int | None, top: int | None
+) -> tuple[tuple[Layer, ...], tuple[Attribution, ...]]:
+    """The layers, and attention as an attribution: that across, and followed through the layers of the encoder."""
+    recorded, size = _recorded(trained, translated, top), len(translated.source)
+    shown = top if top is not None or size + len(translated) < MOST_SHOWN else TOP
+    layers = [to_layer(weights, f"encoder {place}", top=shown) for place, weights in enumerate(recorded.encoder, 1)]
+    for number, weights in enumerate(recorded.cross, 1):
+        # A token is written after those before it were read: the first after the beginning, which is unit `size`.
+        for decoder in recorded.decoder[number - 1 : number]:
+            layers.append(_moved(to_layer(decoder, f"decoder {number}", top=shown), size, size + 1))
+        layers.append(_moved(to_layer(weights, f"cross {number}", top=shown), 0, size + 1))
+    tables = torch.stack([weights.to_dense().reshape(-1, len(translated), size).mean(0) for weights in recorded.cross])
+    looked = tables.mean(0).double() if place is None else tables.mean(0)[place : place + 1].double()
+    of_whom = "the tokens that are written" if place is None else "the token that is written"
+    about = f"Where {of_whom} looked in the source: the weights of cross-attention, mean over layers and heads."
+    attributions = [Attribution("attention", looked.mean(0).numpy(), False, about)]
+    if recorded.encoder and size <= MOST_RECORDED:
+        followed = looked.mean(0) @ rollout(recorded.encoder).to_dense().double()[0]
+        about = "Attention followed on through the encoder: how much of each token it could have heard."
+        attributions.append(Attribution("rollout", followed.numpy(), False, about))
+    return tuple(layers), tuple(attributions)
+
+
+def _moved(layer: Layer, senders: int, receivers: int) -> Layer:
+    """A layer whose units stand behind others."""
+    return replace(layer, senders=layer.senders + senders, receivers=layer.receivers + receivers)
+
+
+def _lost(questions: TranslationQuestions) -> Attribution:
+    """What is lost with each token of the source, or with its share of a run of them."""
+    size, groups = len(questions.translated.source), questions.groups()
+    values = np.zeros(size)
+    for group, effect in zip(groups, occlude(questions, size, groups), strict=True):
+        values[group] = effect / len(group)
+    about = (
+        "What is told of this translation less what is told of it without the token; the source's end stays, with 0."
+    )
+    return Attribution("occlusion", values, True, about)
+
+
+def _gradients(questions: TranslationQuestions) -> tuple[Attribution, ...]:
+    """By the vectors of the source's tokens."""
+    row, size = questions.translated.source, len(questions.translated)
+    points = max(POINTS[1], min(POINTS[0], POINT_TOKENS // (len(row) + size)))
+    vectors = questions.trained.model.embedding(torch.from_numpy(row.numbers)).detach()
+    # Zeros would not do: a transformer that normalizes what comes in does not see how long a vector is, so that all
+    # would change at the very beginning of the way.
+    baseline = questions.trained.model.embedding.weight[questions.trained.end].detach().expand_as(vectors)
+    return (
+        Attribution(
+            "integrated gradients",
+            integrated_gradients(questions.of_vectors, vectors, baseline, points),
+            True,
+            "Gradients by the token's vector on the way from that of an end; they sum to the difference.",
+        ),
+        Attribution(
+            "gradient × input",
+            gradient_times_input(questions.of_vectors, vectors),
+            True,
+            "The gradient by the token's vector, times the vector.",
+        ),
+    )
+
+
+def _parts(questions: TranslationQuestions, text: str) -> tuple[Part, ...]:
+    """The sentences of the source, where there are several, with what is lost without each."""
+    row = questions.translated.source
+    found = list(sentences([text], [questions.trained.names[0]], row))[: questions.most_parts]
+    if len(found) < 2:
+        return ()
+    effects = occlude(questions, len(row), [part.units for part in found])
+    return tuple(replace(part, effect=float(effect)) for part, effect in zip(found, effects, strict=True))
+
+
+def _faithfulness(questions: TranslationQuestions, attributions: Sequence[Attribution]) -> Faithfulness | None:
+    """How far each attribution can be believed, over the tokens of the source that can be taken away."""
+    units = np.flatnonzero(~questions.translated.source.is_special)
+    if not len(units):
+        return None
+    curves = 2 * (len(attributions) + 1)
+    steps = max(STEPS[1], min(STEPS[0], questions.most_parts * 2 // curves))
+
+    def told(removed: Sequence[np.ndarray]) -> Float[np.ndarray, " question"]:
+        return questions([units[places] for places in removed])
+
+    return faithfulness(
+        told, [replace(each, values=each.values[units]) for each in attributions], len(units), steps=steps
+    )
+
+
+def _notes(questions: TranslationQuestions, layers: Sequence[Layer]) -> list[str]:
+    """How to read the numbers, what was cut, and what is not shown."""
+    trained, translated, groups = questions.trained, questions.translated, questions.groups()
+    notes = [
+        "ln p is of the translation that the model gives, each token given those before it; its tokens stay the same "
+        "while those of the source are taken away, and have no attributions of their own."
+    ]
+    if translated.is_cut:
+        notes.append(f"The translation was cut after {len(translated):,} tokens, the most that the search goes.")
+    elif not translated.text:
+        notes.append("The translation is an empty text: the model writes its end at once.")
+    if tops := {layer.top for layer in layers if layer.top is not None}:
+        notes.append(f"In each layer and head only the {tops.pop()} strongest weights of a token are kept.")
+    if len(translated.source) > MOST_RECORDED and isinstance(trained.model, TranslationModel):
+        notes.append(
+            f"Attention is not followed through the encoder: the source has more than {MOST_RECORDED:,} tokens, and "
+            "the weights that are not kept would be missing."
+        )
+    if len(groups) < sum(len(group) for group in groups):
+        notes.append(
+            f"Occlusion takes {len(groups)} runs of neighboring tokens away, and shares each effect out evenly."
+        )
+    return notes
