@@ -5,7 +5,7 @@ import torch
 from triton_cases import CHUNK, NORMALIZERS, SCORES, problem, solve
 
 from conftest import DEVICE
-from edgewise import Dot, Edges, Softmax, Sparsemax, attend
+from edgewise import Dot, Edges, Softmax, Sparsemax, attend, attention_weights
 from edgewise.backends.triton import work
 
 EVERYWHERE = ["dot", "gatv2"]
@@ -148,6 +148,24 @@ def test_every_run_has_the_same_bits():
     assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
 
 
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_weights_on_request_are_those_of_the_reference(normalizer):
+    given, (query, key, _), edges = _arguments()
+    options = {"score": SCORES["gatv2"], "normalize": NORMALIZERS[normalizer]}
+    parts = {name: x.float().to(DEVICE) for name, x in given.parts.items()}
+    carried = {name: given.tensors[name].float().to(DEVICE) for name in ("bias", "edge_key")}
+    found = attention_weights(query, key, edges, **{name: make(parts) for name, make in options.items()}, **carried)
+    exact = attention_weights(
+        given.tensors["query"], given.tensors["key"], given.edges,
+        **{name: make(given.parts) for name, make in options.items()},
+        bias=given.tensors["bias"], edge_key=given.tensors["edge_key"],
+    )  # fmt: skip
+    assert torch.equal(found.senders.cpu(), exact.senders)
+    assert (found.values.cpu() - exact.values).abs().max() < 1e-5
+    strongest = attention_weights(query, key, edges, top=2)
+    assert torch.bincount(strongest.receivers.cpu(), minlength=14).max() == 2
+
+
 def test_rows_are_dealt_out_once_each():
     degrees = torch.tensor([0, 1, 8, 9, 300, 16, 600, 17, 0, 256, 257])
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), degrees.cumsum(0)]).int()
@@ -156,8 +174,8 @@ def test_rows_are_dealt_out_once_each():
     assert torch.equal(covered.sort().values, torch.arange(offsets[-1]))
     pieces = list(zip(dealt.rows.tolist(), dealt.starts.tolist(), dealt.stops.tolist(), strict=True))
     assert all(offsets[row] <= a and b <= offsets[row + 1] for row, a, b in pieces)
-    assert dealt.rows[: dealt.num_low].tolist() == [0, 1, 2, 8]
+    assert dealt.rows[dealt.num_high :].tolist() == [0, 1, 2, 8]
     assert dealt.high_rows.tolist() == [6, 4, 10, 9, 7, 5, 3]
     assert (dealt.num_hubs, dealt.hub_slots.tolist(), dealt.num_slots) == (3, [0, 3, 5, 7], 7)
-    assert dealt.slots[dealt.num_low :].tolist() == [0, 1, 2, 3, 4, 5, 6, -1, -1, -1, -1]
+    assert dealt.slots.tolist() == [0, 1, 2, 3, 4, 5, 6, *[-1] * 8]
     assert dealt.longest == 600

@@ -1,8 +1,9 @@
-"""Weights on request, from the same blocks that `gather` sums with."""
+"""Weights on request, from the same blocks that `gather` sums with; on a device without gradients, from its kernels."""
 
 import torch
 from torch import Tensor
 
+from edgewise.backends import triton
 from edgewise.backends.call import Call
 from edgewise.backends.gather import block_weights, edge_weights, table_blocks
 from edgewise.errors import SettingError, ShapeError
@@ -37,7 +38,9 @@ def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
 
 
 def _weigh_edges(call: Call, edges: Edges, top: int | None, chosen: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    values = edge_weights(call, edges).movedim(0, -1)
+    is_differentiated = torch.is_grad_enabled() and any(x.requires_grad for x in call.tensors.values())
+    is_fused = not is_differentiated and not triton.refusals(call)
+    values = triton.weights(call) if is_fused else edge_weights(call, edges).movedim(0, -1)
     kept = torch.arange(edges.num_edges, device=values.device)
     if chosen is not None:
         kept = kept[torch.isin(edges.receivers, chosen)]

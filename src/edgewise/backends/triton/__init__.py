@@ -58,6 +58,13 @@ def run(call: Call) -> Tensor:
     return layout.run(call)
 
 
+def weights(call: Call) -> Tensor:
+    """α of every edge, `(*batch, edge)`, in the caller's order; without a gradient."""
+    from edgewise.backends.triton import layout
+
+    return layout.weights(call)
+
+
 def import_error() -> str:
     """Why triton cannot be imported; empty where it can."""
     if "triton" not in _found:

@@ -71,25 +71,60 @@ def edges(
     weights = query.new_empty(len(lists[2]) if job.given else 0, num_heads, dtype=torch.float32)
     by_receiver, work = Lists(*lists[:3]), work_of(lists[0])
     if job.given:
-        made = table_of(weights)
-        for form, pieces in job.deal(work):
-            scoring = form._replace(given=False)
-            launch(score_edges, programs_of(pieces, form), scoring, *job.operands, by_receiver, pieces, made)
-        for form, rows in job.whole_rows(work):
-            launch(
-                normalize_rows, triton.cdiv(len(rows), form.rows), form, made, by_receiver, rows, len(rows),
-                warps=4, NORMALIZER=normalizer,
-            )  # fmt: skip
-        job.operands = job.operands._replace(weights=made)
+        job.score(work, by_receiver, weights)
+        job.normalize(work, by_receiver, weights)
+        job.operands = job.operands._replace(weights=table_of(weights))
     parts = job.parts(work, value_dim)
     for form, pieces in job.deal(work):
         launch(
             forward, programs_of(pieces, form), form, *job.operands, by_receiver, pieces, table_of(out),
-            table_of(stats), *(parts if form.rows == 1 else NO_PARTS),
+            table_of(stats), *(parts if form is job.high else NO_PARTS),
         )  # fmt: skip
     if work.num_slots > 0:
         launch(merge, work.num_hubs, job.high, *parts, work.high_rows, work.hub_slots, table_of(out), table_of(stats))
     return out, stats, weights
+
+
+def edge_weights(
+    query: Tensor,
+    key: Tensor,
+    edge_key: Tensor | None,
+    bias: Tensor | None,
+    vector: Tensor | None,
+    lists: Sequence[Tensor],
+    kind: str,
+    activation: str,
+    root: bool,
+    number: float,
+    normalizer: str,
+) -> Tensor:
+    """The weights of all edges, `(edge, head)`, float32; arguments as in `edges`. They have no gradient."""
+    nothing = key.new_empty(key.shape[0], key.shape[1], 1)
+    job = Job(
+        query,
+        key,
+        nothing,
+        edge_key,
+        None,
+        bias,
+        vector,
+        None,
+        kind,
+        activation,
+        root,
+        number,
+        normalizer,
+        0.0,
+        nothing,
+    )
+    by_receiver, work = Lists(*lists[:3]), work_of(lists[0])
+    weights = query.new_empty(len(lists[2]), query.shape[1], dtype=torch.float32)
+    job.score(work, by_receiver, weights)
+    if normalizer == "Sigmoid":
+        return weights.sigmoid_()
+    if normalizer != "Identity":
+        job.normalize(work, by_receiver, weights)
+    return weights
 
 
 def edges_shapes(query, key, value, edge_key, edge_value, bias, vector, lists, kind, activation, root, number,
@@ -159,7 +194,7 @@ def edges_backward(
                 to_receivers[-1] = table_of(left[-1])
             launch(
                 backward_receivers, programs, form, *job.operands, by_receiver, pieces, *rows, *to_receivers,
-                parts if form.rows == 1 else None, SHARED=shared,
+                parts if form is job.high else None, SHARED=shared,
             )  # fmt: skip
         job.merge(work, parts, tables[0], of_keys=True)
         if needs[6]:
@@ -170,7 +205,7 @@ def edges_backward(
         key_parts = job.sums(work, query.shape[-1]) if needs[1] else None
         value_parts = job.sums(work, value.shape[-1]) if needs[2] else None
         for form, pieces in job.deal(work):
-            is_high = form.rows == 1
+            is_high = form is job.high
             launch(
                 backward_senders, programs_of(pieces, form), form, *job.operands, by_sender, pieces, *rows, *to_senders,
                 key_parts if is_high else None, value_parts if is_high else None,
@@ -220,7 +255,7 @@ class Job:
     def __init__(self, query, key, value, edge_key, edge_value, bias, vector, weights, kind, activation, root, number,
                  normalizer, dropout, seed):  # fmt: skip
         self.given = normalizer in GIVEN
-        self.low, self.high = forms_of(
+        self.high, self.low = forms_of(
             kind, activation, root, normalizer, self.given, dropout > 0, query.shape[1], query.shape[-1],
             value.shape[-1],
         )  # fmt: skip
@@ -231,18 +266,32 @@ class Job:
         self.query = query
 
     def deal(self, work: Work) -> list[tuple[Form, Pieces]]:
-        """The low pieces and the high ones, each with how they are compiled."""
-        low, high = slice(work.num_low), slice(work.num_low, None)
+        """The high pieces and the low ones, each with how they are compiled; together where that is alike."""
+        sides = (self.high, slice(work.num_high)), (self.low, slice(work.num_high, None))
         return [
             (form, Pieces(work.rows[some], work.starts[some], work.stops[some], work.slots[some], len(work.rows[some])))
-            for form, some in ((self.low, low), (self.high, high))
+            for form, some in ([(self.high, slice(None))] if self.high == self.low else sides)
             if len(work.rows[some])
         ]
 
     def whole_rows(self, work: Work, block: int = SCORES_A_BLOCK) -> list[tuple[Form, Tensor]]:
         """The same rows, hubs in one piece."""
-        sides = (self.low, work.rows[: work.num_low]), (self.high._replace(block=block), work.high_rows)
+        sides = (self.high._replace(block=block), work.high_rows), (self.low, work.rows[work.num_high :])
         return [(form, rows) for form, rows in sides if len(rows)]
+
+    def score(self, work: Work, lists: Lists, scores: Tensor) -> None:
+        """The score of every edge, by the caller's numbers."""
+        for form, pieces in self.deal(work):
+            scoring = form._replace(given=False)
+            launch(score_edges, programs_of(pieces, form), scoring, *self.operands, lists, pieces, table_of(scores))
+
+    def normalize(self, work: Work, lists: Lists, scores: Tensor) -> None:
+        """Scores into weights, in place; that of all alike is the mean."""
+        made, name = table_of(scores), self.high.normalizer
+        name = "Softmax" if name == "Mean" else name
+        for form, rows in self.whole_rows(work):
+            programs = triton.cdiv(len(rows), form.rows)
+            launch(normalize_rows, programs, form, made, lists, rows, len(rows), warps=4, NORMALIZER=name)
 
     def sums(self, work: Work, dim: int) -> Table | None:
         """A workspace for sums of hubs, where there are hubs."""

@@ -10,9 +10,9 @@ Every number is written by the program that owns it: no atomics, and the same bi
 
 from typing import Any, NamedTuple, no_type_check
 
-import triton
 import triton.language as tl
 
+import triton
 from edgewise.backends.triton.tiles import (
     block_of,
     for_edges,
@@ -219,7 +219,7 @@ def relative(weights, lists, begin, end, at, most, group, HALF: tl.constexpr, F:
 def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.constexpr):
     """The scores of whole rows into weights, in place.
 
-        hardmax     α = 1[s = max] / how many are
+        softmax     α = exp(s − max) / Σ exp(s − max)       hardmax      α = 1[s = max] / how many are
         sparsemax   α = max(s − τ, 0),       Σ α = 1        entmax-1.5   α = max(s/2 − τ, 0)²,  Σ α = 1
 
     τ by Newton's method from max − 1, where the sum is at least 1: it is convex and falls, so that every step ends
@@ -240,10 +240,12 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
         most = tl.maximum(most, most_of_edges(found, F.rows))
     threshold = tl.full((F.rows, F.heads), -1.0, tl.float32)
     total = tl.full((F.rows, F.heads), 0.0, tl.float32)
-    if NORMALIZER == "Hardmax":
+    if NORMALIZER == "Hardmax" or NORMALIZER == "Softmax":
         for at in range(0, length, F.block):
             found, edge, there = relative(weights, lists, begin, end, at, most, group, half, F)
-            total += over_edges(tl.where(found == 0.0, 1.0, 0.0), F.rows)
+            share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
+            total += over_edges(share, F.rows)
+        total = tl.where(total == 0.0, 1.0, total)
     else:
         step, moves = 0, 1
         while (moves > 0) & (step < 64):  # about ten are needed
@@ -260,8 +262,9 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
             step += 1
     for at in range(0, length, F.block):
         found, edge, there = relative(weights, lists, begin, end, at, most, group, half, F)
-        if NORMALIZER == "Hardmax":
-            weight = tl.where(found == 0.0, 1.0 / for_edges(tl.maximum(total, 1.0), F.block), 0.0)
+        if NORMALIZER == "Hardmax" or NORMALIZER == "Softmax":
+            share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
+            weight = share / for_edges(total, F.block)
         else:
             above = tl.maximum(found - for_edges(threshold, F.block), 0.0)
             weight = above * above if half else above

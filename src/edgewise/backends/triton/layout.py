@@ -1,7 +1,7 @@
 """From a call to the plain tensors of the operators, and back."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,28 +29,90 @@ def run(call: Call) -> Tensor:
 def over_edges(lowered: Lowered, seed: Tensor) -> Tensor:
     """The operator over lists: `(*batch, query, value_dim)`."""
     call = lowered.call
-    assert call.value is not None and isinstance(call.neighborhood, Edges)
-    query, key = call.query, call.key
-    if lowered.kind == "Blind":
-        query, key = query[..., :0], key[..., :0]
-    shapes = [x.shape[:-2] for x in (call.query, call.key, call.value, call.edge_key, call.edge_value) if x is not None]
-    shapes += [] if call.bias is None else [call.bias.shape[:-1]]
-    shapes += [] if lowered.vector is None or lowered.is_narrow else [lowered.vector.shape[:-1]]
-    batch = torch.broadcast_shapes(*shapes)
-    num_heads, key_dim = math.prod(batch), query.shape[-1]
-    vector = None
-    if lowered.vector is not None and not lowered.is_narrow:
-        vector = lowered.vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
-    form, _ = forms_of(lowered.kind, "", False, "", False, False, num_heads, key_dim, call.value.shape[-1])
-    may_share = form.heads >= num_heads
-    bias = None if call.bias is None else _of_edges(call.bias.unsqueeze(-1), batch, may_share).squeeze(-1)
+    assert call.value is not None
+    arranged = Arranged.of(lowered)
     out, _, _ = edge_operators.attend_edges(
-        _node_major(query, batch), _node_major(key, batch), _node_major(call.value, batch),
-        None if call.edge_key is None else _of_edges(call.edge_key, batch, may_share),
-        None if call.edge_value is None else _of_edges(call.edge_value, batch, may_share),
-        bias, vector, _lists(call.neighborhood.plan), lowered.kind, lowered.activation, lowered.takes_root,
-        lowered.number, lowered.normalizer.__name__, call.dropout, seed,
+        arranged.query, arranged.key, _node_major(call.value, arranged.batch), arranged.edge_key,
+        None if call.edge_value is None else _of_edges(call.edge_value, arranged.batch, arranged.may_share),
+        arranged.bias, arranged.vector, arranged.lists, *arranged.score, call.dropout, seed,
     )  # fmt: skip
+    return _by_batch(out, arranged.batch)
+
+
+def weights(call: Call) -> Tensor:
+    """α of every edge, `(*batch, edge)`, in the caller's order; without a gradient."""
+    arranged = Arranged.of(lower(call))
+    found = edge_operators.edge_weights(
+        arranged.query, arranged.key, arranged.edge_key, arranged.bias, arranged.vector, arranged.lists, *arranged.score
+    )
+    return found.t().unflatten(0, arranged.batch) if arranged.batch else found.squeeze(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Arranged:
+    """What scores are made of, as the operators take it."""
+
+    batch: tuple[int, ...]
+    """The batch axes of all together, which are the heads."""
+    may_share: bool
+    """Whether one program has all heads, so that what an edge carries for all of them is not repeated."""
+    query: Tensor
+    """`(receiver, head, key_dim)`."""
+    key: Tensor
+    """`(sender, head, key_dim)`."""
+    edge_key: Tensor | None
+    """`(edge, head or 1, key_dim)`."""
+    bias: Tensor | None
+    """`(edge, head or 1)`."""
+    vector: Tensor | None
+    """`(head, key_dim)`."""
+    lists: list[Tensor]
+    """Offsets, neighbors and edges by receiver, then by sender."""
+    score: tuple[str, str, bool, float, str]
+    """Its kind, activation, root and number, and the name of the normalizer."""
+
+    @classmethod
+    def of(cls, lowered: Lowered) -> "Arranged":
+        """The operands of a call over edges."""
+        call = lowered.call
+        assert isinstance(call.neighborhood, Edges)
+        query, key = call.query, call.key
+        if lowered.kind == "Blind":
+            query, key = query[..., :0], key[..., :0]
+        nodes = (call.query, call.key, call.value, call.edge_key, call.edge_value)
+        shapes = [x.shape[:-2] for x in nodes if x is not None]
+        shapes += [] if call.bias is None else [call.bias.shape[:-1]]
+        vector = None if lowered.is_narrow else lowered.vector
+        shapes += [] if vector is None else [vector.shape[:-1]]
+        batch = tuple(torch.broadcast_shapes(*shapes))
+        num_heads, key_dim = math.prod(batch), query.shape[-1]
+        if vector is not None:
+            vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
+        normalizer = lowered.normalizer.__name__
+        value_dim = 1 if call.value is None else call.value.shape[-1]
+        form, _ = forms_of(lowered.kind, "", False, "", False, False, num_heads, key_dim, value_dim)
+        may_share = form.heads >= num_heads
+        return cls(
+            batch=batch,
+            may_share=may_share,
+            query=_node_major(query, batch),
+            key=_node_major(key, batch),
+            edge_key=None if call.edge_key is None else _of_edges(call.edge_key, batch, may_share),
+            bias=None if call.bias is None else _of_edges(call.bias.unsqueeze(-1), batch, may_share).squeeze(-1),
+            vector=vector,
+            lists=_lists(call.neighborhood.plan),
+            score=(
+                lowered.kind,
+                lowered.activation,
+                lowered.takes_root,
+                lowered.number,
+                lowered.normalizer.__name__,
+            ),  # fmt: skip
+        )
+
+
+def _by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:
+    """`(query, head, value_dim)` as `(*batch, query, value_dim)`."""
     return out.unflatten(1, batch).movedim(0, -2) if batch else out.squeeze(1)
 
 

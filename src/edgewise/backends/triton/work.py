@@ -16,8 +16,8 @@ CHUNK = 256
 class Work:
     """Pieces of rows, each for one place in a program. All tensors are int32, or int64 where the plan's are.
 
-    Low rows, and with them those without an edge, come first, in the order of the graph; then the others, longest
-    first. Only hubs have more than one piece: these lie one after the other, and their results in slots of a workspace.
+    High rows come first, the longest at the beginning; then the low ones, and with them those without an edge, in the
+    order of the graph. Only hubs have more than one piece: these lie one after the other, their results in a workspace.
     """
 
     rows: Tensor
@@ -28,8 +28,8 @@ class Work:
     """One past its last."""
     slots: Tensor
     """Where in the workspace its result goes; −1 where it is the whole row's."""
-    num_low: int
-    """Pieces that are low rows."""
+    num_high: int
+    """Pieces of high rows."""
     high_rows: Tensor
     """The rows that are not low, longest first."""
     num_hubs: int
@@ -58,7 +58,7 @@ def deal(offsets: Tensor, low: int, chunk: int) -> Work:
 
     >>> work = deal(torch.tensor([0, 2, 2, 9, 12], dtype=torch.int32), low=2, chunk=4)
     >>> work.rows.tolist(), work.starts.tolist(), work.stops.tolist(), work.slots.tolist()
-    ([0, 1, 2, 2, 3], [0, 2, 2, 6, 9], [2, 2, 6, 9, 12], [-1, -1, 0, 1, -1])
+    ([2, 2, 3, 0, 1], [2, 6, 9, 0, 2], [6, 9, 12, 2, 2], [0, 1, -1, -1, -1])
     >>> work.high_rows.tolist(), work.num_hubs, work.hub_slots.tolist()
     ([2, 3], 1, [0, 2])
     """
@@ -80,14 +80,14 @@ def deal(offsets: Tensor, low: int, chunk: int) -> Work:
     slots = torch.arange(len(owner), device=offsets.device)
     slots = torch.where(slots < num_slots, slots, -1)
     whole = [
-        torch.cat([low_rows, high_rows[owner]]),
-        torch.cat([offsets[low_rows], starts]),
-        torch.cat([offsets[low_rows + 1], stops]),
-        torch.cat([torch.full_like(low_rows, -1), slots]),
+        torch.cat([high_rows[owner], low_rows]),
+        torch.cat([starts, offsets[low_rows]]),
+        torch.cat([stops, offsets[low_rows + 1]]),
+        torch.cat([slots, torch.full_like(low_rows, -1)]),
     ]
     longest = int(degrees.max()) if len(degrees) else 0
     rows, starts, stops, slots = (x.to(offsets.dtype) for x in whole)
     return Work(
-        rows, starts, stops, slots, len(low_rows),
+        rows, starts, stops, slots, len(owner),
         high_rows.to(offsets.dtype), num_hubs, hub_slots.to(offsets.dtype), num_slots, longest,
     )  # fmt: skip
