@@ -88,7 +88,6 @@ class Arranged:
         num_heads, key_dim = math.prod(batch), query.shape[-1]
         if vector is not None:
             vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
-        normalizer = lowered.normalizer.__name__
         value_dim = 1 if call.value is None else call.value.shape[-1]
         form, _ = forms_of(lowered.kind, "", False, "", False, False, num_heads, key_dim, value_dim)
         may_share = form.heads >= num_heads
@@ -101,14 +100,12 @@ class Arranged:
             bias=None if call.bias is None else _of_edges(call.bias.unsqueeze(-1), batch, may_share).squeeze(-1),
             vector=vector,
             lists=_lists(call.neighborhood.plan),
-            score=(
-                lowered.kind,
-                lowered.activation,
-                lowered.takes_root,
-                lowered.number,
-                lowered.normalizer.__name__,
-            ),  # fmt: skip
+            score=_score_of(lowered),
         )
+
+
+def _score_of(lowered: Lowered) -> tuple[str, str, bool, float, str]:
+    return lowered.kind, lowered.activation, lowered.takes_root, lowered.number, lowered.normalizer.__name__
 
 
 def _by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:
