@@ -55,10 +55,11 @@ def test_some_rows_have_no_ring_at_all(table):
     assert 0.08 <= len(bare) / len(alone) <= 0.16
 
 
+RINGS = (*grammar.AROMATIC_RINGS, *grammar.SATURATED_RINGS)
 # Each piece where the grammar puts it: a ring behind a linker, bare and with all its places taken; a linker between two
 # aromatic rings; a substituent on a chain; ions by themselves.
 PIECES = [
-    *(f"C{ring.format(*[branch] * ring.count('{}'))}" for ring in grammar.RINGS for branch in ("", "(O)")),
+    *(f"C{ring.format(*[branch] * ring.count('{}'))}" for ring in RINGS for branch in ("", "(O)")),
     *(f"c1ccccc1{linker}c1ccccc1" for linker in grammar.LINKERS),
     *(f"CC{group}" for group in {*grammar.SUBSTITUENTS, *grammar.CHAIN_ENDS}),
     *(cation.format(*["CC"] * cation.count("{}")) for cation in grammar.CATIONS),
@@ -73,11 +74,19 @@ def test_every_piece_is_a_molecule_and_its_label_the_sum_of_what_its_atoms_add()
         assert atom_contributions(smiles).sum() == pytest.approx(Crippen.MolLogP(molecule, True)), smiles
 
 
+def test_rings_are_what_their_table_says():
+    def is_aromatic(ring):
+        return any(atom.GetIsAromatic() for atom in Chem.MolFromSmiles(f"C{ring.replace('{}', '')}").GetAtoms())
+
+    assert all(map(is_aromatic, grammar.AROMATIC_RINGS))
+    assert not any(map(is_aromatic, grammar.SATURATED_RINGS))
+
+
 # Silicon marks where a piece is entered.
 @pytest.mark.parametrize(
     ("pieces", "written"),
     [
-        (grammar.RINGS, lambda ring: "[SiH3]" + ring.replace("{}", "(C)")),
+        (RINGS, lambda ring: "[SiH3]" + ring.replace("{}", "(C)")),
         (grammar.SUBSTITUENTS, lambda substituent: "[SiH3]" + substituent),
         (grammar.CATIONS, lambda cation: cation.replace("{}", "CC")),
         (grammar.ANIONS, str),

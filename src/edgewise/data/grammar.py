@@ -1,21 +1,22 @@
 """The pieces that `demo_table` puts molecules together from, as SMILES.
 
 Sums say what atoms add together, not what each of them adds, and where all add much the same, as in aromatic rings,
-little is left to order them by. So saturated rings with oxygen and nitrogen are more here than aromatic ones, and the
-same few groups stand in many proportions.
+little is left to order them by. So most rings here are saturated, with oxygen and nitrogen in them, and the same few
+groups stand in many proportions.
 """
 
 # A ring system is entered at its first atom; each {} may carry a branch.
-RINGS = (
-    # Aromatic
+AROMATIC_RINGS = (
     *("c1c{}cc{}cc1", "c1c{}c{}ccc1", "c1ccc{}cc1", "c1cc{}ncc1{}", "c1cc{}cnc1", "c1nc{}cc{}n1", "c1cnc{}cn1"),
     *("c1cc{}sc1{}", "c1sc{}cc1", "c1cc{}oc1", "c1cc{}[nH]c1", "c1nc{}cs1", "c1nc{}co1", "c1cc{}n(C)n1", "c1csc{}n1"),
     *("c1cc{}c2cc{}ccc2c1", "c1cc{}c2ncccc2c1", "c1nccc2cc{}ccc12", "c1c[nH]c2ccc{}cc12", "c1cn(C)c2cc{}ccc12"),
     *("c1nc2cc{}ccc2[nH]1", "c1nc2cc{}ccc2s1", "c1cc2cc{}ccc2o1", "c1sc2ccc{}cc2c1{}", "c1nc{}c2ccccc2n1"),
     *("c1nnc{}n1C", "c1nnc{}s1", "c1cc(=O)c2cc{}ccc2o1", "c1cnc2[nH]cnc2n1"),
-    # Partly saturated
+    # Fused with a saturated ring
     *("C1COc2ccc{}cc2C1", "C1CCc2cc{}ccc2C1", "C1Cc2ccc{}cc2C1", "N1CCc2cc{}ccc2C1"),
-    # Saturated, or with one double bond
+)
+# One double bond at most, C=O aside.
+SATURATED_RINGS = (
     *("C1CCC{}CC1", "C1CC{}CC1", "C1CC1{}", "C1CC{}C1", "C1CCC{}CCC1", "C1CC=CC{}C1", "C1C=CCC1{}", "C1(C)CCC{}CC1"),
     *("C1CCN{}CC1", "C1CCN{}C1", "C1CN{}C1", "C1CCCN{}C1", "N1CCC{}C1", "N1CCC{}CC1", "N1CC{}C1", "N1CCCCC{}C1"),
     *("N1CCN{}CC1", "N1CCN{}CCC1", "N1CCOCC1", "N1CCOC{}C1", "C1CN{}CCO1", "N1CC{}OC{}C1", "N1CC(C)(C)C1", "N1CCCOCC1"),

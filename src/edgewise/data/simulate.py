@@ -5,7 +5,15 @@ import re
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.data.grammar import ANIONS, CATIONS, CHAIN_ENDS, LINKERS, RINGS, SUBSTITUENTS
+from edgewise.data.grammar import (
+    ANIONS,
+    AROMATIC_RINGS,
+    CATIONS,
+    CHAIN_ENDS,
+    LINKERS,
+    SATURATED_RINGS,
+    SUBSTITUENTS,
+)
 from edgewise.data.molecule import Chem, rdBase, read_molecule
 from edgewise.data.read import pd
 from edgewise.errors import DataError, SettingError
@@ -16,6 +24,8 @@ ION_PAIR_SHARE = 0.2
 """Share of the rows that are a cation and an anion."""
 CHAIN_SHARE = 0.12
 """Share of the other rows that have no ring: what few atoms add together says most about each of them."""
+AROMATIC_SHARE = 0.25
+"""Share of the ring systems that are aromatic, or partly so."""
 MAX_HEAVY_ATOMS = 40
 
 _RING_DIGIT = re.compile(r"\[[^\]]*\]|\d")
@@ -92,7 +102,8 @@ def _drug_like(rng: np.random.Generator) -> str:
 
 def _ring(rng: np.random.Generator, depth: int, rings_left: int) -> str:
     """A ring system with the next ring at one of its free places and substituents at some of the others."""
-    ring = _renumbered(_pick(rng, RINGS), depth)
+    kind = AROMATIC_RINGS if rng.random() < AROMATIC_SHARE else SATURATED_RINGS
+    ring = _renumbered(_pick(rng, kind), depth)
     num_places = ring.count("{}")
     next_ring = int(rng.integers(num_places)) if num_places and rings_left else -1
     branches = []
