@@ -3,9 +3,11 @@
 import pytest
 from rdkit import Chem
 from rdkit.Chem import Crippen
+from rdkit.Chem.rdMolDescriptors import CalcNumRings
 
+from edgewise.data import grammar
 from edgewise.data.molecule import canonical_smiles, murcko_scaffold
-from edgewise.data.simulate import demo_table
+from edgewise.data.simulate import atom_contributions, demo_table
 from edgewise.errors import DataError, SettingError
 
 
@@ -45,6 +47,53 @@ def test_the_label_is_crippens_logp_with_hydrogens(table):
     for smiles, label in zip(table["smiles"][:200], table["crippen_logp"][:200], strict=True):
         with_hydrogens = Crippen.MolLogP(Chem.AddHs(Chem.MolFromSmiles(smiles)), includeHs=False)
         assert label == pytest.approx(with_hydrogens, abs=1e-9)
+
+
+def test_some_rows_have_no_ring_at_all(table):
+    alone = [smiles for smiles in table["smiles"] if "." not in smiles]
+    bare = [smiles for smiles in alone if CalcNumRings(Chem.MolFromSmiles(smiles)) == 0]
+    assert 0.08 <= len(bare) / len(alone) <= 0.16
+
+
+RINGS = (*grammar.AROMATIC_RINGS, *grammar.SATURATED_RINGS)
+# Each piece where the grammar puts it: a ring behind a linker, bare and with all its places taken; a linker between two
+# aromatic rings; a substituent on a chain; ions by themselves.
+PIECES = [
+    *(f"C{ring.format(*[branch] * ring.count('{}'))}" for ring in RINGS for branch in ("", "(O)")),
+    *(f"c1ccccc1{linker}c1ccccc1" for linker in grammar.LINKERS),
+    *(f"CC{group}" for group in {*grammar.SUBSTITUENTS, *grammar.CHAIN_ENDS}),
+    *(cation.format(*["CC"] * cation.count("{}")) for cation in grammar.CATIONS),
+    *grammar.ANIONS,
+]
+
+
+def test_every_piece_is_a_molecule_and_its_label_the_sum_of_what_its_atoms_add():
+    for smiles in PIECES:
+        molecule = Chem.MolFromSmiles(smiles)
+        assert molecule is not None, smiles
+        assert atom_contributions(smiles).sum() == pytest.approx(Crippen.MolLogP(molecule, True)), smiles
+
+
+def test_rings_are_what_their_table_says():
+    def is_aromatic(ring):
+        return any(atom.GetIsAromatic() for atom in Chem.MolFromSmiles(f"C{ring.replace('{}', '')}").GetAtoms())
+
+    assert all(map(is_aromatic, grammar.AROMATIC_RINGS))
+    assert not any(map(is_aromatic, grammar.SATURATED_RINGS))
+
+
+# Silicon marks where a piece is entered.
+@pytest.mark.parametrize(
+    ("pieces", "written"),
+    [
+        (RINGS, lambda ring: "[SiH3]" + ring.replace("{}", "(C)")),
+        (grammar.SUBSTITUENTS, lambda substituent: "[SiH3]" + substituent),
+        (grammar.CATIONS, lambda cation: cation.replace("{}", "CC")),
+        (grammar.ANIONS, str),
+    ],
+)
+def test_no_piece_is_there_twice(pieces, written):
+    assert len({Chem.CanonSmiles(written(piece)) for piece in pieces}) == len(pieces)
 
 
 def test_the_seed_makes_the_table(table):

@@ -5,6 +5,15 @@ import re
 import numpy as np
 from jaxtyping import Float64
 
+from edgewise.data.grammar import (
+    ANIONS,
+    AROMATIC_RINGS,
+    CATIONS,
+    CHAIN_ENDS,
+    LINKERS,
+    SATURATED_RINGS,
+    SUBSTITUENTS,
+)
 from edgewise.data.molecule import Chem, rdBase, read_molecule
 from edgewise.data.read import pd
 from edgewise.errors import DataError, SettingError
@@ -13,48 +22,12 @@ SMILES_COLUMN = "smiles"
 TARGET_COLUMN = "crippen_logp"
 ION_PAIR_SHARE = 0.2
 """Share of the rows that are a cation and an anion."""
+CHAIN_SHARE = 0.12
+"""Share of the other rows that have no ring: what few atoms add together says most about each of them."""
+AROMATIC_SHARE = 0.25
+"""Share of the ring systems that are aromatic, or partly so."""
 MAX_HEAVY_ATOMS = 40
 
-# A ring system is entered at its first atom; each {} may carry a branch.
-_RINGS = (
-    *("c1c{}cc{}cc1", "c1c{}c{}ccc1", "c1ccc{}cc1", "c1cc{}ncc1{}", "c1cc{}cnc1", "c1nc{}cc{}n1", "c1cnc{}cn1"),
-    *("c1cc{}sc1{}", "c1sc{}cc1", "c1cc{}oc1", "c1cc{}[nH]c1", "c1nc{}cs1", "c1nc{}co1", "c1cc{}n(C)n1", "c1csc{}n1"),
-    *("c1cc{}c2cc{}ccc2c1", "c1cc{}c2ncccc2c1", "c1nccc2cc{}ccc12", "c1c[nH]c2ccc{}cc12", "c1cn(C)c2cc{}ccc12"),
-    *("c1nc2cc{}ccc2[nH]1", "c1nc2cc{}ccc2s1", "c1cc2cc{}ccc2o1", "c1sc2ccc{}cc2c1{}", "c1nc{}c2ccccc2n1"),
-    *("C1CCC{}CC1", "C1CC{}CC1", "C1CC1{}", "C1CCN{}CC1", "N1CCN{}CC1", "N1CCOCC1", "N1CCC{}C1", "N1CCC{}CC1"),
-    *("C1CCOCC1", "C1COc2ccc{}cc2C1", "C1CCc2cc{}ccc2C1", "C1Cc2ccc{}cc2C1", "N1CCc2cc{}ccc2C1", "N1C(=O)CC1"),
-    *("C1CC2CCC1C2", "C1CC2(CC1)OCCO2", "c1nnc{}n1C", "c1nnc{}s1", "c1cc(=O)c2cc{}ccc2o1", "c1cnc2[nH]cnc2n1"),
-)
-_LINKERS = (
-    *("", "", "C", "CC", "O", "N", "S", "OC", "CO", "CN(C)", "C(=O)", "C(=O)N", "NC(=O)", "CNC(=O)", "C(=O)NC"),
-    *("S(=O)(=O)N", "NS(=O)(=O)", "NC(=O)N", "/C=C/", "/C=C\\", "C#C", "OCC", "CSC", "COC(=O)", "OC(=O)"),
-    *("[C@H](C)", "[C@@H](C)N", "[C@H](O)", "N[C@@H](C)C(=O)", "C[C@H](O)C", "[C@@H](F)", "C[NH2+]C", "/C=N/"),
-)
-_SUBSTITUENTS = (
-    *("F", "Cl", "Br", "I", "C", "CC", "C(C)C", "C(C)(C)C", "C(F)(F)F", "OC(F)(F)F", "CCl", "C(F)F", "O", "OC"),
-    *("OCC", "N", "NC", "N(C)C", "C#N", "C=C", "C#C", "SC", "S(C)(=O)=O", "S(N)(=O)=O", "C(C)=O", "C(=O)OC"),
-    *("C(=O)O", "C(N)=O", "C(=O)N(C)C", "NC(C)=O", "[N+](=O)[O-]", "C(=O)[O-]", "C[NH3+]", "C[N+](C)(C)C"),
-    *("[C@H](C)O", "[C@@H](C)CC", "[C@H](N)C(=O)O", "C[C@@H](C)O", "O[C@@H](C)C(=O)OC", "CCCC", "OCCO"),
-)
-# {} is a chain on the charged atom, or one that a branch may replace.
-_CATIONS = (
-    *("{}[n+]1ccn({})c1", "{}[n+]1ccn({})c1C", "{}[n+]1ccccc1", "{}[n+]1cccc(C)c1", "{}[n+]1ccc(C)cc1"),
-    *("{}[N+]({})(CC)CC", "{}[N+](C)(C)C", "{}[N+](C)(C)CCO", "{}[NH+](CC)CC", "{}[NH3+]", "{}[N+]1(C)CCCC1"),
-    *("{}[N+]1(C)CCCCC1", "{}[N+]1(C)CCOCC1", "{}[P+](CCCC)(CCCC)CCCC", "{}[P+](CC)(CC){}", "{}[S+](C)CC"),
-    *("{}n1cc[n+](Cc2ccccc2)c1", "{}[n+]1cccc2ccccc12", "{}[N+]12CCN(CC1)CC2", "{}n1c[n+](C)cn1"),
-)
-_CHAIN_ENDS = (
-    *("C", "C", "C", "C", "CO", "COC", "C#N", "C(=O)O", "C=C", "CCl", "C(F)(F)F", "CN", "C(C)C"),
-    *("C[C@H](C)O", "C[C@@H](C)CC", "COCCO", "Cc%91ccccc%91", "Cc%91ccc(F)cc%91", "C%91CCCCC%91"),
-)
-_ANIONS = (
-    *("F[B-](F)(F)F", "F[P-](F)(F)(F)(F)F", "O=S(=O)([N-]S(=O)(=O)C(F)(F)F)C(F)(F)F", "[Cl-]", "[Br-]", "[I-]"),
-    *("CC(=O)[O-]", "O=C([O-])C(F)(F)F", "O=S(=O)([O-])C(F)(F)F", "CS(=O)(=O)[O-]", "N#C[N-]C#N", "N#C[S-]"),
-    *("O=[N+]([O-])[O-]", "COS(=O)(=O)[O-]", "CCOS(=O)(=O)[O-]", "O=S(=O)([O-])O", "Cc1ccc(S(=O)(=O)[O-])cc1"),
-    *("C[C@H](O)C(=O)[O-]", "C[C@H](N)C(=O)[O-]", "NCC(=O)[O-]", "CC(C)C[C@H](N)C(=O)[O-]", "O=C([O-])c1ccccc1"),
-    *("O=C([O-])c1ccccc1O", "O=C1[N-]S(=O)(=O)c2ccccc12", "N#C[B-](C#N)(C#N)C#N", "CCCCCCCC(=O)[O-]", "O=C[O-]"),
-    *("O=S(=O)([N-]S(=O)(=O)F)F", "COP(=O)([O-])OC", "N#C[C-](C#N)C#N", "O=C([O-])c1ccc(Cl)cc1", "FC(F)(F)[B-](F)(F)F"),
-)
 _RING_DIGIT = re.compile(r"\[[^\]]*\]|\d")
 
 
@@ -121,29 +94,38 @@ def atom_contributions(smiles: str) -> Float64[np.ndarray, " atom"]:
 
 
 def _drug_like(rng: np.random.Generator) -> str:
-    """One to three ring systems joined by linkers, decorated."""
+    """A chain, or one to three ring systems joined by linkers, decorated."""
+    if rng.random() < CHAIN_SHARE:
+        return _chain(rng)
     return _ring(rng, depth=0, rings_left=int(rng.choice([0, 1, 1, 1, 2])))
 
 
 def _ring(rng: np.random.Generator, depth: int, rings_left: int) -> str:
     """A ring system with the next ring at one of its free places and substituents at some of the others."""
-    ring = _renumbered(_pick(rng, _RINGS), depth)
+    kind = AROMATIC_RINGS if rng.random() < AROMATIC_SHARE else SATURATED_RINGS
+    ring = _renumbered(_pick(rng, kind), depth)
     num_places = ring.count("{}")
     next_ring = int(rng.integers(num_places)) if num_places and rings_left else -1
     branches = []
     for place in range(num_places):
         if place == next_ring:
-            branches.append(f"({_pick(rng, _LINKERS)}{_ring(rng, depth + 1, rings_left - 1)})")
+            branches.append(f"({_pick(rng, LINKERS)}{_ring(rng, depth + 1, rings_left - 1)})")
         else:
-            branches.append(f"({_pick(rng, _SUBSTITUENTS)})" if rng.random() < 0.7 else "")
+            branches.append(f"({_pick(rng, SUBSTITUENTS)})" if rng.random() < 0.7 else "")
     return ring.format(*branches)
 
 
+def _chain(rng: np.random.Generator) -> str:
+    """No ring: two short chains of carbon, a linker between them, and a substituent on each."""
+    first, second = ("C" * int(rng.integers(1, 4)) for _ in range(2))
+    return f"{first}({_pick(rng, SUBSTITUENTS)}){_pick(rng, LINKERS)}{second}{_pick(rng, SUBSTITUENTS)}"
+
+
 def _ion_pair(rng: np.random.Generator) -> str:
-    cation = _pick(rng, _CATIONS)
-    chains = ["C" * int(rng.integers(0, 9)) + _pick(rng, _CHAIN_ENDS) for _ in range(cation.count("{}"))]
+    cation = _pick(rng, CATIONS)
+    chains = ["C" * int(rng.integers(0, 9)) + _pick(rng, CHAIN_ENDS) for _ in range(cation.count("{}"))]
     chains[0] = _pick(rng, ("", "O", "N#C", "F", "Cl", "C[C@@H](O)")) + "C" * int(rng.integers(1, 11))
-    return f"{cation.format(*chains)}.{_pick(rng, _ANIONS)}"
+    return f"{cation.format(*chains)}.{_pick(rng, ANIONS)}"
 
 
 def _renumbered(fragment: str, depth: int) -> str:
