@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "build molecules, train on them for about a minute, and show the result"
 DESCRIPTION = (
-    "Build 3,000 drug-like molecules and ion pairs with RDKit, train a model to predict their Crippen logP (a property "
+    "Build 3,000 molecules and ion pairs with RDKit, train a model to predict their Crippen logP (a property "
     "that RDKit computes, hydrogens included; nothing measured), and score it on molecules whose scaffolds it has not "
     "seen; then explain some of them, and score the explanations: what each atom adds to this property is known. A "
     "finished demo is shown again in seconds; an interrupted one continues."

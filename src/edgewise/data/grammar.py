@@ -1,8 +1,7 @@
 """The pieces that `demo_table` puts molecules together from, as SMILES.
 
-Sums say what atoms add together, not what each of them adds, and where all add much the same, as in aromatic rings,
-little is left to order them by. So most rings here are saturated, with oxygen and nitrogen in them, and the same few
-groups stand in many proportions.
+Totals say what atoms add together, not what each of them adds. So the same groups stand here in many proportions, in
+saturated and aromatic rings and in chains: from molecules of aromatic rings alone, each atom's part cannot be told.
 """
 
 # A ring system is entered at its first atom; each {} may carry a branch.

@@ -1,4 +1,4 @@
-"""A table of molecules made on the spot: drug-like molecules and ion pairs, labeled with a computed property."""
+"""A table of molecules made on the spot: organic molecules and ion pairs, labeled with a computed property."""
 
 import re
 
@@ -24,8 +24,8 @@ ION_PAIR_SHARE = 0.2
 """Share of the rows that are a cation and an anion."""
 CHAIN_SHARE = 0.12
 """Share of the other rows that have no ring: what few atoms add together says most about each of them."""
-AROMATIC_SHARE = 0.25
-"""Share of the ring systems that are aromatic, or partly so."""
+AROMATIC_SHARE = 0.5
+"""Share of the ring systems that are aromatic, or partly so: 28 % of the atoms are, as in FreeSolv (in ESOL 36 %)."""
 MAX_HEAVY_ATOMS = 40
 
 _RING_DIGIT = re.compile(r"\[[^\]]*\]|\d")
