@@ -73,6 +73,22 @@ def test_half_precision_is_storage_only(dtype, score):
         assert (found[name] - right).abs().max() <= allowed, name
 
 
+@pytest.mark.parametrize("score", EVERYWHERE)
+def test_keys_that_are_the_values_too(score):
+    """Gathered once; their gradient is that of both."""
+    given = problem(value_dim=5)
+    found = []
+    for backend, dtype in (("reference", torch.float64), ("triton", torch.float32)):
+        device = DEVICE if backend == "triton" else "cpu"
+        query, both = (given.tensors[name].to(device, dtype).clone().requires_grad_() for name in ("query", "key"))
+        parts = {name: x.to(device, dtype) for name, x in given.parts.items()}
+        out = attend(query, both, both, given.edges.to(device), score=SCORES[score](parts), backend=backend)
+        grads = torch.autograd.grad(out.square().sum(), (query, both))
+        found.append([x.detach().cpu().double() for x in (out, *grads)])
+    for right, one in zip(*found, strict=True):
+        assert (one - right).abs().max() < 1e-5 * max(right.abs().max().item(), 1.0)
+
+
 def _arguments(device=DEVICE):
     given = problem()
     return given, [given.tensors[name].float().to(device) for name in ("query", "key", "value")], given.edges.to(device)

@@ -255,8 +255,10 @@ class Job:
     def __init__(self, query, key, value, edge_key, edge_value, bias, vector, weights, kind, activation, root, number,
                  normalizer, dropout, seed):  # fmt: skip
         self.given = normalizer in GIVEN
+        carries = edge_key is not None or edge_value is not None
+        shares = not carries and not self.given and kind != "Blind" and is_same(key, value)
         self.high, self.low = forms_of(
-            kind, activation, root, normalizer, self.given, dropout > 0, query.shape[1], query.shape[-1],
+            kind, activation, root, normalizer, self.given, dropout > 0, shares, query.shape[1], query.shape[-1],
             value.shape[-1],
         )  # fmt: skip
         tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]
@@ -315,6 +317,11 @@ class Job:
         if of_keys:
             form = form._replace(value_dim=form.key_dim, value_width=form.key_width)
         launch(merge, work.num_hubs, form, sums, None, None, work.high_rows, work.hub_slots, out, None)
+
+
+def is_same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are one in memory."""
+    return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
 
 
 def programs_of(pieces: Pieces, form: Form) -> int:

@@ -62,15 +62,31 @@ class Operands(NamedTuple):
 
 @triton.jit
 @no_type_check
-def scores_of(operands, own, vector, neighbor, edge, there, group, F: tl.constexpr):
-    """s + b of a block of edges, `(row · block, head)`; −∞ where there is none. `own` are the queries of its rows."""
+def keys_of(operands, neighbor, edge, there, group, F: tl.constexpr):
+    """k + k^e of a block of edges, as a tile; one number where no score is made of them."""
     if F.kind == "Blind":
-        score = tl.full((F.rows * F.block, F.heads), 0.0, tl.float32) + operands.number
+        return tl.full((F.rows * F.block, 1), 0.0, tl.float32)
     else:
-        other = gathered(operands.key, neighbor, there, group, F.key_dim, F.key_width, F)
+        found = gathered(operands.key, neighbor, there, group, F.key_dim, F.key_width, F)
         if operands.edge_key is not None:
-            other += gathered(operands.edge_key, edge, there, group, F.key_dim, F.key_width, F)
-        score = scored(for_edges(own, F.block), other, vector, operands.number, F)
+            found += gathered(operands.edge_key, edge, there, group, F.key_dim, F.key_width, F)
+        return found
+
+
+@triton.jit
+@no_type_check
+def raw_scores(operands, queries, keys, vector, F: tl.constexpr):
+    """s of a block of edges, `(row · block, head)`, from tiles of both sides."""
+    if F.kind == "Blind":
+        return tl.full((F.rows * F.block, F.heads), 0.0, tl.float32) + operands.number
+    else:
+        return scored(queries, keys, vector, operands.number, F)
+
+
+@triton.jit
+@no_type_check
+def biased(operands, score, edge, there, group, F: tl.constexpr):
+    """s + b of a block of edges; −∞ where there is none."""
     if operands.bias is not None:
         score += numbers_of(operands.bias, edge, there, group, F)
     return tl.where(there[:, None], score, float("-inf"))
@@ -127,7 +143,9 @@ def forward(
         elif F.normalizer == "Mean":
             weight = tl.where(there[:, None], share, 0.0) + tl.full((F.rows * F.block, F.heads), 0.0, tl.float32)
         else:
-            score = scores_of(operands, own, vector, neighbor, edge, there, group, F)
+            keys = keys_of(operands, neighbor, edge, there, group, F)
+            score = raw_scores(operands, for_edges(own, F.block), keys, vector, F)
+            score = biased(operands, score, edge, there, group, F)
             if F.normalizer == "Softmax":
                 higher = tl.maximum(most, most_of_edges(score, F.rows))
                 shrink = tl.exp(most - finite(higher))
@@ -141,7 +159,8 @@ def forward(
                 weight = tl.where(there[:, None], score, 0.0)
         if F.drops:
             weight *= kept(operands.seed, edge, group, operands.dropout, F)
-        sums += over_edges(spread(weight, F.value_width) * values_of(operands, neighbor, edge, there, group, F), F.rows)
+        values = keys if F.shares else values_of(operands, neighbor, edge, there, group, F)
+        sums += over_edges(spread(weight, F.value_width) * values, F.rows)
     whole = here & (slot < 0)
     if part_sums is not None:
         part = here & (slot >= 0)
@@ -200,7 +219,8 @@ def score_edges(
     own, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
     for at in range(0, tl.max(end - begin, 0), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
-        score = scores_of(operands, own, vector, neighbor, edge, there, group, F)
+        keys = keys_of(operands, neighbor, edge, there, group, F)
+        score = biased(operands, raw_scores(operands, for_edges(own, F.block), keys, vector, F), edge, there, group, F)
         put_numbers(made, edge, there, group, score, F)
 
 

@@ -10,10 +10,10 @@ Softmax subtracts Σ α dα, which is dO · o of the row: the first pass compute
 
 from typing import NamedTuple, no_type_check
 
-import triton
 import triton.language as tl
 
-from edgewise.backends.triton.edges import Operands, values_of
+import triton
+from edgewise.backends.triton.edges import Operands, biased, keys_of, raw_scores, values_of
 from edgewise.backends.triton.tiles import (
     block_of,
     for_edges,
@@ -25,7 +25,6 @@ from edgewise.backends.triton.tiles import (
     piece_of,
     put,
     put_numbers,
-    scored,
     spread,
     toward_key,
     toward_query,
@@ -115,7 +114,9 @@ def backward_receivers(
     grown_vector = tl.full((1, F.heads * F.key_width), 0.0, tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(pieces.count, F.rows), tl.num_programs(0)):
         row, begin, end, slot, here = piece_of(pieces, tile, F)
-        own = gathered(operands.query, row, here, group, F.key_dim, F.key_width, F) if F.kind != "Blind" else 0.0
+        own = tl.full((F.rows, 1), 0.0, tl.float32)
+        if F.kind != "Blind":
+            own = gathered(operands.query, row, here, group, F.key_dim, F.key_width, F)
         grad = gathered(grad_out, row, here, group, F.value_dim, F.value_width, F)
         base = tl.full((F.rows, F.heads), 0.0, tl.float32)
         center = tl.full((F.rows, F.heads), 0.0, tl.float32)
@@ -130,22 +131,14 @@ def backward_receivers(
         grown = tl.full((F.rows, F.heads * F.key_width), 0.0, tl.float32)
         for at in range(0, tl.max(end - begin, 0), F.block):
             neighbor, edge, there = block_of(lists, begin, end, at, F)
-            raw, score = tl.full((F.rows * F.block, F.heads), 0.0, tl.float32), 0.0
-            if F.kind != "Blind":
-                other = gathered(operands.key, neighbor, there, group, F.key_dim, F.key_width, F)
-                if operands.edge_key is not None:
-                    other += gathered(operands.edge_key, edge, there, group, F.key_dim, F.key_width, F)
-                asking = for_edges(own, F.block)
-                raw = scored(asking, other, vector, operands.number, F)
-            else:
-                raw += operands.number
-            score = raw
-            if operands.bias is not None:
-                score += numbers_of(operands.bias, edge, there, group, F)
-            score = tl.where(there[:, None], score, float("-inf"))
+            other = keys_of(operands, neighbor, edge, there, group, F)
+            asking = for_edges(own, F.block)
+            raw = raw_scores(operands, asking, other, vector, F)
+            score = biased(operands, raw, edge, there, group, F)
             weight = weights_of(operands, score, there, edge, receiver, base, lists.offsets, group, F)
             block_grad = for_edges(grad, F.block)
-            product = per_head(block_grad * values_of(operands, neighbor, edge, there, group, F), F.value_width)
+            values = other if F.shares else values_of(operands, neighbor, edge, there, group, F)
+            product = per_head(block_grad * values, F.value_width)
             left = weight
             if F.drops:
                 factor = kept(operands.seed, edge, group, operands.dropout, F)
@@ -188,27 +181,23 @@ def backward_senders(
     group = tl.program_id(1)
     row, begin, end, slot, here = piece_of(pieces, tl.program_id(0), F)
     vector = vector_of(operands.vector, group, F)
+    own = tl.full((F.rows, 1), 0.0, tl.float32)
+    grown = tl.full((F.rows, F.heads * F.key_width), 0.0, tl.float32)
     if F.kind != "Blind":
         own = gathered(operands.key, row, here, group, F.key_dim, F.key_width, F)
-        grown = tl.full((F.rows, F.heads * F.key_width), 0.0, tl.float32)
     if grad_key is not None:
         own_value = gathered(operands.value, row, here, group, F.value_dim, F.value_width, F)
     grown_value = tl.full((F.rows, F.heads * F.value_width), 0.0, tl.float32)
     for at in range(0, tl.max(end - begin, 0), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
-        raw = tl.full((F.rows * F.block, F.heads), 0.0, tl.float32)
+        asked = for_edges(own, F.block)
+        asking = tl.full((F.rows * F.block, 1), 0.0, tl.float32)
         if F.kind != "Blind":
-            asked = for_edges(own, F.block)
+            asking = gathered(operands.query, neighbor, there, group, F.key_dim, F.key_width, F)
             if operands.edge_key is not None:
                 asked += gathered(operands.edge_key, edge, there, group, F.key_dim, F.key_width, F)
-            asking = gathered(operands.query, neighbor, there, group, F.key_dim, F.key_width, F)
-            raw = scored(asking, asked, vector, operands.number, F)
-        else:
-            raw += operands.number
-        score = raw
-        if operands.bias is not None:
-            score += numbers_of(operands.bias, edge, there, group, F)
-        score = tl.where(there[:, None], score, float("-inf"))
+        raw = raw_scores(operands, asking, asked, vector, F)
+        score = biased(operands, raw, edge, there, group, F)
         base = numbers_of(stats, neighbor, there, group, F) if F.normalizer == "Softmax" else 0.0
         weight = weights_of(operands, score, there, edge, neighbor, base, receiver_offsets, group, F)
         grad = gathered(grad_out, neighbor, there, group, F.value_dim, F.value_width, F)

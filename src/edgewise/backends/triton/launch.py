@@ -19,15 +19,15 @@ MOST_EDGES = 64
 
 
 def forms_of(
-    kind: str, activation: str, root: bool, normalizer: str, given: bool, drops: bool, num_heads: int, key_dim: int,
-    value_dim: int,
+    kind: str, activation: str, root: bool, normalizer: str, given: bool, drops: bool, shares: bool, num_heads: int,
+    key_dim: int, value_dim: int,
 ) -> tuple[Form, Form]:  # fmt: skip
     """How programs of high rows and of low rows are compiled; alike where a tile holds one low row."""
     key, value = (triton.next_power_of_2(max(dim, 1)) for dim in (key_dim, value_dim))
     heads = min(triton.next_power_of_2(num_heads), max(1, CHANNELS // max(key, value)))
     width = heads * max(key, value)
     edges = NUMBERS * max(1, width // WARP) // width
-    common = kind, activation, root, normalizer, given, drops, num_heads, key_dim, value_dim, heads, key, value
+    common = kind, activation, root, normalizer, given, drops, shares, num_heads, key_dim, value_dim, heads, key, value
     high = Form(*common, 1, max(LOW, min(MOST_EDGES, edges)))
     return high, Form(*common, max(1, min(MOST_ROWS, edges // LOW)), LOW)
 

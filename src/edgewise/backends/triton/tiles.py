@@ -12,8 +12,9 @@ in.
 
 from typing import Any, NamedTuple, no_type_check
 
-import triton
 import triton.language as tl
+
+import triton
 
 
 class Table(NamedTuple):
@@ -68,6 +69,8 @@ class Form(NamedTuple):
     """Whether the weights were made beforehand."""
     drops: bool
     """Whether weights are dropped out."""
+    shares: bool
+    """Whether the keys are the values too, as in GATv2: they are gathered once."""
     num_heads: int
     """Heads of the call."""
     key_dim: int
