@@ -23,17 +23,17 @@ from triton_cases import problem, solve
 import edgewise.backends.triton as backend
 import triton
 from edgewise.backends.triton import edge_operators, work
-from edgewise.backends.triton.launch import warps_of
+from edgewise.backends.triton.launch import options_of
 
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 
-def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], warps: int) -> dict[str, Any]:
+def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """One kernel as the compiler leaves it: registers, spills, and the widest loads of its largest loop."""
     maker = make_backend(TARGET)
     bind = create_function_from_signature(kernel.signature, kernel.params, maker)
-    given = {**constants, "num_warps": warps}
+    given = {**constants, **options}
     bound, specialization, options = bind(*arguments, **given, debug=False)
     options, signature, fixed, attributes = kernel._pack_args(maker, given, bound, specialization, options)
     made = triton.compile(ASTSource(kernel, signature, fixed, attributes), target=TARGET, options=options.__dict__)
@@ -49,7 +49,7 @@ def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], warps: in
         "registers": registers,
         "spills": stack + local + len(re.findall(r"\bSTL\b", code)),
         "wide_loads": len(re.findall(r"\bLDG\.E\.128\b", code)),
-        "instructions_an_edge": loop * warps / (form.rows * form.block),
+        "instructions_an_edge": loop * given["num_warps"] / (form.rows * form.block),
     }
 
 
@@ -80,7 +80,7 @@ def main() -> None:
 
     def launch(kernel, programs, form, *arguments, warps=None, **constants):
         if programs > 0:
-            found.append(compiled(kernel, arguments, {**constants, "F": form}, warps or warps_of(form)))
+            found.append(compiled(kernel, arguments, {**constants, "F": form}, options_of(form, warps)))
 
     backend.DEVICES = ("cpu",)
     edge_operators.launch = launch

@@ -69,7 +69,7 @@ def edges(
     out = query.new_empty(num_rows, num_heads, value_dim)
     stats = query.new_empty(num_rows if normalizer == "Softmax" else 0, num_heads, dtype=torch.float32)
     weights = query.new_empty(len(lists[2]) if job.given else 0, num_heads, dtype=torch.float32)
-    by_receiver, work = Lists(*lists[:3]), work_of(lists[0])
+    by_receiver, work = Lists(*lists[:3]), job.work(lists[0])
     if job.given:
         job.score(work, by_receiver, weights)
         job.normalize(work, by_receiver, weights)
@@ -117,7 +117,7 @@ def edge_weights(
         0.0,
         nothing,
     )
-    by_receiver, work = Lists(*lists[:3]), work_of(lists[0])
+    by_receiver, work = Lists(*lists[:3]), job.work(lists[0])
     weights = query.new_empty(len(lists[2]), query.shape[1], dtype=torch.float32)
     job.score(work, by_receiver, weights)
     if normalizer == "Sigmoid":
@@ -174,7 +174,7 @@ def edges_backward(
         table_of(out), table_of(grad_out.contiguous()), table_of(stats), table_of(centers) if is_centered else None,
         lists[0],
     )  # fmt: skip
-    work, by_receiver = work_of(lists[0]), Lists(*lists[:3])
+    work, by_receiver = job.work(lists[0]), Lists(*lists[:3])
     if is_centered and job.given:
         for form, chosen in job.whole_rows(work, job.high.block):
             launch(
@@ -200,7 +200,7 @@ def edges_backward(
         if needs[6]:
             grad_vector = torch.cat(left).sum(0)
     if needs[1] or needs[2]:
-        work, by_sender = work_of(lists[3]), Lists(*lists[3:])
+        work, by_sender = job.work(lists[3]), Lists(*lists[3:])
         to_senders = [None, tables[1], tables[2], None, None, None, None]
         key_parts = job.sums(work, query.shape[-1]) if needs[1] else None
         value_parts = job.sums(work, value.shape[-1]) if needs[2] else None
@@ -257,29 +257,37 @@ class Job:
         self.given = normalizer in GIVEN
         carries = edge_key is not None or edge_value is not None
         shares = not carries and not self.given and kind != "Blind" and is_same(key, value)
-        self.high, self.low = forms_of(
+        self.forms = forms_of(
             kind, activation, root, normalizer, self.given, dropout > 0, shares, query.shape[1], query.shape[-1],
             value.shape[-1],
         )  # fmt: skip
+        self.high, self.lows = self.forms[0], tuple(form.block for form in self.forms[1:])
         tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]
         made = None if weights is None or not self.given else table_of(weights)
         vector = None if vector is None else vector.contiguous()
         self.operands = Operands(*tables, vector, made, float(number), float(dropout), seed)
         self.query = query
 
+    def work(self, offsets: Tensor) -> Work:
+        """The rows that are bound by these offsets, dealt out to programs of this call's forms."""
+        return work_of(offsets, self.lows)
+
     def deal(self, work: Work) -> list[tuple[Form, Pieces]]:
-        """The high pieces and the low ones, each with how they are compiled; together where that is alike."""
-        sides = (self.high, slice(work.num_high)), (self.low, slice(work.num_high, None))
+        """The pieces of each level, with how they are compiled."""
         return [
-            (form, Pieces(work.rows[some], work.starts[some], work.stops[some], work.slots[some], len(work.rows[some])))
-            for form, some in ([(self.high, slice(None))] if self.high == self.low else sides)
-            if len(work.rows[some])
+            (
+                form,
+                Pieces(work.rows[some], work.starts[some], work.stops[some], work.slots[some], some.stop - some.start),
+            )
+            for form, some in zip(self.forms, work.levels, strict=True)
+            if some.stop > some.start
         ]
 
     def whole_rows(self, work: Work, block: int = SCORES_A_BLOCK) -> list[tuple[Form, Tensor]]:
-        """The same rows, hubs in one piece."""
-        sides = (self.high._replace(block=block), work.high_rows), (self.low, work.rows[work.num_high :])
-        return [(form, rows) for form, rows in sides if len(rows)]
+        """The rows of each level, hubs in one piece."""
+        high = self.high._replace(block=block), work.high_rows
+        low = [(form, work.rows[some]) for form, some in zip(self.forms[1:], work.levels[1:], strict=True)]
+        return [(form, rows) for form, rows in (high, *low) if len(rows)]
 
     def score(self, work: Work, lists: Lists, scores: Tensor) -> None:
         """The score of every edge, by the caller's numbers."""

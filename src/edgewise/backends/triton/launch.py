@@ -4,7 +4,6 @@ from typing import Any
 
 import triton
 from edgewise.backends.triton.tiles import Form
-from edgewise.backends.triton.work import LOW
 
 CHANNELS = 256
 """Channels that a program holds of each edge; heads beyond them are for other programs."""
@@ -12,24 +11,24 @@ WARP = 128
 """Channels for each warp of a program. Programs are small: many of them wait for memory at the same time."""
 NUMBERS = 1024
 """Numbers of a tile that a warp holds, 32 a thread, in registers."""
-MOST_ROWS = 64
-"""Low rows of one program."""
-MOST_EDGES = 64
-"""Edges that are read at once."""
+BLOCKS = (32, 16, 4)
+"""Edges of a row that are read at once: the fewest that hold a low row, or as many as a program's registers do."""
+MOST_REGISTERS = 255
+"""Of a thread: as many as it can have."""
 
 
 def forms_of(
     kind: str, activation: str, root: bool, normalizer: str, given: bool, drops: bool, shares: bool, num_heads: int,
     key_dim: int, value_dim: int,
-) -> tuple[Form, Form]:  # fmt: skip
-    """How programs of high rows and of low rows are compiled; alike where a tile holds one low row."""
+) -> tuple[Form, ...]:  # fmt: skip
+    """How programs are compiled: those of high rows, then those that hold several rows, of fewer and fewer edges."""
     key, value = (triton.next_power_of_2(max(dim, 1)) for dim in (key_dim, value_dim))
     heads = min(triton.next_power_of_2(num_heads), max(1, CHANNELS // max(key, value)))
     width = heads * max(key, value)
-    edges = NUMBERS * max(1, width // WARP) // width
+    edges = min(BLOCKS[0], NUMBERS * max(1, width // WARP) // width)
     common = kind, activation, root, normalizer, given, drops, shares, num_heads, key_dim, value_dim, heads, key, value
-    high = Form(*common, 1, max(LOW, min(MOST_EDGES, edges)))
-    return high, Form(*common, max(1, min(MOST_ROWS, edges // LOW)), LOW)
+    high = Form(*common, 1, edges)
+    return high, *(Form(*common, edges // block, block) for block in BLOCKS if block < edges)
 
 
 def warps_of(form: Form) -> int:
@@ -37,8 +36,17 @@ def warps_of(form: Form) -> int:
     return max(1, form.heads * max(form.key_width, form.value_width) // WARP)
 
 
+def options_of(form: Form, warps: int | None = None) -> dict[str, int | None]:
+    """How the compiler is to make a program.
+
+    Left alone it gives programs of several rows fewer registers than they need, for the sake of more programs at once,
+    and puts some numbers aside into memory.
+    """
+    return {"num_warps": warps or warps_of(form), "maxnreg": MOST_REGISTERS if form.rows > 1 else None}
+
+
 def launch(kernel: Any, programs: int, form: Form, *arguments: Any, warps: int | None = None, **constants: Any) -> None:
     """Runs a kernel: so many programs for each group of heads."""
     groups = triton.cdiv(form.num_heads, form.heads)
     if programs > 0:
-        kernel[(programs, groups)](*arguments, **constants, F=form, num_warps=warps or warps_of(form))
+        kernel[(programs, groups)](*arguments, **constants, F=form, **options_of(form, warps))
