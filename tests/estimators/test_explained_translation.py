@@ -249,7 +249,8 @@ def test_a_translation_of_nothing_is_told(monkeypatch):
     trained = translation_model("lstm")
     monkeypatch.setattr(TrainedTranslation, "write", lambda self, texts: [[] for _ in texts])
     found = explain_translation(trained, TEXT)
-    assert found.told[0].label == ""
+    assert found.told[0].label == "(an empty text)", "an empty label would say that a number is told"
+    assert found.sources == {"en": TEXT, "translation": ""}
     assert [unit.name for unit in found.units[-2:]] == ["<begin>", "<end>"]
     assert any("writes its end at once" in note for note in found.notes)
 
