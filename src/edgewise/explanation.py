@@ -140,7 +140,7 @@ class Told:
     value: float
     """The predicted value; the number of the class for classes, how likely a text is for one that is written."""
     label: str = ""
-    """The predicted class, or the text that is written; empty for numbers."""
+    """The predicted class, or the text that is written, `(an empty text)` where it has no words; empty for numbers."""
     std: float = math.nan
     """How far off it may be, as in `Prediction`."""
     low: float = math.nan

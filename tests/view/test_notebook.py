@@ -26,7 +26,7 @@ def test_the_real_page_is_framed():
     (inside,) = re.findall('srcdoc="([^"]*)"', written)
     assert html.unescape(inside).startswith("<!")
     assert "film" in inside
-    assert written.index(inside) + len(inside) < written.index("></iframe>")
+    assert written.index(inside) + len(inside) < written.index("</iframe>")
 
 
 @pytest.fixture
@@ -46,6 +46,22 @@ def test_a_frame_holds_the_page_and_nothing_gets_out(page):
     assert 'sandbox="allow-scripts allow-downloads"' in written
     assert "height: 99px" in written
     assert Frame("x").height == notebook.HEIGHT
+    assert len(repr(Frame("x" * 1000))) < 100, "the page is not kept twice in a notebook's file"
+
+
+def without_frames(written):
+    """What a notebook that is not trusted leaves of HTML: no style, no frame, but the words in it."""
+    cleaned = re.sub("<style>.*?</style>", "", written, flags=re.DOTALL)
+    return html.unescape(re.sub("</?iframe[^>]*>", "", cleaned))
+
+
+def test_a_notebook_that_is_not_trusted_shows_words(page):
+    said = without_frames(show(explained("one < two"))._repr_html_())
+    assert said == "Explanation of one < two: y = 1.25; 2 units; trust this notebook, or run the cell, to see its page."
+    assert without_frames(show(explained("a"), explained("b"))._repr_html_()).startswith("2 explanations; trust this")
+    told = tuple(Told(str(number), 1.0, "O") for number in range(30))
+    many = Explanation("text", "x", {"text": "x"}, told, "0", (Unit("x"),))
+    assert notebook.words_of([many]) == "Explanation of x: 0 = O, 1 = O, 2 = O, 3 = O, and 26 more; 1 unit"
 
 
 def test_a_notebook_shows_an_explanation_as_its_page(page):
@@ -67,13 +83,18 @@ def test_a_notebook_shows_an_explanation_as_its_page(page):
         interactive.clear_instance()
 
 
-def test_a_face_tells_the_notebook(monkeypatch):
+def test_a_face_tells_the_notebook(monkeypatch, tmp_path):
     called = []
     monkeypatch.setattr(notebook, "register", lambda: called.append(1))
     import edgewise.estimators
+    from edgewise.errors import RunFolderError
+    from edgewise.estimators.explaining import Explainer
 
     assert edgewise.estimators.LanguageModel.__name__ == "LanguageModel"
     assert called == [1]
+    with pytest.raises(RunFolderError):
+        Explainer.open(tmp_path)
+    assert called == [1, 1]
 
 
 def test_the_widget_draws_what_it_is_given_and_then_something_else(page):
@@ -93,6 +114,8 @@ def test_the_widget_draws_what_it_is_given_and_then_something_else(page):
     assert "explanations" not in state, "the browser gets the page alone"
     assert "srcdoc" in state["_esm"]
     assert "allow-same-origin" not in state["_esm"]
+    assert "color-scheme" in state["_css"]
+    assert repr(widget) == "<ExplanationWidget: 2 explanations>", "which is what stays without a kernel"
     widget.explanations = ()
     assert widget.page == ""
     with pytest.raises(TraitError, match="explanations holds str, expected Explanation"):

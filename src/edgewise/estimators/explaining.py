@@ -12,6 +12,7 @@ from edgewise.errors import DataError, UnsupportedError
 from edgewise.estimators.subject import Subject
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder
+from edgewise.view.notebook import register
 
 
 def _texts() -> type[Subject]:
@@ -93,6 +94,7 @@ class Explainer:
             RunFolderError: there is no finished run, it is damaged, or the graph that it learned from is gone.
             UnsupportedError: it holds a model of another kind.
         """
+        register()  # a notebook then shows what is explained as pages
         run = RunFolder.finished(folder)
         content = run.read_json("model.json")
         kind = content.get("format") if isinstance(content, dict) else None

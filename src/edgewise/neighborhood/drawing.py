@@ -29,6 +29,10 @@ class Drawing(str):
         pages = ["\n".join(" ".join(HERE if cell else NOT_HERE for cell in row) for row in each) for each in members]
         return cls("\n\n".join(pages))
 
+    def __repr__(self) -> str:
+        # The lines themselves, not `'■ ·\\n■ ■'`: prompts show this, and notebooks that are not trusted.
+        return str(self)
+
     def _repr_svg_(self) -> str | None:
         """The squares as SVG; None, and so the text, where there are too many or none."""
         members = [[line.split(" ") for line in member.splitlines()] for member in self.split("\n\n")]

@@ -10,46 +10,58 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from edgewise.errors import ShapeError
-from edgewise.explanation import Layer
+from edgewise.explanation import Explanation, Layer
 
 BLUE = (0x1F, 0x86, 0xD0)
 """The color of a weight of 1; smaller ones are more transparent, so that white and black grounds serve alike."""
 GRAY = "#8a93a3"
 MOST_CELLS = 64
 """Units a side of a table that are drawn each for itself; of more, neighbors share a cell and the largest shows."""
-SIDE, GAP, LEFT, TOP = 84, 8, 96, 24
-"""Pixels of a table, between tables, and for the names at the left and above."""
+SIDE, LEAST, GAP, LEFT, TOP = 84, 12, 8, 96, 24
+"""Pixels of a table's longer side, at least of its other, between tables, and for the names at the left and above."""
 
 
 class Svg(str):
     """SVG as a string, which notebooks show as the picture it is."""
 
+    def __repr__(self) -> str:
+        # Where no picture is shown, thousands of characters of one help nobody; `print` still gives them.
+        return f"<Svg of {len(self):,} characters>"
+
     def _repr_svg_(self) -> str:
         return str(self)
 
 
-def attention_grid(layers: Sequence[Layer], num_units: int | None = None) -> Svg:
+def attention_grid(attended: Explanation | Sequence[Layer], num_units: int | None = None) -> Svg:
     """A row for each layer, a column for each head: in a table, who attends (from top to bottom) to whom (from left to
     right), as dark as the weight is beside the largest of its table; a readout is one row over its units.
 
+    Of an explanation of several texts a table shows those that its layer goes between: in a `cross` layer of a
+    translation, the tokens that are written (rows) and those of the source (columns).
+
     Args:
-        layers: as in `Explanation.layers`.
-        num_units: how many there are; by default, as many as are attended to or attend.
+        attended: what was explained, or layers alone, whose tables are all units by all units.
+        num_units: of layers alone, how many units there are; by default, as many as are attended to or attend.
 
     Raises:
-        ShapeError: there is no layer, or a weight belongs to a unit beyond `num_units`.
+        ShapeError: there is no layer, a weight belongs to a unit beyond `num_units`, or `num_units` is given for an
+            explanation.
 
     Cost: an image of at most MOST_CELLS² pixels a head.
     """
+    layers = attended.layers if isinstance(attended, Explanation) else attended
     if not layers:
         raise ShapeError("attention_grid: there is no layer; explain a model that has attention.")
-    found = max((int(ends.max()) + 1 for layer in layers for ends in _ends(layer) if len(ends)), default=1)
-    num_units = found if num_units is None else num_units
-    if found > num_units:
-        raise ShapeError(f"attention_grid: unit {found - 1} has a weight, but num_units is {num_units}.")
+    if isinstance(attended, Explanation):
+        if num_units is not None:
+            raise ShapeError("attention_grid: num_units goes with layers; an explanation has its units, leave it out.")
+        num_units, sides = len(attended.units), [sides_of(attended, layer) for layer in layers]
+    else:
+        num_units = _num_units(layers, num_units)
+        sides = [(range(1) if layer.is_readout else range(num_units), range(num_units)) for layer in layers]
+    sizes = [_pixels(layer, *each) for layer, each in zip(layers, sides, strict=True)]
     columns = max(len(layer.values) for layer in layers)
-    heights = [SIDE // 4 if layer.is_readout else SIDE for layer in layers]
-    width, height = LEFT + columns * (SIDE + GAP), TOP + sum(each + GAP for each in heights)
+    width, height = LEFT + columns * (SIDE + GAP), TOP + sum(high + GAP for _, high in sizes)
     words = f"the attention of {len(layers)} layers over {num_units} units"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
@@ -60,33 +72,50 @@ def attention_grid(layers: Sequence[Layer], num_units: int | None = None) -> Svg
         for head in range(columns)
     ]
     top = TOP
-    for layer, each in zip(layers, heights, strict=True):
-        parts.append(f'<text x="{LEFT - GAP}" y="{top + each // 2 + 4}" text-anchor="end">{escape(layer.name)}</text>')
+    for layer, (rows, senders), size in zip(layers, sides, sizes, strict=True):
+        middle = top + size[1] // 2 + 4
+        parts.append(f'<text x="{LEFT - GAP}" y="{middle}" text-anchor="end">{escape(layer.name)}</text>')
         for head in range(len(layer.values)):
-            left, shares = LEFT + head * (SIDE + GAP), head_table(layer, head, num_units)
-            title = f"{escape(layer.name)}, head {head + 1}: the largest weight is {shares.max(initial=0):.3g}"
-            parts.append(
-                f'<g><title>{title}</title><rect x="{left}" y="{top}" width="{SIDE}" height="{each}" fill="{GRAY}" '
-                f'fill-opacity="0.08" stroke="{GRAY}" stroke-opacity="0.5"/><image x="{left}" y="{top}" '
-                f'width="{SIDE}" height="{each}" preserveAspectRatio="none" style="image-rendering:pixelated" '
-                f'href="data:image/png;base64,{base64.b64encode(image(shares)).decode()}"/></g>'
-            )
-        top += each + GAP
+            shares = head_table(layer, head, rows, senders)
+            parts.append(_drawn(f"{layer.name}, head {head + 1}", shares, LEFT + head * (SIDE + GAP), top, size))
+        top += size[1] + GAP
     return Svg("".join(parts) + "</svg>")
 
 
-def head_table(layer: Layer, head: int, num_units: int) -> Float[np.ndarray, "receiver sender"]:
+def sides_of(explanation: Explanation, layer: Layer) -> tuple[range, range]:
+    """Between which units a layer goes: those who attend, those who are attended to; of a readout one row.
+
+    The second are the texts in which somebody is attended to, the first all from the first that attends to the last;
+    where there are no several texts, both are all units.
+    """
+    units = explanation.units
+    if explanation.kind != "text" or len(explanation.sources) < 2 or not len(layer.senders):
+        return range(1) if layer.is_readout else range(len(units)), range(len(units))
+    texts = {units[sender].source for sender in np.unique(layer.senders).tolist()}
+    heard = [place for place, unit in enumerate(units) if unit.source in texts]
+    first, last = (0, 0) if layer.is_readout else (int(layer.receivers.min()), int(layer.receivers.max()))
+    return range(first, last + 1), range(heard[0], heard[-1] + 1)
+
+
+def head_table(layer: Layer, head: int, rows: range, columns: range) -> Float[np.ndarray, "receiver sender"]:
     """The weights of a head as a table, at most MOST_CELLS a side; what shares a cell shows its largest.
 
-    Several edges between the same two units count together. A readout has one receiver.
+    Several edges between the same two units count together.
+
+    Args:
+        layer: the weights.
+        head: which of them.
+        rows: the receivers; of a readout one.
+        columns: the senders.
     """
-    receivers = 1 if layer.is_readout else num_units
-    keys, place = np.unique(layer.receivers * num_units + layer.senders, return_inverse=True)
+    keys, place = np.unique(
+        (layer.receivers - rows.start) * len(columns) + layer.senders - columns.start, return_inverse=True
+    )
     sums = np.bincount(place, np.nan_to_num(layer.values[head]), minlength=len(keys))
-    cells = [min(size, MOST_CELLS) for size in (receivers, num_units)]
+    cells = [min(len(side), MOST_CELLS) for side in (rows, columns)]
     table = np.zeros(cells)
-    rows, columns = keys // num_units * cells[0] // receivers, keys % num_units * cells[1] // num_units
-    np.maximum.at(table, (rows, columns), sums)
+    row, column = keys // len(columns) * cells[0] // len(rows), keys % len(columns) * cells[1] // len(columns)
+    np.maximum.at(table, (row, column), sums)
     return table
 
 
@@ -112,5 +141,29 @@ def image(shares: Float[np.ndarray, "receiver sender"]) -> bytes:
     )
 
 
-def _ends(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    return layer.senders, layer.receivers
+def _num_units(layers: Sequence[Layer], num_units: int | None) -> int:
+    """As many as there are said to be, or as are spoken of."""
+    ends = [end for layer in layers for end in (layer.senders, layer.receivers) if len(end)]
+    found = max((int(end.max()) + 1 for end in ends), default=1)
+    if num_units is not None and found > num_units:
+        raise ShapeError(f"attention_grid: unit {found - 1} has a weight, but num_units is {num_units}.")
+    return found if num_units is None else num_units
+
+
+def _pixels(layer: Layer, rows: range, columns: range) -> tuple[int, int]:
+    """Width and height of a table with square cells; of a thin one at least so much that a pointer finds it."""
+    if layer.is_readout:
+        return SIDE, SIDE // 4
+    cell = SIDE / max(len(rows), len(columns))
+    return max(LEAST, round(cell * len(columns))), max(LEAST, round(cell * len(rows)))
+
+
+def _drawn(name: str, shares: Float[np.ndarray, "receiver sender"], left: int, top: int, size: tuple[int, int]) -> str:
+    """One table as SVG; the pointer on it says which it is."""
+    place = f'x="{left}" y="{top}" width="{size[0]}" height="{size[1]}"'
+    return (
+        f"<g><title>{escape(name)}: the largest weight is {shares.max(initial=0):.3g}</title>"
+        f'<rect {place} fill="{GRAY}" fill-opacity="0.08" stroke="{GRAY}" stroke-opacity="0.5"/>'
+        f'<image {place} preserveAspectRatio="none" style="image-rendering:pixelated" '
+        f'href="data:image/png;base64,{base64.b64encode(image(shares)).decode()}"/></g>'
+    )

@@ -1,36 +1,49 @@
 """Explanations in notebooks: the page that `edgewise explain` writes, in a frame of its own below the cell.
 
 An `Explanation` knows no page. The notebook is told once how explanations look, by `register()`, which every face of
-`edgewise.estimators` calls when it is first asked for; an explanation at the end of a cell is then its page. Anywhere
-else, and before, `show(explanation)` gives the same.
+`edgewise.estimators` calls when it is first asked for, and `Explainer.open`; an explanation at the end of a cell is
+then its page. Anywhere else, and before, `show(explanation)` gives the same.
 """
 
 import html
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.explanation import Explanation
 
 HEIGHT = 680
 """Pixels of the frame."""
+MOST_TOLD = 4
+"""Targets that are named in a line."""
+STYLE = """
+.edgewise-page { width: 100%; border: 0; }
+:is(body[data-jp-theme-light="true"], body.vscode-light, html[theme="light"]) .edgewise-page { color-scheme: light; }
+:is(body[data-jp-theme-light="false"], body.vscode-dark, html[theme="dark"]) .edgewise-page { color-scheme: dark; }
+"""
+"""Of the frame. The page is as light or dark as the notebook around it says of itself (JupyterLab and what nbconvert
+writes, VS Code, Colab), and not as the system: browsers tell a page in a frame the frame's own color-scheme."""
 
 
 @dataclass(frozen=True)
 class Frame:
     """A page in a frame: its styles and scripts do not reach the notebook, nor those of the notebook the page."""
 
-    page: str
+    page: str = field(repr=False)
     """The page."""
     height: int = HEIGHT
     """Of the frame, in pixels."""
+    words: str = "an explanation"
+    """What the page shows, in a line: all that there is of it in a notebook that is not trusted."""
 
     def _repr_html_(self) -> str:
-        # No allow-same-origin: what stands in a text or a file cannot reach the notebook, whatever it holds.
+        # No allow-same-origin: what stands in a text or a file cannot reach the notebook, whatever it holds. Browsers
+        # never show the words in the frame; a notebook that is not trusted takes the frame away, and leaves the words.
         return (
-            f'<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts allow-downloads" '
-            f'style="width: 100%; height: {self.height}px; border: 0" title="explanation"></iframe>'
+            f'<style>{STYLE}</style><iframe class="edgewise-page" srcdoc="{html.escape(self.page)}" '
+            f'sandbox="allow-scripts allow-downloads" style="height: {self.height}px" title="explanation">'
+            f"{html.escape(self.words)}; trust this notebook, or run the cell, to see its page.</iframe>"
         )
 
 
@@ -41,7 +54,7 @@ def show(*explanations: Explanation, height: int = HEIGHT) -> Frame:
         explanations: one, or several to compare.
         height: of the frame in pixels.
     """
-    return Frame(page_of(explanations), height)
+    return Frame(page_of(explanations), height, words_of(explanations))
 
 
 def page_of(explanations: Sequence[Explanation]) -> str:
@@ -72,5 +85,16 @@ def as_html(explanation: Explanation) -> str:
 
 def as_words(explanation: Explanation, printer: Any, is_cycle: bool) -> None:
     """An explanation in a line, where a notebook shows no pages, into IPython's printer."""
-    told = ", ".join(f"{told.name} = {told.label or format(told.value, '.5g')}" for told in explanation.told)
-    printer.text(f"<Explanation of {explanation.title}: {told}; {len(explanation.units)} units>")
+    printer.text(f"<{words_of([explanation])}>")
+
+
+def words_of(explanations: Sequence[Explanation]) -> str:
+    """Explanations in a line: what they are of, and of a single one what is told."""
+    if len(explanations) != 1:
+        return f"{len(explanations)} explanations"
+    (only,) = explanations
+    told = ", ".join(f"{each.name} = {each.label or format(each.value, '.5g')}" for each in only.told[:MOST_TOLD])
+    if len(only.told) > MOST_TOLD:
+        told += f", and {len(only.told) - MOST_TOLD} more"
+    number = len(only.units)
+    return f"Explanation of {only.title}: {told}; {number} unit{'s' * (number != 1)}"

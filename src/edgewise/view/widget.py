@@ -5,7 +5,7 @@ from typing import Any
 
 from edgewise.errors import MissingExtraError
 from edgewise.explanation import Explanation
-from edgewise.view.notebook import HEIGHT, page_of
+from edgewise.view.notebook import HEIGHT, STYLE, page_of, words_of
 
 try:
     import anywidget
@@ -18,7 +18,7 @@ function render({ model, el }) {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts allow-downloads");
   frame.title = "explanation";
-  frame.style.cssText = "width: 100%; border: 0";
+  frame.className = "edgewise-page";
   const draw = () => { frame.srcdoc = model.get("page"); };
   const size = () => { frame.style.height = model.get("height") + "px"; };
   model.on("change:page", draw);
@@ -44,6 +44,7 @@ class ExplanationWidget(anywidget.AnyWidget):
     """
 
     _esm = SCRIPT
+    _css = STYLE
     explanations: Any = traitlets.Tuple()
     """What is shown; another tuple of explanations shows those. The browser is sent the page alone."""
     page: Any = traitlets.Unicode(read_only=True).tag(sync=True)
@@ -54,6 +55,10 @@ class ExplanationWidget(anywidget.AnyWidget):
     def __init__(self, *explanations: Explanation, height: int = HEIGHT):
         super().__init__(height=height)
         self.explanations = explanations
+
+    def __repr__(self) -> str:
+        # All that is left of a widget in a file, and without its kernel.
+        return f"<{type(self).__name__}: {words_of(self.explanations)}>"
 
     @traitlets.validate("explanations")
     def _checked(self, proposal: Any) -> Sequence[Explanation]:

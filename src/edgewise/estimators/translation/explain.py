@@ -29,6 +29,8 @@ from edgewise.train.device import cpu_threads
 
 TOLD, MEAN = "translation", "mean ln p"
 """What is told of a sentence: its translation, and how likely the model finds it."""
+NOTHING = "(an empty text)"
+"""What a translation of no words is called where it is told."""
 MOST_RECORDED = 1024
 """Tokens of a sentence whose weights are all recorded, and followed through the layers."""
 MOST_SHOWN = 256
@@ -102,12 +104,13 @@ def told_of(trained: TrainedTranslation, translated: Sequence[Translated]) -> li
     """What is told of some sentences: the translation as the label, and as the value how likely the model finds it.
 
     The value, which has a name of its own too, is the mean over the tokens of ln p of each given those before it; 0 is
-    certain.
+    certain. Without words the label is `NOTHING`, as an empty one would say that a number is told.
     """
     written = [each.numbers for each in translated]
     found = log_probabilities(trained, [each.source.numbers for each in translated], written)
     values = [float(each.mean()) for each in found]
-    return [(Told(TOLD, value, each.text), Told(MEAN, value)) for each, value in zip(translated, values, strict=True)]
+    labels = [each.text or NOTHING for each in translated]
+    return [(Told(TOLD, value, label), Told(MEAN, value)) for label, value in zip(labels, values, strict=True)]
 
 
 def written_name(trained: TrainedTranslation) -> str:
