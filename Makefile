@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OLDEST := .venv-oldest
 OLDEST_TORCH := 2.11.0
 
-.PHONY: help demo test check format docs bench test-oldest clean
+.PHONY: help demo test check format docs bench bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,13 @@ bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/attention.py
+
+# A machine with a GPU may have no network: nothing is set up there. Warnings of versions other than the tested ones are
+# shown and let pass.
+bench-gpu:  ## with a CUDA GPU and the packages of PYTHON (nothing is installed): tests of its kernels, then the benchmark
+	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py --check
+	PYTHONPATH=src:.gpu-deps $(PYTHON) -m pytest tests/triton -q -W default
+	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py
 
 # One step: an interrupted installation leaves no stamp and is taken up again.
 $(READY): pyproject.toml constraints.txt
