@@ -11,6 +11,8 @@ import jaxtyping
 import pytest
 import torch
 
+import checker
+
 # Named one by one: the checker breaks the bytecode of compiled kernels, whose modules must never stand here.
 CHECKED = [
     "edgewise.attend",
@@ -32,6 +34,7 @@ CHECKED = [
     "edgewise.trace",
 ]
 _PLAIN: dict[str, ModuleType] = {}
+jaxtyping.jaxtyped = checker.decorator  # what the hook writes above every function, looked up when a module is loaded
 _HOOK = [jaxtyping.install_import_hook(CHECKED, "checker.check")]
 
 torch.set_num_threads(1)

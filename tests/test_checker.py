@@ -1,0 +1,114 @@
+"""The checker that all other tests rely on: what it refuses, and that the hook puts it on the library."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import jaxtyping
+import pytest
+import torch
+from beartype.roar import BeartypeCallHintViolation
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from checker import check
+from edgewise import Edges, attend
+from edgewise.layers import MultiHeadAttention
+from edgewise.records import Batch
+
+X = torch.zeros(3, 4)
+
+
+@check
+def scaled(
+    x: Float[Tensor, "row feature"], by: float = 1, *, rows: Int[Tensor, " row"] | None = None
+) -> Float[Tensor, "row 2*feature"]:
+    return torch.cat([by * x, x], 1 - int(by == 7))
+
+
+def test_what_is_as_annotated_passes():
+    assert scaled(X, 2, rows=torch.arange(3)).shape == (3, 8)
+    assert scaled(torch.zeros(5, 1)).shape == (5, 2), "sizes of one call do not bind the next"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((X[0],), {}),
+        ((X.long(),), {}),
+        ((X.numpy(),), {}),
+        ((X, "2"), {}),
+        ((X,), {"rows": torch.arange(4)}),
+        ((X,), {"rows": torch.zeros(3)}),
+        ((X, 7), {}),
+    ],
+    ids=["axes", "dtype", "array", "number", "size of another argument", "dtype by name", "what is returned"],
+)
+def test_what_is_not_is_refused(arguments, named):
+    with pytest.raises(BeartypeCallHintViolation):
+        scaled(*arguments, **named)
+
+
+def test_the_checker_looks_away_when_it_is_told_to(shapes_unchecked):
+    assert scaled(X, 7).shape == (6, 4)
+
+
+def test_an_inner_call_has_sizes_of_its_own():
+    @check
+    def outer(x: Float[Tensor, "row feature"]) -> Float[Tensor, "row feature"]:
+        scaled(x.T)
+        return x if len(x) == 3 else x[:, 1:]
+
+    outer(X)
+    with pytest.raises(BeartypeCallHintViolation):
+        outer(X[:2])
+
+
+@check
+@dataclasses.dataclass
+class Pair:
+    """Two tensors of one size, and every kind of method."""
+
+    one: Float[Tensor, " row"]
+    other: Float[Tensor, " row"]
+
+    @check
+    @property
+    def both(self) -> Float[Tensor, "two rows"]:
+        return self.one
+
+    @check
+    @classmethod
+    def made(cls, row: Float[Tensor, " row"]) -> "Pair":
+        return cls(row, row) if len(row) else None
+
+    @check
+    @staticmethod
+    def each(rows: int) -> Iterator[Float[Tensor, " row"]]:
+        yield from torch.zeros(rows, 2)
+
+
+def test_methods_and_dataclasses():
+    assert len(list(Pair.each(3))) == 3
+    for wrong in (
+        lambda: Pair(X[0], X[1, :2]),
+        lambda: Pair.made(X[0]).both,
+        lambda: Pair.made(X[0, :0]),
+        lambda: Pair.made([1.0]),
+        lambda: Pair.each("3"),
+    ):
+        with pytest.raises((BeartypeCallHintViolation, jaxtyping.TypeCheckError)):
+            wrong()
+
+
+def test_it_is_on_the_functions_methods_and_records_of_the_library():
+    edges = Edges(torch.tensor([0, 1]), torch.tensor([1, 0]), 3, 3)
+    attend(X, X, X, edges)
+    for wrong in (
+        lambda: Edges([0, 1], [1, 0], 3, 3),
+        lambda: attend(X, X.tolist(), X, edges),
+        lambda: MultiHeadAttention("4", 2),
+        lambda: MultiHeadAttention(4, 2)(X, neighborhood="edges"),
+        lambda: Batch(*["x" for _ in dataclasses.fields(Batch)]),
+    ):
+        with pytest.raises(BeartypeCallHintViolation):
+            wrong()
