@@ -9,8 +9,8 @@ import torch
 
 from edgewise import DataError, SettingError, Trace, Translator
 from edgewise.data.text import Tokenizer
+from edgewise.estimators import token_methods, token_questions
 from edgewise.estimators.explaining import Explainer
-from edgewise.estimators.translation import explain as explaining
 from edgewise.estimators.translation import question
 from edgewise.estimators.translation.explain import explain_translation
 from edgewise.estimators.translation.question import spans
@@ -270,12 +270,13 @@ def test_sentences_are_parts():
 def test_long_sentences_keep_the_strongest_and_are_asked_in_runs(monkeypatch):
     trained = translation_model()
     whole = explain_translation(trained, "dogs " * 8)
-    monkeypatch.setattr(explaining, "MOST_RECORDED", 10)
-    monkeypatch.setattr(explaining, "MOST_SHOWN", 10)
-    monkeypatch.setattr(explaining, "TOP", 2)
-    monkeypatch.setattr(question, "MOST_PARTS", 4)
-    monkeypatch.setattr(question, "LEAST_PARTS", 4)
-    monkeypatch.setattr(question, "TOGETHER", 40)
+    monkeypatch.setattr(token_methods, "MOST_RECORDED", 10)
+    monkeypatch.setattr(token_methods, "MOST_SHOWN", 10)
+    monkeypatch.setattr(token_methods, "TOP", 2)
+    monkeypatch.setattr(token_questions, "MOST_PARTS", 4)
+    monkeypatch.setattr(token_questions, "LEAST_PARTS", 4)
+    for room in (question, token_questions):
+        monkeypatch.setattr(room, "TOGETHER", 40)
     found = explain_translation(trained, "dogs " * 8)
     assert {layer.top for layer in found.layers} == {2}
     assert "rollout" not in by_name(found)

@@ -49,9 +49,14 @@ def recording(num_tokens: int, top: int | None) -> Trace:
     return Trace(top=None if is_followed(num_tokens) else top or TOP)
 
 
+def shown_of(num_tokens: int, top: int | None) -> int | None:
+    """How many of the strongest weights are shown of each token: all of a short text, some of a longer one."""
+    return top if top is not None or num_tokens <= MOST_SHOWN else TOP
+
+
 def layers_of(trace: Trace, num_tokens: int, top: int | None) -> list[Layer]:
-    """What was recorded, as it is shown: all of a short text, the strongest of a longer one."""
-    shown = top if top is not None or num_tokens <= MOST_SHOWN else TOP
+    """What was recorded, as it is shown."""
+    shown = shown_of(num_tokens, top)
     return [to_layer(weights, f"layer {place}", top=shown) for place, weights in enumerate(trace.weights, 1)]
 
 
@@ -102,6 +107,7 @@ def by_gradients(
     vectors: Sequence[Float[Tensor, " token model_dim"]],
     baselines: Sequence[Float[Tensor, " token model_dim"]],
     hidden: str,
+    beside: int = 0,
 ) -> tuple[Attribution, Attribution]:
     """Integrated gradients and gradient × input by the vectors of the tokens, mean over the members of an ensemble.
 
@@ -110,8 +116,9 @@ def by_gradients(
         vectors: those of the text.
         baselines: those of a text that says nothing.
         hidden: what stands in that text, in words.
+        beside: tokens that are read beside those.
     """
-    points = max(POINTS[1], min(POINTS[0], POINT_TOKENS // max(len(vectors[0]), 1)))
+    points = max(POINTS[1], min(POINTS[0], POINT_TOKENS // max(len(vectors[0]) + beside, 1)))
     members = list(zip(told, vectors, baselines, strict=True))
     integrals = [integrated_gradients(function, given, nothing, points) for function, given, nothing in members]
     products = [gradient_times_input(function, given) for function, given, _ in members]

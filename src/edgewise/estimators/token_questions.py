@@ -1,4 +1,5 @@
-"""A model of tokens, asked about a text without some of them: what texts, prompts and sentences share."""
+"""A model of tokens, asked about a text without some of them: what texts, prompts, sentences and translations
+share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class TokenQuestions:
     """The tokens that are never taken away, such as those that stand for no text."""
     told: Callable[[Sequence[Kept]], np.ndarray]
     """The number that is explained, for each of some lists of what is left."""
+    beside: int = 0
+    """Tokens that are read with every question and are never taken away: the translation of what is left."""
 
     def __call__(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " question"]:
         """The number without each of these lists of tokens."""
@@ -33,7 +36,7 @@ class TokenQuestions:
             left = np.ones(len(self.stays), dtype=bool)
             left[units] = False
             kept.append(left | self.stays)
-            size += int(kept[-1].sum())
+            size += int(kept[-1].sum()) + self.beside
             if size >= TOGETHER:
                 told.append(self.told(kept))
                 kept, size = [], 0
@@ -42,7 +45,7 @@ class TokenQuestions:
     @property
     def most_parts(self) -> int:
         """How many questions of one kind are asked at most."""
-        return max(LEAST_PARTS, min(MOST_PARTS, MOST_TOKENS // max(len(self.stays), 1)))
+        return max(LEAST_PARTS, min(MOST_PARTS, MOST_TOKENS // max(len(self.stays) + self.beside, 1)))
 
     @property
     def units(self) -> np.ndarray:

@@ -5,24 +5,31 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
 
-from edgewise.errors import SettingError
-from edgewise.estimators.text.question import sentences, shortened
+from edgewise.estimators.text.question import sentence_parts, with_effects
+from edgewise.estimators.token_methods import (
+    MOST_RECORDED,
+    believed,
+    by_gradients,
+    check_top,
+    is_followed,
+    lost,
+    recording,
+    run_notes,
+    shown_of,
+)
+from edgewise.estimators.token_questions import shortened
 from edgewise.estimators.translation.question import (
+    AskedTranslation,
     Translated,
-    TranslationQuestions,
     begun,
     log_probabilities,
     place_of,
 )
 from edgewise.estimators.translation.trained import TrainedTranslation
-from edgewise.explain.faithfulness import faithfulness
-from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.heads import to_layer
-from edgewise.explain.occlusion import occlude
 from edgewise.explain.rollout import rollout
-from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, Part, Told, Unit
+from edgewise.explanation import Attribution, Explanation, Layer, Told, Unit
 from edgewise.models.translation import TranslationModel
 from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
@@ -31,18 +38,9 @@ TOLD, MEAN = "translation", "mean ln p"
 """What is told of a sentence: its translation, and how likely the model finds it."""
 NOTHING = "(an empty text)"
 """What a translation of no words is called where it is told."""
-MOST_RECORDED = 1024
-"""Tokens of a sentence whose weights are all recorded, and followed through the layers."""
-MOST_SHOWN = 256
-"""Tokens, of sentence and translation together, whose weights all stand in the explanation."""
-TOP = 8
-"""How many of the strongest stand there otherwise."""
-STEPS = 20, 4
-"""Steps of a curve of faithfulness, of short and of very long sentences."""
-POINTS = 32, 8
-"""Points of an integral, likewise."""
-POINT_TOKENS = 2**16
-"""Tokens that are read and written for one integral, about."""
+
+
+LOST = "What is told of this translation less what is told of it without the token; the source's end stays, with 0."
 
 
 def explain_translation(
@@ -73,16 +71,17 @@ def explain_translation(
     Cost: one search, and the scores of one translation for every token of a sentence of up to 512 tokens; of longer
         ones parts are taken away, so that it grows with their length no faster than a few dozen translations do.
     """
-    if top is not None and top < 1:
-        raise SettingError(f"top is {top}; expected at least 1.")
+    check_top(top)
     (translated,) = Translated.of(trained, [text])
     place = place_of(target, translated.names(trained.tokenizer), TOLD)
-    questions = TranslationQuestions(trained, translated, place)
+    asked = AskedTranslation(trained, translated, place)
+    questions = asked.questions
     with cpu_threads(trained.threads):
         layers, attention = _attended(trained, translated, place, top)
-        of_source = (*attention, _lost(questions), *_gradients(questions))
-        parts = _parts(questions, text)
-        found = _faithfulness(questions, of_source)
+        of_source = (*attention, lost(questions, LOST), *_gradients(asked))
+        parts, part_note = sentence_parts(questions, [text], [trained.names[0]], translated.source)
+        parts_without = with_effects(questions, parts)
+        found = believed(questions, of_source)
     nothing = np.full(len(translated) + 1, np.nan)
     source, written = trained.names[0], written_name(trained)
     return Explanation(
@@ -94,9 +93,9 @@ def explain_translation(
         units=_units(trained, translated, text),
         layers=layers,
         attributions=tuple(replace(each, values=np.concatenate([each.values, nothing])) for each in of_source),
-        parts=parts,
+        parts=parts_without,
         faithfulness=found,
-        notes=tuple(_notes(questions, layers)),
+        notes=(*_notes(asked, layers), *([part_note] if part_note else []), *run_notes(questions)),
     )
 
 
@@ -154,7 +153,7 @@ def _recorded(trained: TrainedTranslation, translated: Translated, top: int | No
     writing = Trace()
     with torch.no_grad():
         if isinstance(model, TranslationModel):
-            reading = Trace(top=None if source.shape[1] <= MOST_RECORDED else top or TOP)
+            reading = recording(source.shape[1], top)
             model.write(tokens, model.read(source, lengths, trace=reading), lengths, trace=writing)
             return _Recorded(reading.weights, writing.weights[::2], writing.weights[1::2])
         model.write(tokens, model.read(source, lengths), lengths, trace=writing)
@@ -178,7 +177,7 @@ def _attended(
 ) -> tuple[tuple[Layer, ...], tuple[Attribution, ...]]:
     """The layers, and attention as an attribution: that across, and followed through the layers of the encoder."""
     recorded, size = _recorded(trained, translated, top), len(translated.source)
-    shown = top if top is not None or size + len(translated) < MOST_SHOWN else TOP
+    shown = shown_of(size + len(translated) + 1, top)
     layers = [to_layer(weights, f"encoder {place}", top=shown) for place, weights in enumerate(recorded.encoder, 1)]
     for number, weights in enumerate(recorded.cross, 1):
         # A token is written after those before it were read: the first after the beginning, which is unit `size`.
@@ -190,7 +189,7 @@ def _attended(
     of_whom = "the tokens that are written" if place is None else "the token that is written"
     about = f"Where {of_whom} looked in the source: the weights of cross-attention, mean over layers and heads."
     attributions = [Attribution("attention", looked.mean(0).numpy(), False, about)]
-    if recorded.encoder and size <= MOST_RECORDED:
+    if recorded.encoder and is_followed(size):
         followed = looked.mean(0) @ rollout(recorded.encoder).to_dense().double()[0]
         about = "Attention followed on through the encoder: how much of each token it could have heard."
         attributions.append(Attribution("rollout", followed.numpy(), False, about))
@@ -202,71 +201,19 @@ def _moved(layer: Layer, senders: int, receivers: int) -> Layer:
     return replace(layer, senders=layer.senders + senders, receivers=layer.receivers + receivers)
 
 
-def _lost(questions: TranslationQuestions) -> Attribution:
-    """What is lost with each token of the source, or with its share of a run of them."""
-    size, groups = len(questions.translated.source), questions.groups()
-    values = np.zeros(size)
-    for group, effect in zip(groups, occlude(questions, size, groups), strict=True):
-        values[group] = effect / len(group)
-    about = (
-        "What is told of this translation less what is told of it without the token; the source's end stays, with 0."
-    )
-    return Attribution("occlusion", values, True, about)
-
-
-def _gradients(questions: TranslationQuestions) -> tuple[Attribution, ...]:
+def _gradients(asked: AskedTranslation) -> tuple[Attribution, ...]:
     """By the vectors of the source's tokens."""
-    row, size = questions.translated.source, len(questions.translated)
-    points = max(POINTS[1], min(POINTS[0], POINT_TOKENS // (len(row) + size)))
-    vectors = questions.trained.model.embedding(torch.from_numpy(row.numbers)).detach()
+    embedding, end = asked.trained.model.embedding, asked.trained.end
+    vectors = embedding(torch.from_numpy(asked.translated.source.numbers)).detach()
     # Zeros would not do: a transformer that normalizes what comes in does not see how long a vector is, so that all
     # would change at the very beginning of the way.
-    baseline = questions.trained.model.embedding.weight[questions.trained.end].detach().expand_as(vectors)
-    return (
-        Attribution(
-            "integrated gradients",
-            integrated_gradients(questions.of_vectors, vectors, baseline, points),
-            True,
-            "Gradients by the token's vector on the way from that of an end; they sum to the difference.",
-        ),
-        Attribution(
-            "gradient × input",
-            gradient_times_input(questions.of_vectors, vectors),
-            True,
-            "The gradient by the token's vector, times the vector.",
-        ),
-    )
+    baseline = embedding.weight[end].detach().expand_as(vectors)
+    return by_gradients([asked.of_vectors], [vectors], [baseline], "an end", beside=len(asked.translated))
 
 
-def _parts(questions: TranslationQuestions, text: str) -> tuple[Part, ...]:
-    """The sentences of the source, where there are several, with what is lost without each."""
-    row = questions.translated.source
-    found = list(sentences([text], [questions.trained.names[0]], row))[: questions.most_parts]
-    if len(found) < 2:
-        return ()
-    effects = occlude(questions, len(row), [part.units for part in found])
-    return tuple(replace(part, effect=float(effect)) for part, effect in zip(found, effects, strict=True))
-
-
-def _faithfulness(questions: TranslationQuestions, attributions: Sequence[Attribution]) -> Faithfulness | None:
-    """How far each attribution can be believed, over the tokens of the source that can be taken away."""
-    units = np.flatnonzero(~questions.translated.source.is_special)
-    if not len(units):
-        return None
-    curves = 2 * (len(attributions) + 1)
-    steps = max(STEPS[1], min(STEPS[0], questions.most_parts * 2 // curves))
-
-    def told(removed: Sequence[np.ndarray]) -> Float[np.ndarray, " question"]:
-        return questions([units[places] for places in removed])
-
-    return faithfulness(
-        told, [replace(each, values=each.values[units]) for each in attributions], len(units), steps=steps
-    )
-
-
-def _notes(questions: TranslationQuestions, layers: Sequence[Layer]) -> list[str]:
+def _notes(asked: AskedTranslation, layers: Sequence[Layer]) -> list[str]:
     """How to read the numbers, what was cut, and what is not shown."""
-    trained, translated, groups = questions.trained, questions.translated, questions.groups()
+    trained, translated = asked.trained, asked.translated
     notes = [
         "ln p is of the translation that the model gives, each token given those before it; its tokens stay the same "
         "while those of the source are taken away, and have no attributions of their own."
@@ -277,13 +224,9 @@ def _notes(questions: TranslationQuestions, layers: Sequence[Layer]) -> list[str
         notes.append("The translation is an empty text: the model writes its end at once.")
     if tops := {layer.top for layer in layers if layer.top is not None}:
         notes.append(f"In each layer and head only the {tops.pop()} strongest weights of a token are kept.")
-    if len(translated.source) > MOST_RECORDED and isinstance(trained.model, TranslationModel):
+    if not is_followed(len(translated.source)) and isinstance(trained.model, TranslationModel):
         notes.append(
             f"Attention is not followed through the encoder: the source has more than {MOST_RECORDED:,} tokens, and "
             "the weights that are not kept would be missing."
-        )
-    if len(groups) < sum(len(group) for group in groups):
-        notes.append(
-            f"Occlusion takes {len(groups)} runs of neighboring tokens away, and shares each effect out evenly."
         )
     return notes

@@ -12,6 +12,7 @@ from torch import Tensor
 from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.text.tokens import RowTokens
+from edgewise.estimators.token_questions import Kept, TokenQuestions
 from edgewise.estimators.translation.trained import TrainedTranslation, padded
 from edgewise.records import PairBatch
 from edgewise.train.device import cpu_threads
@@ -20,10 +21,6 @@ TOGETHER = 2**15
 """Tokens that are computed at a time, about."""
 SCORES = 2**24
 """Scores that are computed at a time, about: one for each token written and each of the vocabulary."""
-MOST_TOKENS = 2**18
-"""Tokens that are read for one kind of question, about: a long sentence is asked about in fewer, larger parts."""
-MOST_PARTS, LEAST_PARTS = 512, 16
-"""Into how many parts a sentence is cut at most, and at least where it has as many tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +158,7 @@ def _batches(
 
 
 @dataclass(frozen=True, eq=False)
-class TranslationQuestions:
+class AskedTranslation:
     """How likely a translation is, or a token of it, without some tokens of its source.
 
     The translation stays as it was written: each of its tokens is told given those before it.
@@ -177,13 +174,14 @@ class TranslationQuestions:
     place: int | None
     """The token of the translation that is asked about; None for all of them."""
 
-    def __call__(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " question"]:
-        """The number without each of these lists of tokens of the source."""
-        row, sources = self.translated.source, []
-        for units in removed:
-            stays = np.ones(len(row), dtype=bool)
-            stays[units] = False
-            sources.append(row.numbers[stays | row.is_special])
+    @property
+    def questions(self) -> TokenQuestions:
+        """What is told without some tokens of the source; its end always stays."""
+        return TokenQuestions(self.translated.source.is_special, self.of_kept, beside=len(self.translated))
+
+    def of_kept(self, kept: Sequence[Kept]) -> Float64[np.ndarray, " question"]:
+        """The number where of the source's tokens each of these is left."""
+        sources = [self.translated.source.numbers[left] for left in kept]
         found = log_probabilities(self.trained, sources, [self.translated.numbers] * len(sources))
         return np.array([self._number(each) for each in found])
 
@@ -198,17 +196,6 @@ class TranslationQuestions:
 
     def _number(self, told: np.ndarray) -> float:
         return float(told.mean()) if self.place is None else float(np.exp(told[self.place]))
-
-    @property
-    def most_parts(self) -> int:
-        """How many questions of one kind are asked at most."""
-        size = len(self.translated.source) + len(self.translated)
-        return max(LEAST_PARTS, min(MOST_PARTS, MOST_TOKENS // size))
-
-    def groups(self) -> list[np.ndarray]:
-        """Tokens of the source that are taken away together: each alone, or neighbors where there are too many."""
-        units = np.flatnonzero(~self.translated.source.is_special)
-        return np.array_split(units, min(len(units), self.most_parts)) if len(units) else []
 
 
 def place_of(target: str | int | None, names: Sequence[str], whole: str) -> int | None:
