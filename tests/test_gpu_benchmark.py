@@ -219,7 +219,9 @@ def test_after_a_capture_that_fails_no_other_is_tried(monkeypatch):
     found = made.data["parts"]["a"]["cases"]["dot, bf16"]["peers"]
     assert found[OURS][FORWARD]["replay"]["failed"].startswith("RuntimeError: operation not permitted when stream")
     assert "replay" not in found[PYG][FORWARD]
-    assert made.data["parts"]["c"]["measured"]["notes"][-1] == "dot, bf16, captured: an earlier capture failed"
+    assert made.data["parts"]["c"]["measured"]["notes"][-1] == (
+        f"dot, bf16, captured: {PYG}, {SDPA}: an earlier capture failed"
+    )
     assert "not permitted" in report.page(made.data)
 
 

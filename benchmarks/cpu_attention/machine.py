@@ -158,7 +158,10 @@ def _by_process() -> dict[int, tuple[str, float]]:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:  # there is no git
+        return ""
     return done.stdout.strip()
 
 

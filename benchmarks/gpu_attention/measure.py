@@ -11,7 +11,7 @@ import torch
 from cpu_attention.measure import summary
 
 from edgewise import EdgewiseError
-from gpu_attention.case import COMPILED, FORWARD, MODES, OURS, REPLAYED, Case, Results, Run
+from gpu_attention.case import COMPILED, FORWARD, MODES, OURS, Case, Results, Run
 from gpu_attention.device import Call, Cuda
 from gpu_attention.options import Pace
 
@@ -61,22 +61,24 @@ def measured(case: Case, device: Cuda, pace: Pace, until: float, clock: Clock = 
     }
 
 
-def replayed(case: Case, record: dict[str, Any], device: Cuda, pace: Pace) -> bool:
-    """Add the times of captured graphs to the record of a case; False where one could not be captured."""
-    for name in case.make:
+def replayed(case: Case, peers: tuple[str, ...], record: dict[str, Any], device: Cuda, pace: Pace) -> bool:
+    """Add the times of these peers as captured graphs to the record; False where one could not be captured."""
+    for name in (each for each in case.make if each in peers):
         for mode in MODES:
             found = record["peers"][name][mode]
-            if name not in REPLAYED or "failed" in found:
+            if "failed" in found:
                 continue
             run, reason = attempted(case.make[name], device)
-            replay, reason = (None, reason) if reason else attempted(
-                lambda run=run, mode=mode: device.captured(partial(computed, case, run, mode)), device
-            )  # fmt: skip
-            times = {} if reason else timed({name: replay}, device, pace)[name]
-            found["replay"] = times or {"failed": reason}
-            del replay
-            device.give_back()
-            if reason and reason != OUT_OF_MEMORY:
+            if not reason:
+                call = partial(computed, case, run, mode)
+                replay, reason = attempted(partial(device.captured, call), device)
+            if not reason:
+                found["replay"] = timed({name: replay}, device, pace)[name]
+                del replay
+                device.give_back()
+                continue
+            found["replay"] = {"failed": reason}
+            if reason != OUT_OF_MEMORY:
                 return False
     return True
 

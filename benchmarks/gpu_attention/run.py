@@ -13,6 +13,7 @@ from cpu_attention.machine import commit
 from cpu_attention.measure import summary
 
 from gpu_attention import graphs
+from gpu_attention.case import REPLAYED
 from gpu_attention.device import Cuda
 from gpu_attention.limits import machine_limits
 from gpu_attention.measure import COMPILE_SECONDS, CUT, attempted, measured, replayed
@@ -81,9 +82,10 @@ class Session:
             if self.trouble:
                 return
         clean = True
-        for name in names:
-            if name in PARTS and PARTS[name].replays:
-                clean = self.replays(name, began + seconds, clean)
+        for peers in (REPLAYED[:1], REPLAYED[1:]):  # ours first: what fails for one ends it for all
+            for name in names:
+                if name in PARTS and PARTS[name].replays:
+                    clean = self.replays(name, peers, began + seconds, clean)
         if "step" in names:
             self.captured_step(clean)
 
@@ -124,18 +126,19 @@ class Session:
             if self.trouble:
                 return
 
-    def replays(self, name: str, until: float, clean: bool) -> bool:
-        """Add times of captured graphs to the cases of a part; False where no more can be captured."""
+    def replays(self, name: str, peers: tuple[str, ...], until: float, clean: bool) -> bool:
+        """Add times of captured graphs of some peers to the cases of a part; False where no more can be captured."""
         record = self.data["parts"][name]
         for case_name, found in record["cases"].items():
             if not clean or self.clock() > until:
-                self.note(record, f"{case_name}, captured", CUT if clean else EARLIER)
+                self.note(record, f"{case_name}, captured: {', '.join(peers)}", CUT if clean else EARLIER)
                 continue
             case, reason = attempted(
                 partial(PARTS[name].entries[case_name].build, self.device.name, self.options), self.device
             )
-            clean = not reason and replayed(case, found, self.device, self.options.pace)
+            clean = not reason and replayed(case, peers, found, self.device, self.options.pace)
             clean = clean and not self.device.trouble()
+            del case
             self.save()
         graphs.named.cache_clear()
         return clean
@@ -178,9 +181,7 @@ class Session:
 
     def measured(self) -> dict[str, Any]:
         """What every part says of itself."""
-        known = commit()
-        if self.commit:
-            known = {"commit": self.commit, "changed_files": False}
+        known = {"commit": self.commit, "changed_files": False} if self.commit else commit()
         at = datetime.now(UTC).isoformat(timespec="seconds")
         return {**known, "ours": self.options.ours, "quick": self.options.quick, "at": at, "notes": []}
 

@@ -74,8 +74,8 @@ PARTS: dict[str, Part] = {
         {
             "dot, bf16": _A("dot", "bf16", "", PYG_COMPILED),
             "GATv2, bf16": _A("gatv2", "bf16", "", PYG_COMPILED),
-            "dot, fp32": _A("dot", "fp32", "", PYG_COMPILED),
-            "GATv2, fp32": _A("gatv2", "fp32", "", PYG_COMPILED),
+            "dot, fp32": _A("dot", "fp32"),
+            "GATv2, fp32": _A("gatv2", "fp32"),
             "dot, bf16, edge features": _A("dot", "bf16", "features"),
             "GATv2, bf16, edge features": _A("gatv2", "bf16", "features"),
             "dot, bf16, bias": _A("dot", "bf16", "bias"),
