@@ -46,7 +46,9 @@ def _known(
 ) -> list[tuple[str, Tensor, Tensor]]:
     """Of each output and gradient: its name, the places that are known, and what is right there."""
     for count in (SENDERS, SENDERS // 4, 1):
-        chosen = graph.senders[torch.linspace(0, graph.num_edges - 1, count, device=graph.senders.device).long()]
+        # In float64: in float32 the number of the last of 10⁸ edges would be rounded to one that there is not.
+        spread = torch.linspace(0, graph.num_edges - 1, count, device=graph.senders.device, dtype=torch.float64)
+        chosen = graph.senders[spread.long()]
         chosen = chosen.unique()
         receivers = graph.receivers[_marked(chosen, graph.num_nodes)[graph.senders]].unique()
         edge = _marked(receivers, graph.num_nodes)[graph.receivers].nonzero().squeeze(1)
