@@ -12,12 +12,14 @@ benchmarks/results/gpu.json (every single time) and gpu.md (the tables). Without
 status is 2.
 
 A machine without network: nothing is installed or downloaded. Needed are Python 3.11 or later, torch, triton and numpy,
-with torch_geometric as a peer, and a C compiler for torch.compile and triton. What is missing beside these is pure
-Python; bring it in a folder beside the repository, filled where there is a network, and name it with the sources:
+and a C compiler for torch.compile and triton; torch_geometric is a peer where it is installed, and its rows say so where
+it is not. What else is missing is pure Python; bring it in a folder beside the sources, filled where there is a network:
 
     pip install --target .gpu-deps --no-deps jaxtyping wadler_lindig beartype pytest pytest-xdist execnet pluggy \
-        iniconfig packaging pygments hypothesis sortedcontainers torch_geometric
+        iniconfig packaging pygments hypothesis sortedcontainers
     make bench-gpu PYTHON=python3        # on the machine: the tests, then this; PYTHONPATH is src and .gpu-deps
+
+`import edgewise` itself needs only jaxtyping and wadler_lindig of these; the others are for the tests.
 """
 
 import argparse
