@@ -1,4 +1,4 @@
-"""Attention on a CUDA GPU: the machine's own limits, then edgewise beside its peers, in one process and in turn.
+r"""Attention on a CUDA GPU: the machine's own limits, then edgewise beside its peers, in one process and in turn.
 
     python benchmarks/gpu.py                       everything, at most 9 minutes on an H200
     python benchmarks/gpu.py --only a,limits       some parts, merged into the results that are there
@@ -12,8 +12,9 @@ benchmarks/results/gpu.json (every single time) and gpu.md (the tables). Without
 status is 2.
 
 A machine without network: nothing is installed or downloaded. Needed are Python 3.11 or later, torch, triton and numpy,
-and a C compiler for torch.compile and triton; torch_geometric is a peer where it is installed, and its rows say so where
-it is not. What else is missing is pure Python; bring it in a folder beside the sources, filled where there is a network:
+and a C compiler for torch.compile and triton; torch_geometric is a peer where it is installed, and its rows say so
+where it is not. What else is missing is pure Python; bring it in a folder beside the sources, filled where there is a
+network:
 
     pip install --target .gpu-deps --no-deps jaxtyping wadler_lindig beartype pytest pytest-xdist execnet pluggy \
         iniconfig packaging pygments hypothesis sortedcontainers
