@@ -1,10 +1,11 @@
-"""Fused kernels for CUDA devices, compiled at first use by triton: every score and normalizer, over edges.
+"""Fused kernels for CUDA devices, compiled at first use by triton: every score and normalizer, over edges and ranges.
 
-    attend → lower (few scores) → layout (plain tensors) → edge_operators (torch sees one operator, with gradients)
-           → work (rows dealt out to programs) → launch → edges, edges_backward (the kernels) → tiles (their parts)
+    attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients) → launch
+      edges:  edge_operators → work (rows dealt out to programs) → edges, edges_backward (the kernels) → tiles (parts)
+      ranges: range_operators → ranges, ranges_backward (the kernels) → range_tiles (their parts)
 
-They hold no (edge, head, feature) intermediate: memory is O(query + key) beside what the caller holds, and a number an
-edge and head for normalizers that must see a whole row before they can weigh one edge.
+They hold no (edge, head, feature) and no (query, key) intermediate: memory is O(query + key) beside what the caller
+holds, and over edges a number an edge and head for normalizers that must see a whole row before they weigh one edge.
 """
 
 import importlib
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends.call import Call
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, Ranges
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
 
@@ -36,9 +37,9 @@ def refusals(call: Call) -> tuple[str, ...]:
         reasons.append("a transform of torch.func is at work, which asks for operations of torch")
     if call.query.dtype not in DTYPES:
         reasons.append(f"the dtype is {call.query.dtype}")
-    if not isinstance(call.neighborhood, Edges):
+    if not isinstance(call.neighborhood, Edges | Ranges):
         kind = type(call.neighborhood).__name__
-        reasons.append(f"the neighborhood is a {kind}, not a list of edges; to_edges() makes one")
+        reasons.append(f"the neighborhood is a {kind}, neither a list of edges nor ranges; to_edges() makes a list")
     if not isinstance(call.score, SCORES):
         reasons.append(f"the score {_name(call.score)} is not one of the library's")
     if not isinstance(call.normalize, NORMALIZERS):

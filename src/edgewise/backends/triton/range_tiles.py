@@ -1,0 +1,399 @@
+"""Parts of the kernels over runs of keys: blocks of nodes, the scores of a block of pairs, and their derivatives.
+
+A program has a block of queries and a block of keys, `(query, key)`, and walks over the blocks of the other side. Where
+the score is a product, so is the block; else features are added one after the other, read from copies of queries and
+keys whose nodes lie next to each other. Everything is float32 from the load on, but products of half precision.
+
+    tanh z = 1 − 2 r,   sigmoid z = r,   r = 1 / (1 + e^(c z)),   c = 2 and −1
+
+e^(c z) is the product of two numbers, one a query and feature and one a key and feature, made beforehand; and two
+reciprocals are one, v/y + w/x = (v x + w y) / (x y): half an instruction of the slow kind a pair and feature. That is
+where no such product can overflow, which the kernels read from the largest numbers; else they compute f(z) itself.
+"""
+
+from typing import Any, NamedTuple, no_type_check
+
+import triton
+import triton.language as tl
+
+from edgewise.backends.triton.tiles import activated
+
+FAR = tl.constexpr(43.0)
+"""|c q| + |c k| up to which two factors 1 + e^(c z) multiply to a number whose reciprocal is not cut to zero."""
+
+
+class Panel(NamedTuple):
+    """Nodes of every member: what member (outer, inner) has at (node, feature), or a number a pair."""
+
+    data: Any
+    """Where the first number is."""
+    outer: Any
+    """From one outer member to the next; 0 where all have the same."""
+    inner: Any
+    """From one inner member to the next."""
+    row: Any
+    """From one node to the next."""
+    column: Any
+    """From one feature to the next."""
+
+
+class Runs(NamedTuple):
+    """Query i of a member sees keys `starts[i]:stops[i]`."""
+
+    starts: Any
+    """First key of each query."""
+    stops: Any
+    """One past the last."""
+    outer: Any
+    """From one outer member to the next."""
+    inner: Any
+    """From one inner member to the next."""
+
+
+class Extent(NamedTuple):
+    """How many of everything there are."""
+
+    queries: Any
+    """Queries of a member."""
+    keys: Any
+    """Keys of a member."""
+    inner: Any
+    """Inner members of an outer one."""
+    members: Any
+    """Inner members of all."""
+
+
+class Member(NamedTuple):
+    """A member of the batch."""
+
+    number: Any
+    """Which of all."""
+    outer: Any
+    """Which outer one."""
+    inner: Any
+    """Which of its inner ones."""
+
+
+class Spans(NamedTuple):
+    """Blocks of keys that some query of a block sees: `begin:end`; all queries see all of `whole_begin:whole_end`."""
+
+    begin: Any
+    whole_begin: Any
+    whole_end: Any
+    end: Any
+
+
+class Operands(NamedTuple):
+    """What scores and values are made of.
+
+    Kernels take them one by one and put them together: triton 3.6 loses constants of tuples within tuples.
+    """
+
+    query: Any
+    """As scores read it: nodes where they are products, else nodes next to each other."""
+    key: Any
+    """The same."""
+    value: Any
+    """Nodes."""
+    bias: Any
+    """A number a pair, or absent."""
+    vector: Any
+    """Of the score, `(member, steps)`, or absent."""
+    reach: Any
+    """The largest |q| and the largest |k|."""
+    number: Any
+    """Scale, slope or value of the score."""
+    dropout: Any
+    """The rate."""
+    seed: Any
+    """Where the seed of the dropout is."""
+
+
+class Tiling(NamedTuple):
+    """What is compiled in: which formulas, and which sizes."""
+
+    kind: str
+    """The score, as `backends.lower` names it."""
+    activation: str
+    """f of a Smooth."""
+    root: bool
+    """Whether a Square takes the root."""
+    normalizer: str
+    """The class of the normalizer."""
+    drops: bool
+    """Whether weights are dropped out."""
+    compiled: bool
+    """Whether for a device: the interpreter multiplies no bfloat16 and knows no instruction of the device."""
+    key_dim: int
+    """Features of a key."""
+    value_dim: int
+    """Features of a value."""
+    key_width: int
+    """The power of two that holds key_dim."""
+    value_width: int
+    """The power of two that holds value_dim."""
+    steps: int
+    """Features that scores add one by one: key_dim, filled up to a multiple of four with zeros."""
+    queries: int
+    """Queries of a block."""
+    keys: int
+    """Keys of a block."""
+
+
+@triton.jit
+@no_type_check
+def member_of(number, extent):
+    """A member by its number."""
+    number = tl.full((), 0, tl.int64) + number
+    return Member(number, number // extent.inner, number % extent.inner)
+
+
+@triton.jit
+@no_type_check
+def home(panel, member):
+    """Where a member begins."""
+    return member.outer * panel.outer + member.inner * panel.inner
+
+
+@triton.jit
+@no_type_check
+def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
+             F: tl.constexpr):  # fmt: skip
+    """A block of nodes `(node, feature)`; zeros beyond the last."""
+    node, feature = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    at = panel.data + (home(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row)
+    at = at + (node[:, None] * panel.row + feature[None, :] * panel.column)
+    inside = (first + node < count)[:, None]
+    if DIM != WIDTH:
+        inside = inside & (feature < DIM)[None, :]
+    found = tl.load(at, mask=inside, other=0.0)
+    return found if F.compiled else found.to(tl.float32)
+
+
+@triton.jit
+@no_type_check
+def put_nodes(panel, member, first, count, tile, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr):
+    """The other way."""
+    node, feature = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    at = panel.data + (home(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row)
+    at = at + (node[:, None] * panel.row + feature[None, :] * panel.column)
+    inside = (first + node < count)[:, None] & (feature < DIM)[None, :]
+    tl.store(at, tile.to(panel.data.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+@no_type_check
+def side_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
+    """A block of queries or keys as scores read it: the nodes; or where their first feature is, each."""
+    if F.kind == "Product":
+        return nodes_of(panel, member, first, count, BLOCK, F.key_dim, F.key_width, F)
+    elif F.kind == "Blind":
+        return 0.0
+    else:
+        return panel.data + (home(panel, member) + first) + tl.arange(0, BLOCK)
+
+
+@triton.jit
+@no_type_check
+def product(left, right):
+    """left · right, added up in float32."""
+    return tl.dot(left.to(right.dtype), right, input_precision="ieee")
+
+
+@triton.jit
+@no_type_check
+def mixed(weights, there, rows, WHOLE: tl.constexpr):
+    """Σ of rows, weighted; where not all are there, what is not finite reaches only those to whom it is there."""
+    if WHOLE:
+        return product(weights, rows)
+    else:
+        sound = tl.abs(rows.to(tl.float32)) < float("inf")
+        found = product(weights, tl.where(sound, rows, 0.0).to(rows.dtype))
+        broken = tl.dot(there.to(tl.float16), tl.where(sound, 0.0, 1.0).to(tl.float16))
+        return tl.where(broken > 0.0, float("nan"), found)
+
+
+@triton.jit
+@no_type_check
+def run_of(runs, member, first, extent, F: tl.constexpr):
+    """Starts and stops of a block of queries, and the blocks of keys that they see."""
+    place = first + tl.arange(0, F.queries)
+    here = place < extent.queries
+    at = member.outer * runs.outer + member.inner * runs.inner + place
+    start = tl.load(runs.starts + at, mask=here, other=0)
+    stop = tl.load(runs.stops + at, mask=here, other=0)
+    sees = stop > start
+    low = tl.min(tl.where(sees, start, extent.keys), 0)
+    high = tl.max(tl.where(sees, stop, 0), 0)
+    # What lies beyond the last query is not written anywhere and may see all.
+    late = tl.max(tl.where(here, tl.where(sees, start, extent.keys), 0), 0)
+    early = tl.min(tl.where(here, tl.where(sees, stop, 0), extent.keys), 0)
+    begin = low // F.keys
+    end = tl.maximum(tl.cdiv(high, F.keys), begin)
+    whole_begin = tl.minimum(tl.maximum(tl.cdiv(late, F.keys), begin), end)
+    whole_end = tl.minimum(tl.maximum(early // F.keys, whole_begin), end)
+    return start, stop, Spans(begin, whole_begin, whole_end, end)
+
+
+@triton.jit
+@no_type_check
+def blocks_of(spans, WHOLE: tl.constexpr):
+    """How many blocks of keys are seen as a whole, or how many only in part."""
+    whole = spans.whole_end - spans.whole_begin
+    return whole if WHOLE else spans.end - spans.begin - whole
+
+
+@triton.jit
+@no_type_check
+def block_at(spans, step, WHOLE: tl.constexpr):
+    """Which block of keys is the next of these."""
+    if WHOLE:
+        return spans.whole_begin + step
+    else:
+        block = spans.begin + step
+        return block + tl.where(block >= spans.whole_begin, spans.whole_end - spans.whole_begin, 0)
+
+
+@triton.jit
+@no_type_check
+def visible(start, stop, at, F: tl.constexpr):
+    """Which pairs of a block are there."""
+    place = at + tl.arange(0, F.keys)[None, :]
+    return (place >= start[:, None]) & (place < stop[:, None])
+
+
+@triton.jit
+@no_type_check
+def is_near(reach, F: tl.constexpr):
+    """Whether no product of factors 1 + e^(c z) can overflow; not where anything is not finite."""
+    if F.activation == "tanh":
+        return 2.0 * (tl.load(reach) + tl.load(reach + 1)) <= FAR
+    elif F.activation == "sigmoid":
+        return tl.load(reach) + tl.load(reach + 1) <= FAR
+    else:
+        return False
+
+
+@triton.jit
+@no_type_check
+def inverse(x, F: tl.constexpr):
+    """1 / x, to one unit of the last place."""
+    if F.compiled:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    else:
+        return 1.0 / x
+
+
+@triton.jit
+@no_type_check
+def raw_scores(asking, asked, vector, near, operands, F: tl.constexpr):
+    """s of a block of queries with a block of keys; the order of all sums is the same in every kernel."""
+    if F.kind == "Product":
+        return product(asking, tl.trans(asked)) * operands.number
+    elif F.kind == "Blind":
+        return tl.full((F.queries, F.keys), 0.0, tl.float32) + operands.number
+    elif F.kind == "Smooth":
+        sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
+        if near:
+            sums = added_reciprocals(asking, asked, vector, operands, F)
+        else:
+            for d in range(0, F.steps):
+                own, other = tl.load(asking + d * operands.query.row), tl.load(asked + d * operands.key.row)
+                sums = tl.fma(tl.load(vector + d), activated(own[:, None] + other[None, :], F), sums)
+        return sums
+    elif F.kind == "Bent":
+        # LeakyReLU(z) = slope · z + (1 − slope) · max(z, 0), of which the first part is a sum of two numbers.
+        sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
+        of_queries = tl.full((F.queries,), 0.0, tl.float32)
+        of_keys = tl.full((F.keys,), 0.0, tl.float32)
+        for d in range(0, F.steps, 4):
+            for u in tl.static_range(4):
+                own, other = tl.load(asking + (d + u) * operands.query.row), tl.load(asked + (d + u) * operands.key.row)
+                weight = tl.load(vector + d + u)
+                of_queries = tl.fma(weight, own, of_queries)
+                of_keys = tl.fma(weight, other, of_keys)
+                z = own[:, None] + other[None, :]
+                sums = tl.fma(weight, tl.maximum(z, 0.0, propagate_nan=tl.PropagateNan.ALL), sums)
+        return operands.number * (of_queries[:, None] + of_keys[None, :]) + (1.0 - operands.number) * sums
+    else:
+        sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
+        for d in range(0, F.steps, 4):
+            for u in tl.static_range(4):
+                own, other = tl.load(asking + (d + u) * operands.query.row), tl.load(asked + (d + u) * operands.key.row)
+                gap = own[:, None] - other[None, :]
+                sums = tl.fma(gap, gap, sums)
+        return -tl.sqrt(sums) if F.root else -sums
+
+
+@triton.jit
+@no_type_check
+def added_reciprocals(asking, asked, vector, operands, F: tl.constexpr):
+    """Σ v f(q + k) from e^(c q) and e^(c k), two features at a time."""
+    sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
+    total = 0.0
+    for d in range(0, F.steps, 4):
+        for u in tl.static_range(0, 4, 2):
+            own, other = tl.load(asking + (d + u) * operands.query.row), tl.load(asked + (d + u) * operands.key.row)
+            first = tl.fma(own[:, None], other[None, :], 1.0)
+            own = tl.load(asking + (d + u + 1) * operands.query.row)
+            other = tl.load(asked + (d + u + 1) * operands.key.row)
+            second = tl.fma(own[:, None], other[None, :], 1.0)
+            one, two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
+            total += one + two
+            sums = tl.fma(tl.fma(one, second, two * first), inverse(first * second, F), sums)
+    return total - 2.0 * sums if F.activation == "tanh" else sums
+
+
+@triton.jit
+@no_type_check
+def scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, WHOLE: tl.constexpr,
+              F: tl.constexpr):  # fmt: skip
+    """s, and s + b, −∞ where no pair is there."""
+    raw = raw_scores(asking, asked, vector, near, operands, F)
+    score = raw
+    if operands.bias is not None:
+        query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
+        place = operands.bias.data + home(operands.bias, member)
+        place = place + (tl.full((), 0, tl.int64) + first) * operands.bias.row
+        place = place + (tl.full((), 0, tl.int64) + at) * operands.bias.column
+        row = query.to(tl.int64) * operands.bias.row
+        place = place + (row[:, None] + (key.to(tl.int64) * operands.bias.column)[None, :])
+        inside = (first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
+        score += tl.load(place, mask=inside, other=0.0).to(tl.float32)
+    return raw, (score if WHOLE else tl.where(there, score, float("-inf")))
+
+
+@triton.jit
+@no_type_check
+def weights_of(score, most, rest, there, WHOLE: tl.constexpr, F: tl.constexpr):
+    """α of a block from what the forward pass keeps of each row: the largest score, and a second number."""
+    if F.normalizer == "Softmax":
+        return tl.exp(score - most[:, None] - rest[:, None])
+    elif F.normalizer == "Hardmax":
+        best = (score >= most[:, None]) & (score > float("-inf"))
+        return tl.where(score == score, tl.where(best, rest[:, None], 0.0), score)
+    elif F.normalizer == "Sparsemax":
+        return tl.maximum(score - most[:, None] - rest[:, None], 0.0, propagate_nan=tl.PropagateNan.ALL)
+    elif F.normalizer == "Entmax15":
+        above = (score - most[:, None]) * 0.5 - rest[:, None]
+        above = tl.maximum(above, 0.0, propagate_nan=tl.PropagateNan.ALL)
+        return above * above
+    elif F.normalizer == "Sigmoid":
+        return 1.0 / (1.0 + tl.exp(-score))
+    elif F.normalizer == "Mean":
+        return tl.where(there, rest[:, None], 0.0)
+    else:
+        return score if WHOLE else tl.where(there, score, 0.0)
+
+
+@triton.jit
+@no_type_check
+def kept_pairs(operands, member, first, at, F: tl.constexpr):
+    """What dropout does to each weight of a block: 0, or 1 / (1 − dropout); the same wherever it is asked."""
+    zero = tl.full((F.queries, F.keys), 0, tl.uint32)
+    query = zero + (first + tl.arange(0, F.queries)).to(tl.uint32)[:, None]
+    key = zero + (at + tl.arange(0, F.keys)).to(tl.uint32)[None, :]
+    chance, _, _, _ = tl.philox(tl.load(operands.seed), key, query, zero + member.number.to(tl.uint32), zero)
+    return tl.where(tl.uint_to_uniform_float(chance) < operands.dropout, 0.0, 1.0 / (1.0 - operands.dropout))
