@@ -7,40 +7,22 @@
 They hold no (edge, head, feature) intermediate: memory is O(query + key) beside what the caller holds.
 """
 
-import importlib
-
 import torch
 from torch import Tensor
 
+from edgewise.backends import kernels
 from edgewise.backends.call import Call
-from edgewise.neighborhood import Edges, RangeIntersection, Ranges, Segments, Window
-from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
-from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
+from edgewise.neighborhood import RangeIntersection, Ranges, Segments, Window
 
 NAME = "numba"
 SPARSE = 1 / 8
 """The share of pairs below which computing only these is faster than computing all of them by matrix products."""
-SCORES = (Dot, ScaledDot, Cosine, Bilinear, Additive, GATv2, GAT, Distance, Constant)
-NORMALIZERS = (Softmax, Hardmax, Sparsemax, Entmax15, Sigmoid, Mean, Identity)
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def refusals(call: Call) -> tuple[str, ...]:
     """Why these kernels cannot take the call, in words; empty where they can."""
-    reasons = []
-    if call.query.device.type != "cpu":
-        reasons.append(f"the tensors are on {call.query.device}")
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        reasons.append("a transform of torch.func is at work, which asks for operations of torch")
-    if call.query.dtype not in DTYPES:
-        reasons.append(f"the dtype is {call.query.dtype}")
-    if not isinstance(call.neighborhood, Edges | Ranges):
-        kind = type(call.neighborhood).__name__
-        reasons.append(f"the neighborhood is a {kind}, neither a list of edges nor ranges; to_edges() makes a list")
-    if not isinstance(call.score, SCORES):
-        reasons.append(f"the score {_name(call.score)} is not one of the library's")
-    if not isinstance(call.normalize, NORMALIZERS):
-        reasons.append(f"the normalizer {_name(call.normalize)} is not one of the library's")
+    reasons = kernels.refusals(call, ("cpu",), DTYPES)
     if not reasons and (missing := import_error()):
         reasons.append(missing)
     return tuple(reasons)
@@ -75,19 +57,4 @@ def largest(call: Call) -> Tensor:
 
 def import_error() -> str:
     """Why numba cannot be imported; empty where it can."""
-    if "numba" not in _found:
-        try:
-            importlib.import_module("numba")
-            _found["numba"] = ""
-        except (ImportError, OSError) as error:  # not installed, or one of its libraries does not load
-            _found["numba"] = f"numba cannot be imported ({error}); pip install numba"
-    return _found["numba"]
-
-
-_found: dict[str, str] = {}
-# What torch.compiler.assume_constant_result does, without importing the compiler: a trace cannot follow an import.
-import_error._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-
-def _name(part: object) -> str:
-    return getattr(part, "__name__", type(part).__name__)
+    return kernels.import_error("numba", "pip install numba")

@@ -13,9 +13,9 @@ where no such product can overflow, which the kernels read from the largest numb
 
 from typing import Any, NamedTuple, no_type_check
 
-import triton
 import triton.language as tl
 
+import triton
 from edgewise.backends.triton.tiles import activated
 
 FAR = tl.constexpr(43.0)

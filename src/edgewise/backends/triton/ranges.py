@@ -9,9 +9,9 @@ over its keys once more, whose scores are computed anew: no number a pair is eve
 
 from typing import no_type_check
 
-import triton
 import triton.language as tl
 
+import triton
 from edgewise.backends.triton.edges import finite
 from edgewise.backends.triton.range_tiles import (
     Operands,

@@ -11,9 +11,9 @@ goes through a small piece of memory that each program has, to be read from ther
 
 from typing import no_type_check
 
-import triton
 import triton.language as tl
 
+import triton
 from edgewise.backends.triton.edges_backward import slopes_of
 from edgewise.backends.triton.range_tiles import (
     Member,

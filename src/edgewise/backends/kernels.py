@@ -1,0 +1,52 @@
+"""What fused kernels share, whatever compiles them: which parts of a call they know, and whether the compiler is there."""
+
+import importlib
+
+import torch
+
+from edgewise.backends.call import Call
+from edgewise.neighborhood import Edges, Ranges
+from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
+from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
+
+SCORES = (Dot, ScaledDot, Cosine, Bilinear, Additive, GATv2, GAT, Distance, Constant)
+NORMALIZERS = (Softmax, Hardmax, Sparsemax, Entmax15, Sigmoid, Mean, Identity)
+
+
+def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ...]) -> list[str]:
+    """Why no kernel that runs on these devices and stores these numbers can take the call, in words."""
+    reasons = []
+    if call.query.device.type not in devices:
+        reasons.append(f"the tensors are on {call.query.device}")
+    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+        reasons.append("a transform of torch.func is at work, which asks for operations of torch")
+    if call.query.dtype not in dtypes:
+        reasons.append(f"the dtype is {call.query.dtype}")
+    if not isinstance(call.neighborhood, Edges | Ranges):
+        kind = type(call.neighborhood).__name__
+        reasons.append(f"the neighborhood is a {kind}, neither a list of edges nor ranges; to_edges() makes a list")
+    if not isinstance(call.score, SCORES):
+        reasons.append(f"the score {_name(call.score)} is not one of the library's")
+    if not isinstance(call.normalize, NORMALIZERS):
+        reasons.append(f"the normalizer {_name(call.normalize)} is not one of the library's")
+    return reasons
+
+
+def import_error(compiler: str, remedy: str) -> str:
+    """Why a compiler of kernels cannot be imported; empty where it can."""
+    if compiler not in _found:
+        try:
+            importlib.import_module(compiler)
+            _found[compiler] = ""
+        except (ImportError, OSError) as error:  # not installed, or one of its libraries does not load
+            _found[compiler] = f"{compiler} cannot be imported ({error}); {remedy}"
+    return _found[compiler]
+
+
+_found: dict[str, str] = {}
+# What torch.compiler.assume_constant_result does, without importing the compiler: a trace cannot follow an import.
+import_error._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _name(part: object) -> str:
+    return getattr(part, "__name__", type(part).__name__)
