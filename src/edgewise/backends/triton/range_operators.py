@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 import triton
-from edgewise.backends.triton.range_launch import adding, launch_tiles, tiling_of
-from edgewise.backends.triton.range_tiles import Extent, Panel, Runs, Tiling
+from edgewise.backends.triton.range_launch import launch_tiles, tilings_of
+from edgewise.backends.triton.range_tiles import NODES, Extent, Panel, Runs, Tiling
 from edgewise.backends.triton.ranges import arrange, forward
 from edgewise.backends.triton.ranges_backward import backward_bias, backward_keys, backward_queries
 from edgewise.operator import define
@@ -18,8 +18,6 @@ CENTERED = ("Softmax", "Sparsemax", "Entmax15")
 """Normalizers whose derivative subtracts a number of the row."""
 FLAT = ("Hardmax", "Mean")
 """Normalizers whose weights do not move with the scores."""
-NODES = 128
-"""Nodes of an arranged copy are filled up to a multiple of this, which is one of every block."""
 NODES_A_PROGRAM = 32
 """Nodes that a program arranges."""
 MOST_PROGRAMS = 2048
@@ -61,7 +59,9 @@ def ranges(
     )
     if out.numel() == 0 or key.shape[-2] == 0:
         return out.zero_(), stats.zero_()
-    form = tiling_of(kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1])
+    form, _, _ = tilings_of(
+        kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1], value.itemsize == 2
+    )
     job = Job(query, key, value, bias, vector, starts, stops, number, dropout, seed, form)
     launch_tiles(
         forward, job.blocks_of_queries(form), form, *job.operands, job.runs, job.extent, panel_of(out),
@@ -107,8 +107,9 @@ def ranges_backward(
         for grad in (grads[0], grads[1], grads[3], grads[4]):
             grad.zero_()
         needs = [False, False, needs[2], False, False]
-    whole = tiling_of(kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1])
-    by_query, by_key = adding(whole)
+    whole, by_query, by_key = tilings_of(
+        kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1], value.itemsize == 2
+    )
     job = Job(query, key, value, bias, vector, starts, stops, number, dropout, seed, whole, is_backward=True)
     kept = stats if normalizer in KEEPING else None
     grad_query, grad_key, grad_value, grad_bias, grad_vector = (
@@ -248,8 +249,8 @@ def arranged(x: Tensor, reach: Tensor | None, form: Tiling, is_backward: bool) -
     """Copies of queries or keys, of members that share them once: nodes next to each other; and features, if asked."""
     own = x[: 1 if x.stride(0) == 0 else None, : 1 if x.stride(1) == 0 else None]
     outers, inners, count, _ = own.shape
-    nodes = triton.cdiv(count, NODES) * NODES
-    across = x.new_empty(outers, inners, form.steps, nodes, dtype=torch.float32)
+    nodes = triton.cdiv(count, NODES.value) * NODES.value
+    across = x.new_empty(outers, inners, nodes, form.steps, dtype=torch.float32)
     along = x.new_empty(outers, inners, nodes, form.key_width, dtype=torch.float32) if is_backward else None
     panels = panel_of(across), panel_of(along)
     launch_tiles(

@@ -21,6 +21,9 @@ from edgewise.backends.triton.tiles import activated
 FAR = tl.constexpr(43.0)
 """|c q| + |c k| up to which two factors 1 + e^(c z) multiply to a number whose reciprocal is not cut to zero."""
 
+NODES = tl.constexpr(128)
+"""Nodes that lie next to each other in copies of queries and keys, feature after feature; a multiple of every block."""
+
 
 class Panel(NamedTuple):
     """Nodes of every member: what member (outer, inner) has at (node, feature), or a number a pair."""
@@ -138,6 +141,8 @@ class Tiling(NamedTuple):
     """Queries of a block."""
     keys: int
     """Keys of a block."""
+    lanes: int
+    """Queries that the threads have side by side, each with 16 keys."""
 
 
 @triton.jit
@@ -190,14 +195,14 @@ def side_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
     elif F.kind == "Blind":
         return 0.0
     else:
-        return panel.data + (home(panel, member) + first) + tl.arange(0, BLOCK)
+        return panel.data + (home(panel, member) + (first // NODES) * (F.steps * NODES) + first % NODES)
 
 
 @triton.jit
 @no_type_check
 def product(left, right):
     """left · right, added up in float32."""
-    return tl.dot(left.to(right.dtype), right, input_precision="ieee")
+    return tl.dot(left.to(right.dtype), right, input_precision="tf32x3")
 
 
 @triton.jit
@@ -294,52 +299,61 @@ def raw_scores(asking, asked, vector, near, operands, F: tl.constexpr):
         return product(asking, tl.trans(asked)) * operands.number
     elif F.kind == "Blind":
         return tl.full((F.queries, F.keys), 0.0, tl.float32) + operands.number
-    elif F.kind == "Smooth":
-        sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
+    else:
+        # A thread has every so many-th query and key, a block of its own, so that it reads few numbers a feature.
+        high: tl.constexpr = F.queries // F.lanes
+        wide: tl.constexpr = F.keys // 16
+        query = tl.reshape(tl.arange(0, F.queries), (high, 1, F.lanes, 1))
+        key = tl.reshape(tl.arange(0, F.keys), (1, wide, 1, 16))
+        sums = tl.full((high, wide, F.lanes, 16), 0.0, tl.float32)
+        sums = added_features(asking + query, asked + key, vector, near, operands, sums, F)
+        return tl.reshape(tl.permute(sums, (0, 2, 1, 3)), (F.queries, F.keys))
+
+
+@triton.jit
+@no_type_check
+def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr):
+    """s of many pairs, one feature after the other."""
+    if F.kind == "Smooth":
         if near:
-            sums = added_reciprocals(asking, asked, vector, operands, F)
+            sums = added_reciprocals(asking, asked, vector, operands, sums, F)
         else:
             for d in range(0, F.steps):
-                own, other = tl.load(asking + d * operands.query.row), tl.load(asked + d * operands.key.row)
-                sums = tl.fma(tl.load(vector + d), activated(own[:, None] + other[None, :], F), sums)
+                own, other = tl.load(asking + d * NODES), tl.load(asked + d * NODES)
+                sums = tl.fma(tl.load(vector + d), activated(own + other, F), sums)
         return sums
     elif F.kind == "Bent":
         # LeakyReLU(z) = slope · z + (1 − slope) · max(z, 0), of which the first part is a sum of two numbers.
-        sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
-        of_queries = tl.full((F.queries,), 0.0, tl.float32)
-        of_keys = tl.full((F.keys,), 0.0, tl.float32)
+        of_queries, of_keys = tl.full(asking.shape, 0.0, tl.float32), tl.full(asked.shape, 0.0, tl.float32)
         for d in range(0, F.steps, 4):
             for u in tl.static_range(4):
-                own, other = tl.load(asking + (d + u) * operands.query.row), tl.load(asked + (d + u) * operands.key.row)
+                own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
                 weight = tl.load(vector + d + u)
                 of_queries = tl.fma(weight, own, of_queries)
                 of_keys = tl.fma(weight, other, of_keys)
-                z = own[:, None] + other[None, :]
-                sums = tl.fma(weight, tl.maximum(z, 0.0, propagate_nan=tl.PropagateNan.ALL), sums)
-        return operands.number * (of_queries[:, None] + of_keys[None, :]) + (1.0 - operands.number) * sums
+                sums = tl.fma(weight, tl.maximum(own + other, 0.0, propagate_nan=tl.PropagateNan.ALL), sums)
+        return operands.number * (of_queries + of_keys) + (1.0 - operands.number) * sums
     else:
-        sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
         for d in range(0, F.steps, 4):
             for u in tl.static_range(4):
-                own, other = tl.load(asking + (d + u) * operands.query.row), tl.load(asked + (d + u) * operands.key.row)
-                gap = own[:, None] - other[None, :]
+                own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
+                gap = own - other
                 sums = tl.fma(gap, gap, sums)
         return -tl.sqrt(sums) if F.root else -sums
 
 
 @triton.jit
 @no_type_check
-def added_reciprocals(asking, asked, vector, operands, F: tl.constexpr):
+def added_reciprocals(asking, asked, vector, operands, sums, F: tl.constexpr):
     """Σ v f(q + k) from e^(c q) and e^(c k), two features at a time."""
-    sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
     total = 0.0
     for d in range(0, F.steps, 4):
         for u in tl.static_range(0, 4, 2):
-            own, other = tl.load(asking + (d + u) * operands.query.row), tl.load(asked + (d + u) * operands.key.row)
-            first = tl.fma(own[:, None], other[None, :], 1.0)
-            own = tl.load(asking + (d + u + 1) * operands.query.row)
-            other = tl.load(asked + (d + u + 1) * operands.key.row)
-            second = tl.fma(own[:, None], other[None, :], 1.0)
+            own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
+            first = tl.fma(own, other, 1.0)
+            own = tl.load(asking + (d + u + 1) * NODES)
+            other = tl.load(asked + (d + u + 1) * NODES)
+            second = tl.fma(own, other, 1.0)
             one, two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
             total += one + two
             sums = tl.fma(tl.fma(one, second, two * first), inverse(first * second, F), sums)

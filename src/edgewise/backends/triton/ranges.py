@@ -14,6 +14,7 @@ import triton.language as tl
 import triton
 from edgewise.backends.triton.edges import finite
 from edgewise.backends.triton.range_tiles import (
+    NODES,
     Operands,
     block_at,
     blocks_of,
@@ -39,16 +40,17 @@ def arrange(given, reach, extent, count, across, along, BLOCK: tl.constexpr, F: 
 
     Both have room for whole blocks, filled up with zeros (or ones, which are e⁰), so that nobody need ask for the end.
     """
-    tile, blocks = tl.program_id(0), tl.cdiv(count, BLOCK)
+    tile, room = tl.program_id(0), tl.cdiv(count, NODES) * NODES
+    blocks = room // BLOCK
     member, first = member_of(tile // blocks, extent), (tile % blocks) * BLOCK
     found = nodes_of(given, member, first, count, BLOCK, F.key_dim, F.key_width, F).to(tl.float32)
     if is_near(reach, F):
         found = tl.exp(2.0 * found if F.activation == "tanh" else -found)
     node, feature = first + tl.arange(0, BLOCK), tl.arange(0, F.key_width)
-    at = across.data + home(across, member) + (node[:, None] + feature[None, :] * across.row)
-    tl.store(at, found, mask=(node < across.row)[:, None] & (feature < F.steps)[None, :])
+    at = across.data + home(across, member) + ((node // NODES) * (F.steps * NODES) + node % NODES)[:, None]
+    tl.store(at + feature[None, :] * NODES, found, mask=(node < room)[:, None] & (feature < F.steps)[None, :])
     if along is not None:
-        put_nodes(along, member, first, across.row, found, BLOCK, F.key_width, F.key_width)
+        put_nodes(along, member, first, room, found, BLOCK, F.key_width, F.key_width)
 
 
 @triton.jit

@@ -108,7 +108,7 @@ def center_of(operands, member, first, asking, vector, near, grad, start, stop, 
 
 @triton.jit
 @no_type_check
-def add_pairs(grown, grown_vector, own, other, slopes, near, number, OWN: tl.constexpr, COUNT: tl.constexpr,
+def add_pairs(grown, grown_vector, along, member, first, count, other, slopes, near, number, OWN: tl.constexpr, COUNT: tl.constexpr,
               WITH_VECTOR: tl.constexpr, F: tl.constexpr):  # fmt: skip
     """Adds to the gradient of nodes what they get from each of COUNT others, and to that of the vector.
 
@@ -116,6 +116,7 @@ def add_pairs(grown, grown_vector, own, other, slopes, near, number, OWN: tl.con
     other side has there may be anything.
     """
     node, feature = tl.arange(0, OWN), tl.arange(0, F.key_width)
+    own = nodes_of(along, member, first, count, OWN, F.key_width, F.key_width, F)
     if F.kind == "Smooth":
         if near:
             for j in range(0, COUNT, 2):
@@ -125,8 +126,8 @@ def add_pairs(grown, grown_vector, own, other, slopes, near, number, OWN: tl.con
                 one, two = tl.fma(own, one, 1.0), tl.fma(own, two, 1.0)
                 both = inverse(one * two, F)
                 one, two = both * two, both * one
-                grown = tl.fma(slope[:, None], tl.fma(-one, one, one), grown)
-                grown = tl.fma(slope_two[:, None], tl.fma(-two, two, two), grown)
+                grown = tl.fma(slope[:, None], one - one * one, grown)
+                grown = tl.fma(slope_two[:, None], two - two * two, grown)
                 if WITH_VECTOR:
                     grown_vector = tl.fma(slope[:, None], one, grown_vector)
                     grown_vector = tl.fma(slope_two[:, None], two, grown_vector)
@@ -182,7 +183,7 @@ def put_pairs(panel, member, first, at, numbers, extent, F: tl.constexpr):
 @no_type_check
 def walk_keys(
     operands, member, first, asking, vector, near, grad, start, stop, most, rest, center, spans, extent,
-    own, key_along, scratch, grown, grown_vector, total, grad_bias, BIAS_PAIRS: tl.constexpr, TOTAL: tl.constexpr,
+    query_along, key_along, scratch, grown, grown_vector, total, grad_bias, BIAS_PAIRS: tl.constexpr, TOTAL: tl.constexpr,
     NEEDS_QUERY: tl.constexpr, WITH_VECTOR: tl.constexpr, WHOLE: tl.constexpr, F: tl.constexpr,
 ):  # fmt: skip
     """What a block of queries gets from the blocks of keys that it sees as a whole, or from the others."""
@@ -207,8 +208,9 @@ def walk_keys(
                 tl.debug_barrier()
                 others = key_along.data + home(key_along, member) + (tl.full((), 0, tl.int64) + at) * F.key_width
                 grown, grown_vector = add_pairs(
-                    grown, grown_vector, own, others, scratch, near, operands.number, F.queries, F.keys, WITH_VECTOR, F
-                )
+                    grown, grown_vector, query_along, member, first, extent.queries, others, scratch, near,
+                    operands.number, F.queries, F.keys, WITH_VECTOR, F,
+                )  # fmt: skip
                 tl.debug_barrier()
     return grown, grown_vector, total
 
@@ -224,7 +226,6 @@ def backward_queries(
     near, blocks = is_near(reach, F), tl.cdiv(extent.queries, F.queries)
     pairs: tl.constexpr = grad_bias is not None
     needs_query: tl.constexpr = F.kind != "Blind" and (grad_query is not None or grad_vector is not None)
-    streams: tl.constexpr = needs_query and F.kind != "Product"
     with_vector: tl.constexpr = grad_vector is not None
     adds_up: tl.constexpr = grad_rows is not None or with_vector
     mine = scratch if scratch is None else scratch + tl.program_id(0) * (F.queries * F.keys)
@@ -247,17 +248,15 @@ def backward_queries(
         if centers is not None:
             tl.store(centers + member.number * extent.queries + place, center, mask=place < extent.queries)
         grown = tl.full((F.queries, F.key_width), 0.0, tl.float32)
-        grown_vector, own, total = grown, grown, tl.full((F.queries,), 0.0, tl.float32)
-        if streams:
-            own = nodes_of(query_along, member, first, extent.queries, F.queries, F.key_width, F.key_width, F)
+        grown_vector, total = grown, tl.full((F.queries,), 0.0, tl.float32)
         grown, grown_vector, total = walk_keys(
             operands, member, first, asking, weights, near, grad, start, stop, most, rest, center, spans, extent,
-            own, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query, with_vector,
+            query_along, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query, with_vector,
             True, F,
         )  # fmt: skip
         grown, grown_vector, total = walk_keys(
             operands, member, first, asking, weights, near, grad, start, stop, most, rest, center, spans, extent,
-            own, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query, with_vector,
+            query_along, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query, with_vector,
             False, F,
         )  # fmt: skip
         if grad_query is not None:
@@ -276,11 +275,12 @@ def backward_queries(
 @triton.jit
 @no_type_check
 def walk_block(
-    operands, member, first, at, asked, values, vector, near, start, stop, grad_out, stats, centers, own, query_along,
+    operands, member, first, at, asked, vector, near, start, stop, grad_out, stats, centers, query_along, key_along,
     extent, scratch, grown, grown_value, total, TOTAL: tl.constexpr, NEEDS_KEY: tl.constexpr,
     NEEDS_VALUE: tl.constexpr, WHOLE: tl.constexpr, F: tl.constexpr,
 ):  # fmt: skip
     """What a block of keys gets from a block of queries."""
+    values = nodes_of(operands.value, member, at, extent.keys, F.keys, F.value_dim, F.value_width, F)
     most, rest = kept_numbers(stats, member, first, start, stop, extent, F)
     asking = side_of(operands.query, member, first, extent.queries, F.queries, F)
     grad = nodes_of(grad_out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
@@ -303,7 +303,10 @@ def walk_block(
             tl.store(scratch + query[:, None] * F.keys + mine[None, :], raw_slope)
             tl.debug_barrier()
             others = query_along.data + home(query_along, member) + (tl.full((), 0, tl.int64) + first) * F.key_width
-            grown, _ = add_pairs(grown, grown, own, others, scratch, near, operands.number, F.keys, F.queries, False, F)
+            grown, _ = add_pairs(
+                grown, grown, key_along, member, at, extent.keys, others, scratch, near, operands.number, F.keys,
+                F.queries, False, F,
+            )  # fmt: skip
             tl.debug_barrier()
     return grown, grown_value, total
 
@@ -326,26 +329,23 @@ def backward_keys(
         block = tile % blocks
         member, at = member_of(tile // blocks, extent), block * F.keys
         asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
-        values = nodes_of(operands.value, member, at, extent.keys, F.keys, F.value_dim, F.value_width, F)
         weights = vector if vector is None else vector + member.number * F.steps
         grown = tl.full((F.keys, F.key_width), 0.0, tl.float32)
         grown_value = tl.full((F.keys, F.value_width), 0.0, tl.float32)
-        total, own = tl.full((F.keys,), 0.0, tl.float32), grown
-        if needs_key and F.kind != "Product":
-            own = nodes_of(key_along, member, at, extent.keys, F.keys, F.key_width, F.key_width, F)
+        total = tl.full((F.keys,), 0.0, tl.float32)
         place = member.outer * reached.outer + member.inner * reached.inner + block
         for block_of_queries in range(tl.load(reached.starts + place), tl.load(reached.stops + place)):
             first = block_of_queries * F.queries
             start, stop, spans = run_of(runs, member, first, extent, F)
             if (block >= spans.whole_begin) & (block < spans.whole_end):
                 grown, grown_value, total = walk_block(
-                    operands, member, first, at, asked, values, weights, near, start, stop, grad_out, stats, centers,
-                    own, query_along, extent, mine, grown, grown_value, total, adds_up, needs_key, needs_value, True, F,
+                    operands, member, first, at, asked, weights, near, start, stop, grad_out, stats, centers,
+                    query_along, key_along, extent, mine, grown, grown_value, total, adds_up, needs_key, needs_value, True, F,
                 )  # fmt: skip
             elif (block >= spans.begin) & (block < spans.end):
                 grown, grown_value, total = walk_block(
-                    operands, member, first, at, asked, values, weights, near, start, stop, grad_out, stats, centers,
-                    own, query_along, extent, mine, grown, grown_value, total, adds_up, needs_key, needs_value, False,
+                    operands, member, first, at, asked, weights, near, start, stop, grad_out, stats, centers,
+                    query_along, key_along, extent, mine, grown, grown_value, total, adds_up, needs_key, needs_value, False,
                     F,
                 )  # fmt: skip
         if needs_key:
