@@ -1,13 +1,16 @@
-"""Takes the pictures of docs/look.md and docs/report.md: trains three runs, explains a row of each, opens the pages.
+"""Takes the pictures of docs/look.md and docs/report.md: trains four runs, explains a row of each, opens the pages.
 
     python docs/screens.py             all; runs that are finished in runs/screens are taken as they are
     python docs/screens.py sentence    one of them
 
-EDGEWISE_DATA names the folder of the data sets; Chromium draws (`apt install chromium`). Where one of them is missing,
-a line says so, and the pictures stay as they are.
+EDGEWISE_DATA names the folder of the data sets (the dates that are translated are made here); Chromium draws (`apt
+install chromium`). Where one of them is missing, a line says so, and the pictures stay as they are.
 """
 
+import calendar
+import csv
 import os
+import random
 import shutil
 import sys
 from collections.abc import Callable
@@ -35,7 +38,7 @@ class Screen:
     """One run, and what of it is shown."""
 
     data: tuple[str, ...]
-    """Below the folder of the data sets."""
+    """Below the folder of the data sets; none for the dates."""
     flags: tuple[str, ...]
     """Of `edgewise train`."""
     row: tuple[str, ...]
@@ -58,6 +61,11 @@ def hold_word(page: Page) -> None:
 def hold_atom(page: Page) -> None:
     """The nitrogen that carries the charge, and where it attends."""
     page.click(".character:text-is('[n+]')")
+
+
+def hold_month(page: Page) -> None:
+    """Where the model looked as it wrote the month."""
+    page.click(".word:text-is('07')")
 
 
 def color_by_occlusion(page: Page) -> None:
@@ -93,14 +101,52 @@ SCREENS = {
     "citation": Screen(
         ("planetoid/cora.npz",), ("--model", "gat", "--seed", "0"), ("2133",), color_by_occlusion, 1280, scheme="dark"
     ),
+    "translation": Screen(
+        (),
+        (
+            *("--text-columns", "date", "--target-columns", "iso", "--task-type", "translation"),
+            *(
+                "--model",
+                "lstm",
+                "--num-layers",
+                "1",
+                "--model-dim",
+                "64",
+                "--dropout",
+                "0.1",
+                "--vocabulary-size",
+                "320",
+            ),
+            *("--learning-rate", "0.005", "--batch-size", "512", "--epochs", "40", "--max-length", "16"),
+        ),
+        ("4 July 1998",),
+        hold_month,
+        820,
+        sections=(("heads", "Where it attends"),),
+    ),
 }
+
+
+def write_dates(path: Path) -> Path:
+    """Days as people write them, `4 July 1998`, `July 4, 1998` or `Jul 4 1998`, and as ISO 8601 does, `1998-07-04`."""
+    chance, months = random.Random(0), list(calendar.month_name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["date", "iso"])
+        for number in range(4000):
+            day, month, year = chance.randint(1, 28), chance.randint(1, 12), chance.randint(1950, 2029)
+            name = months[month]
+            written = (f"{day} {name} {year}", f"{name} {day}, {year}", f"{name[:3]} {day} {year}")[number % 3]
+            rows.writerow([written, f"{year}-{month:02}-{day:02}"])
+    return path
 
 
 def train(name: str, screen: Screen, data: Path) -> Path:
     """The folder of the run; trained where it is not there yet."""
     folder = RUNS / name
     if not (folder / "metrics.json").is_file():
-        files = [str(data / file) for file in screen.data]
+        files = [str(data / file) for file in screen.data] or [str(write_dates(RUNS / "dates.csv"))]
         if edgewise(["train", *files, *screen.flags, "--threads", "1", "-o", str(folder), "--overwrite"]):
             raise SystemExit(f"The run for {name} failed.")
     return folder

@@ -113,6 +113,8 @@ def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
     about = asker.get("/model").json()
     assert [field["name"] for field in about["fields"]] == ["sender", "receiver"]
     assert (about["facts"]["task"], about["facts"]["targets"]) == ("link", ["link_prob"])
+    assert about["facts"]["over"] == "the links of a graph"
+    assert asker.get("/openapi.json").json()["info"]["description"] == "A trained model over the links of a graph."
     ends = [(int(trained.graph.edges.senders[0]), int(trained.graph.edges.receivers[0])), (0, 1)]
     rows = [{"sender": f"n{one}", "receiver": f"n{other}"} for one, other in ends]
     told = [each["told"][0]["value"] for each in asker.post("/predict", json={"rows": rows}).json()["rows"]]

@@ -505,3 +505,43 @@ def test_the_end_of_a_line_that_is_a_unit_can_be_seen(opened):
     page = opened(found)
     assert page.eval_on_selector_all(".word", "all => all.map(each => each.dataset.sign ?? '')") == ["", "⏎", ""]
     assert page.text_content(".words p.chunk") == "a\nb"
+
+
+def test_a_phone_shows_whole_tables_and_no_empty_ground(browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(explanation_page([graph_case(40), text_case(), translation_case()]), encoding="utf-8")
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    for place in range(3):
+        page.locator("nav button").nth(place).click()
+        page.wait_for_selector(READY)
+        cut = page.eval_on_selector_all(
+            "main, section, .scroll", "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
+        )
+        assert cut == 0
+        if place == 0:
+            canvas = page.locator("canvas.graph").bounding_box()
+            assert 320 <= canvas["height"] <= max(320, canvas["width"] + 1)
+    context.close()
+
+
+def test_the_caption_speaks_of_distances_where_there_are_some(opened):
+    told = '[data-figure="grid"] figcaption'
+    explanation = translation_case()
+    across = [layer for layer in explanation.layers if layer.name == "cross 1"]
+    assert opened(explanation).inner_text(told).endswith("and how many tokens away.")
+    assert opened(replace(explanation, layers=tuple(across))).inner_text(told).endswith("the mean entropy in bit.")
+
+
+@pytest.mark.parametrize(
+    ("worse", "said"),
+    [(("a",), "what a calls important"), (("a", "b"), "what a and b call"), (("a", "b", "c"), "what a, b and c call")],
+)
+def test_methods_that_are_no_better_than_chance_are_named(opened, worse, said):
+    explanation = text_case()
+    removal = explanation.faithfulness.removals[0]
+    chance = replace(removal, method="random", deletion_area=0.5)
+    removals = (chance, *(replace(removal, method=name, deletion_area=0.6) for name in worse))
+    page = opened(replace(explanation, faithfulness=replace(explanation.faithfulness, removals=removals)))
+    assert said in page.inner_text(".verdict li >> nth=-1")

@@ -1,4 +1,4 @@
-"""`Explainer`: a run folder of texts, molecules, graphs or their nodes, ready to tell of rows and explain them."""
+"""`Explainer`: a run folder of texts, molecules, graphs, their nodes or links, ready to tell of rows and explain them."""
 
 import math
 import os
@@ -110,7 +110,7 @@ class Explainer:
 
     @property
     def kind(self) -> Kind:
-        """What a row is: text, molecule or graph (one of many, or a node of the only one)."""
+        """What a row is: text, molecule or graph (one of many, or of the only one a node or a link)."""
         return self._subject.kind
 
     @property
@@ -122,7 +122,7 @@ class Explainer:
     def facts(self) -> dict[str, Any]:
         """What the model is, as JSON; where it lies is not among it."""
         rows = {"columns": self.fields, "training_rows": self._num_training_rows}
-        return {"kind": self.kind, **self._subject.facts, **rows}
+        return {"kind": self.kind, "over": self._subject.over, **self._subject.facts, **rows}
 
     def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Told, ...]]:
         """What is told of each target of each row; all rows are computed together.

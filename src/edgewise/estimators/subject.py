@@ -13,6 +13,8 @@ class Subject(ABC):
 
     kind: Kind
     """What a row is."""
+    over: str
+    """What the rows are, in words that follow `a model over`."""
 
     @classmethod
     @abstractmethod

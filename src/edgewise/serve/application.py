@@ -72,7 +72,6 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 # By a reference: a model would be described as having the type of the good answer.
 _ERROR = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorAnswer.__name__}"}}}
-NOUNS = {"text": "texts", "molecule": "molecules", "graph": "the nodes of a graph"}
 LOG = logging.getLogger("edgewise.serve")
 
 
@@ -99,7 +98,7 @@ def create_app(explainer: Explains, *, limits: Limits = Limits(), hosts: Sequenc
     app = FastAPI(
         title="Edgewise",
         version=version("edgewise"),
-        description=f"A trained model over {NOUNS.get(explainer.kind, explainer.kind)}.",
+        description=f"A trained model over {explainer.facts['over']}.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,

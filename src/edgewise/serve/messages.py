@@ -29,7 +29,7 @@ ABOUT = {
     "text": "a text",
     "smiles": "a molecule as SMILES",
     "number": "a number of the row",
-    "node": "the name of a node of the graph",
+    "node": "the name of a node of the graph, or of one of many graphs",
 }
 
 

@@ -16,6 +16,7 @@ class GraphsSubject(NamedSubject):
     """The graphs that a model of many was trained on, and those that it was tested on."""
 
     unit = "graph"
+    over = "graphs"
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

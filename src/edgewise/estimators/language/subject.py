@@ -19,6 +19,7 @@ class PromptSubject(Subject):
     trained: TrainedLanguage
     """The model."""
     kind = "text"
+    over = "texts"
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

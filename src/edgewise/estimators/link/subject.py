@@ -16,6 +16,7 @@ class LinkSubject(Subject):
     """Pairs of nodes of the graph that a model was trained on, which the model keeps."""
 
     kind = "graph"
+    over = "the links of a graph"
 
     def __init__(self, trained: TrainedLinks):
         self.trained = trained

@@ -23,6 +23,7 @@ class MoleculeSubject(TableSubject):
     trained: TrainedProperty
     """The ensemble."""
     kind = "molecule"
+    over = "molecules"
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

@@ -17,6 +17,7 @@ class GraphSubject(NamedSubject):
     """The nodes of the graph that a model was trained on."""
 
     unit = "node"
+    over = "the nodes of a graph"
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

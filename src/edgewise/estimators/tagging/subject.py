@@ -19,6 +19,7 @@ class SentenceSubject(Subject):
     trained: TrainedTagger
     """The model."""
     kind = "text"
+    over = "sentences"
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

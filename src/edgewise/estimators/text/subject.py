@@ -22,6 +22,7 @@ class TextSubject(TableSubject):
     trained: TrainedTexts
     """The ensemble."""
     kind = "text"
+    over = "texts"
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

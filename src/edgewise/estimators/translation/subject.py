@@ -21,6 +21,7 @@ class TranslationSubject(Subject):
     trained: TrainedTranslation
     """The model."""
     kind = "text"
+    over = "texts"
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

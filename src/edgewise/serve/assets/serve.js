@@ -4,7 +4,7 @@
 
 const PAUSE = { predict: 200, page: 600 }; // milliseconds without a key before each is asked for
 const MOST_IN_FULL = 4; // of more, such as the words of a sentence, only the class is shown that is told
-const HINTS = { text: "type a text", smiles: "type a SMILES, such as CC(=O)Oc1ccccc1C(=O)O", node: "name a node", number: "" };
+const HINTS = { text: "type a text", smiles: "type a SMILES, such as CC(=O)Oc1ccccc1C(=O)O", node: "name one", number: "" };
 const byId = (id) => document.getElementById(id);
 const shown = (number) => (number === null ? "–" : String(Number(number.toPrecision(4))));
 let model = null;
@@ -214,8 +214,7 @@ function compare() {
 
 async function begin() {
   model = await (await fetch("model")).json();
-  const { model: name, targets = [] } = model.facts;
-  const over = { text: "texts", molecule: "molecules", graph: "nodes of a graph" }[model.kind] || model.kind;
+  const { model: name, over, targets = [] } = model.facts;
   byId("about").textContent = [name, `over ${over}`, targets.length ? `tells ${targets.join(", ")}` : ""].filter(Boolean).join(", ");
   panels.push(new Panel("a"));
   byId("panels").append(panels[0].root);

@@ -199,7 +199,7 @@ function partsView(view) {
   };
   body.append(...parts.slice(0, MOST_ROWS).map(row));
   const more = element("button", { type: "button", class: "quiet", click: () => (body.append(...parts.slice(MOST_ROWS).map(row)), more.remove()) }, `all ${parts.length}`);
-  const head = element("tr", {}, ...["part", "kind", "effect", ""].map((name) => element("th", { scope: "col" }, name)));
+  const head = element("tr", {}, ...["part", "kind", "effect", ""].map((name) => element("th", { scope: "col", class: name === "effect" && "number" }, name)));
   const table = element("table", { class: "parts" }, element("thead", {}, head), body);
   const picture = () => barsPicture(parts.slice(0, MOST_ROWS).map((part) => ({ name: part.name, value: part.effect })));
   return { node: element("div", { class: "scroll" }, table, parts.length > MOST_ROWS ? more : null), picture };
@@ -281,6 +281,11 @@ function faithfulnessSentences({ faithfulness: { removals, agreement } }) {
     });
   const chance = removals.find(({ method }) => method === "random");
   const worse = removals.filter((one) => chance && one !== chance && one.deletion_area !== null && chance.deletion_area !== null && one.deletion_area >= chance.deletion_area);
-  if (worse.length) said.push(`Taking away what ${worse.map(({ method }) => method).join(" and ")} calls important changes the prediction no faster than chance does.`);
+  if (worse.length) {
+    const names = worse.map(({ method }) => method);
+    const last = names.pop();
+    const who = names.length ? `${names.join(", ")} and ${last} call` : `${last} calls`;
+    said.push(`Taking away what ${who} important changes the prediction no faster than chance does.`);
+  }
   return said;
 }

@@ -1,6 +1,7 @@
 // Graphs: the node that is explained in the middle, its hops in rings around it; groups first, nodes when near.
 
 const GRAPH_HEIGHT = 560;
+const LEAST_HEIGHT = 320;
 const MOST_EDGES = 4000; // pale ones, in sight
 const NODE = 5;
 const ROOM_FOR_NAMES = 46;
@@ -22,6 +23,8 @@ function graphView(view) {
     requestAnimationFrame(() => {
       asked = false;
       scene.width = canvas.clientWidth || 800;
+      scene.height = Math.max(LEAST_HEIGHT, Math.min(GRAPH_HEIGHT, scene.width)); // on a phone, no room above and below
+      canvas.style.height = `${scene.height}px`;
       paintPicture(canvas, graphPicture(view, scene));
       canvas.dataset.detail = showsGroups(scene) ? "groups" : "nodes";
       canvas.dataset.zoom = scene.zoom.toFixed(3);

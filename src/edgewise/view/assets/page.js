@@ -233,7 +233,9 @@ function attentionSection(view) {
   const title = () => `${view.explanation.layers[view.chosen.layer].name}, ${headName(view.chosen.head)}`;
   const drawn = figure("matrix", title(), matrix.node, matrix.picture);
   view.listen(["layer", "head"], () => (drawn.querySelector("h3").textContent = title()));
-  const far = { text: ", and how many tokens away", molecule: ", and how many bonds away", graph: "" }[view.explanation.kind];
+  // Across, from one text to another, and in a readout nothing is near or far.
+  const hasSteps = view.explanation.layers.some((layer) => !layer.is_readout && !isAcross(view.explanation, layer));
+  const far = hasSteps ? { text: ", and how many tokens away", molecule: ", and how many bonds away", graph: "" }[view.explanation.kind] : "";
   const about = `Below each: how widely it looks, the mean entropy in bit${far}.`;
   const small = figure("grid", "Layers and heads", grid.node, grid.picture, about);
   return section("Where it attends", element("div", { class: "attention" }, small, drawn));
