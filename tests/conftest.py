@@ -1,5 +1,6 @@
 """What all tests share: shapes checked as annotated, few threads, the folder of real data."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,13 @@ _HOOK = [jaxtyping.install_import_hook(CHECKED, "checker.check")]
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("edgewise", deadline=None, max_examples=30, database=None, derandomize=True)
 hypothesis.settings.load_profile("edgewise")
+gc.set_threshold(20_000, 20, 20)  # compiling kernels makes many objects, and no rubbish
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: nobody needs to look through it for rubbish again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

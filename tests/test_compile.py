@@ -67,11 +67,11 @@ def test_a_compiled_layer_with_other_parts_on_edges(plain_edgewise, options):
 
     if "normalize" in options:
         options = {"normalize": plain_edgewise.Entmax15()}
-    layer = MultiHeadAttention(8, 2, **options)
+    layer = MultiHeadAttention(8, 2, **options).double()
     edges = graph(plain_edgewise, 5, 8)
-    extra = {"edge": torch.randn(8, 3)} if "edge_dim" in options else {}
+    extra = {"edge": torch.randn(8, 3).double()} if "edge_dim" in options else {}
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-    assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8), neighborhood=edges, **extra)
+    assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8).double(), neighborhood=edges, **extra)
 
 
 def test_a_compiled_layer_takes_sizes_it_was_not_compiled_for(plain_edgewise):

@@ -173,13 +173,14 @@ def test_gradients_are_those_of_finite_differences(form, kind):
 @pytest.mark.parametrize("score", ["dot", "gatv2"])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_bits_do_not_depend_on_the_number_of_threads(form, score, threads, monkeypatch):
-    monkeypatch.setattr(edge_operators, "PIECE", 2**12)
+    monkeypatch.setattr(edge_operators, "PIECE", 2**24)
     neighborhood = random_edges(3000, 200, 150) if form == "edges" else Causal()
-    shapes = {"query": (4, 150, 16), "key": (4, 200, 16), "value": (200, 16)}
+    shapes = {"query": (4, 150, 24), "key": (4, 200, 24), "value": (200, 24)}
     tensors = {name: draw(*shape, dtype=torch.float32, seed=n) for n, (name, shape) in enumerate(shapes.items())}
-    extra = {"bias": (4, 3000), "edge_value": (3000, 16)} if form == "edges" else {"bias": (4, 150, 200)}
+    extra = {"bias": (4, 3000), "edge_key": (3000, 24), "edge_value": (3000, 24)}
+    extra = extra if form == "edges" else {"bias": (4, 150, 200)}
     tensors |= {name: draw(*shape, dtype=torch.float32) for name, shape in extra.items()}
-    parameters = [draw(4, 16, dtype=torch.float32)] if score == "gatv2" else []
+    parameters = [draw(4, 24, dtype=torch.float32)] if score == "gatv2" else []
     part = GATv2(*parameters) if parameters else ScaledDot()
     pieces = []
     whole = pool.threads_for

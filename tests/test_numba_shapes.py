@@ -35,6 +35,12 @@ def test_any_size_and_number_of_heads(form, dims, num_heads):
         "key": draw(num_heads, 9, dims[0], seed=1),
         "value": draw(num_heads, 9, dims[1], seed=2),
     }
+    if form == "edges":
+        tensors |= {
+            "edge_key": draw(num_heads, 60, dims[0], seed=4),
+            "edge_value": draw(num_heads, 60, dims[1], seed=5),
+        }
+        tensors["bias"] = draw(num_heads, 60, seed=6)
     vector = draw(num_heads, dims[0], seed=3)
     assert_like_reference(tensors, neighborhood_of(form))
     assert_like_reference(tensors, neighborhood_of(form), [vector], score=GATv2(vector))
@@ -122,6 +128,7 @@ def test_a_hub_among_nodes_with_few_edges_or_none(normalize):
     receivers = torch.cat([torch.zeros(5000), torch.randint(11, (500,), generator=generator()), torch.arange(19) % 11])
     edges = Edges(senders, receivers.long(), 20, 12)
     tensors = {"query": draw(3, 12, 4), "key": draw(3, 20, 4, seed=1), "value": draw(20, 5), "bias": draw(3, 5519)}
+    tensors |= {"edge_key": draw(5519, 4, seed=2), "edge_value": draw(3, 5519, 5, seed=3)}
     ours = run("numba", tensors, edges, normalize=normalize.make())
     theirs = run("gather", tensors, edges, normalize=normalize.make())
     for name, x in theirs.items():

@@ -233,7 +233,7 @@ def table_of(x: Tensor | None, own: bytes | None = None, like: Tensor | None = N
         assert like is not None
         return _absent(like.dtype)
     if x.numel() == 0:
-        return Table(_absent(x.dtype).data, 0, 0, NOWHERE if own is None else np.frombuffer(own, np.int64))
+        return Table(_absent(x.dtype).data, 0, 0, NOWHERE if own is None else _heads_of(own))
     width, heads = _places_in_row(x.shape[1:], own)
     if x.is_contiguous():
         return Table(array_of(x), width, width, heads)
@@ -247,8 +247,14 @@ def table_of(x: Tensor | None, own: bytes | None = None, like: Tensor | None = N
 def _places_in_row(shape: tuple, own: bytes | None) -> tuple[int, np.ndarray]:
     """How many numbers a row `(head, dim)` or `(head)` has, and where in it each head begins."""
     dim = shape[1] if len(shape) == 2 else 1
-    heads = np.arange(shape[0]) if own is None else np.frombuffer(own, np.int64)
+    heads = np.arange(shape[0]) if own is None else _heads_of(own)
     return shape[0] * dim, heads * dim
+
+
+@lru_cache(maxsize=1024)
+def _heads_of(own: bytes) -> np.ndarray:
+    """A copy, which can be written to: kernels are compiled anew for arrays that cannot."""
+    return np.frombuffer(own, np.int64).copy()
 
 
 @lru_cache

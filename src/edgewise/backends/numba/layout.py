@@ -81,6 +81,7 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     if vector is not None:
         vector = vector.to(_compute_dtype(query))
         vector = (vector if lowered.is_narrow else _padded(vector)).expand(*batch, -1).reshape(heads.shape[1], -1)
+        vector = vector.contiguous()  # or there would be a second code for one number that all heads share
     out, _ = edge_operators.attend_edges(
         query, key, value, edge_key, edge_value, bias, vector, heads,
         _lists(edges.plan),
