@@ -1,4 +1,4 @@
-"""What fused kernels share, whatever compiles them: which parts of a call they know, and whether the compiler is there."""
+"""What fused kernels share, whatever compiles them: what of a call they know, and whether there is a compiler."""
 
 import importlib
 

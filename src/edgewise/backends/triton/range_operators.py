@@ -1,4 +1,4 @@
-"""The kernels over runs of keys as torch operators: plain tensors in and out, with shapes for tracing, and gradients."""
+"""The kernels over runs of keys as torch operators: plain tensors in and out, shapes for tracing, and gradients."""
 
 from typing import Any
 
@@ -102,7 +102,9 @@ def ranges_backward(
     grads = ranges_backward_shapes(grad_out, out, stats, query, key, value, bias, vector, starts, stops, kind,
                                    activation, root, number, normalizer, dropout, seed, needs)  # fmt: skip
     if out.numel() == 0 or key.shape[-2] == 0:
-        return tuple(grad.zero_() for grad in grads)
+        for grad in grads:
+            grad.zero_()
+        return grads
     if normalizer in FLAT:
         for grad in (grads[0], grads[1], grads[3], grads[4]):
             grad.zero_()
@@ -112,13 +114,11 @@ def ranges_backward(
     )
     job = Job(query, key, value, bias, vector, starts, stops, number, dropout, seed, whole, is_backward=True)
     kept = stats if normalizer in KEEPING else None
-    grad_query, grad_key, grad_value, grad_bias, grad_vector = (
-        grad if need else None for grad, need in zip(grads, needs)
-    )
-    grad_out = panel_of(grad_out.contiguous())
+    grad_query, grad_key, grad_value, grad_bias, grad_vector = grads
+    outward = panel_of(grad_out.contiguous())
     is_centered = normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 4))
     centers = query.new_empty(query.shape[:-1], dtype=torch.float32) if is_centered else None
-    place = BiasPlace(grad_bias, query, key)
+    place = BiasPlace(grad_bias if needs[3] else None, query, key)
     if is_centered or needs[0] or needs[4] or place.in_pairs or place.in_rows:
         programs = job.blocks_of_queries(by_query)
         parts = query.new_empty(programs, by_query.key_width, dtype=torch.float32) if needs[4] else None
@@ -128,12 +128,12 @@ def ranges_backward(
         scratch, most = job.scratch(by_query, needs[0] or needs[4])
         launch_tiles(
             backward_queries, min(programs, most), by_query, *job.operands, job.runs, job.extent, panel_of(out),
-            grad_out, kept, centers, *job.along, scratch, panel_of(grad_query), parts,
+            outward, kept, centers, *job.along, scratch, panel_or_none(grad_query if needs[0] else None), parts,
             panel_of(grad_bias) if place.in_pairs else None, by_row,
         )  # fmt: skip
-        if needs[4]:
+        if parts is not None and vector is not None:
             grad_vector.copy_(parts.view(*vector.shape[:-1], -1, by_query.key_width).sum(-2)[..., : vector.shape[-1]])
-        if place.in_rows:
+        if by_row is not None:
             grad_bias.copy_(by_row.unsqueeze(-1).sum_to_size(grad_bias.shape))
     if needs[1] or needs[2] or place.in_columns:
         by_column = query.new_empty(*query.shape[:2], key.shape[-2], dtype=torch.float32) if place.in_columns else None
@@ -141,17 +141,17 @@ def ranges_backward(
         scratch, most = job.scratch(by_key, needs[1])
         launch_tiles(
             backward_keys, min(programs, most), by_key, *job.operands, job.runs, job.extent,
-            reached(starts, stops, by_key, key.shape[-2]), grad_out, kept, centers, *job.along, scratch,
-            panel_of(grad_key), panel_of(grad_value), by_column,
+            reached(starts, stops, by_key, key.shape[-2]), outward, kept, centers, *job.along, scratch,
+            panel_or_none(grad_key if needs[1] else None), panel_or_none(grad_value if needs[2] else None), by_column,
         )  # fmt: skip
-        if place.in_columns:
+        if by_column is not None:
             grad_bias.copy_(by_column.unsqueeze(-2).sum_to_size(grad_bias.shape))
     if place.is_shared:
         tiles = triton.cdiv(query.shape[-2], whole.queries) * triton.cdiv(key.shape[-2], whole.keys)
         outers, inners = (query.shape[axis] // grad_bias.shape[axis] for axis in (0, 1))
         launch_tiles(
             backward_bias, tiles * grad_bias.shape[0] * grad_bias.shape[1], whole, *job.operands, job.runs, job.extent,
-            grad_out, kept, centers, panel_of(grad_bias), outers, inners, grad_bias.shape[1],
+            outward, kept, centers, panel_of(grad_bias), outers, inners, grad_bias.shape[1],
         )  # fmt: skip
     return grads
 
@@ -203,7 +203,16 @@ class Job:
         if vector is not None:
             vector = torch.nn.functional.pad(vector, (0, form.steps - vector.shape[-1])).contiguous()
         shown = None if bias is None else bias.expand(*bias.shape[:2], num_queries, key.shape[-2])
-        self.operands = *sides, panel_of(value), panel_of(shown), vector, reach, float(number), float(dropout), seed
+        self.operands = (
+            *sides,
+            panel_of(value),
+            panel_or_none(shown),
+            vector,
+            reach,
+            float(number),
+            float(dropout),
+            seed,
+        )
 
     def blocks_of_queries(self, form: Tiling) -> int:
         """How many there are, in all members."""
@@ -222,22 +231,29 @@ class BiasPlace:
     """Where the gradient of a bias comes from: `None` has none."""
 
     def __init__(self, grad_bias: Tensor | None, query: Tensor, key: Tensor):
-        full = grad_bias is not None and grad_bias.shape[-2:] == (query.shape[-2], key.shape[-2])
-        self.in_pairs = full and grad_bias.shape[:2] == query.shape[:2]
+        pairs = query.shape[-2], key.shape[-2]
+        full = grad_bias is not None and grad_bias.shape[-2:] == pairs
+        own = grad_bias is not None and grad_bias.shape[:2] == query.shape[:2]
+        narrow = grad_bias is not None and grad_bias.shape[-1] == 1
+        self.in_pairs = full and own
         """Each pair of each member has its own."""
-        self.is_shared = full and not self.in_pairs
+        self.is_shared = full and not own
         """Each pair has its own, which members share."""
-        self.in_rows = grad_bias is not None and not full and grad_bias.shape[-1] == 1
+        self.in_rows = not full and narrow
         """All keys of a query have the same."""
-        self.in_columns = grad_bias is not None and not full and not self.in_rows
+        self.in_columns = grad_bias is not None and not full and not narrow
         """All queries that see a key have the same."""
 
 
-def panel_of(x: Tensor | None) -> Panel | None:
+def panel_of(x: Tensor) -> Panel:
     """A tensor `(outer, inner, node, feature)` as kernels take it; an axis that is shared has stride 0."""
-    if x is None:
-        return None
-    return Panel(x, *(0 if size == 1 else step for size, step in zip(x.shape[:3], x.stride()[:3])), x.stride(3))
+    outer, inner, row = (0 if size == 1 else step for size, step in zip(x.shape[:3], x.stride()[:3]))
+    return Panel(x, outer, inner, row, x.stride(3))
+
+
+def panel_or_none(x: Tensor | None) -> Panel | None:
+    """The same, where there is one."""
+    return None if x is None else panel_of(x)
 
 
 def runs_of(starts: Tensor, stops: Tensor) -> Runs:
@@ -252,7 +268,7 @@ def arranged(x: Tensor, reach: Tensor | None, form: Tiling, is_backward: bool) -
     nodes = triton.cdiv(count, NODES.value) * NODES.value
     across = x.new_empty(outers, inners, nodes, form.steps, dtype=torch.float32)
     along = x.new_empty(outers, inners, nodes, form.key_width, dtype=torch.float32) if is_backward else None
-    panels = panel_of(across), panel_of(along)
+    panels = panel_of(across), panel_or_none(along)
     launch_tiles(
         arrange, outers * inners * (nodes // NODES_A_PROGRAM), form, panel_of(own), reach,
         Extent(count, count, inners, outers * inners), count, *panels, BLOCK=NODES_A_PROGRAM,

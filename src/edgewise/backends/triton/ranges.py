@@ -61,8 +61,8 @@ def row_numbers(operands, member, first, asking, vector, near, start, stop, span
         hardmax     1 / how many share the largest
         sparsemax   τ of Σ max(s − max − τ, 0) = 1          entmax-1.5   τ of Σ max((s − max)/2 − τ, 0)² = 1
 
-    τ by Newton's method from −1, where the sum is at least 1: it is convex and falls, so that every step ends before the
-    root, and the last one moves no more (Martins & Astudillo 2016; Peters et al. 2019).
+    τ by Newton's method from −1, where the sum is at least 1: it is convex and falls, so that every step ends before
+    the root, and the last one moves no more (Martins & Astudillo 2016; Peters et al. 2019).
     """
     most = tl.full((F.queries,), float("-inf"), tl.float32)
     rest = tl.full((F.queries,), 0.0, tl.float32)

@@ -108,8 +108,8 @@ def center_of(operands, member, first, asking, vector, near, grad, start, stop, 
 
 @triton.jit
 @no_type_check
-def add_pairs(grown, grown_vector, along, member, first, count, other, slopes, near, number, OWN: tl.constexpr, COUNT: tl.constexpr,
-              WITH_VECTOR: tl.constexpr, F: tl.constexpr):  # fmt: skip
+def add_pairs(grown, grown_vector, along, member, first, count, other, slopes, near, number, OWN: tl.constexpr,
+              COUNT: tl.constexpr, WITH_VECTOR: tl.constexpr, F: tl.constexpr):  # fmt: skip
     """Adds to the gradient of nodes what they get from each of COUNT others, and to that of the vector.
 
     `grown` lacks a factor that all of a feature have, see `completed`. A slope of zero stands for no pair: what the
@@ -183,8 +183,8 @@ def put_pairs(panel, member, first, at, numbers, extent, F: tl.constexpr):
 @no_type_check
 def walk_keys(
     operands, member, first, asking, vector, near, grad, start, stop, most, rest, center, spans, extent,
-    query_along, key_along, scratch, grown, grown_vector, total, grad_bias, BIAS_PAIRS: tl.constexpr, TOTAL: tl.constexpr,
-    NEEDS_QUERY: tl.constexpr, WITH_VECTOR: tl.constexpr, WHOLE: tl.constexpr, F: tl.constexpr,
+    query_along, key_along, scratch, grown, grown_vector, total, grad_bias, BIAS_PAIRS: tl.constexpr,
+    TOTAL: tl.constexpr, NEEDS_QUERY: tl.constexpr, WITH_VECTOR: tl.constexpr, WHOLE: tl.constexpr, F: tl.constexpr,
 ):  # fmt: skip
     """What a block of queries gets from the blocks of keys that it sees as a whole, or from the others."""
     query, seen = tl.arange(0, F.queries), tl.arange(0, F.keys)
@@ -251,13 +251,13 @@ def backward_queries(
         grown_vector, total = grown, tl.full((F.queries,), 0.0, tl.float32)
         grown, grown_vector, total = walk_keys(
             operands, member, first, asking, weights, near, grad, start, stop, most, rest, center, spans, extent,
-            query_along, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query, with_vector,
-            True, F,
+            query_along, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query,
+            with_vector, True, F,
         )  # fmt: skip
         grown, grown_vector, total = walk_keys(
             operands, member, first, asking, weights, near, grad, start, stop, most, rest, center, spans, extent,
-            query_along, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query, with_vector,
-            False, F,
+            query_along, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query,
+            with_vector, False, F,
         )  # fmt: skip
         if grad_query is not None:
             grown = completed(grown, weights, near, F)
@@ -340,13 +340,14 @@ def backward_keys(
             if (block >= spans.whole_begin) & (block < spans.whole_end):
                 grown, grown_value, total = walk_block(
                     operands, member, first, at, asked, weights, near, start, stop, grad_out, stats, centers,
-                    query_along, key_along, extent, mine, grown, grown_value, total, adds_up, needs_key, needs_value, True, F,
+                    query_along, key_along, extent, mine, grown, grown_value, total, adds_up, needs_key, needs_value,
+                    True, F,
                 )  # fmt: skip
             elif (block >= spans.begin) & (block < spans.end):
                 grown, grown_value, total = walk_block(
                     operands, member, first, at, asked, weights, near, start, stop, grad_out, stats, centers,
-                    query_along, key_along, extent, mine, grown, grown_value, total, adds_up, needs_key, needs_value, False,
-                    F,
+                    query_along, key_along, extent, mine, grown, grown_value, total, adds_up, needs_key, needs_value,
+                    False, F,
                 )  # fmt: skip
         if needs_key:
             grown = completed(grown, weights, near, F)

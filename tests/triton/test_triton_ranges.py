@@ -1,0 +1,118 @@
+"""The kernels over runs of keys compute what the reference computes, values and gradients."""
+
+import pytest
+import torch
+from triton_cases import NORMALIZERS, SCORES
+
+from conftest import DEVICE
+from edgewise import Causal, Dot, Full, Lengths, Segments, Softmax, Window, attend
+from edgewise.backends.triton import range_launch
+
+HEADS, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 2, 19, 21, 5, 3
+EVERYWHERE = ["scaled", "tanh", "gatv2"]
+"""Scores that are tried with every normalizer; the others with one."""
+PAIRS = [
+    (score, normalizer)
+    for score in SCORES
+    for normalizer in NORMALIZERS
+    if score in EVERYWHERE or normalizer == "softmax"
+]
+NEIGHBORHOODS = {
+    "full": Full(),
+    "causal": Causal(),
+    "causal_start": Causal("start"),
+    "window": Window(2, 1),
+    "lengths": Lengths(torch.tensor([[7], [0]]), torch.tensor([[19], [4]])),
+    "segments": Segments(torch.tensor([0, 3, 3, 19]), torch.tensor([0, 5, 9, 21])),
+    "causal_segments": Causal() & Segments(torch.tensor([0, 3, 3, 19]), torch.tensor([0, 5, 9, 21])),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Several blocks of queries and of keys in small problems."""
+    monkeypatch.setattr(range_launch, "BLOCK", 16)
+
+
+def numbers(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def solve(neighborhood, score, normalizer, bias, backend, dtype, device="cpu"):
+    """The output and all gradients, in float64 on the CPU."""
+    batch = (2, HEADS) if isinstance(neighborhood, Lengths) else (HEADS,)
+    given = {
+        "query": numbers(*batch, QUERIES, KEY_DIM, seed=1),
+        "key": numbers(*batch, KEYS, KEY_DIM, seed=2),
+        "value": numbers(*batch, KEYS, VALUE_DIM, seed=3),
+        "vector": numbers(HEADS, KEY_DIM, seed=4),
+        "other": numbers(HEADS, KEY_DIM, seed=5),
+        "matrix": numbers(HEADS, KEY_DIM, KEY_DIM, seed=6),
+        "positive": numbers(HEADS, seed=7).abs() + 0.5,
+    }
+    if bias is not None:
+        given["bias"] = numbers(*bias, seed=8)
+    at = {name: x.to(device, dtype).clone().requires_grad_() for name, x in given.items()}
+    out = attend(
+        at["query"], at["key"], at["value"], neighborhood,
+        score=SCORES[score](at), normalize=NORMALIZERS[normalizer](at), bias=at.get("bias"), backend=backend,
+    )  # fmt: skip
+    (out * numbers(*out.shape, seed=9).to(device, dtype)).sum().backward()
+    found = {name: x.grad for name, x in at.items() if x.grad is not None}
+    return {name: x.detach().cpu().double() for name, x in {"output": out, **found}.items()}
+
+
+def assert_as_the_reference(neighborhood, score, normalizer, bias):
+    wanted = solve(neighborhood, score, normalizer, bias, "reference", torch.float64)
+    found = solve(neighborhood, score, normalizer, bias, "triton", torch.float32, DEVICE)
+    for name in found.keys() | wanted.keys():
+        one, right = (each.get(name, torch.zeros(1, dtype=torch.float64)) for each in (found, wanted))
+        assert (one - right).abs().max() <= 1e-5 * max(right.abs().max().item(), 1.0), name
+
+
+@pytest.mark.parametrize(("score", "normalizer"), PAIRS)
+def test_scores_and_normalizers_are_those_of_the_reference(score, normalizer):
+    assert_as_the_reference(Window(6, 3), score, normalizer, (HEADS, QUERIES, KEYS))
+
+
+@pytest.mark.parametrize("name", NEIGHBORHOODS)
+@pytest.mark.parametrize("score", ["dot", "tanh"])
+def test_neighborhoods_are_those_of_the_reference(name, score):
+    assert_as_the_reference(NEIGHBORHOODS[name], score, "softmax", None)
+
+
+@pytest.mark.parametrize("bias", [(QUERIES, KEYS), (1, KEYS), (QUERIES, 1), (HEADS, 1, KEYS), (1, 1)], ids=str)
+def test_a_bias_that_is_shared_gets_the_sum_of_its_gradients(bias):
+    assert_as_the_reference(Causal(), "gatv2", "softmax", bias)
+
+
+def test_unseen_keys_never_reach_the_output():
+    query, key = numbers(HEADS, 9, 4, seed=1).float().to(DEVICE), numbers(HEADS, 9, 4, seed=2).float().to(DEVICE)
+    spoiled = key.clone()
+    spoiled[:, 5:] = torch.nan
+    found = attend(query, spoiled, spoiled, Causal(), score=Dot(), backend="triton")
+    assert torch.equal(found[:, :5], attend(query, key, key, Causal(), score=Dot(), backend="triton")[:, :5])
+    assert found[:, 5:].isnan().all()
+
+
+def test_adding_1000_to_every_score_changes_nothing():
+    query, key = ((numbers(HEADS, 9, 4, seed=seed) * 4).round().float().to(DEVICE) / 4 for seed in (1, 2))
+    bias = (numbers(9, 9, seed=3) * 16).round().float().to(DEVICE) / 16
+    one, two = (
+        attend(query, key, key, score=Dot(), normalize=Softmax(), bias=bias + more, backend="triton")
+        for more in (0.0, 1000.0)
+    )
+    assert (one - two).abs().max() < 1e-5
+
+
+def test_dropout_is_the_same_in_both_passes_and_for_the_same_seed():
+    query, key = (numbers(HEADS, 9, 4, seed=seed).float().to(DEVICE) for seed in (1, 2))
+    value = torch.ones(HEADS, 9, 2, device=DEVICE, requires_grad=True)
+    outs = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        outs.append(attend(query, key, value, dropout=0.4, backend="triton"))
+        (grad,) = torch.autograd.grad(outs[-1].sum(), value)
+        assert torch.allclose(grad.sum(), outs[-1].sum(), rtol=1e-5)
+    assert torch.equal(outs[0], outs[1])
+    assert not torch.equal(outs[0], outs[2])
