@@ -398,8 +398,8 @@ def test_triton_says_what_it_does_not_know():
     edges = Full().to_edges(3)
     cases = {
         "the tensors are on cpu": {"neighborhood": edges},
-        "the tensors are on cpu; the neighborhood is a Mask, neither a list of edges nor ranges; to_edges() makes a list": {
-            "neighborhood": Mask(torch.ones(3, 3) == 1)
+        "the tensors are on cpu; the score <lambda> is not one of the library's": {
+            "score": lambda query, key: (query * key).sum(-1)
         },
         "the tensors are on cpu; the normalizer <lambda> is not one of the library's": {
             "normalize": lambda scores, rows: scores,
