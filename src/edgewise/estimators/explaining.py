@@ -1,4 +1,4 @@
-"""`Explainer`: a run folder of texts, molecules, graphs, nodes or links, ready to tell of rows and explain them."""
+"""`Explainer`: a run of texts, molecules, graphs, their nodes or links, ready to tell of rows and explain them."""
 
 import math
 import os
