@@ -14,6 +14,10 @@ import torch
 
 import checker
 
+if not torch.cuda.is_available():
+    # Kernels for CUDA run in triton's interpreter then, which must be asked for before anyone imports triton.
+    os.environ["TRITON_INTERPRET"] = "1"
+
 # Named one by one: the checker breaks the bytecode of compiled kernels, whose modules must never stand here.
 CHECKED = [
     "edgewise.attend",

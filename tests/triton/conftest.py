@@ -1,9 +1,4 @@
-"""The kernels for CUDA: on a machine that has such a device they run there, on others in triton's interpreter.
-
-The interpreter must be asked for before a kernel is defined, which is when its module is first imported.
-"""
-
-import os
+"""The kernels for CUDA: on a machine that has such a device they run there, on others in triton's interpreter."""
 
 import pytest
 import torch
@@ -11,8 +6,6 @@ import torch
 import edgewise.backends.triton as backend
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-if DEVICE == "cpu":
-    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(autouse=True)
