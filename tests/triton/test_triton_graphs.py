@@ -10,7 +10,7 @@ from triton_cases import NORMALIZERS, SCORES
 import edgewise.backends.triton.edge_operators as operators
 from conftest import DEVICE
 from edgewise import Dot, Edges, attend
-from edgewise.backends.triton import graph_work
+from edgewise.backends.triton import graph_launch, graph_work
 
 SIZES = (5, 9, 1, 0, 25, 30, 3, 40)
 HEADS, KEY_DIM, VALUE_DIM = 2, 5, 3
@@ -91,9 +91,11 @@ def test_values_and_gradients_are_those_of_the_reference(tiled, score, normalize
     assert_alike(solve(edges, numbers, "triton", torch.float32, **options), wanted)
 
 
-@pytest.mark.parametrize(("heads", "key_dim", "value_dim"), [(1, 16, 32), (4, 32, 16), (2, 64, 8)])
+@pytest.mark.parametrize(("heads", "key_dim", "value_dim"), [(1, 16, 32), (3, 32, 16), (2, 64, 8)])
 @pytest.mark.parametrize("bias", [False, True])
-def test_sizes_of_heads(tiled, heads, key_dim, value_dim, bias):
+@pytest.mark.parametrize("programs", [1, 4096], ids=["heads after heads", "heads apart"])
+def test_sizes_of_heads(tiled, monkeypatch, heads, key_dim, value_dim, bias, programs):
+    monkeypatch.setattr(graph_launch, "PROGRAMS", programs)
     edges = small_graphs((20, 31, 32, 11))
     numbers = numbers_for(edges, heads, key_dim, value_dim)
     wanted = solve(edges, numbers, "reference", torch.float64, bias=bias)

@@ -20,6 +20,8 @@ ROWS = 32
 """Receivers that are looked at together; half as many in float32."""
 WARP = 512
 """Nodes times features for each warp of a program. Fewer warps hold more than they have registers for."""
+HEADS, PROGRAMS = 8, 4096
+"""Heads that a program has one after the other at most, and how many programs there should be if possible."""
 CAREFUL_WARPS = 8
 """Of programs that take care of what is not finite."""
 
@@ -51,7 +53,10 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
         )  # fmt: skip
         count = (some.stop - some.start) * form.num_heads
         flags = torch.empty(count, dtype=torch.int8, device=packing.firsts.device)
-        given = *operands, tiles, flags, count, *arguments
+        heads = min(HEADS, max(1, count // PROGRAMS))
+        given = *operands, tiles, flags, count, heads, *arguments
         warps = min(8, max(1, nodes * max(key, value) // WARP))
-        kernel[(count,)](*given, AGAIN=False, F=room, num_warps=warps, num_stages=1)
+        kernel[((some.stop - some.start) * triton.cdiv(form.num_heads, heads),)](
+            *given, AGAIN=False, F=room, num_warps=warps, num_stages=1
+        )
         kernel[(triton.cdiv(count, RUN.value),)](*given, AGAIN=True, F=room, num_warps=CAREFUL_WARPS, num_stages=1)

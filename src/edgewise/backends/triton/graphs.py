@@ -197,7 +197,7 @@ def kept_pairs(operands, edge, head, F: tl.constexpr):
     """What dropout does to each weight, by the number of its edge: the same as in the kernels over lists."""
     edge = edge.to(tl.uint32)
     zero = edge * 0
-    chance, _, _, _ = tl.philox(tl.load(operands.seed), edge, zero + head.to(tl.uint32), zero, zero)
+    chance, _, _, _ = tl.philox(tl.load(operands.seed), edge, (zero + head).to(tl.uint32), zero, zero)
     return tl.where(tl.uint_to_uniform_float(chance) < operands.dropout, 0.0, 1.0 / (1.0 - operands.dropout))
 
 
@@ -310,11 +310,20 @@ def flagged_run(flags, count):
 
 @triton.jit
 @no_type_check
+def heads_of(heads, F: tl.constexpr):
+    """The tile of a program, and which of its heads. Numbers of edges that one head reads lie beside the next one's."""
+    groups = tl.cdiv(F.num_heads, heads)
+    begin = (tl.program_id(0) % groups) * heads
+    return tl.program_id(0) // groups, begin, tl.minimum(begin + heads, F.num_heads)
+
+
+@triton.jit
+@no_type_check
 def forward(
-    query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed, tiles, flags, count, out,
-    AGAIN: tl.constexpr, F: tl.constexpr,
+    query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed, tiles, flags, count,
+    heads, out, AGAIN: tl.constexpr, F: tl.constexpr,
 ):  # fmt: skip
-    """out = Σ α v: a tile and head each program; or, of a run of them, those that are flagged."""
+    """out = Σ α v of a tile and some heads; or of the flagged ones of a run of such pairs."""
     operands = Operands(query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed)
     if AGAIN:
         begin, end = flagged_run(flags, count)
@@ -322,16 +331,17 @@ def forward(
             if tl.load(flags + at) != 0:
                 attend_tile(operands, tiles, at // F.num_heads, at % F.num_heads, out, False, F)
     else:
-        at = tl.program_id(0)
-        broken = attend_tile(operands, tiles, at // F.num_heads, at % F.num_heads, out, True, F)
-        tl.store(flags + at, (broken != 0.0).to(tl.int8))
+        tile, begin, end = heads_of(heads, F)
+        for head in range(begin, end):
+            broken = attend_tile(operands, tiles, tile, head, out, True, F)
+            tl.store(flags + tile * F.num_heads + head, (broken != 0.0).to(tl.int8))
 
 
 @triton.jit
 @no_type_check
 def backward(
     query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed, tiles, flags, count,
-    grad_out, grad_query, grad_key, grad_value, grad_bias, AGAIN: tl.constexpr, F: tl.constexpr,
+    heads, grad_out, grad_query, grad_key, grad_value, grad_bias, AGAIN: tl.constexpr, F: tl.constexpr,
 ):  # fmt: skip
     """dq, dk, dv and d bias, likewise."""
     operands = Operands(query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed)
@@ -344,9 +354,9 @@ def backward(
                     grad_bias, False, F,
                 )  # fmt: skip
     else:
-        at = tl.program_id(0)
-        broken = differentiate_tile(
-            operands, tiles, at // F.num_heads, at % F.num_heads, grad_out, grad_query, grad_key, grad_value,
-            grad_bias, True, F,
-        )  # fmt: skip
-        tl.store(flags + at, (broken != 0.0).to(tl.int8))
+        tile, begin, end = heads_of(heads, F)
+        for head in range(begin, end):
+            broken = differentiate_tile(
+                operands, tiles, tile, head, grad_out, grad_query, grad_key, grad_value, grad_bias, True, F
+            )
+            tl.store(flags + tile * F.num_heads + head, (broken != 0.0).to(tl.int8))
