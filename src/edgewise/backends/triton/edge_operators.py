@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import triton
 from edgewise.backends.triton import graphs
 from edgewise.backends.triton.edges import Operands, forward, merge, normalize_rows, score_edges
 from edgewise.backends.triton.edges_backward import (
@@ -17,7 +16,7 @@ from edgewise.backends.triton.edges_backward import (
 )
 from edgewise.backends.triton.graph_launch import launch_graphs, packing_for
 from edgewise.backends.triton.graph_work import Packing
-from edgewise.backends.triton.launch import forms_of, launch
+from edgewise.backends.triton.launch import ceiling, forms_of, launch
 from edgewise.backends.triton.tiles import Form, Lists, Pieces, Table
 from edgewise.backends.triton.work import Work, work_of
 from edgewise.operator import define
@@ -195,7 +194,7 @@ def edges_backward(
     if is_centered and job.given:
         for form, chosen in job.whole_rows(work, job.high.block):
             launch(
-                center_rows, triton.cdiv(len(chosen), form.rows), form, *job.operands, by_receiver, chosen, len(chosen),
+                center_rows, ceiling(len(chosen), form.rows), form, *job.operands, by_receiver, chosen, len(chosen),
                 *rows,
             )  # fmt: skip
     if is_centered or needs[0] or any(needs[3:]):
@@ -322,7 +321,7 @@ class Job:
         made, name = table_of(scores), self.high.normalizer
         name = "Softmax" if name == "Mean" else name
         for form, rows in self.whole_rows(work):
-            programs = triton.cdiv(len(rows), form.rows)
+            programs = ceiling(len(rows), form.rows)
             launch(normalize_rows, programs, form, made, lists, rows, len(rows), warps=4, NORMALIZER=name)
 
     def sums(self, work: Work, dim: int) -> Table | None:
@@ -356,7 +355,7 @@ def is_same(one: Tensor, other: Tensor) -> bool:
 
 def programs_of(pieces: Pieces, form: Form) -> int:
     """How many programs take all pieces."""
-    return triton.cdiv(pieces.count, form.rows)
+    return ceiling(pieces.count, form.rows)
 
 
 def table_of(x: Tensor) -> Table:

@@ -10,6 +10,7 @@ import triton
 from edgewise.backends.triton.edges import Operands
 from edgewise.backends.triton.graph_work import ROOMS, Packing, packing_of
 from edgewise.backends.triton.graphs import RUN, Room, Tiles, forward
+from edgewise.backends.triton.launch import ceiling
 from edgewise.backends.triton.tiles import Form
 
 LEAST = 16
@@ -56,7 +57,7 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
         heads = min(HEADS, max(1, count // PROGRAMS))
         given = *operands, tiles, flags, count, heads, *arguments
         warps = min(8, max(1, nodes * max(key, value) // WARP))
-        kernel[((some.stop - some.start) * triton.cdiv(form.num_heads, heads),)](
+        kernel[((some.stop - some.start) * ceiling(form.num_heads, heads),)](
             *given, AGAIN=False, F=room, num_warps=warps, num_stages=1
         )
-        kernel[(triton.cdiv(count, RUN.value),)](*given, AGAIN=True, F=room, num_warps=CAREFUL_WARPS, num_stages=1)
+        kernel[(ceiling(count, RUN.value),)](*given, AGAIN=True, F=room, num_warps=CAREFUL_WARPS, num_stages=1)
