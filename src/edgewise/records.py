@@ -3,7 +3,8 @@
 Plain dataclasses without behavior beyond moving between devices; every field says its shape and unit.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.neighborhood import Edges, Kinds, Relations
+from edgewise.neighborhood import Edges, Kinds, Relations, looped, membership
+from edgewise.neighborhood.index import sent
+from edgewise.neighborhood.pairs import unchecked
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,16 @@ class Batch:
     """How much each row counts in the loss; 1 where the table does not say."""
     coordinates: Float[Tensor, " node space"] | None = None
     """Where each node is; None where the model does not look at it."""
+
+    @cached_property
+    def looped(self) -> Edges:
+        """The edges, and behind them a loop on every node; made at first use, then kept, and moved with the batch."""
+        return looped(self.edges)
+
+    @cached_property
+    def members(self) -> Edges:
+        """Every node as an edge from itself to its graph; kept as `looped` is."""
+        return membership(self.offsets, self.node_features.shape[0])
 
     @property
     def num_graphs(self) -> int:
@@ -154,6 +167,11 @@ class GraphBatch:
     """What is to be told of each graph, in model units; NaN where it is not known."""
     weights: Float[Tensor, " graph"] | None = None
     """How much each graph counts in the loss."""
+
+    @cached_property
+    def members(self) -> Edges:
+        """Every node as an edge from itself to its graph; made at first use, then kept, and moved with the batch."""
+        return membership(self.offsets, self.features.shape[0])
 
     @property
     def nodes(self) -> NodeBatch:
@@ -349,10 +367,11 @@ class Prediction:
 
 
 def move(record: Any, device: torch.device | str) -> Any:
-    """A copy of a record with every tensor, edge list and graph in it on `device`."""
-    moved = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if isinstance(value, Tensor | Edges | SparseFeatures | Kinds | Relations | NodeBatch):
-            moved[field.name] = value.to(device)
-    return replace(record, **moved)
+    """A copy of a record with every tensor, edge list and graph in it on `device`, those too that it keeps."""
+    moved: dict[str, Any] = {}
+    for name, value in vars(record).items():
+        if isinstance(value, Tensor):
+            moved[name] = sent(value, device)
+        elif isinstance(value, Edges | SparseFeatures | Kinds | Relations | NodeBatch):
+            moved[name] = value.to(device)
+    return unchecked(record, **moved)

@@ -27,6 +27,14 @@ def check_range(name: str, index: Tensor, size: int) -> None:
         raise ShapeError(f"Edges: {name} must lie in 0 … {size - 1}; found {low if low < 0 else high}.")
 
 
+def sent(x: Tensor, device: torch.device | str) -> Tensor:
+    """`x.to(device)`; what goes from the CPU to CUDA does not wait until the device has done what it was given before.
+
+    The other way round somebody must wait, or read what has not arrived.
+    """
+    return x.to(device, non_blocking=x.device.type == "cpu" and torch.device(device).type == "cuda")
+
+
 def first_of_each(codes: Tensor) -> Tensor:
     """True where a value stands for the first time."""
     order = codes.argsort(stable=True)

@@ -296,18 +296,15 @@ class Job:
     def deal(self, work: Work) -> list[tuple[Form, Pieces]]:
         """The pieces of each level, with how they are compiled."""
         return [
-            (
-                form,
-                Pieces(work.rows[some], work.starts[some], work.stops[some], work.slots[some], some.stop - some.start),
-            )
-            for form, some in zip(self.forms, work.levels, strict=True)
-            if some.stop > some.start
+            (form, Pieces(*level, len(level.rows)))
+            for form, level in zip(self.forms, work.levels, strict=True)
+            if len(level.rows) > 0
         ]
 
     def whole_rows(self, work: Work, block: int = SCORES_A_BLOCK) -> list[tuple[Form, Tensor]]:
         """The rows of each level, hubs in one piece."""
         high = self.high._replace(block=block), work.high_rows
-        low = [(form, work.rows[some]) for form, some in zip(self.forms[1:], work.levels[1:], strict=True)]
+        low = [(form, level.rows) for form, level in zip(self.forms[1:], work.levels[1:], strict=True)]
         return [(form, rows) for form, rows in (high, *low) if len(rows)]
 
     def score(self, work: Work, lists: Lists, scores: Tensor) -> None:
