@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from edgewise.models.property import PropertyModel
+from edgewise.models.property import PropertyModel, planned
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
@@ -25,15 +25,15 @@ CALLED, COMPILED, CAPTURED = "as it is called", "compiled", "captured as a CUDA 
 WAYS = (CALLED, COMPILED, CAPTURED)
 
 
-def made_up(device: str, rows: int) -> Batch:
-    """A batch of molecules and targets."""
+def made_up(rows: int) -> Batch:
+    """A batch of molecules and targets, on the CPU, where batches are put together."""
     graph = bonds(rows, "cpu")
     random = torch.Generator().manual_seed(0)
 
     def numbers(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=random)
 
-    batch = Batch(
+    return Batch(
         node_features=numbers(graph.num_nodes, NODE_FEATURES),
         edges=Edges(graph.senders, graph.receivers, graph.num_nodes, graph.num_nodes),
         edge_features=numbers(graph.num_edges, EDGE_FEATURES),
@@ -44,15 +44,15 @@ def made_up(device: str, rows: int) -> Batch:
         targets=numbers(rows, 1),
         weights=torch.ones(rows),
     )
-    return batch.to(device)
 
 
 def step_of(device: str, rows: int, *, compiled: bool = False, capturable: bool = False) -> Callable[[], Any]:
     """A function that trains a fresh model on one and the same batch for a step."""
     torch.manual_seed(0)
-    batch = made_up(device, rows)
     sizes = PropertySizes(NODE_FEATURES, EDGE_FEATURES, DESCRIPTORS, 1, 0, 1)
-    model = PropertyModel(sizes, replace(PropertySettings(), num_variants=8)).to(device).train()
+    settings = replace(PropertySettings(), num_variants=8)
+    batch = planned(made_up(rows), settings).to(device)
+    model = PropertyModel(sizes, settings).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, fused=True, capturable=capturable)
     loss = TargetLoss("regression", "huber", 0.25)
     answer = torch.compile(model, dynamic=False) if compiled else model

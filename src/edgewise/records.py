@@ -3,8 +3,8 @@
 Plain dataclasses without behavior beyond moving between devices; every field says its shape and unit.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,15 +75,15 @@ class Batch:
     coordinates: Float[Tensor, " node space"] | None = None
     """Where each node is; None where the model does not look at it."""
 
-    @cached_property
+    @property
     def looped(self) -> Edges:
         """The edges, and behind them a loop on every node; made at first use, then kept, and moved with the batch."""
-        return looped(self.edges)
+        return _kept(self, "_looped", lambda: looped(self.edges))
 
-    @cached_property
+    @property
     def members(self) -> Edges:
         """Every node as an edge from itself to its graph; kept as `looped` is."""
-        return membership(self.offsets, self.node_features.shape[0])
+        return _kept(self, "_members", lambda: membership(self.offsets, self.node_features.shape[0]))
 
     @property
     def num_graphs(self) -> int:
@@ -168,10 +168,10 @@ class GraphBatch:
     weights: Float[Tensor, " graph"] | None = None
     """How much each graph counts in the loss."""
 
-    @cached_property
+    @property
     def members(self) -> Edges:
         """Every node as an edge from itself to its graph; made at first use, then kept, and moved with the batch."""
-        return membership(self.offsets, self.features.shape[0])
+        return _kept(self, "_members", lambda: membership(self.offsets, self.features.shape[0]))
 
     @property
     def nodes(self) -> NodeBatch:
@@ -364,6 +364,16 @@ class Prediction:
     """(row): upper end of the interval."""
     probabilities: np.ndarray | None
     """(row, class); None for regression."""
+
+
+def _kept(record: Any, name: str, make: Callable[[], Edges]) -> Edges:
+    """What follows from a record, made once; a copy with other fields makes its own, and so does a traced program."""
+    found = getattr(record, name, None)
+    if found is None:
+        found = make()
+        if not torch.compiler.is_compiling():
+            object.__setattr__(record, name, found)
+    return found
 
 
 def move(record: Any, device: torch.device | str) -> Any:

@@ -66,4 +66,3 @@ class Readout(nn.Module):
 
     def _split(self, nodes: Tensor) -> Tensor:
         return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
-

@@ -80,8 +80,9 @@ class WholeReadout(nn.Module):
         self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None
     ) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph."""
-        amounts = self.scale * self.sum(nodes, batch.members)
-        return self.join(torch.cat([self.attention(nodes, batch.members, trace=trace), amounts], -1))
+        members = batch.members
+        amounts = self.scale * self.sum(nodes, members)
+        return self.join(torch.cat([self.attention(nodes, members, trace=trace), amounts], -1))
 
 
 class RootReadout(nn.Module):

@@ -54,7 +54,8 @@ class PropertyModel(nn.Module):
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row: those of its molecules side by side, before any condition."""
-        return self.encoder(batch, trace)[batch.graph_of_row].flatten(1)
+        # As rows of a table: the gradient of an index would be sorted, in a dozen steps on a device.
+        return F.embedding(batch.graph_of_row, self.encoder(batch, trace)).flatten(1)
 
 
 class GraphEncoder(nn.Module):
@@ -88,8 +89,9 @@ class GraphEncoder(nn.Module):
             else:
                 nodes = layer(nodes, batch.edges)
         nodes = self.norm(nodes)
-        amounts = self.sum(nodes, batch.members) / self.typical_nodes
-        graphs = self.dropout(self.join(torch.cat([self.attention(nodes, batch.members, trace=trace), amounts], -1)))
+        members = batch.members
+        amounts = self.sum(nodes, members) / self.typical_nodes
+        graphs = self.dropout(self.join(torch.cat([self.attention(nodes, members, trace=trace), amounts], -1)))
         if self.describe is None:
             return graphs
         return torch.cat([graphs, self.describe(batch.global_features)], -1)
