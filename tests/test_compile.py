@@ -104,10 +104,9 @@ def test_the_default_molecule_model_is_one_program_for_batches_of_all_sizes(plai
     from torch._dynamo.testing import CompileCounter
 
     from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes, planned
-    from edgewise.train.loss import TargetLoss
     from edgewise.train.fit import compiling
+    from edgewise.train.loss import TargetLoss, loss_of
     from edgewise.train.settings import TrainSettings
-    from edgewise.train.task import loss_of
 
     settings = PropertySettings(num_layers=1, num_head_layers=1, num_variants=3, model_dim=16, head_dim=16)
     model, loss = PropertyModel(PropertySizes(5, 4, 6, 2, 2, 1), settings).train(), TargetLoss("regression", "huber")

@@ -141,5 +141,5 @@ def planned(batch: Batch, settings: PropertySettings) -> Batch:
 def _with_loops(features: Tensor, num_nodes: int) -> Tensor:
     """The features of the edges and, behind them, of the nodes' loops, with one more that tells the loops apart."""
     told = F.pad(features, (0, 1, 0, num_nodes))
-    told[features.shape[0] :, -1] = 1
+    told[features.shape[0] :, -1].fill_(1)
     return told

@@ -163,7 +163,7 @@ def compiling(settings: TrainSettings) -> Iterator[None]:
     from torch.fx.experimental import _config
 
     try:
-        with _config.patch(use_duck_shape=False):
+        with _config.patch(use_duck_shape=False):  # type: ignore[attr-defined]
             yield
     except TorchDynamoException as error:
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

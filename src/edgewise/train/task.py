@@ -9,7 +9,7 @@ from edgewise.errors import MissingExtraError
 from edgewise.neighborhood.pairs import unchecked
 from edgewise.records import Batch, NodeBatch
 from edgewise.train.loader import seed_of
-from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
+from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss, loss_of
 from edgewise.train.settings import TrainSettings
 
 try:
@@ -135,12 +135,6 @@ class ModelTask(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The averaged weights come back."""
         self.averaged = list(checkpoint["averaged"])
-
-
-def loss_of(model: nn.Module, loss: Any, batch: Any) -> tuple[Tensor, Tensor]:
-    """The summed loss and the summed weight of a batch with targets."""
-    assert batch.targets is not None
-    return loss(model(batch), batch.targets, batch.weights)
 
 
 def doubled(record: Any) -> Any:
