@@ -16,6 +16,7 @@ from edgewise.backends.triton import edge_operators, work
 from edgewise.models.property import PropertyModel, planned
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import plan as plans
+from edgewise.neighborhood.index import sent_together
 from edgewise.records import Batch
 from edgewise.train.loss import TargetLoss
 
@@ -67,23 +68,22 @@ def test_a_step_on_new_molecules_reads_nothing_back(launched):
     assert 2 * 5 * 3 <= launched[True] <= 2 * 5 * 6
 
 
-def test_rows_of_a_plan_from_the_cpu_are_dealt_out_there(monkeypatch):
+def test_rows_of_a_plan_from_the_cpu_are_dealt_out_there():
     edges = planned(batch(3), SETTINGS).looped
     found = work.work_of(edges.to("meta").plan.receiver_offsets, (4,))
     expected = work.deal(edges.plan.receiver_offsets, (4,), work.CHUNK)
     assert {x.device.type for level in found.levels for x in level} == {"meta"}
     assert [len(level.rows) for level in found.levels] == [len(level.rows) for level in expected.levels] == [1, 30]
-    # The same through one tensor, each part where a kernel takes it for aligned.
-    sent = []
-    monkeypatch.setattr(work, "sent", lambda x, device: sent.append(x) or x)
-    moved = replace(expected, high_rows=expected.high_rows.to("meta")) and expected
-    away = work.Work.to(moved, torch.device("meta"))
-    assert len(sent) == 1
-    for one, other in zip(
-        [*away.levels, (away.high_rows, away.hub_slots)], [*moved.levels, (moved.high_rows, moved.hub_slots)]
-    ):
-        assert all(map(torch.equal, one, other))
-    assert all(x.storage_offset() % work.ALIGNED == 0 for level in away.levels for x in level)
+
+
+def test_tensors_sent_together_are_what_they_were():
+    parts = [torch.arange(count) for count in (5, 0, 4, 1, 9)]
+    for dtype in (torch.int32, torch.int64):
+        given = [part.to(dtype) for part in parts]
+        found = sent_together(given, "cpu")
+        assert all(map(torch.equal, found, given))
+        assert all(x.storage_offset() * x.element_size() % 16 == 0 for x in found)
+        assert len({x.untyped_storage().data_ptr() for x in found}) == 1
 
 
 def test_a_plan_remembers_where_it_came_from():

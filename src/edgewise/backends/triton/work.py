@@ -8,13 +8,11 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from edgewise.neighborhood.index import sent
+from edgewise.neighborhood.index import sent_together
 from edgewise.neighborhood.plan import at_home
 
 CHUNK = 256
 """Edges that one program walks: the dependent loads of a longer walk would outlast all other programs."""
-ALIGNED = 4
-"""Numbers after which a tensor may begin among others: kernels are compiled anew for one that begins elsewhere."""
 
 
 class Level(NamedTuple):
@@ -55,11 +53,7 @@ class Work:
         if self.high_rows.device == device:
             return self
         tensors = [*(x for level in self.levels for x in level), self.high_rows, self.hub_slots]
-        between = self.high_rows.new_zeros(ALIGNED)
-        sizes = [-(-len(x) // ALIGNED) * ALIGNED for x in tensors]
-        apart = [part for x, size in zip(tensors, sizes) for part in (x, between[: size - len(x)])]
-        parts = sent(torch.cat(apart), device).split(sizes)
-        *pieces, high_rows, hub_slots = (part[: len(x)] for part, x in zip(parts, tensors))
+        *pieces, high_rows, hub_slots = sent_together(tensors, device)
         levels = tuple(Level(*pieces[first : first + 4]) for first in range(0, len(pieces), 4))
         return replace(self, levels=levels, high_rows=high_rows, hub_slots=hub_slots)
 
@@ -95,22 +89,33 @@ def deal(offsets: Tensor, lows: tuple[int, ...], chunk: int) -> Work:
     degrees = offsets[1:] - offsets[:-1]
     bounds = [*lows, -1]
     high_rows = (degrees > bounds[0]).nonzero().squeeze(1)
-    high_rows = high_rows[degrees[high_rows].argsort(descending=True, stable=True)]
-    high_degrees = degrees[high_rows]
-    pieces = (high_degrees + chunk - 1) // chunk
-    owner = torch.repeat_interleave(torch.arange(len(high_rows), device=offsets.device), pieces)
-    first = pieces.cumsum(0) - pieces
-    number = torch.arange(len(owner), device=offsets.device) - first[owner]
-    starts = offsets[high_rows][owner] + number * chunk
-    stops = torch.minimum(starts + chunk, offsets[high_rows + 1][owner])
-    num_hubs = int((pieces > 1).sum())  # the longest rows, so that their pieces are the first
-    hub_slots = torch.cat([pieces.new_zeros(1), pieces[:num_hubs].cumsum(0)])
-    num_slots = int(hub_slots[-1])
-    slots = torch.arange(len(owner), device=offsets.device)
-    slots = torch.where(slots < num_slots, slots, -1)
-    dtype = offsets.dtype
-    levels = [Level(*(x.to(dtype) for x in (high_rows[owner], starts, stops, slots)))]
-    for most, least in pairwise(bounds):
-        rows = ((degrees <= most) & (degrees > least)).nonzero().squeeze(1)
-        levels.append(Level(rows.to(dtype), offsets[rows], offsets[rows + 1], torch.full_like(rows, -1, dtype=dtype)))
-    return Work(tuple(levels), high_rows.to(dtype), num_hubs, hub_slots.to(dtype), num_slots)
+    high_degrees, order = degrees[high_rows].sort(descending=True, stable=True)
+    high_rows = high_rows[order]
+    num_hubs = int((high_degrees > chunk).sum())  # the longest rows, so that their pieces are the first
+    high, hub_slots, num_slots = _whole(offsets, high_rows[num_hubs:]), offsets.new_zeros(1), 0
+    if num_hubs > 0:
+        cut, hub_slots = _cut(offsets, high_rows[:num_hubs], chunk)
+        num_slots = len(cut.rows)
+        high = Level(*(torch.cat(parts) for parts in zip(cut, high, strict=True)))
+    low = [((degrees <= most) & (degrees > least)).nonzero().squeeze(1) for most, least in pairwise(bounds)]
+    levels = high, *(_whole(offsets, rows) for rows in low)
+    return Work(levels, high_rows.to(offsets.dtype), num_hubs, hub_slots, num_slots)
+
+
+def _whole(offsets: Tensor, rows: Tensor) -> Level:
+    """Rows of one piece each."""
+    return Level(
+        rows.to(offsets.dtype), offsets[rows], offsets[rows + 1], torch.full_like(rows, -1, dtype=offsets.dtype)
+    )
+
+
+def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[Level, Tensor]:
+    """Rows in pieces of at most so many edges, and where in the workspace those of each begin."""
+    starts, stops = offsets[rows], offsets[rows + 1]
+    pieces = (stops - starts + chunk - 1) // chunk
+    owner = torch.repeat_interleave(torch.arange(len(rows), device=offsets.device), pieces)
+    slots = torch.arange(len(owner), device=offsets.device, dtype=offsets.dtype)
+    ends = pieces.cumsum(0, dtype=offsets.dtype)
+    begins = starts[owner] + (slots - (ends - pieces)[owner]) * chunk
+    level = Level(rows[owner].to(offsets.dtype), begins, torch.minimum(begins + chunk, stops[owner]), slots)
+    return level, torch.cat([ends.new_zeros(1), ends])
