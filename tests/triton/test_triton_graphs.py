@@ -197,12 +197,14 @@ def test_graphs_are_packed_whole():
     plan = edges.plan
     lists = [plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets]
     packing = graph_work.pack(lists, 64)
-    tiles = sorted(zip(packing.firsts.tolist(), packing.counts.tolist(), strict=True))
+    tiles = sorted(
+        (first, count) for group in packing.tiles for first, count in zip(group.firsts.tolist(), group.counts.tolist())
+    )
     # 5 + 9 + 1, 25, 30 with the two of the three that the last of them is not joined to, that one, 40
     assert tiles == [(0, 15), (15, 25), (40, 32), (72, 1), (73, 40)]
     found = []
-    for room, some in packing.rooms:
-        for first, count, word in zip(*(x[some].tolist() for x in (packing.firsts, packing.counts, packing.words))):
+    for room, group in zip(packing.rooms, packing.tiles, strict=True):
+        for first, count, word in zip(*(x.tolist() for x in group), strict=True):
             assert count <= room
             bits = packing.seen[word : word + room * room // 32].view(room, -1, 1) >> torch.arange(32) & 1
             own, other = bits.view(room, room).nonzero(as_tuple=True)

@@ -43,21 +43,16 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
     """Runs a kernel over all tiles and heads, the rooms one after the other, and again over those it flags."""
     key, value = max(LEAST, form.key_width), max(LEAST, form.value_width)
     rows = 2 * ROWS // operands.value.data.itemsize
-    for nodes, some in packing.rooms:
+    for nodes, (firsts, counts, words) in zip(packing.rooms, packing.tiles, strict=True):
         room = Room(
             form.kind, form.normalizer, form.drops, isinstance(forward, triton.JITFunction), form.num_heads,
             form.key_dim, form.value_dim, key, value, nodes, rows,
         )  # fmt: skip
-        tiles = Tiles(
-            packing.firsts[some], packing.counts[some], packing.words[some], packing.seen, packing.offsets,
-            packing.edges,
-        )  # fmt: skip
-        count = (some.stop - some.start) * form.num_heads
-        flags = torch.empty(count, dtype=torch.int8, device=packing.firsts.device)
+        tiles = Tiles(firsts, counts, words, packing.seen, packing.offsets, packing.edges)
+        count = len(firsts) * form.num_heads
+        flags = torch.empty(count, dtype=torch.int8, device=firsts.device)
         heads = min(HEADS, max(1, count // PROGRAMS))
         given = *operands, tiles, flags, count, heads, *arguments
-        warps = min(8, max(1, nodes * max(key, value) // WARP))
-        kernel[((some.stop - some.start) * ceiling(form.num_heads, heads),)](
-            *given, AGAIN=False, F=room, num_warps=warps, num_stages=1
-        )
+        programs, warps = len(firsts) * ceiling(form.num_heads, heads), max(1, nodes * max(key, value) // WARP)
+        kernel[(programs,)](*given, AGAIN=False, F=room, num_warps=warps, num_stages=1)
         kernel[(ceiling(count, RUN.value),)](*given, AGAIN=True, F=room, num_warps=CAREFUL_WARPS, num_stages=1)

@@ -6,11 +6,15 @@ several that belong together; as many as fit share a tile.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
+
+from edgewise.neighborhood.index import sent_together
+from edgewise.neighborhood.plan import at_home
 
 ROOMS = (32, 64)
 """Nodes that a tile has room for."""
@@ -20,31 +24,51 @@ MOST_PAIRS = 20
 """Pairs of a tile for each edge at most: beyond them the kernels over lists take fewer instructions."""
 
 
-@dataclass(frozen=True, eq=False)
-class Packing:
-    """The tiles of a batch, those of the same room next to each other. All tensors are int32."""
+class Tiles(NamedTuple):
+    """Tiles of the same room."""
 
     firsts: Tensor
     """The first node of each tile."""
     counts: Tensor
     """How many nodes it has."""
     words: Tensor
-    """Where its bits begin in `seen`."""
+    """Where its bits begin."""
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """The tiles of a batch. All tensors are int32."""
+
+    rooms: tuple[int, ...]
+    """The rooms that occur."""
+    tiles: tuple[Tiles, ...]
+    """The tiles of each."""
     seen: Tensor
     """Bits, for each receiver of a tile `room // 32` words: bit j of word w is sender `32 w + j` of the tile."""
     offsets: Tensor
     """The edges of receiver i are `edges[offsets[i]:offsets[i + 1]]`."""
     edges: Tensor
     """The caller's number of each edge; those of a receiver in the order of their senders."""
-    rooms: tuple[tuple[int, slice], ...]
-    """The rooms that occur, and the tiles of each."""
+
+    def to(self, device: torch.device) -> "Packing":
+        """The same for programs on `device`, sent there as one tensor."""
+        if self.seen.device == device:
+            return self
+        tensors = [*(x for tiles in self.tiles for x in tiles), self.seen, self.offsets, self.edges]
+        *found, seen, offsets, edges = sent_together(tensors, device)
+        tiles = tuple(Tiles(*found[first : first + 3]) for first in range(0, len(found), 3))
+        return replace(self, tiles=tiles, seen=seen, offsets=offsets, edges=edges)
 
 
 def packing_of(lists: Sequence[Tensor], most: int) -> Packing | None:
-    """The tiles of a plan, of at most so many nodes; made once and kept as long as the plan is. None: see `pack`."""
+    """The tiles of a plan, of at most so many nodes; made once and kept as long as the plan is. None: see `pack`.
+
+    A plan that was made on the CPU is packed there: on the device a few numbers would have to be read back.
+    """
     made = _made.setdefault(lists[0], {})
     if most not in made:
-        made[most] = pack(lists, most)
+        packing = pack([at_home(x) for x in lists], most)
+        made[most] = packing and packing.to(lists[0].device)
     return made[most]
 
 
@@ -66,8 +90,8 @@ def pack(lists: Sequence[Tensor], most: int) -> Packing | None:
     >>> node = torch.arange(30)
     >>> plan = Edges(node.repeat(30), node.repeat_interleave(30), 30, 30).plan
     >>> packing = pack([plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets], 64)
-    >>> packing.rooms, packing.firsts.tolist(), packing.counts.tolist(), packing.seen[:1].tolist() == [2**30 - 1]
-    (((32, slice(0, 1, None)),), [0], [30], True)
+    >>> packing.rooms, [x.tolist() for x in packing.tiles[0]], packing.seen[:1].tolist() == [2**30 - 1]
+    ((32,), [[0], [30], [0]], True)
     """
     offsets, senders, edges, sender_offsets = lists[:4]
     num_nodes, num_edges = len(offsets) - 1, len(senders)
@@ -82,25 +106,19 @@ def pack(lists: Sequence[Tensor], most: int) -> Packing | None:
     if int(ends.diff(prepend=ends.new_zeros(1)).max()) > most or bool((code.diff() == 0).any()):
         return None
     tiles = _tiles([0, *ends.tolist()], [room for room in ROOMS if room <= most])
-    firsts, counts, rooms = torch.tensor(tiles, dtype=torch.int64, device=offsets.device).unbind(1)
     if sum(room**2 for _, _, room in tiles) > MOST_PAIRS * num_edges:
         return None
+    firsts, counts, rooms = torch.tensor(tiles, dtype=torch.int64, device=offsets.device).unbind(1)
     sizes = rooms * rooms // WORD
-    by_room = rooms.argsort(stable=True)
-    words = torch.empty_like(sizes)
-    words[by_room] = sizes[by_room].cumsum(0) - sizes[by_room]
+    words = sizes.cumsum(0) - sizes
     tile = torch.arange(len(tiles), device=offsets.device).repeat_interleave(counts, output_size=num_nodes)[receivers]
     own, other = receivers - firsts[tile], senders - firsts[tile]
     at = words[tile] + own * (rooms[tile] // WORD) + other // WORD
     seen = at.new_zeros(sum(room * room // WORD for _, _, room in tiles))
     seen.index_add_(0, at, torch.ones_like(at) << other % WORD)
-    taken, begin = [], 0
-    for room in ROOMS:
-        count = sum(each == room for _, _, each in tiles)
-        taken += [(room, slice(begin, begin + count))] if count else []
-        begin += count
-    firsts, counts, words, seen = (x.to(torch.int32) for x in (firsts[by_room], counts[by_room], words[by_room], seen))
-    return Packing(firsts, counts, words, seen, offsets, edges[order], tuple(taken))
+    found = sorted({room for _, _, room in tiles})
+    groups = [Tiles(*(x[rooms == room].to(torch.int32) for x in (firsts, counts, words))) for room in found]
+    return Packing(tuple(found), tuple(groups), seen.to(torch.int32), offsets, edges[order])
 
 
 def _cuts(code: Tensor, offsets: Tensor, node: Tensor) -> Tensor:
