@@ -13,8 +13,10 @@ LEAST = 16
 """The smallest side of a matrix product."""
 WIDE = 128
 """Features above which blocks are smaller."""
-WARPS, MOST_REGISTERS = 8, 255
-"""Of a program, and of each of its threads."""
+OPTIONS = {"num_warps": 8, "num_stages": 2, "maxnreg": 255}
+"""How the compiler is to make a program; of a thread's registers, as many as it can have."""
+LANES = OPTIONS["num_warps"] * 2
+"""Queries that the threads have side by side."""
 
 
 class Tilings(NamedTuple):
@@ -42,7 +44,7 @@ def tilings_of(
     queries, keys = max(LEAST, min(BLOCK, queries)), min(BLOCK, keys)
     forward = Tiling(
         kind, activation, root, normalizer, drops, isinstance(member_of, triton.JITFunction), key_dim, value_dim, key,
-        value, triton.cdiv(key_dim, 4) * 4, queries, keys, min(queries, WARPS * 2),
+        value, triton.cdiv(key_dim, 4) * 4, queries, keys, min(queries, LANES),
     )  # fmt: skip
     if normalizer == "Hardmax" and not adds:
         # What is the largest score must be so bit for bit, which another shape of product does not promise.
@@ -50,12 +52,10 @@ def tilings_of(
     own = max(LEAST, min(BLOCK, room // widest))
     by_query = forward._replace(queries=own, keys=min(BLOCK, (64 if widest <= WIDE else 32) if adds else few))
     by_key = forward._replace(queries=keys if adds else min(BLOCK, few), keys=own)
-    return Tilings(forward, *(form._replace(lanes=min(form.queries, WARPS * 2)) for form in (by_query, by_key)))
+    return Tilings(forward, *(form._replace(lanes=min(form.queries, LANES)) for form in (by_query, by_key)))
 
 
 def launch_tiles(kernel: Any, programs: int, form: Tiling, *arguments: Any, **constants: Any) -> None:
     """Runs a kernel over blocks of pairs."""
     if programs > 0:
-        kernel[(programs,)](
-            *arguments, **constants, F=form, num_warps=WARPS, num_stages=2, maxnreg=MOST_REGISTERS
-        )  # fmt: skip
+        kernel[(programs,)](*arguments, **constants, F=form, **OPTIONS)

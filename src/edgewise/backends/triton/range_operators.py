@@ -205,7 +205,7 @@ class Job:
         shown = None if bias is None else bias.expand(*bias.shape[:2], num_queries, key.shape[-2])
         self.operands = (
             *sides,
-            panel_of(value),
+            panel_or_none(value),
             panel_or_none(shown),
             vector,
             reach,
