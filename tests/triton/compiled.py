@@ -23,9 +23,7 @@ from triton_cases import NORMALIZERS, SCORES, problem, solve
 import edgewise.backends.triton as backend
 import triton
 from edgewise import Causal, Full, Window, attend, attention_weights
-from edgewise.backends.triton import edge_operators, range_operators, range_weights, work
-from edgewise.backends.triton.launch import options_of
-from edgewise.backends.triton.range_launch import OPTIONS
+from edgewise.backends.triton import edge_operators, launch, range_launch, range_operators, range_weights, tiles, work
 
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -53,13 +51,13 @@ def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], options: 
         "warps": given["num_warps"],
         "registers": registers,
         "spills": stack + local + len(re.findall(r"\bSTL\b", code)),
-        "wide_loads": len(re.findall(r"\bLDG\.E\.128\b", code)),
+        "wide_loads": len(re.findall(r"\bLDG(?:STS)?\.E\.(?:\w+\.)*128\b", code)),
         "loops": loops_of(code),
     }
 
 
 def loops_of(code: str) -> list[dict[str, Any]]:
-    """The stretches between a label and the last jump back to it: their instructions, and how many are of which kind."""
+    """The stretches between a label and the last jump back to it: how many instructions, and how many of which kind."""
     labels: dict[str, int] = {}
     ends: dict[int, int] = {}
     words: list[str] = []
@@ -95,7 +93,9 @@ def over_edges(score: str, normalizer: str, dtype: str, heads: int, dim: int, ca
     solve(given, score, normalizer, carries, "triton", getattr(torch, dtype))
 
 
-def over_ranges(score: str, normalizer: str, dtype: str, dim: int, neighborhood: str, bias: bool, top: int = 0) -> None:
+def over_ranges(
+    score: str, normalizer: str, dtype: str, dim: int, neighborhood: str, bias: bool = False, top: int = 0
+) -> None:
     """A call over ranges and its gradient; or the strongest weights."""
     of_members = {name: (*MEMBERS, NODES, dim) for name in ("query", "key", "value")}
     of_heads = {"vector": (dim,), "other": (dim,), "matrix": (dim, dim), "positive": ()}
@@ -115,17 +115,13 @@ def main() -> None:
     """Everything that these calls and their gradients start."""
     found = []
 
-    def launch(kernel, programs, form, *arguments, warps=None, **constants):
+    def start(kernel, programs, form, *arguments, warps=None, **constants):
         if programs > 0:
-            found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, options_of(form, warps)))
-
-    def launch_tiles(kernel, programs, form, *arguments, **constants):
-        if programs > 0:
-            found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, OPTIONS))
+            options = launch.options_of(form, warps) if isinstance(form, tiles.Form) else range_launch.options_of(form)
+            found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, options))
 
     backend.DEVICES = ("cpu",)
-    edge_operators.launch = launch
-    range_operators.launch_tiles = range_weights.launch_tiles = launch_tiles
+    edge_operators.launch = range_operators.launch_tiles = range_weights.launch_tiles = start
     for call in json.loads(sys.argv[1]):
         found.append([])
         {"edges": over_edges, "ranges": over_ranges}[call.pop("over")](**call)

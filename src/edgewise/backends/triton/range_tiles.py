@@ -143,6 +143,8 @@ class Tiling(NamedTuple):
     """Keys of a block."""
     lanes: int
     """Queries that the threads have side by side, each with 16 keys."""
+    piece: int
+    """Features of which a product of nodes reads so many at a time."""
 
 
 @triton.jit
@@ -163,13 +165,13 @@ def home(panel, member):
 @triton.jit
 @no_type_check
 def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
-             F: tl.constexpr):  # fmt: skip
-    """A block of nodes `(node, feature)`; zeros beyond the last."""
-    node, feature = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+             F: tl.constexpr, begin=0):  # fmt: skip
+    """A block of nodes `(node, feature)`, of all features or from some on; zeros beyond the last."""
+    node, feature = tl.arange(0, BLOCK), begin + tl.arange(0, WIDTH)
     at = panel.data + (home(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row)
     at = at + (node[:, None] * panel.row + feature[None, :] * panel.column)
     inside = (first + node < count)[:, None]
-    if DIM != WIDTH:
+    if DIM % WIDTH != 0:
         inside = inside & (feature < DIM)[None, :]
     found = tl.load(at, mask=inside, other=0.0)
     return found if F.compiled else found.to(tl.float32)
@@ -203,6 +205,37 @@ def side_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
 def product(left, right):
     """left · right, added up in float32."""
     return tl.dot(left.to(right.dtype), right, input_precision="tf32x3")
+
+
+@triton.jit
+@no_type_check
+def product_of_nodes(one, other, left, right, member, first, at, extent, DIM: tl.constexpr, WIDTH: tl.constexpr,
+                     F: tl.constexpr):  # fmt: skip
+    """Σ over the features of a block of queries `one`, of the panel `left`, and a block of keys `other`.
+
+    What a product of float32 makes of its factors takes more registers than all of their features leave: then it reads
+    a few of them at a time, and what was read before is not used, nor held.
+    """
+    if F.piece < WIDTH:
+        sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
+        for begin in range(0, WIDTH, F.piece):
+            some = nodes_of(left, member, first, extent.queries, F.queries, DIM, F.piece, F, begin)
+            others = nodes_of(right, member, at, extent.keys, F.keys, DIM, F.piece, F, begin)
+            sums = tl.dot(some, tl.trans(others), sums, input_precision="tf32x3")
+        return sums
+    else:
+        return product(one, tl.trans(other))
+
+
+@triton.jit
+@no_type_check
+def at_hand(tile, panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
+            F: tl.constexpr):  # fmt: skip
+    """A block of nodes that was read before; read again where products read it piece by piece."""
+    if F.piece < WIDTH:
+        return nodes_of(panel, member, first, count, BLOCK, DIM, WIDTH, F)
+    else:
+        return tile
 
 
 @triton.jit
@@ -293,10 +326,12 @@ def inverse(x, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def raw_scores(asking, asked, vector, near, operands, F: tl.constexpr):
+def raw_scores(asking, asked, vector, near, operands, member, first, at, extent, F: tl.constexpr):
     """s of a block of queries with a block of keys; the order of all sums is the same in every kernel."""
     if F.kind == "Product":
-        return product(asking, tl.trans(asked)) * operands.number
+        return operands.number * product_of_nodes(
+            asking, asked, operands.query, operands.key, member, first, at, extent, F.key_dim, F.key_width, F
+        )
     elif F.kind == "Blind":
         return tl.full((F.queries, F.keys), 0.0, tl.float32) + operands.number
     else:
@@ -365,15 +400,14 @@ def added_reciprocals(asking, asked, vector, operands, sums, F: tl.constexpr):
 def scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, WHOLE: tl.constexpr,
               F: tl.constexpr):  # fmt: skip
     """s, and s + b, −∞ where no pair is there."""
-    raw = raw_scores(asking, asked, vector, near, operands, F)
+    raw = raw_scores(asking, asked, vector, near, operands, member, first, at, extent, F)
     score = raw
     if operands.bias is not None:
         query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
         place = operands.bias.data + home(operands.bias, member)
         place = place + (tl.full((), 0, tl.int64) + first) * operands.bias.row
         place = place + (tl.full((), 0, tl.int64) + at) * operands.bias.column
-        row = query.to(tl.int64) * operands.bias.row
-        place = place + (row[:, None] + (key.to(tl.int64) * operands.bias.column)[None, :])
+        place = place + (query[:, None] * operands.bias.row + key[None, :] * operands.bias.column)
         inside = (first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
         score += tl.load(place, mask=inside, other=0.0).to(tl.float32)
     return raw, (score if WHOLE else tl.where(there, score, float("-inf")))

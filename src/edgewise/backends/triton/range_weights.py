@@ -33,7 +33,7 @@ from edgewise.operator import define
 KEPT = 1024
 """Scores that a program keeps, of all its queries."""
 NOBODY = tl.constexpr(-(2**63))
-"""Where no pair is there: less than every score with a key, of which NaN has one pattern of bits, that of the largest."""
+"""Where no pair is there: less than every score with a key, of which NaN is the largest."""
 LOWER = tl.constexpr(2**32 - 1)
 """The lower half of a whole number."""
 
@@ -55,14 +55,14 @@ def range_weights(
     """The strongest weights of each query, the strongest first, and their keys; arguments as in `ranges`.
 
     Returns:
-        `(outer, inner, query, top)` each, float32 and int64. Where a query has fewer neighbors, the weight is −∞ and the
-        key is any number. They have no gradient.
+        `(outer, inner, query, top)` each, float32 and int64, without a gradient. Where a query has fewer neighbors, the
+        weight is −∞ and the key is any number.
     """
     weights, keys = range_weights_shapes(query, key, bias, vector, starts, stops, kind, activation, root, number,
                                          normalizer, top)  # fmt: skip
     if weights.numel() == 0 or key.shape[-2] == 0:
         return weights.fill_(-torch.inf), keys
-    form, _, _ = tilings_of(kind, activation, root, normalizer, False, query.shape[-1], 1, query.itemsize == 2)
+    form, _, _ = tilings_of(kind, activation, root, normalizer, False, query.shape[-1], 1, query.itemsize == 2, False)
     kept = triton.next_power_of_2(top)
     queries = max(LEAST, min(form.queries, KEPT // kept))
     form = form._replace(queries=queries, lanes=min(form.lanes, queries))

@@ -121,7 +121,7 @@ def numbers_before(operands, member, first, asking, vector, near, start, stop, s
 @triton.jit
 @no_type_check
 def softened(score, most, rest):
-    """One block more of a softmax: e^(s − max), what the sums so far shrink by, the largest score, and Σ e^(s − max)."""
+    """One block more of a softmax: e^(s − max), what the sums so far shrink by, the largest score, Σ e^(s − max)."""
     higher = tl.maximum(most, tl.max(score, 1))
     shrink = tl.exp(most - finite(higher))
     weight = tl.exp(score - finite(higher)[:, None])
