@@ -83,4 +83,4 @@ def test_kernels_over_ranges_compile_without_spills():
             assert each["spills"] == 0, each
             assert each["wide_loads"] > 0, each
             if each["kernel"] in ("forward", "strongest"):  # passes that hold a gradient take all there are
-                assert each["registers"] <= 216, each
+                assert each["registers"] <= 232, each

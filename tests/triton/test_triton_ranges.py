@@ -5,7 +5,7 @@ import torch
 from triton_cases import NORMALIZERS, SCORES
 
 from conftest import DEVICE
-from edgewise import Causal, Dot, Full, Lengths, Segments, Softmax, Window, attend
+from edgewise import Causal, Dot, Full, Lengths, Mean, Segments, Softmax, Window, attend
 from edgewise.backends.triton import range_launch
 
 HEADS, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 2, 19, 21, 5, 3
@@ -91,6 +91,15 @@ def test_features_that_are_read_piece_by_piece(score, normalizer, dims):
 @pytest.mark.parametrize("bias", [(QUERIES, KEYS), (1, KEYS), (QUERIES, 1), (HEADS, 1, KEYS), (1, 1)], ids=str)
 def test_a_bias_that_is_shared_gets_the_sum_of_its_gradients(bias):
     assert_as_the_reference(Causal(), "gatv2", "softmax", bias)
+
+
+def test_a_mean_has_the_batch_axes_of_the_bias_that_it_does_not_look_at():
+    query, value = numbers(5, 4, seed=1).float().to(DEVICE), numbers(5, 3, seed=2).float().to(DEVICE)
+    bias = numbers(2, 5, 5, seed=3).float().to(DEVICE)
+    found, right = (
+        attend(query, query, value, bias=bias, normalize=Mean(), backend=name) for name in ("triton", "reference")
+    )
+    torch.testing.assert_close(found, right)
 
 
 def test_unseen_keys_never_reach_the_output():
