@@ -2,7 +2,8 @@
 
 A program has a block of queries and a block of keys, `(query, key)`, and walks over the blocks of the other side. Where
 the score is a product, so is the block; else features are added one after the other, read from copies of queries and
-keys whose nodes lie next to each other. Everything is float32 from the load on, but products of half precision.
+keys whose nodes lie next to each other, two features of each. Everything is float32 from the load on, but products of
+half precision.
 
     tanh z = 1 − 2 r,   sigmoid z = r,   r = 1 / (1 + e^(c z)),   c = 2 and −1
 
@@ -22,7 +23,7 @@ FAR = tl.constexpr(43.0)
 """|c q| + |c k| up to which two factors 1 + e^(c z) multiply to a number whose reciprocal is not cut to zero."""
 
 NODES = tl.constexpr(128)
-"""Nodes that lie next to each other in copies of queries and keys, feature after feature; a multiple of every block."""
+"""Nodes that lie next to each other in copies of queries and keys, two features of each; a multiple of every block."""
 
 
 class Panel(NamedTuple):
@@ -197,7 +198,7 @@ def side_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
     elif F.kind == "Blind":
         return 0.0
     else:
-        return panel.data + (home(panel, member) + (first // NODES) * (F.steps * NODES) + first % NODES)
+        return panel.data + (home(panel, member) + (first // NODES) * (F.steps * NODES) + first % NODES * 2)
 
 
 @triton.jit
@@ -341,8 +342,15 @@ def raw_scores(asking, asked, vector, near, operands, member, first, at, extent,
         query = tl.reshape(tl.arange(0, F.queries), (high, 1, F.lanes, 1))
         key = tl.reshape(tl.arange(0, F.keys), (1, wide, 1, 16))
         sums = tl.full((high, wide, F.lanes, 16), 0.0, tl.float32)
-        sums = added_features(asking + query, asked + key, vector, near, operands, sums, F)
+        sums = added_features(asking + query * 2, asked + key * 2, vector, near, operands, sums, F)
         return tl.reshape(tl.permute(sums, (0, 2, 1, 3)), (F.queries, F.keys))
+
+
+@triton.jit
+@no_type_check
+def two_of(place, d):
+    """Two features of some nodes, which lie next to each other."""
+    return tl.split(tl.load(tl.expand_dims(place, 4) + (d * NODES + tl.arange(0, 2))))
 
 
 @triton.jit
@@ -353,27 +361,33 @@ def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr)
         if near:
             sums = added_reciprocals(asking, asked, vector, operands, sums, F)
         else:
-            for d in range(0, F.steps):
-                own, other = tl.load(asking + d * NODES), tl.load(asked + d * NODES)
+            for d in range(0, F.steps, 2):
+                own, own_two = two_of(asking, d)
+                other, other_two = two_of(asked, d)
                 sums = tl.fma(tl.load(vector + d), activated(own + other, F), sums)
+                sums = tl.fma(tl.load(vector + d + 1), activated(own_two + other_two, F), sums)
         return sums
     elif F.kind == "Bent":
         # LeakyReLU(z) = slope · z + (1 − slope) · max(z, 0), of which the first part is a sum of two numbers.
         of_queries, of_keys = tl.full(asking.shape, 0.0, tl.float32), tl.full(asked.shape, 0.0, tl.float32)
         for d in range(0, F.steps, 4):
-            for u in tl.static_range(4):
-                own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
-                weight = tl.load(vector + d + u)
-                of_queries = tl.fma(weight, own, of_queries)
-                of_keys = tl.fma(weight, other, of_keys)
+            for u in tl.static_range(0, 4, 2):
+                own, own_two = two_of(asking, d + u)
+                other, other_two = two_of(asked, d + u)
+                weight, weight_two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
+                of_queries = tl.fma(weight_two, own_two, tl.fma(weight, own, of_queries))
+                of_keys = tl.fma(weight_two, other_two, tl.fma(weight, other, of_keys))
                 sums = tl.fma(weight, tl.maximum(own + other, 0.0, propagate_nan=tl.PropagateNan.ALL), sums)
+                above = tl.maximum(own_two + other_two, 0.0, propagate_nan=tl.PropagateNan.ALL)
+                sums = tl.fma(weight_two, above, sums)
         return operands.number * (of_queries + of_keys) + (1.0 - operands.number) * sums
     else:
         for d in range(0, F.steps, 4):
-            for u in tl.static_range(4):
-                own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
-                gap = own - other
-                sums = tl.fma(gap, gap, sums)
+            for u in tl.static_range(0, 4, 2):
+                own, own_two = two_of(asking, d + u)
+                other, other_two = two_of(asked, d + u)
+                gap, gap_two = own - other, own_two - other_two
+                sums = tl.fma(gap_two, gap_two, tl.fma(gap, gap, sums))
         return -tl.sqrt(sums) if F.root else -sums
 
 
@@ -384,11 +398,9 @@ def added_reciprocals(asking, asked, vector, operands, sums, F: tl.constexpr):
     total = 0.0
     for d in range(0, F.steps, 4):
         for u in tl.static_range(0, 4, 2):
-            own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
-            first = tl.fma(own, other, 1.0)
-            own = tl.load(asking + (d + u + 1) * NODES)
-            other = tl.load(asked + (d + u + 1) * NODES)
-            second = tl.fma(own, other, 1.0)
+            own, own_two = two_of(asking, d + u)
+            other, other_two = two_of(asked, d + u)
+            first, second = tl.fma(own, other, 1.0), tl.fma(own_two, other_two, 1.0)
             one, two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
             total += one + two
             sums = tl.fma(tl.fma(one, second, two * first), inverse(first * second, F), sums)

@@ -47,8 +47,9 @@ def arrange(given, reach, extent, count, across, along, BLOCK: tl.constexpr, F: 
     if is_near(reach, F):
         found = tl.exp(2.0 * found if F.activation == "tanh" else -found)
     node, feature = first + tl.arange(0, BLOCK), tl.arange(0, F.key_width)
-    at = across.data + home(across, member) + ((node // NODES) * (F.steps * NODES) + node % NODES)[:, None]
-    tl.store(at + feature[None, :] * NODES, found, mask=(node < room)[:, None] & (feature < F.steps)[None, :])
+    at = across.data + home(across, member) + ((node // NODES) * (F.steps * NODES) + node % NODES * 2)[:, None]
+    at = at + ((feature // 2) * (NODES * 2) + feature % 2)[None, :]
+    tl.store(at, found, mask=(node < room)[:, None] & (feature < F.steps)[None, :])
     if along is not None:
         put_nodes(along, member, first, room, found, BLOCK, F.key_width, F.key_width)
 

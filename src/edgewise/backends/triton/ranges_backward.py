@@ -317,11 +317,14 @@ def walk_block(
         operands, member, first, at, asking, asked, vector, near, grad, grad_out, start, stop, most, rest, center,
         extent, WHOLE, F,
     )  # fmt: skip
+    if TOTAL:
+        total += tl.sum(slope, 0)
+    if NEEDS_KEY and F.kind != "Product":
+        query, mine = tl.arange(0, F.queries), tl.arange(0, F.keys)
+        tl.store(scratch + query[:, None] * F.keys + mine[None, :], raw_slope)
     if NEEDS_VALUE:
         grad = at_hand(grad, grad_out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
         grown_value += mixed(tl.trans(left), tl.trans(there), grad, WHOLE)
-    if TOTAL:
-        total += tl.sum(slope, 0)
     if NEEDS_KEY:
         if F.kind == "Product":
             asking = at_hand(
@@ -329,8 +332,6 @@ def walk_block(
             )
             grown += mixed(tl.trans(raw_slope), tl.trans(there), asking, WHOLE)
         else:
-            query, mine = tl.arange(0, F.queries), tl.arange(0, F.keys)
-            tl.store(scratch + query[:, None] * F.keys + mine[None, :], raw_slope)
             tl.debug_barrier()
             others = query_along.data + home(query_along, member) + (tl.full((), 0, tl.int64) + first) * F.key_width
             grown, _ = add_pairs(
