@@ -2,7 +2,7 @@
 
     attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients) → launch
       edges:  edge_operators → work (rows dealt out to programs) → edges, edges_backward (the kernels) → tiles (parts)
-      ranges: range_operators, range_weights → ranges, ranges_backward (the kernels) → range_tiles (their parts)
+      ranges: range_operators, range_weights → ranges, ranges_backward → range_scores → range_tiles
 
 They hold no (edge, head, feature) and no (query, key) intermediate: memory is O(query + key) beside what the caller
 holds, and over edges a number an edge and head for normalizers that must see a whole row before they weigh one edge.

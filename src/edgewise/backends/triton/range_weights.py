@@ -15,14 +15,13 @@ import triton
 from edgewise.backends.triton.edges import finite
 from edgewise.backends.triton.range_launch import LEAST, launch_tiles, tilings_of
 from edgewise.backends.triton.range_operators import Job
+from edgewise.backends.triton.range_scores import is_near, scores_of
 from edgewise.backends.triton.range_tiles import (
     Operands,
     block_at,
     blocks_of,
-    is_near,
     member_of,
     run_of,
-    scores_of,
     side_of,
     visible,
     weights_of,

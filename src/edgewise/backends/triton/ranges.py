@@ -13,20 +13,19 @@ import triton.language as tl
 
 import triton
 from edgewise.backends.triton.edges import finite
+from edgewise.backends.triton.range_scores import is_near, scores_of
 from edgewise.backends.triton.range_tiles import (
     NODES,
     Operands,
     block_at,
     blocks_of,
     home,
-    is_near,
     kept_pairs,
     member_of,
     mixed,
     nodes_of,
     put_nodes,
     run_of,
-    scores_of,
     side_of,
     visible,
     weights_of,

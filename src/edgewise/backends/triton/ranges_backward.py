@@ -15,6 +15,7 @@ import triton.language as tl
 
 import triton
 from edgewise.backends.triton.edges_backward import slopes_of
+from edgewise.backends.triton.range_scores import inverse, is_near, scores_of
 from edgewise.backends.triton.range_tiles import (
     Member,
     Operands,
@@ -22,8 +23,6 @@ from edgewise.backends.triton.range_tiles import (
     block_at,
     blocks_of,
     home,
-    inverse,
-    is_near,
     kept_pairs,
     member_of,
     mixed,
@@ -31,7 +30,6 @@ from edgewise.backends.triton.range_tiles import (
     product_of_nodes,
     put_nodes,
     run_of,
-    scores_of,
     side_of,
     visible,
     weights_of,
