@@ -85,6 +85,49 @@ def test_a_compiled_layer_takes_sizes_it_was_not_compiled_for(plain_edgewise):
         assert_same_with_gradients(compiled, layer, torch.randn(2, num_nodes, 8), neighborhood=plain_edgewise.Causal())
 
 
+def molecules(edgewise, num_graphs, num_rows, seed):
+    """A batch of made-up molecules, and rows that name two each."""
+    from edgewise.records import Batch
+
+    random = torch.Generator().manual_seed(seed)
+    sizes = torch.randint(2, 9, (num_graphs,), generator=random)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
+    edges = graph(edgewise, int(offsets[-1]), 3 * int(offsets[-1]) + seed, seed)
+    shapes = (offsets[-1], 5), (edges.num_edges, 4), (num_graphs, 6), (num_rows, 2), (num_rows, 1)
+    nodes, edge, graphs, conditions, targets = (torch.randn(*shape, generator=random) for shape in shapes)
+    rows = torch.randint(num_graphs, (num_rows, 2), generator=random)
+    return Batch(nodes, edges, edge, graphs, offsets, rows, conditions, targets, torch.rand(num_rows))
+
+
+@pytest.mark.parametrize("is_planned", [True, False], ids=["planned", "not planned"])
+def test_the_default_molecule_model_is_one_program_for_batches_of_all_sizes(plain_edgewise, is_planned):
+    from torch._dynamo.testing import CompileCounter
+
+    from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes, planned
+    from edgewise.train.fit import compiling
+    from edgewise.train.loss import TargetLoss, loss_of
+    from edgewise.train.settings import TrainSettings
+
+    settings = PropertySettings(num_layers=1, num_head_layers=1, num_variants=3, model_dim=16, head_dim=16)
+    model, loss = PropertyModel(PropertySizes(5, 4, 6, 2, 2, 1), settings).train(), TargetLoss("regression", "huber")
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.0
+    counter, parameters = CompileCounter(), list(model.parameters())
+    compiled = torch.compile(loss_of, fullgraph=True, dynamic=True, backend=counter)
+    for seed, (num_graphs, num_rows) in enumerate([(6, 6), (4, 11), (9, 5)]):
+        batch = molecules(plain_edgewise, num_graphs, num_rows, seed)
+        if is_planned:
+            batch = planned(batch, settings)
+        with compiling(TrainSettings(compile=True)):
+            found, expected = (function(model, loss, batch)[0] for function in (compiled, loss_of))
+        torch.testing.assert_close(found, expected)
+        grads = (torch.autograd.grad(each, parameters) for each in (found, expected))
+        for one, other in zip(*grads):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert counter.frame_count == 1
+
+
 def test_compiled_attention_keeps_nan_where_it_is(plain_edgewise):
     from edgewise import attend
 

@@ -249,6 +249,7 @@ def test_a_training_step_is_timed_and_captured(monkeypatch):
     assert ways[step.CALLED]["launches"] == 3
     assert ways[step.COMPILED] == {"failed": "cut: the time was up"}
     assert ways[step.CAPTURED]["median_ms"] == 2.0
+    assert ways[step.BOTH] == ways[step.COMPILED]
     assert "| as it is called | 2.00 ± 0.000 | 3 |" in report.page(made.data)
 
 

@@ -32,8 +32,7 @@ from edgewise.layers import (
     ResidualBlock,
     SymmetricConvolution,
 )
-from edgewise.layers.readout import membership
-from edgewise.neighborhood import Neighborhood
+from edgewise.neighborhood import Neighborhood, membership
 from graph_cases import OTHER, SIMPLE, normal, packed, ready
 
 BLIND = {

@@ -136,7 +136,7 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     splits = split_rows(table, kind="column")
     model_settings, settings = resolved(PropertySettings(), TrainSettings(), table, splits)
     trained = untrained(table, splits, model_settings, 0.9)
-    batches = TableBatches.of(table, trained.scales)
+    batches = TableBatches.of(table, trained.scales, trained.settings)
     loss = TargetLoss("regression", settings.loss_function, settings.huber_width)
     rows = splits.train[:128] if options.quick else splits.train
     loader = RowLoader(rows, batches.training_batch, settings.batch_size or 64, settings.seed)

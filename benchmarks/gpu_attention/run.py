@@ -19,7 +19,7 @@ from gpu_attention.limits import machine_limits
 from gpu_attention.measure import COMPILE_SECONDS, CUT, attempted, measured, replayed
 from gpu_attention.options import Options
 from gpu_attention.report import NAME
-from gpu_attention.step import CALLED, CAPTURED, COMPILED, ROWS, step_of
+from gpu_attention.step import BOTH, CALLED, CAPTURED, COMPILED, ROWS, step_of
 from gpu_attention.suite import PARTS, STUDY_WEIGHTS
 
 FOR_REPLAYS = 0.1
@@ -87,7 +87,7 @@ class Session:
                 if name in PARTS and PARTS[name].replays:
                     clean = self.replays(name, peers, began + seconds, clean)
         if "step" in names:
-            self.captured_step(clean)
+            self.captured_steps(clean)
 
     def part(self, name: str, until: float) -> None:
         """Measure a part."""
@@ -157,14 +157,17 @@ class Session:
             self.say(f"  step, {way}: {found[way].get('failed', 'done')}")
         return found
 
-    def captured_step(self, clean: bool) -> None:
-        """Add the time of the captured step, where capturing works."""
+    def captured_steps(self, clean: bool) -> None:
+        """Add the times of the captured step, as it is called and compiled, where capturing works."""
         ways, reason = self.data["parts"]["step"]["ways"], "" if clean else EARLIER
-        if not reason:
-            step = step_of(self.device.name, self.rows, capturable=True)
-            replay, reason = attempted(partial(self.device.captured, step), self.device)
-        ways[CAPTURED] = {"failed": reason} if reason else self.timed_step(replay)
-        self.save()
+        for way, plain in ((CAPTURED, CALLED), (BOTH, COMPILED)):
+            failed = reason or ways[plain].get("failed")
+            if not failed:
+                step = step_of(self.device.name, self.rows, compiled=plain == COMPILED, capturable=True)
+                replay, reason = attempted(partial(self.device.captured, step), self.device)
+                failed = reason
+            ways[way] = {"failed": failed} if failed else self.timed_step(replay)
+            self.save()
 
     def timed_step(self, step: Callable[[], Any]) -> dict[str, Any]:
         """The times of a step, or why there are none."""

@@ -3,7 +3,8 @@
 Plain dataclasses without behavior beyond moving between devices; every field says its shape and unit.
 """
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.neighborhood import Edges, Kinds, Relations
+from edgewise.neighborhood import Edges, Kinds, Relations, looped, membership
+from edgewise.neighborhood.index import sent
+from edgewise.neighborhood.pairs import unchecked
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,16 @@ class Batch:
     """How much each row counts in the loss; 1 where the table does not say."""
     coordinates: Float[Tensor, " node space"] | None = None
     """Where each node is; None where the model does not look at it."""
+
+    @property
+    def looped(self) -> Edges:
+        """The edges, and behind them a loop on every node; made at first use, then kept, and moved with the batch."""
+        return _kept(self, "_looped", lambda: looped(self.edges))
+
+    @property
+    def members(self) -> Edges:
+        """Every node as an edge from itself to its graph; kept as `looped` is."""
+        return _kept(self, "_members", lambda: membership(self.offsets, self.node_features.shape[0]))
 
     @property
     def num_graphs(self) -> int:
@@ -154,6 +167,11 @@ class GraphBatch:
     """What is to be told of each graph, in model units; NaN where it is not known."""
     weights: Float[Tensor, " graph"] | None = None
     """How much each graph counts in the loss."""
+
+    @property
+    def members(self) -> Edges:
+        """Every node as an edge from itself to its graph; made at first use, then kept, and moved with the batch."""
+        return _kept(self, "_members", lambda: membership(self.offsets, self.features.shape[0]))
 
     @property
     def nodes(self) -> NodeBatch:
@@ -348,11 +366,22 @@ class Prediction:
     """(row, class); None for regression."""
 
 
+def _kept(record: Any, name: str, make: Callable[[], Edges]) -> Edges:
+    """What follows from a record, made once; a copy with other fields makes its own, and so does a traced program."""
+    found = getattr(record, name, None)
+    if found is None:
+        found = make()
+        if not torch.compiler.is_compiling():
+            object.__setattr__(record, name, found)
+    return found
+
+
 def move(record: Any, device: torch.device | str) -> Any:
-    """A copy of a record with every tensor, edge list and graph in it on `device`."""
-    moved = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if isinstance(value, Tensor | Edges | SparseFeatures | Kinds | Relations | NodeBatch):
-            moved[field.name] = value.to(device)
-    return replace(record, **moved)
+    """A copy of a record with every tensor, edge list and graph in it on `device`, those too that it keeps."""
+    moved: dict[str, Any] = {}
+    for name, value in vars(record).items():
+        if isinstance(value, Tensor):
+            moved[name] = sent(value, device)
+        elif isinstance(value, Edges | SparseFeatures | Kinds | Relations | NodeBatch):
+            moved[name] = value.to(device)
+    return unchecked(record, **moved)

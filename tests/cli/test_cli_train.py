@@ -120,6 +120,15 @@ def test_half_precision_trains(table, train, tmp_path):
     assert (code, err) == (0, "")
 
 
+def test_torch_is_asked_to_compile_the_training_step(table, train, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "compile", lambda function, **how: asked.append((function.__name__, how)) or function)
+    code, _, err = train(table, "--compile", "-o", tmp_path / "run")
+    assert (code, err) == (0, "")
+    assert asked == [("loss_of", {"dynamic": True})]
+    assert tomllib.loads((tmp_path / "run/config.toml").read_text())["compile"] is True
+
+
 @pytest.mark.parametrize("model", ["gat", "gatv2", "gcn", "mean"])
 def test_other_layers_train(table, train, tmp_path, model):
     code, _, err = train(table, "--model", model, "-o", tmp_path / "run")

@@ -29,6 +29,7 @@ from edgewise.train.settings import TrainSettings
         ({"keep": "all"}, "--keep is 'all'; expected one of best, last."),
         ({"device": "tpu"}, "--device is 'tpu'; expected one of auto, cpu, cuda, mps."),
         ({"precision": "8"}, "--precision is '8'; expected one of 32, bf16, 16, 64."),
+        ({"compile": "yes"}, "--compile is yes; expected True or False."),
         ({"logger": "paper"}, "--logger is 'paper'; expected one of csv, tensorboard, wandb, mlflow."),
     ],
 )

@@ -186,11 +186,12 @@ def test_rows_are_dealt_out_once_each():
     degrees = torch.tensor([0, 1, 8, 9, 300, 16, 600, 17, 0, 256, 257])
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), degrees.cumsum(0)]).int()
     dealt = work.deal(offsets, lows=(16, 4), chunk=256)
-    covered = torch.cat([torch.arange(a, b) for a, b in zip(dealt.starts.tolist(), dealt.stops.tolist(), strict=True)])
+    rows, starts, stops, slots = (torch.cat(parts).tolist() for parts in zip(*dealt.levels, strict=True))
+    covered = torch.cat([torch.arange(a, b) for a, b in zip(starts, stops, strict=True)])
     assert torch.equal(covered.sort().values, torch.arange(offsets[-1]))
-    pieces = list(zip(dealt.rows.tolist(), dealt.starts.tolist(), dealt.stops.tolist(), strict=True))
+    pieces = list(zip(rows, starts, stops, strict=True))
     assert all(offsets[row] <= a and b <= offsets[row + 1] for row, a, b in pieces)
-    assert [dealt.rows[some].tolist() for some in dealt.levels[1:]] == [[2, 3, 5], [0, 1, 8]]
+    assert [level.rows.tolist() for level in dealt.levels[1:]] == [[2, 3, 5], [0, 1, 8]]
     assert dealt.high_rows.tolist() == [6, 4, 10, 9, 7]
     assert (dealt.num_hubs, dealt.hub_slots.tolist(), dealt.num_slots) == (3, [0, 3, 5, 7], 7)
-    assert dealt.slots.tolist() == [0, 1, 2, 3, 4, 5, 6, *[-1] * 8]
+    assert slots == [0, 1, 2, 3, 4, 5, 6, *[-1] * 8]

@@ -1,12 +1,14 @@
 """Plain torch, any score, every neighborhood, in bounded memory: the backend that takes what no faster one does.
 
-*Edges*: gather the features of both ends of every edge, score, normalize over each receiver, add up. The node axis goes
-first, so that one gathered row serves all heads.
+*Edges*: gather the features of both ends of every edge, score, normalize over each receiver, add up, block by block:
+beside the scores, a number an edge and head, there is never more than a few tables of nodes. The node axis goes first,
+so that one gathered row serves all heads.
 *Tables*: blocks of queries against the keys they can reach; each block is computed again in the backward pass, so that
 never more than one slice of the (query, key) table is held.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -39,15 +41,14 @@ def run(call: Call) -> Tensor:
 def edge_weights(call: Call, edges: Edges) -> Tensor:
     """α of every edge, `(edge, *batch)`."""
     query, key = _nodes_first(call.query), _nodes_first(call.key)
-    edge_key = None if call.edge_key is None else _nodes_first(call.edge_key)
 
-    def score(start: int, stop: int) -> Tensor:
-        left = query.index_select(0, edges.receivers[start:stop])
-        right = key.index_select(0, edges.senders[start:stop])
-        return call.score(left, right if edge_key is None else right + edge_key[start:stop])
+    def score(receivers: Tensor, senders: Tensor, edge_key: Tensor | None = None) -> Tensor:
+        left, right = query.index_select(0, receivers), key.index_select(0, senders)
+        return call.score(left, right if edge_key is None else right + edge_key)
 
-    blocks = list(_blocks(edges.num_edges, call.batch_size * max(query.shape[-1], key.shape[-1])))
-    scores = torch.cat(_each(score, blocks)) if len(blocks) > 1 else score(*blocks[0])
+    row_size = call.batch_size * max(query.shape[-1], key.shape[-1])
+    blocks = _edge_blocks(edges, row_size, edges.receivers, edges.senders, call.edge_key)
+    scores = torch.cat(list(_each(score, blocks))) if len(blocks) > 1 else score(*blocks[0])
     if call.bias is not None:
         scores = scores + call.bias.movedim(-1, 0).to(scores.dtype)
     return call.normalize(scores, EdgeRows(edges.receivers, edges.num_receivers))
@@ -103,20 +104,24 @@ def table_scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
 
 def _run_edges(call: Call, edges: Edges) -> Tensor:
     assert call.value is not None
-    weights = F.dropout(edge_weights(call, edges), call.dropout)
+    weights = F.dropout(edge_weights(call, edges), call.dropout).unsqueeze(-1)
     value = _nodes_first(call.value)
-    edge_value = None if call.edge_value is None else _nodes_first(call.edge_value)
 
-    def add_up(start: int, stop: int) -> Tensor:
-        carried = value.index_select(0, edges.senders[start:stop])
-        if edge_value is not None:
-            carried = carried + edge_value[start:stop]
-        rows = EdgeRows(edges.receivers[start:stop], edges.num_receivers)
-        return rows.collect(weights[start:stop].unsqueeze(-1) * carried)
+    def weighted(weights: Tensor, senders: Tensor, edge_value: Tensor | None = None) -> Tensor:
+        carried = value.index_select(0, senders)
+        return weights * (carried if edge_value is None else carried + edge_value)
 
-    blocks = list(_blocks(edges.num_edges, call.batch_size * value.shape[-1]))
-    first, *rest = _each(add_up, blocks)
-    return sum(rest, start=first).movedim(0, -2)
+    row_size = call.batch_size * value.shape[-1]
+    blocks = _edge_blocks(edges, row_size, weights, edges.senders, call.edge_value)
+    if len(blocks) == 1:
+        return EdgeRows(edges.receivers, edges.num_receivers).collect(weighted(*blocks[0])).movedim(0, -2)
+    total, receivers = None, edges.receivers.split(len(blocks[0][1]))
+    for rows, block in zip(receivers, _each(weighted, blocks), strict=True):
+        total = block.new_zeros(edges.num_receivers, *block.shape[1:]) if total is None else total
+        # Unlike index_add, it does not keep the block for the gradient.
+        total = total.scatter_add(0, rows.view(-1, *[1] * (block.dim() - 1)).expand_as(block), block)
+    assert total is not None
+    return total.movedim(0, -2)
 
 
 def _run_table(call: Call) -> Tensor:
@@ -133,22 +138,38 @@ def _run_table(call: Call) -> Tensor:
             out = torch.where(reached, torch.nan, out)
         return out
 
-    return torch.cat(_each(attend_block, list(table_blocks(call))), -2)
+    return torch.cat(list(_each(attend_block, list(table_blocks(call)))), -2)
 
 
-def _each(compute: Callable[..., Tensor], blocks: Sequence[tuple[int, ...]]) -> list[Tensor]:
+def _each(compute: Callable[..., Tensor], blocks: Sequence[tuple]) -> Iterator[Tensor]:
     """The result of every block; where there are several, their intermediates are computed again for the gradient."""
-    if len(blocks) == 1 or not torch.is_grad_enabled():
-        return [compute(*block) for block in blocks]
-    return [checkpoint(compute, *block, use_reentrant=False) for block in blocks]
+    recomputes = len(blocks) > 1 and torch.is_grad_enabled()
+    for block in blocks:
+        yield checkpoint(compute, *block, use_reentrant=False) if recomputes else compute(*block)
 
 
-def _blocks(count: int, row_size: int) -> Iterator[tuple[int, int]]:
-    """Runs of rows that hold about SLICE numbers together; one run where sizes are symbols (an exported program)."""
+def _edge_blocks(edges: Edges, row_size: int, first: Tensor, second: Tensor, carried: Tensor | None) -> list[tuple]:
+    """What belongs to the edges, `(edge, …)` twice and perhaps `(*batch, edge, feature)`, in parts.
+
+    A part holds about SLICE numbers, or as many as the nodes do: the gradient of each is one of all nodes.
+    """
+    parts = [first, second] if carried is None else [first, second, _nodes_first(carried)]
+    runs = list(_blocks(edges.num_edges, row_size, least=max(edges.num_senders, edges.num_receivers)))
+    if len(runs) == 1:
+        return [tuple(parts)]
+    _, step = runs[0]
+    return list(zip(*(x.split(step) for x in parts), strict=True))
+
+
+def _blocks(count: int, row_size: int, least: int = 1) -> Iterator[tuple[int, int]]:
+    """Runs of rows, at least so many, that hold about SLICE numbers together.
+
+    One run where sizes are symbols (an exported program).
+    """
     if torch.compiler.is_exporting():
         yield 0, count
         return
-    step = max(1, SLICE // max(1, row_size))
+    step = max(least, 1, SLICE // max(1, row_size))
     for start in range(0, max(count, 1), step):
         yield start, min(start + step, count)
 
@@ -169,15 +190,8 @@ def largest(call: Call) -> Tensor:
     neighborhood, value = call.neighborhood, call.value
     assert value is not None
     if isinstance(neighborhood, Edges):
-        carried = _nodes_first(value).index_select(0, neighborhood.senders)
-        if call.edge_value is not None:
-            carried = carried + _nodes_first(call.edge_value)
-        index = neighborhood.receivers.view(-1, *[1] * (carried.dim() - 1)).expand_as(carried)
-        # The floor counts among those that share the gradient wherever it equals the largest: it must lie below all.
-        floor = carried.new_full((neighborhood.num_receivers, *carried.shape[1:]), -torch.inf)
-        found = floor.scatter_reduce(0, index, carried, "amax", include_self=False)
-        empty = (neighborhood.degrees() == 0).view(-1, *[1] * (carried.dim() - 1))
-        return torch.where(empty, 0.0, found).movedim(0, -2)
+        blocks = list(_blocks(value.shape[-1], neighborhood.num_edges * call.batch_size))
+        return torch.cat(list(_each(partial(_largest_over_edges, call, neighborhood), blocks)), -1)
 
     def block(start: int, stop: int) -> Tensor:
         queries = torch.arange(start, stop, device=value.device)
@@ -188,4 +202,18 @@ def largest(call: Call) -> Tensor:
         return torch.where(mask.any(-1, keepdim=True), found, 0.0)
 
     width = call.num_keys * value.shape[-1] * call.batch_size
-    return torch.cat(_each(block, list(_blocks(call.num_queries, width))), -2)
+    return torch.cat(list(_each(block, list(_blocks(call.num_queries, width)))), -2)
+
+
+def _largest_over_edges(call: Call, edges: Edges, first: int, last: int) -> Tensor:
+    """The largest of the features `first:last`: edges side by side share the gradient where they are alike."""
+    assert call.value is not None
+    carried = _nodes_first(call.value[..., first:last]).index_select(0, edges.senders)
+    if call.edge_value is not None:
+        carried = carried + _nodes_first(call.edge_value[..., first:last])
+    index = edges.receivers.view(-1, *[1] * (carried.dim() - 1)).expand_as(carried)
+    # The floor counts among those that share the gradient wherever it equals the largest: it must lie below all.
+    floor = carried.new_full((edges.num_receivers, *carried.shape[1:]), -torch.inf)
+    found = floor.scatter_reduce(0, index, carried, "amax", include_self=False)
+    empty = (edges.degrees() == 0).view(-1, *[1] * (carried.dim() - 1))
+    return torch.where(empty, 0.0, found).movedim(0, -2)

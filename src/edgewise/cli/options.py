@@ -352,4 +352,5 @@ def add_recipe_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--device", choices=DEVICES, help=f"(default: {known.device})")
     add_flag(group, "--threads", type=int, metavar="N", help=f"on the CPU (default: {known.threads})")
     add_flag(group, "--precision", choices=PRECISIONS, help=f"bits of a number (default: {known.precision})")
+    add_flag(group, "--compile", action="store_true", help="the training step by torch.compile, which takes minutes")
     add_flag(group, "--logger", choices=LOGGERS, help="besides logs/metrics.csv (default: tensorboard, if installed)")

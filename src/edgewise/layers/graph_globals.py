@@ -5,7 +5,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.layers.readout import membership
+from edgewise.neighborhood import membership
 
 
 class NodeStatistics(nn.Module):

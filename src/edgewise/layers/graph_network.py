@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from edgewise.errors import ShapeError
 from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
-from edgewise.layers.readout import membership
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, membership
 from edgewise.trace import Trace
 
 

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.layers.readout import membership
+from edgewise.neighborhood import membership
 
 
 class GraphPosition(nn.Module):

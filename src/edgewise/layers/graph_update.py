@@ -9,6 +9,7 @@ from edgewise.errors import SettingError
 from edgewise.layers.aggregation import Aggregation, Gather
 from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, beside
 from edgewise.neighborhood import Edges
+from edgewise.neighborhood.derived import derived
 from edgewise.trace import Trace
 
 
@@ -194,4 +195,4 @@ def looked_at(features: Float[Tensor, " *batch row feature"], size: int) -> Floa
 
 def _members(graph_of: Tensor, num_graphs: int) -> Edges:
     """Nodes or edges as edges to their graph, all from one sender that says nothing."""
-    return Edges(torch.zeros_like(graph_of), graph_of, 1, num_graphs)
+    return derived(torch.zeros_like(graph_of), graph_of, 1, num_graphs)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.errors import SettingError
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, membership
 from edgewise.trace import Trace
 
 How = Literal["attention", "mean", "sum", "max"]
@@ -43,12 +43,19 @@ class Readout(nn.Module):
     def forward(
         self,
         nodes: Float[Tensor, " *batch node model_dim"],
-        offsets: Int64[Tensor, " boundary"],
+        offsets: Int64[Tensor, " boundary"] | Edges,
         *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch graph model_dim"]:
-        """The vector of each graph; nodes of graph g are `offsets[g]:offsets[g + 1]`."""
-        members = membership(offsets, nodes.shape[-2])
+        """The vector of each graph.
+
+        Args:
+            nodes: graph after graph.
+            offsets: nodes of graph g are `offsets[g]:offsets[g + 1]`; or what `membership` makes of that, once for
+                several readouts.
+            trace: where the weights are recorded.
+        """
+        members = offsets if isinstance(offsets, Edges) else membership(offsets, nodes.shape[-2])
         if self.how != "attention":
             return aggregate(nodes, members, self.how)
         key, value = (self._split(linear(nodes)) for linear in (self.key, self.value))
@@ -59,9 +66,3 @@ class Readout(nn.Module):
 
     def _split(self, nodes: Tensor) -> Tensor:
         return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
-
-
-def membership(offsets: Int64[Tensor, " boundary"], num_nodes: int) -> Edges:
-    """Every node as an edge from itself to its graph."""
-    nodes = torch.arange(num_nodes, device=offsets.device)
-    return Edges(nodes, torch.searchsorted(offsets[1:], nodes, right=True), num_nodes, offsets.shape[0] - 1)

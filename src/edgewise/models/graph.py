@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
-from edgewise.layers.readout import How, Readout, membership
+from edgewise.layers.readout import How, Readout
 from edgewise.models.graph_settings import GraphReadoutName, GraphSettings, GraphSizes
 from edgewise.models.head import ConditionedHead
 from edgewise.models.node import layers_of
@@ -64,7 +64,7 @@ class PlainReadout(nn.Module):
         self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None
     ) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph."""
-        return self.scale * self.all(nodes, batch.offsets, trace=trace)
+        return self.scale * self.all(nodes, batch.members, trace=trace)
 
 
 class WholeReadout(nn.Module):
@@ -80,8 +80,9 @@ class WholeReadout(nn.Module):
         self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None
     ) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph."""
-        amounts = self.scale * self.sum(nodes, batch.offsets)
-        return self.join(torch.cat([self.attention(nodes, batch.offsets, trace=trace), amounts], -1))
+        members = batch.members
+        amounts = self.scale * self.sum(nodes, members)
+        return self.join(torch.cat([self.attention(nodes, members, trace=trace), amounts], -1))
 
 
 class RootReadout(nn.Module):
@@ -98,8 +99,7 @@ class RootReadout(nn.Module):
         self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None
     ) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph."""
-        members = membership(batch.offsets, nodes.shape[0])
-        return self.block(nodes[batch.roots], members, source=nodes, trace=trace)
+        return self.block(nodes[batch.roots], batch.members, source=nodes, trace=trace)
 
 
 def readout_of(name: GraphReadoutName, model_dim: int, num_heads: int, typical_nodes: float) -> nn.Module:

@@ -29,6 +29,9 @@ class ConditionedHead(nn.Module):
     Source: Wen, Tran & Ba 2020 (BatchEnsemble); Gorishniy, Kotelnikov & Babenko 2025 (TabM).
     """
 
+    low: Tensor | None
+    high: Tensor | None
+
     def __init__(
         self,
         input_dim: int,
@@ -56,7 +59,10 @@ class ConditionedHead(nn.Module):
         self.blocks = nn.ModuleList(ModulatedBlock(head_dim, condition_dim, dropout) for _ in range(num_layers))
         if num_variants is None:
             raise SettingError("num_variants is None; hand over settings.resolved(batch_size).")
-        self.num_variants, self.bounds = num_variants, bounds
+        self.num_variants = num_variants
+        low, high = (None, None) if bounds is None else (torch.tensor(bound) for bound in bounds)
+        self.register_buffer("low", low, persistent=False)
+        self.register_buffer("high", high, persistent=False)
         # One long vector: what decays in training are matrices, and these signs must not.
         self.signs = nn.Parameter(torch.randn(self.num_variants * head_dim).sign())
         scale = 0.5 / math.sqrt(head_dim)
@@ -74,10 +80,10 @@ class ConditionedHead(nn.Module):
         for block in self.blocks:
             variants = block(variants, condition)
         outputs = torch.einsum("rvh,vho->rvo", variants, self.output) + self.offset.view(self.num_variants, -1)
-        if self.bounds is None:
+        if self.low is None or self.high is None:
             return outputs
         # Fractions stay fractions: 0 at the low end, 1 at the high one.
-        low, high = (outputs.new_tensor(bound) for bound in self.bounds)
+        low, high = self.low.to(outputs.dtype), self.high.to(outputs.dtype)
         return low + (high - low) * torch.sigmoid(2 * outputs)
 
 

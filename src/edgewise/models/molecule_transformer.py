@@ -10,6 +10,7 @@ from edgewise.layers.readout import Readout
 from edgewise.models.describe import describer
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges, Segments
+from edgewise.neighborhood.derived import derived
 from edgewise.records import Batch
 from edgewise.trace import Trace
 
@@ -65,7 +66,7 @@ class MoleculeTransformer(nn.Module):
         # Loops of the atoms: a dummy has none.
         senders = torch.cat([numbers[batch.edges.senders], numbers])
         receivers = torch.cat([numbers[batch.edges.receivers], numbers])
-        bonds, together = Edges(senders, receivers, num_nodes, num_nodes), Segments(offsets)
+        bonds, together = derived(senders, receivers, num_nodes, num_nodes), Segments(offsets)
         for layer in self.layers:
             nodes = layer(nodes, places, bonds, together, trace)
         graphs = self.dropout(self.mean(self.norm(nodes), offsets))

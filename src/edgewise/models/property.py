@@ -54,7 +54,8 @@ class PropertyModel(nn.Module):
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row: those of its molecules side by side, before any condition."""
-        return self.encoder(batch, trace)[batch.graph_of_row].flatten(1)
+        # As rows of a table: the gradient of an index would be sorted, in a dozen steps on a device.
+        return F.embedding(batch.graph_of_row, self.encoder(batch, trace)).flatten(1)
 
 
 class GraphEncoder(nn.Module):
@@ -81,15 +82,16 @@ class GraphEncoder(nn.Module):
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " graph output_dim"]:
         """The vector of each graph of the batch."""
         nodes = self.input(batch.node_features)
-        edges, edge_features = _with_loops(batch)
+        edges, edge_features = batch.looped, _with_loops(batch.edge_features, batch.node_features.shape[0])
         for layer in self.layers:
             if isinstance(layer, ResidualBlock):
                 nodes = layer(nodes, edges, edge=edge_features, trace=trace)
             else:
                 nodes = layer(nodes, batch.edges)
         nodes = self.norm(nodes)
-        amounts = self.sum(nodes, batch.offsets) / self.typical_nodes
-        graphs = self.dropout(self.join(torch.cat([self.attention(nodes, batch.offsets, trace=trace), amounts], -1)))
+        members = batch.members
+        amounts = self.sum(nodes, members) / self.typical_nodes
+        graphs = self.dropout(self.join(torch.cat([self.attention(nodes, members, trace=trace), amounts], -1)))
         if self.describe is None:
             return graphs
         return torch.cat([graphs, self.describe(batch.global_features)], -1)
@@ -123,10 +125,21 @@ def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
     return ResidualBlock(attention, model_dim, 2 * model_dim, hidden_dropout=settings.encoder_dropout)
 
 
-def _with_loops(batch: Batch) -> tuple[Edges, Tensor]:
-    """The edges of a batch and a loop on every node, with one feature more that tells the loops apart."""
-    edges, features = batch.edges, batch.edge_features
-    nodes = torch.arange(edges.num_receivers, device=features.device)
-    senders, receivers = torch.cat([edges.senders, nodes]), torch.cat([edges.receivers, nodes])
-    loops = F.pad(features.new_ones(len(nodes), 1), (features.shape[1], 0))
-    return Edges(senders, receivers, len(nodes), len(nodes)), torch.cat([F.pad(features, (0, 1)), loops])
+def planned(batch: Batch, settings: PropertySettings) -> Batch:
+    """The batch, its edges in the order in which a model of these settings walks them.
+
+    They are put in order where the batch is put together, on the CPU, and move with it: a device would do it in many
+    small steps, and be waited for.
+    """
+    if settings.model != "mat":
+        walked = (batch.edges if settings.model in CONVOLUTIONS else batch.looped, batch.members)
+        for edges in walked:
+            _ = edges.plan  # made at first use, then kept
+    return batch
+
+
+def _with_loops(features: Tensor, num_nodes: int) -> Tensor:
+    """The features of the edges and, behind them, of the nodes' loops, with one more that tells the loops apart."""
+    told = F.pad(features, (0, 1, 0, num_nodes))
+    told[features.shape[0] :, -1].fill_(1)
+    return told

@@ -12,6 +12,7 @@ the table.
 `Kinds` and `Relations` say which nodes and edges share a matrix, where a graph has several kinds of them.
 """
 
+from edgewise.neighborhood.derived import looped, membership
 from edgewise.neighborhood.extended import EDGE_KINDS, ExtendedEdges, expander_edges, extend_edges, virtual_edges
 from edgewise.neighborhood.kinds import Kinds, Relations
 from edgewise.neighborhood.pairs import (
@@ -46,5 +47,7 @@ __all__ = [
     "Window",
     "expander_edges",
     "extend_edges",
+    "looped",
+    "membership",
     "virtual_edges",
 ]

@@ -1,5 +1,6 @@
 """Whole numbers that name nodes: made, checked, told apart."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,27 @@ def check_range(name: str, index: Tensor, size: int) -> None:
     low, high = int(index.min()), int(index.max())
     if low < 0 or high >= size:
         raise ShapeError(f"Edges: {name} must lie in 0 … {size - 1}; found {low if low < 0 else high}.")
+
+
+def sent(x: Tensor, device: torch.device | str) -> Tensor:
+    """`x.to(device)`; what goes from the CPU to CUDA does not wait until the device has done what it was given before.
+
+    The other way round somebody must wait, or read what has not arrived.
+    """
+    return x.to(device, non_blocking=x.device.type == "cpu" and torch.device(device).type == "cuda")
+
+
+def sent_together(tensors: Sequence[Tensor], device: torch.device | str) -> list[Tensor]:
+    """Tensors `(number)` of one dtype on the device, all by one copy.
+
+    Each begins at a multiple of 16 bytes, as if it stood alone: kernels are compiled anew for one that does not.
+    """
+    aligned = 16 // tensors[0].element_size()
+    sizes = [-(-len(x) // aligned) * aligned for x in tensors]
+    between = tensors[0].new_zeros(aligned)
+    apart = [part for x, size in zip(tensors, sizes) for part in (x, between[: size - len(x)])]
+    parts = sent(torch.cat(apart), device).split(sizes)
+    return [part[: len(x)] for part, x in zip(parts, tensors)]
 
 
 def first_of_each(codes: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.drawing import MOST_SIDE, Drawing
-from edgewise.neighborhood.index import check_range, first_of_each, integers
+from edgewise.neighborhood.index import check_range, first_of_each, integers, sent
 from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
@@ -316,10 +316,10 @@ class Edges(Neighborhood):
         return self
 
     def to(self, device: torch.device | str) -> "Edges":
-        if (senders := self.senders.to(device)) is self.senders:
+        if (senders := sent(self.senders, device)) is self.senders:
             return self  # and so keeps the plan, step after step
         plan = self._plan and self._plan.to(device)
-        return unchecked(self, senders=senders, receivers=self.receivers.to(device), _plan=plan)
+        return unchecked(self, senders=senders, receivers=sent(self.receivers, device), _plan=plan)
 
     def _device(self, device: Any) -> Any:
         return self.senders.device

@@ -1,7 +1,7 @@
 """Edges grouped by receiver and by sender, as the kernels walk them: made once for a list, not at every call."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import no_type_check
 
@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from edgewise.errors import ShapeError
-from edgewise.neighborhood.index import check_range
+from edgewise.neighborhood.index import check_range, sent
 from edgewise.operator import define
 
 INT32_LIMIT = 2**31
@@ -60,10 +61,23 @@ class Plan:
         return cls(*group_edges(senders, receivers, num_senders, num_receivers, dtype))
 
     def to(self, device: torch.device | str) -> "Plan":
-        """The same plan with its tensors on `device`."""
-        by_receiver = self.receiver_offsets.to(device), self.senders.to(device), self.receiver_edges.to(device)
-        by_sender = self.sender_offsets.to(device), self.receivers.to(device), self.sender_edges.to(device)
-        return Plan(*by_receiver, *by_sender)
+        """The same plan with its tensors on `device`; where they come from is remembered, see `at_home`."""
+        return Plan(*(_sent_from_home(getattr(self, field.name), device) for field in fields(self)))
+
+
+def at_home(x: Tensor) -> Tensor:
+    """A tensor of a plan where its numbers can be read without waiting: on the CPU, if the plan came from there."""
+    return _homes.get(x, x)
+
+
+_homes: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def _sent_from_home(x: Tensor, device: torch.device | str) -> Tensor:
+    moved = sent(x, device)
+    if x.device.type == "cpu" and moved is not x:
+        _homes[moved] = x
+    return moved
 
 
 def group(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int, dtype: torch.dtype) -> list[Tensor]:

@@ -51,7 +51,8 @@ def fit(
     """Trains a model in place.
 
     Every epoch draws its random numbers from (seed, epoch) alone and ends with a checkpoint, so that a run killed at
-    any moment and resumed ends with the same weights, bit for bit, as one that was left alone.
+    any moment and resumed ends with the same weights, bit for bit, as one that was left alone. Where the step is
+    compiled they are the same up to rounding: what the compiler makes may depend on the first batch that it sees.
 
     Args:
         model: Maps a batch to what the loss takes; its weights are replaced by the trained ones.
@@ -69,7 +70,7 @@ def fit(
         The history, and the epoch whose weights were best.
 
     Raises:
-        SettingError: The device is not there, or cannot compute in the precision.
+        SettingError: The device is not there, cannot compute in the precision, or torch cannot compile for it.
         EdgewiseError: The loss became infinite or NaN.
         KeyboardInterrupt: Ctrl-C; the checkpoints are whole.
     """
@@ -109,7 +110,7 @@ def fit(
             # Tensors made in inference mode cannot take part in training later: validation leaves none behind.
             inference_mode=False,
         )
-        with interruptible(trainer):
+        with interruptible(trainer), compiling(settings):
             trainer.fit(task, train_loader, val_loader if has_val else None, ckpt_path=last, weights_only=True)
     tensors = keeper.best if settings.keeps_best and keeper.best is not None else task.result()
     task.swap(False)
@@ -146,6 +147,27 @@ def quiet_lightning() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels):
                 logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def compiling(settings: TrainSettings) -> Iterator[None]:
+    """Lets one program serve batches of all sizes, and says what to do where torch.compile fails.
+
+    Left to itself it takes two sizes that happen to be the same in the first batch, such as those of rows and of
+    molecules, for one, and begins anew with the first batch in which they differ.
+    """
+    if not settings.compile:
+        yield
+        return
+    from torch._dynamo.exc import TorchDynamoException
+    from torch.fx.experimental import _config
+
+    try:
+        with _config.patch(use_duck_shape=False):  # type: ignore[attr-defined]
+            yield
+    except TorchDynamoException as error:
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise SettingError(f"--compile: torch cannot compile the training step ({reason}); leave it out.") from error
 
 
 @contextlib.contextmanager

@@ -1,10 +1,11 @@
 """What is minimized: one loss per kind of task, over the targets that are known."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 TASK_TYPES = ("regression", "classification", "multiclass")
 
@@ -113,3 +114,9 @@ class TokenLoss:
             label_smoothing=self.smoothing,
         )
         return total, (targets >= 0).sum()
+
+
+def loss_of(model: nn.Module, loss: Any, batch: Any) -> tuple[Tensor, Tensor]:
+    """The summed loss and the summed weight of a batch with targets: the part of a step that can be one program."""
+    assert batch.targets is not None
+    return loss(model(batch), batch.targets, batch.weights)

@@ -52,6 +52,10 @@ class TrainSettings:
     """auto, cpu, cuda or mps; auto is cuda where there is one, else the CPU."""
     precision: str = "32"
     """32, bf16 (mixed), 16 (mixed, GPU only) or 64."""
+    compile: bool = False
+    """Whether torch.compile turns the model and its loss into one program for the training steps, which starts few
+    kernels instead of many. It takes minutes before the first step, and dropout draws other numbers. What is validated
+    and predicted, and what is saved, knows nothing of it."""
     threads: int = 1
     """CPU threads of one training. The steps of small models are too short to share: a second thread gains nothing on
     an idle machine, and on a busy one both wait for each other, many times longer than they compute."""
@@ -79,6 +83,7 @@ class TrainSettings:
             require_one_of("--keep", self.keep, KEEPS)
         require_one_of("--device", self.device, DEVICES)
         require_one_of("--precision", self.precision, PRECISIONS)
+        require("--compile", self.compile, isinstance(self.compile, bool), "True or False")
         if self.logger is not None:
             require_one_of("--logger", self.logger, LOGGERS)
 

@@ -1,15 +1,15 @@
 """The Lightning side of training: one step, one validation, the optimizer, and the averaged weights."""
 
-from dataclasses import fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from edgewise.errors import MissingExtraError
+from edgewise.neighborhood.pairs import unchecked
 from edgewise.records import Batch, NodeBatch
 from edgewise.train.loader import seed_of
-from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
+from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss, loss_of
 from edgewise.train.settings import TrainSettings
 
 try:
@@ -32,6 +32,8 @@ class ModelTask(pl.LightningModule):
         self.loss = loss
         self.settings = settings
         self.num_steps = num_steps
+        # A function is compiled, not the model, whose tensors would get other names.
+        self.loss_in_training = torch.compile(loss_of, dynamic=True) if settings.compile else loss_of
         self.averaged: list[Tensor] = []
         self.swapped = False
         self.sums: dict[str, Any] = {}
@@ -39,19 +41,13 @@ class ModelTask(pl.LightningModule):
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """The loss of one batch."""
-        total, weight = self.loss_of(batch)
+        total, weight = self.loss_in_training(self.model, self.loss, batch)
         self.add("train", total, weight)
         return total / weight.where(weight > 0, 1.0)
 
     def validation_step(self, batch: Batch, index: int) -> None:
         """Adds one batch to the validation loss."""
-        self.add("val", *self.loss_of(batch))
-
-    def loss_of(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The summed loss and the summed weight of a batch with targets."""
-        assert batch.targets is not None
-        loss: Any = self.loss
-        return loss(self.model(batch), batch.targets, batch.weights)
+        self.add("val", *loss_of(self.model, self.loss, batch))
 
     def add(self, part: str, total: Tensor, weight: Tensor) -> None:
         """Adds to the running sums of a part without waiting for the device."""
@@ -144,10 +140,9 @@ class ModelTask(pl.LightningModule):
 def doubled(record: Any) -> Any:
     """A copy of a batch in double precision; of a graph that it holds, too."""
     moved: dict[str, Any] = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
+    for name, value in vars(record).items():
         if isinstance(value, Tensor) and value.is_floating_point():
-            moved[field.name] = value.double()
+            moved[name] = value.double()
         elif isinstance(value, NodeBatch):
-            moved[field.name] = doubled(value)
-    return replace(record, **moved)
+            moved[name] = doubled(value)
+    return unchecked(record, **moved)

@@ -10,14 +10,16 @@ from edgewise.backends.call import Call
 from edgewise.backends.lower import Lowered, lower
 from edgewise.backends.triton import edge_operators
 from edgewise.backends.triton.launch import forms_of
-from edgewise.backends.triton.range_layout import over_ranges, score_of
+from edgewise.backends.triton.range_layout import over_ranges, score_of, together
 from edgewise.neighborhood import Edges, Plan
 from edgewise.normalize import Hardmax, Softmax
 
 
 def run(call: Call) -> Tensor:
     """o_i = Σ_j α_ij (v_j + v^e_ij)."""
-    seed = torch.randint(2**31 - 1, (1,), device=call.query.device)
+    seed = torch.empty(1, dtype=torch.int64, device=call.query.device)
+    if call.dropout > 0:
+        seed = seed.random_(2**31 - 1)
     if isinstance(call.normalize, Hardmax) and call.normalize.straight_through:
         free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
         fixed = {name: x.detach() for name, x in call.tensors.items() if name in ("value", "edge_value")}
@@ -89,7 +91,7 @@ class Arranged:
         shapes += [] if call.bias is None else [call.bias.shape[:-1]]
         vector = None if lowered.is_narrow else lowered.vector
         shapes += [] if vector is None else [vector.shape[:-1]]
-        batch = tuple(torch.broadcast_shapes(*shapes))
+        batch = together(shapes)
         num_heads, key_dim = math.prod(batch), query.shape[-1]
         if vector is not None:
             vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)

@@ -76,7 +76,7 @@ class Arranged:
         shapes = [x.shape[:-2] for x in (query, key, call.value) if x is not None] + [runs[0].shape[:-1]]
         shapes += [] if bias is None else [bias.shape[:-2]]
         shapes += [] if lowered.vector is None else [lowered.vector.shape[:-1]]
-        batch = tuple(torch.broadcast_shapes(*shapes))
+        batch = together(shapes)
         members = math.prod(batch[:-1]), batch[-1] if batch else 1
         query, key = (_of_members(x, batch, 2) for x in (query, key))
         vector = None
@@ -94,6 +94,11 @@ class Arranged:
             stops=stops,
             score=score_of(lowered),
         )
+
+
+def together(shapes: list[torch.Size]) -> tuple[int, ...]:
+    """The batch axes of all; mostly they are alike, which is asked in no time."""
+    return tuple(shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes))
 
 
 def score_of(lowered: Lowered) -> tuple[str, str, bool, float, str]:

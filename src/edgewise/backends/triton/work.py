@@ -1,24 +1,22 @@
 """How the rows of a graph are dealt out to programs: low rows several together, high rows alone, hubs in chunks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
+from edgewise.neighborhood.index import sent_together
+from edgewise.neighborhood.plan import at_home
+
 CHUNK = 256
 """Edges that one program walks: the dependent loads of a longer walk would outlast all other programs."""
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
-    """Pieces of rows, each for one place in a program. All tensors are int32, or int64 where the plan's are.
-
-    High rows come first, the longest at the beginning; then, level by level, rows of fewer and fewer edges in the order
-    of the graph, at last those with the fewest or none. Only hubs have more than one piece: these lie one after the
-    other, their results in a workspace.
-    """
+class Level(NamedTuple):
+    """Pieces of rows, each for one place in a program."""
 
     rows: Tensor
     """The row of each piece."""
@@ -28,7 +26,18 @@ class Work:
     """One past its last."""
     slots: Tensor
     """Where in the workspace its result goes; −1 where it is the whole row's."""
-    levels: tuple[slice, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The pieces of all rows. All tensors are int32, or int64 where the plan's are.
+
+    High rows come first, the longest at the beginning; then, level by level, rows of fewer and fewer edges in the order
+    of the graph, at last those with the fewest or none. Only hubs have more than one piece: these lie one after the
+    other, their results in a workspace.
+    """
+
+    levels: tuple[Level, ...]
     """The pieces of each level, the high rows' first."""
     high_rows: Tensor
     """The rows of the first level, longest first."""
@@ -39,12 +48,24 @@ class Work:
     num_slots: int
     """Rows of the workspace."""
 
+    def to(self, device: torch.device) -> "Work":
+        """The same pieces for programs on `device`, sent there as one tensor."""
+        if self.high_rows.device == device:
+            return self
+        tensors = [*(x for level in self.levels for x in level), self.high_rows, self.hub_slots]
+        *pieces, high_rows, hub_slots = sent_together(tensors, device)
+        levels = tuple(Level(*pieces[first : first + 4]) for first in range(0, len(pieces), 4))
+        return replace(self, levels=levels, high_rows=high_rows, hub_slots=hub_slots)
+
 
 def work_of(offsets: Tensor, lows: tuple[int, ...]) -> Work:
-    """The pieces of the rows that `offsets` bound; made once and kept as long as the offsets are."""
+    """The pieces of the rows that `offsets` bound; made once and kept as long as the offsets are.
+
+    Rows of a plan that was made on the CPU are dealt out there: on the device a few numbers would have to be read back.
+    """
     made = _made.setdefault(offsets, {})
     if lows not in made:
-        made[lows] = deal(offsets, lows, CHUNK)
+        made[lows] = deal(at_home(offsets), lows, CHUNK).to(offsets.device)
     return made[lows]
 
 
@@ -52,7 +73,7 @@ _made: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def deal(offsets: Tensor, lows: tuple[int, ...], chunk: int) -> Work:
-    """Deals the rows out; a few numbers are read back from the device.
+    """Deals the rows out; a few numbers are read back from the device of the offsets.
 
     Args:
         offsets: where the edges of each row begin, and where those of the last end.
@@ -60,41 +81,41 @@ def deal(offsets: Tensor, lows: tuple[int, ...], chunk: int) -> Work:
         chunk: the most edges of a piece.
 
     >>> work = deal(torch.tensor([0, 2, 2, 9, 12], dtype=torch.int32), lows=(2,), chunk=4)
-    >>> work.rows.tolist(), work.starts.tolist(), work.stops.tolist(), work.slots.tolist()
-    ([2, 2, 3, 0, 1], [2, 6, 9, 0, 2], [6, 9, 12, 2, 2], [0, 1, -1, -1, -1])
-    >>> work.levels, work.high_rows.tolist(), work.num_hubs, work.hub_slots.tolist()
-    ((slice(0, 3, None), slice(3, 5, None)), [2, 3], 1, [0, 2])
+    >>> [[x.tolist() for x in level] for level in work.levels]
+    [[[2, 2, 3], [2, 6, 9], [6, 9, 12], [0, 1, -1]], [[0, 1], [0, 2], [2, 2], [-1, -1]]]
+    >>> work.high_rows.tolist(), work.num_hubs, work.hub_slots.tolist()
+    ([2, 3], 1, [0, 2])
     """
     degrees = offsets[1:] - offsets[:-1]
     bounds = [*lows, -1]
     high_rows = (degrees > bounds[0]).nonzero().squeeze(1)
-    high_rows = high_rows[degrees[high_rows].argsort(descending=True, stable=True)]
-    high_degrees = degrees[high_rows]
-    pieces = (high_degrees + chunk - 1) // chunk
-    owner = torch.repeat_interleave(torch.arange(len(high_rows), device=offsets.device), pieces)
-    first = pieces.cumsum(0) - pieces
-    number = torch.arange(len(owner), device=offsets.device) - first[owner]
-    starts = offsets[high_rows][owner] + number * chunk
-    stops = torch.minimum(starts + chunk, offsets[high_rows + 1][owner])
-    num_hubs = int((pieces > 1).sum())  # the longest rows, so that their pieces are the first
-    hub_slots = torch.cat([pieces.new_zeros(1), pieces[:num_hubs].cumsum(0)])
-    num_slots = int(hub_slots[-1])
-    slots = torch.arange(len(owner), device=offsets.device)
-    slots = torch.where(slots < num_slots, slots, -1)
+    high_degrees, order = degrees[high_rows].sort(descending=True, stable=True)
+    high_rows = high_rows[order]
+    num_hubs = int((high_degrees > chunk).sum())  # the longest rows, so that their pieces are the first
+    high, hub_slots, num_slots = _whole(offsets, high_rows[num_hubs:]), offsets.new_zeros(1), 0
+    if num_hubs > 0:
+        cut, hub_slots = _cut(offsets, high_rows[:num_hubs], chunk)
+        num_slots = len(cut.rows)
+        high = Level(*(torch.cat(parts) for parts in zip(cut, high, strict=True)))
     low = [((degrees <= most) & (degrees > least)).nonzero().squeeze(1) for most, least in pairwise(bounds)]
-    low_rows = torch.cat([high_rows[:0], *low])
-    whole = [
-        torch.cat([high_rows[owner], low_rows]),
-        torch.cat([starts, offsets[low_rows]]),
-        torch.cat([stops, offsets[low_rows + 1]]),
-        torch.cat([slots, torch.full_like(low_rows, -1)]),
-    ]
-    rows, starts, stops, slots = (x.to(offsets.dtype) for x in whole)
-    levels, begin = [], 0
-    for each in (owner, *low):
-        levels.append(slice(begin, begin + len(each)))
-        begin += len(each)
-    return Work(
-        rows, starts, stops, slots, tuple(levels), high_rows.to(offsets.dtype), num_hubs,
-        hub_slots.to(offsets.dtype), num_slots,
-    )  # fmt: skip
+    levels = high, *(_whole(offsets, rows) for rows in low)
+    return Work(levels, high_rows.to(offsets.dtype), num_hubs, hub_slots, num_slots)
+
+
+def _whole(offsets: Tensor, rows: Tensor) -> Level:
+    """Rows of one piece each."""
+    return Level(
+        rows.to(offsets.dtype), offsets[rows], offsets[rows + 1], torch.full_like(rows, -1, dtype=offsets.dtype)
+    )
+
+
+def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[Level, Tensor]:
+    """Rows in pieces of at most so many edges, and where in the workspace those of each begin."""
+    starts, stops = offsets[rows], offsets[rows + 1]
+    pieces = (stops - starts + chunk - 1) // chunk
+    owner = torch.repeat_interleave(torch.arange(len(rows), device=offsets.device), pieces)
+    slots = torch.arange(len(owner), device=offsets.device, dtype=offsets.dtype)
+    ends = pieces.cumsum(0, dtype=offsets.dtype)
+    begins = starts[owner] + (slots - (ends - pieces)[owner]) * chunk
+    level = Level(rows[owner].to(offsets.dtype), begins, torch.minimum(begins + chunk, stops[owner]), slots)
+    return level, torch.cat([ends.new_zeros(1), ends])

@@ -18,7 +18,7 @@ from edgewise.data.store import MoleculeStore
 from edgewise.data.table import MoleculeTable
 from edgewise.errors import RunFolderError
 from edgewise.estimators.trained import TrainedTable, spread, with_tuples
-from edgewise.models.property import PropertyModel
+from edgewise.models.property import PropertyModel, planned
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.records import Batch
 from edgewise.train.folder import RunFolder
@@ -68,11 +68,13 @@ class TableBatches:
     """(row, target), scaled, float32; class numbers for classes."""
     weights: np.ndarray
     """(row), float32."""
+    settings: PropertySettings
+    """Those of the models that read the batches."""
 
     @classmethod
-    def of(cls, table: MoleculeTable, scales: Scales, *, with_coordinates: bool = False) -> Self:
+    def of(cls, table: MoleculeTable, scales: Scales, settings: PropertySettings) -> Self:
         """The table, scaled, with the places of the atoms where the model looks at them."""
-        store = table.store.with_coordinates() if with_coordinates else table.store
+        store = table.store.with_coordinates() if settings.needs_coordinates else table.store
         features = scales.feature.transform(store.global_features.numpy())
         targets = table.targets
         if scales.target is not None and targets.shape[1]:
@@ -83,15 +85,17 @@ class TableBatches:
             scales.condition.transform(table.conditions).astype(np.float32),
             targets.astype(np.float32),
             table.weights.astype(np.float32),
+            settings,
         )
 
     def batch(self, rows: np.ndarray) -> Batch:
         """Rows to predict."""
-        return self.store.batch(self.graph_of_row[rows], self.conditions[rows])
+        return planned(self.store.batch(self.graph_of_row[rows], self.conditions[rows]), self.settings)
 
     def training_batch(self, rows: np.ndarray) -> Batch:
         """Rows to learn from."""
-        return self.store.batch(self.graph_of_row[rows], self.conditions[rows], self.targets[rows], self.weights[rows])
+        graphs, told = self.graph_of_row[rows], (self.targets[rows], self.weights[rows])
+        return planned(self.store.batch(graphs, self.conditions[rows], *told), self.settings)
 
 
 @dataclass(kw_only=True)
@@ -128,7 +132,7 @@ class TrainedProperty(TrainedTable):
 
     def batches(self, table: MoleculeTable) -> TableBatches:
         """The rows of a table as the models take them."""
-        return TableBatches.of(table, self.scales, with_coordinates=self.settings.needs_coordinates)
+        return TableBatches.of(table, self.scales, self.settings)
 
     def similarity(self, table: MoleculeTable, rows: np.ndarray | None = None) -> np.ndarray:
         """(row): Tanimoto similarity to the nearest training row, from 0 to 1; NaN where a row cannot be predicted."""
