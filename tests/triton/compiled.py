@@ -1,8 +1,8 @@
-"""Compiles the kernels of one call for sm_90, without a device, and prints what became of them as JSON.
+"""Compiles the kernels of some calls for sm_90, without a device, and prints what became of them as JSON.
 
-    python compiled.py SCORE NORMALIZER DTYPE HEADS DIM CARRIES
+    python compiled.py '[{"over": "edges", "score": "gatv2", …}, {"over": "ranges", …}]'
 
-Run in a process of its own: where the interpreter is asked for, nothing is compiled. The call is made on a CPU, and
+Run in a process of its own: where the interpreter is asked for, nothing is compiled. The calls are made on a CPU, and
 each launch compiles what it would have started.
 """
 
@@ -18,19 +18,22 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 from triton.runtime.jit import create_function_from_signature
-from triton_cases import problem, solve
+from triton_cases import NORMALIZERS, SCORES, problem, solve
 
 import edgewise.backends.triton as backend
 import triton
-from edgewise.backends.triton import edge_operators, work
-from edgewise.backends.triton.launch import options_of
+from edgewise import Causal, Full, Window, attend, attention_weights
+from edgewise.backends.triton import edge_operators, launch, range_launch, range_operators, range_weights, tiles, work
 
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+NEIGHBORHOODS = {"full": Full(), "causal": Causal(), "window": Window(63, 0)}
+MEMBERS, NODES = (2, 3), 256
+"""Of a call over ranges."""
 
 
 def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """One kernel as the compiler leaves it: registers, spills, and the widest loads of its largest loop."""
+    """One kernel as the compiler leaves it: its form, registers, spills, wide loads and loops."""
     maker = make_backend(TARGET)
     bind = create_function_from_signature(kernel.signature, kernel.params, maker)
     given = {**constants, **options}
@@ -42,51 +45,86 @@ def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], options: 
         used = _said(TOOLS / "cuobjdump", "-res-usage", file.name)
         code = _said(TOOLS / "nvdisasm", "-c", file.name)
     registers, stack, local = (int(re.search(rf"{name}:(\d+)", used)[1]) for name in ("REG", "STACK", "LOCAL"))
-    form, loop = constants["F"], largest_loop(code)
     return {
         "kernel": kernel.__name__,
-        "rows": form.rows,
+        "form": constants["F"]._asdict(),
+        "warps": given["num_warps"],
         "registers": registers,
         "spills": stack + local + len(re.findall(r"\bSTL\b", code)),
-        "wide_loads": len(re.findall(r"\bLDG\.E\.128\b", code)),
-        "instructions_an_edge": loop * given["num_warps"] / (form.rows * form.block),
+        "wide_loads": len(re.findall(r"\bLDG(?:STS)?\.E\.(?:\w+\.)*128\b", code)),
+        "loops": loops_of(code),
     }
 
 
-def largest_loop(code: str) -> int:
-    """Instructions between a label and the last jump back to it, of the longest such stretch."""
+def loops_of(code: str) -> list[dict[str, Any]]:
+    """The stretches between a label and the last jump back to it: how many instructions, and how many of which kind."""
     labels: dict[str, int] = {}
-    longest = count = 0
+    ends: dict[int, int] = {}
+    words: list[str] = []
     for line in code.splitlines():
         text = re.sub(r"/\*.*?\*/", "", line).strip()
         if label := re.match(r"\.(L_x_\d+):", text):
-            labels[label[1]] = count
-        elif re.match(r"(@!?U?P\w+ +)?[A-Z]", text):
-            count += 1
+            labels[label[1]] = len(words)
+        elif word := re.match(r"(?:@!?U?P\w+ +)?([A-Z]\S*)", text):
+            words.append(word[1].rstrip(";"))
             back = re.search(r"BRA\S* .*?\.(L_x_\d+)", text)
             if back and back[1] in labels:
-                longest = max(longest, count - labels[back[1]])
-    return longest
+                ends[labels[back[1]]] = len(words)
+    return [
+        {
+            "instructions": end - start,
+            "reciprocals": words[start:end].count("MUFU.RCP"),
+            "fused": words[start:end].count("FFMA"),
+            "has_none_inside": not any(start < other < end for other in ends),
+        }
+        for start, end in ends.items()
+        if end - start > 1  # behind the last instruction of a program stands a jump to itself
+    ]
 
 
 def _said(*command: Any) -> str:
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True).stdout
 
 
+def over_edges(score: str, normalizer: str, dtype: str, heads: int, dim: int, carries: bool) -> None:
+    """A call over edges and its gradient."""
+    work.CHUNK = 16
+    given = problem(heads=heads, key_dim=dim, value_dim=dim)
+    solve(given, score, normalizer, carries, "triton", getattr(torch, dtype))
+
+
+def over_ranges(
+    score: str, normalizer: str, dtype: str, dim: int, neighborhood: str, bias: bool = False, top: int = 0
+) -> None:
+    """A call over ranges and its gradient; or the strongest weights."""
+    of_members = {name: (*MEMBERS, NODES, dim) for name in ("query", "key", "value")}
+    of_heads = {"vector": (dim,), "other": (dim,), "matrix": (dim, dim), "positive": ()}
+    shapes = of_members | {name: (MEMBERS[1], *shape) for name, shape in of_heads.items()}
+    at = {name: torch.rand(shape, dtype=getattr(torch, dtype)) for name, shape in shapes.items()}
+    at = {name: x.requires_grad_(top == 0) for name, x in at.items()}
+    nodes, parts = (at["query"], at["key"]), {"score": SCORES[score](at), "normalize": NORMALIZERS[normalizer](at)}
+    if bias:
+        parts["bias"] = torch.rand(*MEMBERS, NODES, NODES, dtype=getattr(torch, dtype)).requires_grad_(top == 0)
+    if top > 0:
+        attention_weights(*nodes, NEIGHBORHOODS[neighborhood], top=top, **parts)
+    else:
+        attend(*nodes, at["value"], NEIGHBORHOODS[neighborhood], backend="triton", **parts).sum().backward()
+
+
 def main() -> None:
-    """Everything that one call and its gradient start."""
-    score, normalizer, dtype, heads, dim, carries = sys.argv[1:]
+    """Everything that these calls and their gradients start."""
     found = []
 
-    def launch(kernel, programs, form, *arguments, warps=None, **constants):
+    def start(kernel, programs, form, *arguments, warps=None, **constants):
         if programs > 0:
-            found.append(compiled(kernel, arguments, {**constants, "F": form}, options_of(form, warps)))
+            options = launch.options_of(form, warps) if isinstance(form, tiles.Form) else range_launch.options_of(form)
+            found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, options))
 
     backend.DEVICES = ("cpu",)
-    edge_operators.launch = launch
-    work.CHUNK = 16
-    given = problem(heads=int(heads), key_dim=int(dim), value_dim=int(dim))
-    solve(given, score, normalizer, carries == "True", "triton", getattr(torch, dtype))
+    edge_operators.launch = range_operators.launch_tiles = range_weights.launch_tiles = start
+    for call in json.loads(sys.argv[1]):
+        found.append([])
+        {"edges": over_edges, "ranges": over_ranges}[call.pop("over")](**call)
     print(json.dumps(found))
 
 

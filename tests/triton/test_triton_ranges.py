@@ -5,7 +5,7 @@ import torch
 from triton_cases import NORMALIZERS, SCORES
 
 from conftest import DEVICE
-from edgewise import Causal, Dot, Full, Lengths, Segments, Softmax, Window, attend
+from edgewise import Causal, Dot, Full, Lengths, Mean, Segments, Softmax, Window, attend
 from edgewise.backends.triton import range_launch
 
 HEADS, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 2, 19, 21, 5, 3
@@ -38,16 +38,17 @@ def numbers(*shape, seed):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def solve(neighborhood, score, normalizer, bias, backend, dtype, device="cpu"):
+def solve(neighborhood, score, normalizer, bias, backend, dtype, device="cpu", dims=(KEY_DIM, VALUE_DIM)):
     """The output and all gradients, in float64 on the CPU."""
     batch = (2, HEADS) if isinstance(neighborhood, Lengths) else (HEADS,)
+    key_dim, value_dim = dims
     given = {
-        "query": numbers(*batch, QUERIES, KEY_DIM, seed=1),
-        "key": numbers(*batch, KEYS, KEY_DIM, seed=2),
-        "value": numbers(*batch, KEYS, VALUE_DIM, seed=3),
-        "vector": numbers(HEADS, KEY_DIM, seed=4),
-        "other": numbers(HEADS, KEY_DIM, seed=5),
-        "matrix": numbers(HEADS, KEY_DIM, KEY_DIM, seed=6),
+        "query": numbers(*batch, QUERIES, key_dim, seed=1),
+        "key": numbers(*batch, KEYS, key_dim, seed=2),
+        "value": numbers(*batch, KEYS, value_dim, seed=3),
+        "vector": numbers(HEADS, key_dim, seed=4),
+        "other": numbers(HEADS, key_dim, seed=5),
+        "matrix": numbers(HEADS, key_dim, key_dim, seed=6),
         "positive": numbers(HEADS, seed=7).abs() + 0.5,
     }
     if bias is not None:
@@ -62,9 +63,9 @@ def solve(neighborhood, score, normalizer, bias, backend, dtype, device="cpu"):
     return {name: x.detach().cpu().double() for name, x in {"output": out, **found}.items()}
 
 
-def assert_as_the_reference(neighborhood, score, normalizer, bias):
-    wanted = solve(neighborhood, score, normalizer, bias, "reference", torch.float64)
-    found = solve(neighborhood, score, normalizer, bias, "triton", torch.float32, DEVICE)
+def assert_as_the_reference(neighborhood, score, normalizer, bias, **more):
+    wanted = solve(neighborhood, score, normalizer, bias, "reference", torch.float64, **more)
+    found = solve(neighborhood, score, normalizer, bias, "triton", torch.float32, DEVICE, **more)
     for name in found.keys() | wanted.keys():
         one, right = (each.get(name, torch.zeros(1, dtype=torch.float64)) for each in (found, wanted))
         assert (one - right).abs().max() <= 1e-5 * max(right.abs().max().item(), 1.0), name
@@ -81,9 +82,24 @@ def test_neighborhoods_are_those_of_the_reference(name, score):
     assert_as_the_reference(NEIGHBORHOODS[name], score, "softmax", None)
 
 
+@pytest.mark.parametrize(("score", "normalizer"), [("scaled", "softmax"), ("dot", "hardmax"), ("tanh", "entmax")])
+@pytest.mark.parametrize("dims", [(range_launch.PIECE + 5, 3), (5, 2 * range_launch.PIECE + 3)], ids=str)
+def test_features_that_are_read_piece_by_piece(score, normalizer, dims):
+    assert_as_the_reference(Window(6, 3), score, normalizer, None, dims=dims)
+
+
 @pytest.mark.parametrize("bias", [(QUERIES, KEYS), (1, KEYS), (QUERIES, 1), (HEADS, 1, KEYS), (1, 1)], ids=str)
 def test_a_bias_that_is_shared_gets_the_sum_of_its_gradients(bias):
     assert_as_the_reference(Causal(), "gatv2", "softmax", bias)
+
+
+def test_a_mean_has_the_batch_axes_of_the_bias_that_it_does_not_look_at():
+    query, value = numbers(5, 4, seed=1).float().to(DEVICE), numbers(5, 3, seed=2).float().to(DEVICE)
+    bias = numbers(2, 5, 5, seed=3).float().to(DEVICE)
+    found, right = (
+        attend(query, query, value, bias=bias, normalize=Mean(), backend=name) for name in ("triton", "reference")
+    )
+    torch.testing.assert_close(found, right)
 
 
 def test_unseen_keys_never_reach_the_output():

@@ -53,7 +53,7 @@ def lower(call: Call) -> Lowered:
     call, coldness = _coldness(call)
     normalizer = type(call.normalize)
     if normalizer is Mean:
-        return Lowered(replace(call, bias=None, edge_key=None), "Blind", normalizer=Mean)
+        return Lowered(_without(call, "bias", "edge_key"), "Blind", normalizer=Mean)
     if not _runs_as_it_is(call, coldness):
         call = call.in_float32()
     if call.bias is not None and not _is_one(coldness):
@@ -151,10 +151,19 @@ def _constant(call: Call, score: Any, coldness: Factor) -> Lowered:
         every = (value * coldness)[(...,) + (None,) * axes].to(call.query.dtype)
         shape = (call.neighborhood.num_edges,) if isinstance(call.neighborhood, Edges) else (1, 1)
         every = every.expand(*every.shape[:-axes], *shape)
-        return Lowered(
-            replace(call, bias=every if call.bias is None else call.bias + every, edge_key=None), "Blind", 0.0
-        )
-    return Lowered(replace(call, edge_key=None), "Blind", value * coldness)
+        biased = replace(call, bias=every if call.bias is None else call.bias + every)
+        return Lowered(_without(biased, "edge_key"), "Blind", 0.0)
+    return Lowered(_without(call, "edge_key"), "Blind", value * coldness)
+
+
+def _without(call: Call, *names: str) -> Call:
+    """The call without tensors that the weights are blind to, but for their batch axes: the query takes these over."""
+    if all(getattr(call, name) is None for name in names):
+        return call
+    shapes = call.batch_shapes
+    batch = torch.broadcast_shapes(*(shapes[name] for name in ("query", *names) if name in shapes))
+    nothing: dict[str, Any] = dict.fromkeys(names)
+    return replace(call, query=call.query.expand(*batch, *call.query.shape[-2:]), **nothing)
 
 
 def _is_one(factor: Factor) -> bool:

@@ -1,4 +1,9 @@
-"""Weights on request, from the same blocks that `gather` sums with; on a device without gradients, from its kernels."""
+"""Weights on request, from the same blocks that `gather` sums with; on a device, without gradients, from kernels.
+
+What kernels leave to the blocks is all pairs of a table: a list of these holds more than the blocks do.
+"""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -7,7 +12,7 @@ from edgewise.backends import triton
 from edgewise.backends.call import Call
 from edgewise.backends.gather import block_weights, edge_weights, table_blocks
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, Ranges
 from edgewise.trace import Weights
 
 
@@ -16,13 +21,22 @@ def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> We
     if top is not None and top < 1:
         raise SettingError(f"attention_weights: top must be at least 1, not {top}.")
     chosen = _chosen(call, queries)
-    dtype = call.query.dtype
-    call = call.in_float32()
-    if isinstance(call.neighborhood, Edges):
-        senders, receivers, values = _weigh_edges(call, call.neighborhood, top, chosen)
+    neighborhood, is_fused = call.neighborhood, _is_fused(call)
+    if isinstance(neighborhood, Edges):
+        found = _weigh_edges(call.in_float32(), neighborhood, is_fused, top, chosen)
+    elif is_fused and isinstance(neighborhood, Ranges) and top and min(top, call.num_keys) <= triton.MOST_KEPT:
+        found = _weigh_ranges(call, neighborhood, top, chosen)
     else:
-        senders, receivers, values = _weigh_table(call, top, chosen)
-    return Weights(senders, receivers, values.to(dtype), call.num_keys, call.num_queries)
+        found = _weigh_table(call.in_float32(), top, chosen)
+    senders, receivers, values = found
+    return Weights(senders, receivers, values.to(call.query.dtype), call.num_keys, call.num_queries)
+
+
+def _is_fused(call: Call) -> bool:
+    """Whether kernels weigh, which give no gradient."""
+    held = [x for part in (call.score, call.normalize) for x in getattr(part, "__dict__", {}).values()]
+    tensors = [x for x in (*call.tensors.values(), *held) if isinstance(x, Tensor)]
+    return not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)) and not triton.refusals(call)
 
 
 def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
@@ -37,9 +51,9 @@ def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
     return chosen
 
 
-def _weigh_edges(call: Call, edges: Edges, top: int | None, chosen: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    is_differentiated = torch.is_grad_enabled() and any(x.requires_grad for x in call.tensors.values())
-    is_fused = not is_differentiated and not triton.refusals(call)
+def _weigh_edges(
+    call: Call, edges: Edges, is_fused: bool, top: int | None, chosen: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     values = triton.weights(call) if is_fused else edge_weights(call, edges).movedim(0, -1)
     kept = torch.arange(edges.num_edges, device=values.device)
     if chosen is not None:
@@ -55,6 +69,17 @@ def _weigh_edges(call: Call, edges: Edges, top: int | None, chosen: Tensor | Non
     places = (torch.arange(len(kept), device=values.device) - first < top).nonzero().squeeze(-1)
     order = order[..., places]
     return senders[order], sorted_receivers[places], values.gather(-1, order)
+
+
+def _weigh_ranges(call: Call, ranges: Ranges, top: int, chosen: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    positions = torch.arange(call.num_queries, device=call.query.device) if chosen is None else chosen.unique()
+    values, keys = triton.strongest(call, min(top, call.num_keys), None if chosen is None else positions)
+    if values.numel() == 0:
+        return _nothing(values.shape[:-2], call.query)
+    starts, stops = torch.broadcast_tensors(*ranges.runs(positions, call.num_queries, call.num_keys))
+    counts = stops - starts
+    first = torch.where(counts > 0, starts, call.num_keys)
+    return _in_slots(values, keys, counts, first.flatten(0, -2).amin(0) if first.dim() > 1 else first, positions)
 
 
 def _weigh_table(call: Call, top: int | None, chosen: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -78,9 +103,8 @@ def _weigh_table(call: Call, top: int | None, chosen: Tensor | None) -> tuple[Te
     if strongest is not None and strongest.tables is not None:
         return strongest.found()
     if not parts:
-        none = torch.zeros(0, dtype=torch.int64, device=call.query.device)
         batch = torch.broadcast_shapes(call.query.shape[:-2], call.key.shape[:-2], call.neighborhood.batch_shape)
-        return none, none, call.query.new_zeros(*batch, 0)
+        return _nothing(batch, call.query)
     senders, receivers, values = zip(*parts)
     return torch.cat(senders, -1), torch.cat(receivers), torch.cat(values, -1)
 
@@ -120,13 +144,32 @@ def _listed(
     if top is None:
         rows, columns = anyone.nonzero(as_tuple=True)
         return columns + first, positions[rows], weights[..., rows, columns]
-    count = min(top, weights.shape[-1])
-    strongest, columns = torch.where(mask, weights, -torch.inf).topk(count, -1)
-    # A slot stands where some member of the batch has a neighbor for it; in the others it names a neighbor of that
-    # query, with weight 0.
-    slots = mask.sum(-1, keepdim=True) > torch.arange(count, device=weights.device)
+    strongest, columns = torch.where(mask, weights, -torch.inf).topk(min(top, weights.shape[-1]), -1)
+    neighbor = anyone.to(torch.uint8).argmax(-1) if anyone.shape[-1] > 0 else positions  # without a key, no slot asks
+    return _in_slots(strongest, columns + first, mask.sum(-1), neighbor + first, positions)
+
+
+def _in_slots(
+    strongest: Tensor, keys: Tensor, counts: Tensor, neighbor: Tensor, positions: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The strongest weights of some queries as a list: senders, receivers, values.
+
+    A slot stands where some member of the batch has a neighbor for it; in the others it names a neighbor of that query,
+    with weight 0.
+
+    Args:
+        strongest, keys: `(*batch, query, top)`, −∞ where a member has no neighbor.
+        counts: how many neighbors each query has, `(*batch, query)` or less.
+        neighbor, positions: a neighbor of each query in some member, and its place among all queries, `(query)`.
+    """
+    slots = counts.unsqueeze(-1) > torch.arange(strongest.shape[-1], device=strongest.device)
     rows, places = (slots.flatten(0, -3).any(0) if slots.dim() > 2 else slots).nonzero(as_tuple=True)
-    values, columns = strongest[..., rows, places], columns[..., rows, places]
+    values, keys = strongest[..., rows, places], keys[..., rows, places]
     vacant = values == -torch.inf
-    columns = torch.where(vacant, anyone.to(torch.uint8).argmax(-1)[rows], columns) if len(rows) > 0 else columns
-    return columns + first, positions[rows], torch.where(vacant, 0.0, values)
+    return torch.where(vacant, neighbor[rows], keys), positions[rows], torch.where(vacant, 0.0, values)
+
+
+def _nothing(batch: Sequence[int], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The list of no weights."""
+    none = torch.zeros(0, dtype=torch.int64, device=like.device)
+    return none, none, like.new_zeros(*batch, 0)

@@ -3,7 +3,7 @@
     attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients) → launch
       edges:  edge_operators → work (rows dealt out to programs) → edges, edges_backward (the kernels) → tiles (parts)
               … of small graphs → graph_launch → graph_work (whole graphs packed into tiles) → graphs (the kernels)
-      ranges: range_operators → ranges, ranges_backward (the kernels) → range_tiles (their parts)
+      ranges: range_operators, range_weights → ranges, ranges_backward → range_scores → range_tiles
 
 They hold no (edge, head, feature) and no (query, key) intermediate: memory is O(query + key) beside what the caller
 holds, and over edges a number an edge and head for normalizers that must see a whole row before they weigh one edge.
@@ -21,6 +21,8 @@ DEVICES = ("cuda",)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 MOST_FEATURES = 256
 """Features of a head."""
+MOST_KEPT = 64
+"""Weights of a query over ranges that are kept as its strongest."""
 
 
 def refusals(call: Call) -> tuple[str, ...]:
@@ -46,3 +48,14 @@ def weights(call: Call) -> Tensor:
     from edgewise.backends.triton import layout
 
     return layout.weights(call)
+
+
+def strongest(call: Call, top: int, queries: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The strongest weights of all queries or of some over ranges, and their keys, `(*batch, query, top)`.
+
+    The strongest stand first, of equals that with the smallest key; −∞ where a query has fewer neighbors. There is no
+    gradient.
+    """
+    from edgewise.backends.triton import range_layout
+
+    return range_layout.strongest(call, top, queries)

@@ -1,4 +1,4 @@
-"""From a call to the plain tensors of the operators, and back: one layout for edges, one for ranges."""
+"""From a call to the plain tensors of the operators, and back; of ranges, see `range_layout`."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,9 +8,10 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.backends.lower import Lowered, lower
-from edgewise.backends.triton import edge_operators, range_operators
+from edgewise.backends.triton import edge_operators
 from edgewise.backends.triton.launch import forms_of
-from edgewise.neighborhood import Edges, Plan, Ranges
+from edgewise.backends.triton.range_layout import over_ranges, score_of, together
+from edgewise.neighborhood import Edges, Plan
 from edgewise.normalize import Hardmax, Softmax
 
 
@@ -90,7 +91,7 @@ class Arranged:
         shapes += [] if call.bias is None else [call.bias.shape[:-1]]
         vector = None if lowered.is_narrow else lowered.vector
         shapes += [] if vector is None else [vector.shape[:-1]]
-        batch = _together(shapes)
+        batch = together(shapes)
         num_heads, key_dim = math.prod(batch), query.shape[-1]
         if vector is not None:
             vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
@@ -106,17 +107,8 @@ class Arranged:
             bias=None if call.bias is None else _of_edges(call.bias.unsqueeze(-1), batch, may_share).squeeze(-1),
             vector=vector,
             lists=_lists(call.neighborhood.plan),
-            score=_score_of(lowered),
+            score=score_of(lowered),
         )
-
-
-def _together(shapes: list[torch.Size]) -> tuple[int, ...]:
-    """The batch axes of all; mostly they are alike, which is asked in no time."""
-    return tuple(shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes))
-
-
-def _score_of(lowered: Lowered) -> tuple[str, str, bool, float, str]:
-    return lowered.kind, lowered.activation, lowered.takes_root, lowered.number, lowered.normalizer.__name__
 
 
 def _by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:
@@ -139,42 +131,3 @@ def _of_edges(x: Tensor, batch: tuple, may_share: bool) -> Tensor:
 def _lists(plan: Plan) -> list[Tensor]:
     by_receiver = [plan.receiver_offsets, plan.senders, plan.receiver_edges]
     return [*by_receiver, plan.sender_offsets, plan.receivers, plan.sender_edges]
-
-
-def over_ranges(lowered: Lowered, seed: Tensor) -> Tensor:
-    """The operator over runs of keys: `(*batch, query, value_dim)`."""
-    call = lowered.call
-    assert call.value is not None and isinstance(call.neighborhood, Ranges)
-    query, key = call.query, call.key
-    if lowered.kind == "Blind":
-        query, key = query[..., :0], key[..., :0]
-    places = torch.arange(call.num_queries, device=query.device)
-    runs = torch.broadcast_tensors(*call.neighborhood.runs(places, call.num_queries, call.num_keys))
-    shapes = [x.shape[:-2] for x in (query, key, call.value)] + [runs[0].shape[:-1]]
-    shapes += [] if call.bias is None else [call.bias.shape[:-2]]
-    shapes += [] if lowered.vector is None else [lowered.vector.shape[:-1]]
-    batch = _together(shapes)
-    query, key, value = (_of_members(x, batch, 2) for x in (query, key, call.value))
-    members = math.prod(batch[:-1]), batch[-1] if batch else 1
-    query, key, value = (x.expand(*members, *x.shape[2:]) for x in (query, key, value))
-    bias = None if call.bias is None else _of_members(call.bias, batch, 2)
-    vector = None
-    if lowered.vector is not None:
-        vector = lowered.vector.float().expand(*lowered.vector.shape[:-1], query.shape[-1])
-        vector = _of_members(vector, batch, 1).expand(*members, -1)
-    starts, stops = (_of_members(x.to(torch.int32), batch, 1).contiguous() for x in runs)
-    out, _ = range_operators.attend_ranges(
-        query, key, value, bias, vector, starts, stops, lowered.kind, lowered.activation, lowered.takes_root,
-        lowered.number, lowered.normalizer.__name__, call.dropout, seed,
-    )  # fmt: skip
-    return out.reshape(*batch, *out.shape[2:])
-
-
-def _of_members(x: Tensor, batch: tuple, axes: int) -> Tensor:
-    """The batch axes as two, `(outer or 1, inner or 1, …)`: where there are more, the first ones become one."""
-    x = x[(None,) * (max(len(batch), 2) + axes - x.dim())]
-    if len(batch) > 2:
-        outer = x.shape[: len(batch) - 1]
-        is_shared = math.prod(outer) == 1
-        x = (x if is_shared else x.expand(*batch[:-1], *x.shape[len(batch) - 1 :])).flatten(0, len(batch) - 2)
-    return x if axes == 1 or x.stride(-1) == 1 or x.shape[-1] <= 1 else x.contiguous()

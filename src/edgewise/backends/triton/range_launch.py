@@ -7,14 +7,25 @@ from edgewise.backends.triton.range_tiles import Tiling, member_of
 
 BLOCK = 64
 """Queries, and keys, of a block of pairs at most."""
-OWN = 8192
-"""Numbers of its own nodes that a program of the backward pass has in registers, where it adds pair by pair."""
 LEAST = 16
 """The smallest side of a matrix product."""
-WIDE = 128
-"""Features above which blocks are smaller."""
+PIECE = 16
+"""Features that a product of float32 reads at a time."""
 WARPS, MOST_REGISTERS = 8, 255
-"""Of a program, and of each of its threads."""
+"""Of a program, and of each of its threads: as many as it can have."""
+Size = tuple[int, int]
+SIZES: dict[tuple[str, bool], dict[int, tuple[Size, Size, Size]]] = {
+    ("multiplied", False): {32: ((64, 32), (32, 32), (16, 64)), 64: ((64, 32), (32, 64), (16, 64)),
+                            128: ((32, 32), (32, 32), (16, 32)), 256: ((16, 16), (16, 16), (16, 16))},
+    ("multiplied", True): {64: ((64, 64), (32, 64), (32, 64)), 128: ((64, 64), (32, 32), (32, 32)),
+                           256: ((32, 32), (16, 32), (16, 32))},
+    ("added", False): {64: ((64, 32), (64, 32), (16, 64)), 128: ((32, 32), (32, 64), (16, 32)),
+                       256: ((16, 32), (16, 32), (16, 16))},
+    ("added", True): {64: ((64, 64), (64, 64), (32, 64)), 128: ((64, 64), (32, 64), (32, 32)),
+                      256: ((32, 32), (16, 64), (32, 16))},
+}  # fmt: skip
+"""Queries and keys of a block: forward, by query and by key; where scores are products or added pair by pair, of
+float32 or half precision, by the most features. The largest for which the compiler puts no number into memory."""
 
 
 class Tilings(NamedTuple):
@@ -29,33 +40,43 @@ class Tilings(NamedTuple):
 
 
 def tilings_of(
-    kind: str, activation: str, root: bool, normalizer: str, drops: bool, key_dim: int, value_dim: int, is_half: bool
-) -> Tilings:
-    """Blocks as large as registers hold them: float32 takes twice the room, and products take it beside their sums."""
+    kind: str, activation: str, root: bool, normalizer: str, drops: bool, key_dim: int, value_dim: int, is_half: bool,
+    is_biased: bool,
+) -> Tilings:  # fmt: skip
+    """How the passes over blocks of pairs are compiled."""
     key, value = (max(LEAST, triton.next_power_of_2(dim)) for dim in (key_dim, value_dim))
-    adds = kind in ("Smooth", "Bent", "Square")  # pair by pair, where others multiply blocks
-    widest = max(key, value)
-    room, few = (OWN, 32) if is_half else (OWN // 2, 32 if widest <= WIDE else LEAST)
-    queries, keys = (room // widest, few) if not adds else (max(32, room // value), 32)
-    if is_half and widest <= WIDE:
-        keys = 64
-    queries, keys = max(LEAST, min(BLOCK, queries)), min(BLOCK, keys)
-    forward = Tiling(
+    adds = kind in ("Smooth", "Bent", "Square")
+    sizes = SIZES["added" if adds else "multiplied", is_half]
+    _, by_query, by_key = _of_width(sizes, max(key, value))
+    # What is added pair by pair is read anew for each pair of features: only values have a place in registers.
+    ahead, _, _ = _of_width(sizes, value if adds else max(key, value))
+    if kind == "Smooth" and not (is_half or is_biased) and max(key, value) <= min(sizes):
+        by_key = 32, by_key[1]
+    common = Tiling(
         kind, activation, root, normalizer, drops, isinstance(member_of, triton.JITFunction), key_dim, value_dim, key,
-        value, triton.cdiv(key_dim, 4) * 4, queries, keys, min(queries, WARPS * 2),
+        value, triton.cdiv(key_dim, 4) * 4, 0, 0, 0, max(key, value) if is_half else PIECE,
     )  # fmt: skip
     if normalizer == "Hardmax" and not adds:
         # What is the largest score must be so bit for bit, which another shape of product does not promise.
-        return Tilings(forward, forward, forward)
-    own = max(LEAST, min(BLOCK, room // widest))
-    by_query = forward._replace(queries=own, keys=min(BLOCK, (64 if widest <= WIDE else 32) if adds else few))
-    by_key = forward._replace(queries=keys if adds else min(BLOCK, few), keys=own)
-    return Tilings(forward, *(form._replace(lanes=min(form.queries, WARPS * 2)) for form in (by_query, by_key)))
+        by_query = by_key = ahead
+    return Tilings(*(_sized(common, *size) for size in (ahead, by_query, by_key)))
+
+
+def _of_width(sizes: dict[int, tuple[Size, Size, Size]], width: int) -> tuple[Size, Size, Size]:
+    return sizes[min(each for each in sizes if each >= width)]
+
+
+def _sized(form: Tiling, queries: int, keys: int) -> Tiling:
+    queries, keys = min(queries, BLOCK), min(keys, BLOCK)
+    return form._replace(queries=queries, keys=keys, lanes=min(queries, WARPS * 2))
+
+
+def options_of(form: Tiling) -> dict[str, int]:
+    """How the compiler is to make a program: what reads few features at a time has no registers left to read ahead."""
+    return {"num_warps": WARPS, "num_stages": 1 if form.piece == PIECE else 2, "maxnreg": MOST_REGISTERS}
 
 
 def launch_tiles(kernel: Any, programs: int, form: Tiling, *arguments: Any, **constants: Any) -> None:
     """Runs a kernel over blocks of pairs."""
     if programs > 0:
-        kernel[(programs,)](
-            *arguments, **constants, F=form, num_warps=WARPS, num_stages=2, maxnreg=MOST_REGISTERS
-        )  # fmt: skip
+        kernel[(programs,)](*arguments, **constants, F=form, **options_of(form))

@@ -60,8 +60,9 @@ def ranges(
     if out.numel() == 0 or key.shape[-2] == 0:
         return out.zero_(), stats.zero_()
     form, _, _ = tilings_of(
-        kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1], value.itemsize == 2
-    )
+        kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1], value.itemsize == 2,
+        bias is not None,
+    )  # fmt: skip
     job = Job(query, key, value, bias, vector, starts, stops, number, dropout, seed, form)
     launch_tiles(
         forward, job.blocks_of_queries(form), form, *job.operands, job.runs, job.extent, panel_of(out),
@@ -110,8 +111,9 @@ def ranges_backward(
             grad.zero_()
         needs = [False, False, needs[2], False, False]
     whole, by_query, by_key = tilings_of(
-        kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1], value.itemsize == 2
-    )
+        kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1], value.itemsize == 2,
+        bias is not None,
+    )  # fmt: skip
     job = Job(query, key, value, bias, vector, starts, stops, number, dropout, seed, whole, is_backward=True)
     kept = stats if normalizer in KEEPING else None
     grad_query, grad_key, grad_value, grad_bias, grad_vector = grads
@@ -205,7 +207,7 @@ class Job:
         shown = None if bias is None else bias.expand(*bias.shape[:2], num_queries, key.shape[-2])
         self.operands = (
             *sides,
-            panel_of(value),
+            panel_or_none(value),
             panel_or_none(shown),
             vector,
             reach,

@@ -1,14 +1,7 @@
-"""Parts of the kernels over runs of keys: blocks of nodes, the scores of a block of pairs, and their derivatives.
+"""Parts of the kernels over runs of keys: blocks of nodes and of pairs, and what is computed of a pair from its score.
 
-A program has a block of queries and a block of keys, `(query, key)`, and walks over the blocks of the other side. Where
-the score is a product, so is the block; else features are added one after the other, read from copies of queries and
-keys whose nodes lie next to each other. Everything is float32 from the load on, but products of half precision.
-
-    tanh z = 1 − 2 r,   sigmoid z = r,   r = 1 / (1 + e^(c z)),   c = 2 and −1
-
-e^(c z) is the product of two numbers, one a query and feature and one a key and feature, made beforehand; and two
-reciprocals are one, v/y + w/x = (v x + w y) / (x y): half an instruction of the slow kind a pair and feature. That is
-where no such product can overflow, which the kernels read from the largest numbers; else they compute f(z) itself.
+A program has a block of queries and a block of keys, `(query, key)`, and walks over the blocks of the other side.
+Everything is float32 from the load on, but products of half precision. The scores of a block are in `range_scores`.
 """
 
 from typing import Any, NamedTuple, no_type_check
@@ -16,13 +9,9 @@ from typing import Any, NamedTuple, no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.tiles import activated
-
-FAR = tl.constexpr(43.0)
-"""|c q| + |c k| up to which two factors 1 + e^(c z) multiply to a number whose reciprocal is not cut to zero."""
 
 NODES = tl.constexpr(128)
-"""Nodes that lie next to each other in copies of queries and keys, feature after feature; a multiple of every block."""
+"""Nodes that lie next to each other in copies of queries and keys, two features of each; a multiple of every block."""
 
 
 class Panel(NamedTuple):
@@ -143,6 +132,8 @@ class Tiling(NamedTuple):
     """Keys of a block."""
     lanes: int
     """Queries that the threads have side by side, each with 16 keys."""
+    piece: int
+    """Features of which a product of nodes reads so many at a time."""
 
 
 @triton.jit
@@ -163,13 +154,13 @@ def home(panel, member):
 @triton.jit
 @no_type_check
 def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
-             F: tl.constexpr):  # fmt: skip
-    """A block of nodes `(node, feature)`; zeros beyond the last."""
-    node, feature = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+             F: tl.constexpr, begin=0):  # fmt: skip
+    """A block of nodes `(node, feature)`, of all features or from some on; zeros beyond the last."""
+    node, feature = tl.arange(0, BLOCK), begin + tl.arange(0, WIDTH)
     at = panel.data + (home(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row)
     at = at + (node[:, None] * panel.row + feature[None, :] * panel.column)
     inside = (first + node < count)[:, None]
-    if DIM != WIDTH:
+    if DIM % WIDTH != 0:
         inside = inside & (feature < DIM)[None, :]
     found = tl.load(at, mask=inside, other=0.0)
     return found if F.compiled else found.to(tl.float32)
@@ -195,7 +186,7 @@ def side_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
     elif F.kind == "Blind":
         return 0.0
     else:
-        return panel.data + (home(panel, member) + (first // NODES) * (F.steps * NODES) + first % NODES)
+        return panel.data + (home(panel, member) + (first // NODES) * (F.steps * NODES) + first % NODES * 2)
 
 
 @triton.jit
@@ -203,6 +194,37 @@ def side_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
 def product(left, right):
     """left · right, added up in float32."""
     return tl.dot(left.to(right.dtype), right, input_precision="tf32x3")
+
+
+@triton.jit
+@no_type_check
+def product_of_nodes(one, other, left, right, member, first, at, extent, DIM: tl.constexpr, WIDTH: tl.constexpr,
+                     F: tl.constexpr):  # fmt: skip
+    """Σ over the features of a block of queries `one`, of the panel `left`, and a block of keys `other`.
+
+    What a product of float32 makes of its factors takes more registers than all of their features leave: then it reads
+    a few of them at a time, and what was read before is not used, nor held.
+    """
+    if F.piece < WIDTH:
+        sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
+        for begin in range(0, WIDTH, F.piece):
+            some = nodes_of(left, member, first, extent.queries, F.queries, DIM, F.piece, F, begin)
+            others = nodes_of(right, member, at, extent.keys, F.keys, DIM, F.piece, F, begin)
+            sums = tl.dot(some, tl.trans(others), sums, input_precision="tf32x3")
+        return sums
+    else:
+        return product(one, tl.trans(other))
+
+
+@triton.jit
+@no_type_check
+def at_hand(tile, panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
+            F: tl.constexpr):  # fmt: skip
+    """A block of nodes that was read before; read again where products read it piece by piece."""
+    if F.piece < WIDTH:
+        return nodes_of(panel, member, first, count, BLOCK, DIM, WIDTH, F)
+    else:
+        return tile
 
 
 @triton.jit
@@ -265,118 +287,6 @@ def visible(start, stop, at, F: tl.constexpr):
     """Which pairs of a block are there."""
     place = at + tl.arange(0, F.keys)[None, :]
     return (place >= start[:, None]) & (place < stop[:, None])
-
-
-@triton.jit
-@no_type_check
-def is_near(reach, F: tl.constexpr):
-    """Whether no product of factors 1 + e^(c z) can overflow; not where anything is not finite."""
-    if F.activation == "tanh":
-        return 2.0 * (tl.load(reach) + tl.load(reach + 1)) <= FAR
-    elif F.activation == "sigmoid":
-        return tl.load(reach) + tl.load(reach + 1) <= FAR
-    else:
-        return False
-
-
-@triton.jit
-@no_type_check
-def inverse(x, F: tl.constexpr):
-    """1 / x, to one unit of the last place."""
-    if F.compiled:
-        return tl.inline_asm_elementwise(
-            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
-    else:
-        return 1.0 / x
-
-
-@triton.jit
-@no_type_check
-def raw_scores(asking, asked, vector, near, operands, F: tl.constexpr):
-    """s of a block of queries with a block of keys; the order of all sums is the same in every kernel."""
-    if F.kind == "Product":
-        return product(asking, tl.trans(asked)) * operands.number
-    elif F.kind == "Blind":
-        return tl.full((F.queries, F.keys), 0.0, tl.float32) + operands.number
-    else:
-        # A thread has every so many-th query and key, a block of its own, so that it reads few numbers a feature.
-        high: tl.constexpr = F.queries // F.lanes
-        wide: tl.constexpr = F.keys // 16
-        query = tl.reshape(tl.arange(0, F.queries), (high, 1, F.lanes, 1))
-        key = tl.reshape(tl.arange(0, F.keys), (1, wide, 1, 16))
-        sums = tl.full((high, wide, F.lanes, 16), 0.0, tl.float32)
-        sums = added_features(asking + query, asked + key, vector, near, operands, sums, F)
-        return tl.reshape(tl.permute(sums, (0, 2, 1, 3)), (F.queries, F.keys))
-
-
-@triton.jit
-@no_type_check
-def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr):
-    """s of many pairs, one feature after the other."""
-    if F.kind == "Smooth":
-        if near:
-            sums = added_reciprocals(asking, asked, vector, operands, sums, F)
-        else:
-            for d in range(0, F.steps):
-                own, other = tl.load(asking + d * NODES), tl.load(asked + d * NODES)
-                sums = tl.fma(tl.load(vector + d), activated(own + other, F), sums)
-        return sums
-    elif F.kind == "Bent":
-        # LeakyReLU(z) = slope · z + (1 − slope) · max(z, 0), of which the first part is a sum of two numbers.
-        of_queries, of_keys = tl.full(asking.shape, 0.0, tl.float32), tl.full(asked.shape, 0.0, tl.float32)
-        for d in range(0, F.steps, 4):
-            for u in tl.static_range(4):
-                own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
-                weight = tl.load(vector + d + u)
-                of_queries = tl.fma(weight, own, of_queries)
-                of_keys = tl.fma(weight, other, of_keys)
-                sums = tl.fma(weight, tl.maximum(own + other, 0.0, propagate_nan=tl.PropagateNan.ALL), sums)
-        return operands.number * (of_queries + of_keys) + (1.0 - operands.number) * sums
-    else:
-        for d in range(0, F.steps, 4):
-            for u in tl.static_range(4):
-                own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
-                gap = own - other
-                sums = tl.fma(gap, gap, sums)
-        return -tl.sqrt(sums) if F.root else -sums
-
-
-@triton.jit
-@no_type_check
-def added_reciprocals(asking, asked, vector, operands, sums, F: tl.constexpr):
-    """Σ v f(q + k) from e^(c q) and e^(c k), two features at a time."""
-    total = 0.0
-    for d in range(0, F.steps, 4):
-        for u in tl.static_range(0, 4, 2):
-            own, other = tl.load(asking + (d + u) * NODES), tl.load(asked + (d + u) * NODES)
-            first = tl.fma(own, other, 1.0)
-            own = tl.load(asking + (d + u + 1) * NODES)
-            other = tl.load(asked + (d + u + 1) * NODES)
-            second = tl.fma(own, other, 1.0)
-            one, two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
-            total += one + two
-            sums = tl.fma(tl.fma(one, second, two * first), inverse(first * second, F), sums)
-    return total - 2.0 * sums if F.activation == "tanh" else sums
-
-
-@triton.jit
-@no_type_check
-def scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, WHOLE: tl.constexpr,
-              F: tl.constexpr):  # fmt: skip
-    """s, and s + b, −∞ where no pair is there."""
-    raw = raw_scores(asking, asked, vector, near, operands, F)
-    score = raw
-    if operands.bias is not None:
-        query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
-        place = operands.bias.data + home(operands.bias, member)
-        place = place + (tl.full((), 0, tl.int64) + first) * operands.bias.row
-        place = place + (tl.full((), 0, tl.int64) + at) * operands.bias.column
-        row = query.to(tl.int64) * operands.bias.row
-        place = place + (row[:, None] + (key.to(tl.int64) * operands.bias.column)[None, :])
-        inside = (first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
-        score += tl.load(place, mask=inside, other=0.0).to(tl.float32)
-    return raw, (score if WHOLE else tl.where(there, score, float("-inf")))
 
 
 @triton.jit

@@ -13,20 +13,19 @@ import triton.language as tl
 
 import triton
 from edgewise.backends.triton.edges import finite
+from edgewise.backends.triton.range_scores import is_near, scores_of
 from edgewise.backends.triton.range_tiles import (
     NODES,
     Operands,
     block_at,
     blocks_of,
     home,
-    is_near,
     kept_pairs,
     member_of,
     mixed,
     nodes_of,
     put_nodes,
     run_of,
-    scores_of,
     side_of,
     visible,
     weights_of,
@@ -47,8 +46,9 @@ def arrange(given, reach, extent, count, across, along, BLOCK: tl.constexpr, F: 
     if is_near(reach, F):
         found = tl.exp(2.0 * found if F.activation == "tanh" else -found)
     node, feature = first + tl.arange(0, BLOCK), tl.arange(0, F.key_width)
-    at = across.data + home(across, member) + ((node // NODES) * (F.steps * NODES) + node % NODES)[:, None]
-    tl.store(at + feature[None, :] * NODES, found, mask=(node < room)[:, None] & (feature < F.steps)[None, :])
+    at = across.data + home(across, member) + ((node // NODES) * (F.steps * NODES) + node % NODES * 2)[:, None]
+    at = at + ((feature // 2) * (NODES * 2) + feature % 2)[None, :]
+    tl.store(at, found, mask=(node < room)[:, None] & (feature < F.steps)[None, :])
     if along is not None:
         put_nodes(along, member, first, room, found, BLOCK, F.key_width, F.key_width)
 
@@ -106,6 +106,30 @@ def row_numbers(operands, member, first, asking, vector, near, start, stop, span
 
 @triton.jit
 @no_type_check
+def numbers_before(operands, member, first, asking, vector, near, start, stop, spans, extent, F: tl.constexpr):
+    """The two numbers of each row as far as they must be known before its keys are walked over."""
+    if F.normalizer == "Hardmax" or F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
+        return row_numbers(operands, member, first, asking, vector, near, start, stop, spans, extent, F)
+    else:
+        most = tl.full((F.queries,), float("-inf"), tl.float32)
+        rest = tl.full((F.queries,), 0.0, tl.float32)
+        if F.normalizer == "Mean":
+            rest = 1.0 / tl.maximum(stop - start, 1).to(tl.float32)
+        return most, rest
+
+
+@triton.jit
+@no_type_check
+def softened(score, most, rest):
+    """One block more of a softmax: e^(s − max), what the sums so far shrink by, the largest score, Σ e^(s − max)."""
+    higher = tl.maximum(most, tl.max(score, 1))
+    shrink = tl.exp(most - finite(higher))
+    weight = tl.exp(score - finite(higher)[:, None])
+    return weight, shrink, higher, rest * shrink + tl.sum(weight, 1)
+
+
+@triton.jit
+@no_type_check
 def add_values(operands, member, first, asking, vector, near, start, stop, spans, extent, most, rest, sums,
                WHOLE: tl.constexpr, F: tl.constexpr):  # fmt: skip
     """Σ α v over the blocks of keys that are seen as a whole, or over the others; of softmax, as far as it has come."""
@@ -118,12 +142,8 @@ def add_values(operands, member, first, asking, vector, near, start, stop, spans
             asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
             _, score = scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, WHOLE, F)
         if F.normalizer == "Softmax":
-            higher = tl.maximum(most, tl.max(score, 1))
-            shrink = tl.exp(most - finite(higher))
-            weight = tl.exp(score - finite(higher)[:, None])
-            rest = rest * shrink + tl.sum(weight, 1)
+            weight, shrink, most, rest = softened(score, most, rest)
             sums *= shrink[:, None]
-            most = higher
         else:
             weight = weights_of(score, most, rest, there, WHOLE, F)
         if F.drops:
@@ -146,12 +166,7 @@ def forward(
     asking = side_of(operands.query, member, first, extent.queries, F.queries, F)
     vector = vector if vector is None else vector + member.number * F.steps
     near = is_near(reach, F)
-    most = tl.full((F.queries,), float("-inf"), tl.float32)
-    rest = tl.full((F.queries,), 0.0, tl.float32)
-    if F.normalizer == "Mean":
-        rest = 1.0 / tl.maximum(stop - start, 1).to(tl.float32)
-    if F.normalizer == "Hardmax" or F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
-        most, rest = row_numbers(operands, member, first, asking, vector, near, start, stop, spans, extent, F)
+    most, rest = numbers_before(operands, member, first, asking, vector, near, start, stop, spans, extent, F)
     sums = tl.full((F.queries, F.value_width), 0.0, tl.float32)
     most, rest, sums = add_values(
         operands, member, first, asking, vector, near, start, stop, spans, extent, most, rest, sums, True, F

@@ -15,22 +15,21 @@ import triton.language as tl
 
 import triton
 from edgewise.backends.triton.edges_backward import slopes_of
+from edgewise.backends.triton.range_scores import inverse, is_near, scores_of
 from edgewise.backends.triton.range_tiles import (
     Member,
     Operands,
+    at_hand,
     block_at,
     blocks_of,
     home,
-    inverse,
-    is_near,
     kept_pairs,
     member_of,
     mixed,
     nodes_of,
-    product,
+    product_of_nodes,
     put_nodes,
     run_of,
-    scores_of,
     side_of,
     visible,
     weights_of,
@@ -63,7 +62,17 @@ def kept_numbers(stats, member, first, start, stop, extent, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def pairs_of(operands, member, first, at, asking, asked, values, vector, near, grad, start, stop, most, rest, center,
+def gained_by(grad, grad_out, operands, member, first, at, extent, F: tl.constexpr):
+    """do · v of a block of pairs."""
+    values = nodes_of(operands.value, member, at, extent.keys, F.keys, F.value_dim, F.value_width, F)
+    return product_of_nodes(
+        grad, values, grad_out, operands.value, member, first, at, extent, F.value_dim, F.value_width, F
+    )
+
+
+@triton.jit
+@no_type_check
+def pairs_of(operands, member, first, at, asking, asked, vector, near, grad, grad_out, start, stop, most, rest, center,
              extent, WHOLE: tl.constexpr, F: tl.constexpr):  # fmt: skip
     """Of a block: the weights as values meet them, ds toward the bias, ds toward the sum of the score, what is there.
 
@@ -72,7 +81,7 @@ def pairs_of(operands, member, first, at, asking, asked, values, vector, near, g
     there = visible(start, stop, at, F)
     raw, score = scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, WHOLE, F)
     weight = weights_of(score, most, rest, there, WHOLE, F)
-    gained = product(grad, tl.trans(values))
+    gained = gained_by(grad, grad_out, operands, member, first, at, extent, F)
     left = weight
     if F.drops:
         factor = kept_pairs(operands, member, first, at, F)
@@ -85,7 +94,7 @@ def pairs_of(operands, member, first, at, asking, asked, values, vector, near, g
 
 @triton.jit
 @no_type_check
-def center_of(operands, member, first, asking, vector, near, grad, start, stop, most, rest, spans, extent,
+def center_of(operands, member, first, asking, vector, near, grad, grad_out, start, stop, most, rest, spans, extent,
               F: tl.constexpr):  # fmt: skip
     """Σ g dα / Σ g of each row, g = 1[α > 0] for sparsemax and √α for entmax-1.5."""
     top = tl.full((F.queries,), 0.0, tl.float32)
@@ -96,8 +105,7 @@ def center_of(operands, member, first, asking, vector, near, grad, start, stop, 
         asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
         _, score = scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, False, F)
         weight = weights_of(score, most, rest, there, False, F)
-        values = nodes_of(operands.value, member, at, extent.keys, F.keys, F.value_dim, F.value_width, F)
-        gained = product(grad, tl.trans(values))
+        gained = gained_by(grad, grad_out, operands, member, first, at, extent, F)
         if F.drops:
             gained *= kept_pairs(operands, member, first, at, F)
         share = tl.sqrt(weight) if F.normalizer == "Entmax15" else tl.where(weight > 0.0, 1.0, 0.0)
@@ -173,16 +181,17 @@ def completed(grown, vector, near, F: tl.constexpr):
 @no_type_check
 def put_pairs(panel, member, first, at, numbers, extent, F: tl.constexpr):
     """A number a pair of a block into the table of a member."""
-    query, key = first + tl.arange(0, F.queries), at + tl.arange(0, F.keys)
-    row = panel.data + home(panel, member) + query.to(tl.int64) * panel.row
-    inside = (query < extent.queries)[:, None] & (key < extent.keys)[None, :]
-    tl.store(row[:, None] + key[None, :], numbers.to(panel.data.dtype.element_ty), mask=inside)
+    query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
+    place = panel.data + home(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row + at
+    place = place + (query[:, None] * panel.row + key[None, :])
+    inside = (first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
+    tl.store(place, numbers.to(panel.data.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 @no_type_check
 def walk_keys(
-    operands, member, first, asking, vector, near, grad, start, stop, most, rest, center, spans, extent,
+    operands, member, first, asking, vector, near, grad, grad_out, start, stop, most, rest, center, spans, extent,
     query_along, key_along, scratch, grown, grown_vector, total, grad_bias, BIAS_PAIRS: tl.constexpr,
     TOTAL: tl.constexpr, NEEDS_QUERY: tl.constexpr, WITH_VECTOR: tl.constexpr, WHOLE: tl.constexpr, F: tl.constexpr,
 ):  # fmt: skip
@@ -191,9 +200,8 @@ def walk_keys(
     for step in range(0, blocks_of(spans, WHOLE)):
         at = block_at(spans, step, WHOLE) * F.keys
         asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
-        values = nodes_of(operands.value, member, at, extent.keys, F.keys, F.value_dim, F.value_width, F)
         _, slope, raw_slope, there = pairs_of(
-            operands, member, first, at, asking, asked, values, vector, near, grad, start, stop, most, rest, center,
+            operands, member, first, at, asking, asked, vector, near, grad, grad_out, start, stop, most, rest, center,
             extent, WHOLE, F,
         )  # fmt: skip
         if BIAS_PAIRS:
@@ -202,6 +210,7 @@ def walk_keys(
             total += tl.sum(slope, 1)
         if NEEDS_QUERY:
             if F.kind == "Product":
+                asked = at_hand(asked, operands.key, member, at, extent.keys, F.keys, F.key_dim, F.key_width, F)
                 grown += mixed(raw_slope, there, asked, WHOLE)
             else:
                 tl.store(scratch + seen[None, :] * F.queries + query[:, None], raw_slope)
@@ -242,7 +251,21 @@ def backward_queries(
             center = tl.sum(grad.to(tl.float32) * found.to(tl.float32), 1)
         elif F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
             center = center_of(
-                operands, member, first, asking, weights, near, grad, start, stop, most, rest, spans, extent, F
+                operands,
+                member,
+                first,
+                asking,
+                weights,
+                near,
+                grad,
+                grad_out,
+                start,
+                stop,
+                most,
+                rest,
+                spans,
+                extent,
+                F,
             )
         place = first + tl.arange(0, F.queries)
         if centers is not None:
@@ -250,12 +273,14 @@ def backward_queries(
         grown = tl.full((F.queries, F.key_width), 0.0, tl.float32)
         grown_vector, total = grown, tl.full((F.queries,), 0.0, tl.float32)
         grown, grown_vector, total = walk_keys(
-            operands, member, first, asking, weights, near, grad, start, stop, most, rest, center, spans, extent,
+            operands, member, first, asking, weights, near, grad, grad_out, start, stop, most, rest, center, spans,
+            extent,
             query_along, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query,
             with_vector, True, F,
         )  # fmt: skip
         grown, grown_vector, total = walk_keys(
-            operands, member, first, asking, weights, near, grad, start, stop, most, rest, center, spans, extent,
+            operands, member, first, asking, weights, near, grad, grad_out, start, stop, most, rest, center, spans,
+            extent,
             query_along, key_along, mine, grown, grown_vector, total, grad_bias, pairs, adds_up, needs_query,
             with_vector, False, F,
         )  # fmt: skip
@@ -280,7 +305,6 @@ def walk_block(
     NEEDS_VALUE: tl.constexpr, WHOLE: tl.constexpr, F: tl.constexpr,
 ):  # fmt: skip
     """What a block of keys gets from a block of queries."""
-    values = nodes_of(operands.value, member, at, extent.keys, F.keys, F.value_dim, F.value_width, F)
     most, rest = kept_numbers(stats, member, first, start, stop, extent, F)
     asking = side_of(operands.query, member, first, extent.queries, F.queries, F)
     grad = nodes_of(grad_out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
@@ -288,19 +312,24 @@ def walk_block(
     if centers is not None:
         center = numbers_at(centers, member, first, extent, F)
     left, slope, raw_slope, there = pairs_of(
-        operands, member, first, at, asking, asked, values, vector, near, grad, start, stop, most, rest, center,
+        operands, member, first, at, asking, asked, vector, near, grad, grad_out, start, stop, most, rest, center,
         extent, WHOLE, F,
     )  # fmt: skip
-    if NEEDS_VALUE:
-        grown_value += mixed(tl.trans(left), tl.trans(there), grad, WHOLE)
     if TOTAL:
         total += tl.sum(slope, 0)
+    if NEEDS_KEY and F.kind != "Product":
+        query, mine = tl.arange(0, F.queries), tl.arange(0, F.keys)
+        tl.store(scratch + query[:, None] * F.keys + mine[None, :], raw_slope)
+    if NEEDS_VALUE:
+        grad = at_hand(grad, grad_out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
+        grown_value += mixed(tl.trans(left), tl.trans(there), grad, WHOLE)
     if NEEDS_KEY:
         if F.kind == "Product":
+            asking = at_hand(
+                asking, operands.query, member, first, extent.queries, F.queries, F.key_dim, F.key_width, F
+            )
             grown += mixed(tl.trans(raw_slope), tl.trans(there), asking, WHOLE)
         else:
-            query, mine = tl.arange(0, F.queries), tl.arange(0, F.keys)
-            tl.store(scratch + query[:, None] * F.keys + mine[None, :], raw_slope)
             tl.debug_barrier()
             others = query_along.data + home(query_along, member) + (tl.full((), 0, tl.int64) + first) * F.key_width
             grown, _ = add_pairs(
@@ -383,14 +412,13 @@ def backward_bias(
             most, rest = kept_numbers(stats, member, first, start, stop, extent, F)
             asking = side_of(operands.query, member, first, extent.queries, F.queries, F)
             asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
-            values = nodes_of(operands.value, member, at, extent.keys, F.keys, F.value_dim, F.value_width, F)
             grad = nodes_of(grad_out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
             center = tl.full((F.queries,), 0.0, tl.float32)
             if centers is not None:
                 center = numbers_at(centers, member, first, extent, F)
             weights = vector if vector is None else vector + member.number * F.steps
             _, slope, _, _ = pairs_of(
-                operands, member, first, at, asking, asked, values, weights, near, grad, start, stop, most, rest,
+                operands, member, first, at, asking, asked, weights, near, grad, grad_out, start, stop, most, rest,
                 center, extent, False, F,
             )  # fmt: skip
             total += slope

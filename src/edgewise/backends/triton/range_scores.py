@@ -1,0 +1,146 @@
+"""The scores of a block of queries with a block of keys, `(query, key)`.
+
+Where the score is a product, so is the block; else features are added one after the other, read from copies of queries
+and keys whose nodes lie next to each other, two features of each.
+
+    tanh z = 1 − 2 r,   sigmoid z = r,   r = 1 / (1 + e^(c z)),   c = 2 and −1
+
+e^(c z) is the product of two numbers, one a query and feature and one a key and feature, made beforehand; and two
+reciprocals are one, v/y + w/x = (v x + w y) / (x y): half an instruction of the slow kind a pair and feature. That is
+where no such product can overflow, which the kernels read from the largest numbers; else they compute f(z) itself.
+"""
+
+from typing import no_type_check
+
+import triton.language as tl
+
+import triton
+from edgewise.backends.triton.range_tiles import NODES, home, product_of_nodes
+from edgewise.backends.triton.tiles import activated
+
+FAR = tl.constexpr(43.0)
+"""|c q| + |c k| up to which two factors 1 + e^(c z) multiply to a number whose reciprocal is not cut to zero."""
+
+
+@triton.jit
+@no_type_check
+def is_near(reach, F: tl.constexpr):
+    """Whether no product of factors 1 + e^(c z) can overflow; not where anything is not finite."""
+    if F.activation == "tanh":
+        return 2.0 * (tl.load(reach) + tl.load(reach + 1)) <= FAR
+    elif F.activation == "sigmoid":
+        return tl.load(reach) + tl.load(reach + 1) <= FAR
+    else:
+        return False
+
+
+@triton.jit
+@no_type_check
+def inverse(x, F: tl.constexpr):
+    """1 / x, to one unit of the last place."""
+    if F.compiled:
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    else:
+        return 1.0 / x
+
+
+@triton.jit
+@no_type_check
+def raw_scores(asking, asked, vector, near, operands, member, first, at, extent, F: tl.constexpr):
+    """s of a block of queries with a block of keys; the order of all sums is the same in every kernel."""
+    if F.kind == "Product":
+        return operands.number * product_of_nodes(
+            asking, asked, operands.query, operands.key, member, first, at, extent, F.key_dim, F.key_width, F
+        )
+    elif F.kind == "Blind":
+        return tl.full((F.queries, F.keys), 0.0, tl.float32) + operands.number
+    else:
+        # A thread has every so many-th query and key, a block of its own, so that it reads few numbers a feature.
+        high: tl.constexpr = F.queries // F.lanes
+        wide: tl.constexpr = F.keys // 16
+        query = tl.reshape(tl.arange(0, F.queries), (high, 1, F.lanes, 1))
+        key = tl.reshape(tl.arange(0, F.keys), (1, wide, 1, 16))
+        sums = tl.full((high, wide, F.lanes, 16), 0.0, tl.float32)
+        sums = added_features(asking + query * 2, asked + key * 2, vector, near, operands, sums, F)
+        return tl.reshape(tl.permute(sums, (0, 2, 1, 3)), (F.queries, F.keys))
+
+
+@triton.jit
+@no_type_check
+def two_of(place, d):
+    """Two features of some nodes, which lie next to each other."""
+    return tl.split(tl.load(tl.expand_dims(place, 4) + (d * NODES + tl.arange(0, 2))))
+
+
+@triton.jit
+@no_type_check
+def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr):
+    """s of many pairs, one feature after the other."""
+    if F.kind == "Smooth":
+        if near:
+            sums = added_reciprocals(asking, asked, vector, operands, sums, F)
+        else:
+            for d in range(0, F.steps, 2):
+                own, own_two = two_of(asking, d)
+                other, other_two = two_of(asked, d)
+                sums = tl.fma(tl.load(vector + d), activated(own + other, F), sums)
+                sums = tl.fma(tl.load(vector + d + 1), activated(own_two + other_two, F), sums)
+        return sums
+    elif F.kind == "Bent":
+        # LeakyReLU(z) = slope · z + (1 − slope) · max(z, 0), of which the first part is a sum of two numbers.
+        of_queries, of_keys = tl.full(asking.shape, 0.0, tl.float32), tl.full(asked.shape, 0.0, tl.float32)
+        for d in range(0, F.steps, 4):
+            for u in tl.static_range(0, 4, 2):
+                own, own_two = two_of(asking, d + u)
+                other, other_two = two_of(asked, d + u)
+                weight, weight_two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
+                of_queries = tl.fma(weight_two, own_two, tl.fma(weight, own, of_queries))
+                of_keys = tl.fma(weight_two, other_two, tl.fma(weight, other, of_keys))
+                sums = tl.fma(weight, tl.maximum(own + other, 0.0, propagate_nan=tl.PropagateNan.ALL), sums)
+                above = tl.maximum(own_two + other_two, 0.0, propagate_nan=tl.PropagateNan.ALL)
+                sums = tl.fma(weight_two, above, sums)
+        return operands.number * (of_queries + of_keys) + (1.0 - operands.number) * sums
+    else:
+        for d in range(0, F.steps, 4):
+            for u in tl.static_range(0, 4, 2):
+                own, own_two = two_of(asking, d + u)
+                other, other_two = two_of(asked, d + u)
+                gap, gap_two = own - other, own_two - other_two
+                sums = tl.fma(gap_two, gap_two, tl.fma(gap, gap, sums))
+        return -tl.sqrt(sums) if F.root else -sums
+
+
+@triton.jit
+@no_type_check
+def added_reciprocals(asking, asked, vector, operands, sums, F: tl.constexpr):
+    """Σ v f(q + k) from e^(c q) and e^(c k), two features at a time."""
+    total = 0.0
+    for d in range(0, F.steps, 4):
+        for u in tl.static_range(0, 4, 2):
+            own, own_two = two_of(asking, d + u)
+            other, other_two = two_of(asked, d + u)
+            first, second = tl.fma(own, other, 1.0), tl.fma(own_two, other_two, 1.0)
+            one, two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
+            total += one + two
+            sums = tl.fma(tl.fma(one, second, two * first), inverse(first * second, F), sums)
+    return total - 2.0 * sums if F.activation == "tanh" else sums
+
+
+@triton.jit
+@no_type_check
+def scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, WHOLE: tl.constexpr,
+              F: tl.constexpr):  # fmt: skip
+    """s, and s + b, −∞ where no pair is there."""
+    raw = raw_scores(asking, asked, vector, near, operands, member, first, at, extent, F)
+    score = raw
+    if operands.bias is not None:
+        query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
+        place = operands.bias.data + home(operands.bias, member)
+        place = place + (tl.full((), 0, tl.int64) + first) * operands.bias.row
+        place = place + (tl.full((), 0, tl.int64) + at) * operands.bias.column
+        place = place + (query[:, None] * operands.bias.row + key[None, :] * operands.bias.column)
+        inside = (first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
+        score += tl.load(place, mask=inside, other=0.0).to(tl.float32)
+    return raw, (score if WHOLE else tl.where(there, score, float("-inf")))
