@@ -2,6 +2,7 @@
 
     attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients) → launch
       edges:  edge_operators → work (rows dealt out to programs) → edges, edges_backward (the kernels) → tiles (parts)
+              … of small graphs → graph_launch → graph_work (whole graphs packed into tiles) → graphs (the kernels)
       ranges: range_operators → ranges, ranges_backward (the kernels) → range_tiles (their parts)
 
 They hold no (edge, head, feature) and no (query, key) intermediate: memory is O(query + key) beside what the caller

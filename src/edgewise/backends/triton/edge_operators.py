@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import triton
+from edgewise.backends.triton import graphs
 from edgewise.backends.triton.edges import Operands, forward, merge, normalize_rows, score_edges
 from edgewise.backends.triton.edges_backward import (
     Shared,
@@ -14,7 +14,9 @@ from edgewise.backends.triton.edges_backward import (
     backward_senders,
     center_rows,
 )
-from edgewise.backends.triton.launch import forms_of, launch
+from edgewise.backends.triton.graph_launch import launch_graphs, packing_for
+from edgewise.backends.triton.graph_work import Packing
+from edgewise.backends.triton.launch import ceiling, forms_of, launch
 from edgewise.backends.triton.tiles import Form, Lists, Pieces, Table
 from edgewise.backends.triton.work import Work, work_of
 from edgewise.operator import define
@@ -69,6 +71,9 @@ def edges(
     out = query.new_empty(num_rows, num_heads, value_dim)
     stats = query.new_empty(num_rows if normalizer == "Softmax" else 0, num_heads, dtype=torch.float32)
     weights = query.new_empty(len(lists[2]) if job.given else 0, num_heads, dtype=torch.float32)
+    if packing := job.packing(lists):
+        launch_graphs(graphs.forward, packing, job.high, job.operands, table_of(out))
+        return out, stats, weights
     by_receiver, work = Lists(*lists[:3]), job.work(lists[0])
     if job.given:
         job.score(work, by_receiver, weights)
@@ -168,6 +173,17 @@ def edges_backward(
     tables = [table_of(grad) if need else None for grad, need in zip(grads, needs)]
     grad_vector = query.new_empty(0, dtype=torch.float32)
     num_rows, num_heads = query.shape[:2]
+    if packing := job.packing(lists):
+        is_shared = needs[5] and bias is not None and bias.shape[1] < num_heads
+        of_heads = query.new_empty(len(lists[2]), num_heads, dtype=torch.float32) if is_shared else grads[5]
+        launch_graphs(
+            graphs.backward, packing, job.high, job.operands, table_of(grad_out.contiguous()), *tables[:3],
+            table_of(of_heads) if needs[5] else None,
+        )  # fmt: skip
+        if is_shared:
+            grads[5].copy_(of_heads.sum(1, keepdim=True))
+        grad_query, grad_key, grad_value, grad_edge_key, grad_edge_value, grad_bias = grads
+        return grad_query, grad_key, grad_value, grad_edge_key, grad_edge_value, grad_bias, grad_vector
     is_centered = normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 5, 6))
     centers = query.new_empty(num_rows if is_centered else 0, num_heads, dtype=torch.float32)
     rows = (
@@ -178,7 +194,7 @@ def edges_backward(
     if is_centered and job.given:
         for form, chosen in job.whole_rows(work, job.high.block):
             launch(
-                center_rows, triton.cdiv(len(chosen), form.rows), form, *job.operands, by_receiver, chosen, len(chosen),
+                center_rows, ceiling(len(chosen), form.rows), form, *job.operands, by_receiver, chosen, len(chosen),
                 *rows,
             )  # fmt: skip
     if is_centered or needs[0] or any(needs[3:]):
@@ -267,6 +283,11 @@ class Job:
         vector = None if vector is None else vector.contiguous()
         self.operands = Operands(*tables, vector, made, float(number), float(dropout), seed)
         self.query = query
+        self.may_pack = not carries and len(query) == len(key)
+
+    def packing(self, lists: Sequence[Tensor]) -> Packing | None:
+        """The graphs that the lists are made of, where there are kernels for them."""
+        return packing_for(self.high, self.query.itemsize, lists) if self.may_pack else None
 
     def work(self, offsets: Tensor) -> Work:
         """The rows that are bound by these offsets, dealt out to programs of this call's forms."""
@@ -300,7 +321,7 @@ class Job:
         made, name = table_of(scores), self.high.normalizer
         name = "Softmax" if name == "Mean" else name
         for form, rows in self.whole_rows(work):
-            programs = triton.cdiv(len(rows), form.rows)
+            programs = ceiling(len(rows), form.rows)
             launch(normalize_rows, programs, form, made, lists, rows, len(rows), warps=4, NORMALIZER=name)
 
     def sums(self, work: Work, dim: int) -> Table | None:
@@ -334,7 +355,7 @@ def is_same(one: Tensor, other: Tensor) -> bool:
 
 def programs_of(pieces: Pieces, form: Form) -> int:
     """How many programs take all pieces."""
-    return triton.cdiv(pieces.count, form.rows)
+    return ceiling(pieces.count, form.rows)
 
 
 def table_of(x: Tensor) -> Table:

@@ -1,8 +1,8 @@
 """How kernels are started: the sizes of their tiles, and the one place where a launch happens."""
 
+from functools import cache
 from typing import Any
 
-import triton
 from edgewise.backends.triton.tiles import Form
 
 CHANNELS = 256
@@ -17,13 +17,24 @@ MOST_REGISTERS = 255
 """Of a thread: as many as it can have."""
 
 
+def power_of_two(number: int) -> int:
+    """The smallest one that is at least so large, and at least 1. Triton's own takes as long as a launch."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def ceiling(number: int, divisor: int) -> int:
+    """How many divisors make at least the number."""
+    return -(-number // divisor)
+
+
+@cache
 def forms_of(
     kind: str, activation: str, root: bool, normalizer: str, given: bool, drops: bool, shares: bool, num_heads: int,
     key_dim: int, value_dim: int,
 ) -> tuple[Form, ...]:  # fmt: skip
     """How programs are compiled: those of high rows, then those that hold several rows, of fewer and fewer edges."""
-    key, value = (triton.next_power_of_2(max(dim, 1)) for dim in (key_dim, value_dim))
-    heads = min(triton.next_power_of_2(num_heads), max(1, CHANNELS // max(key, value)))
+    key, value = (power_of_two(dim) for dim in (key_dim, value_dim))
+    heads = min(power_of_two(num_heads), max(1, CHANNELS // max(key, value)))
     width = heads * max(key, value)
     edges = min(BLOCKS[0], NUMBERS * max(1, width // WARP) // width)
     common = kind, activation, root, normalizer, given, drops, shares, num_heads, key_dim, value_dim, heads, key, value
@@ -47,6 +58,6 @@ def options_of(form: Form, warps: int | None = None) -> dict[str, int | None]:
 
 def launch(kernel: Any, programs: int, form: Form, *arguments: Any, warps: int | None = None, **constants: Any) -> None:
     """Runs a kernel: so many programs for each group of heads."""
-    groups = triton.cdiv(form.num_heads, form.heads)
+    groups = ceiling(form.num_heads, form.heads)
     if programs > 0:
         kernel[(programs, groups)](*arguments, **constants, F=form, **options_of(form, warps))

@@ -16,7 +16,9 @@ from edgewise.normalize import Hardmax, Softmax
 
 def run(call: Call) -> Tensor:
     """o_i = Σ_j α_ij (v_j + v^e_ij)."""
-    seed = torch.randint(2**31 - 1, (1,), device=call.query.device)
+    seed = torch.empty(1, dtype=torch.int64, device=call.query.device)
+    if call.dropout > 0:
+        seed = seed.random_(2**31 - 1)
     if isinstance(call.normalize, Hardmax) and call.normalize.straight_through:
         free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
         fixed = {name: x.detach() for name, x in call.tensors.items() if name in ("value", "edge_value")}
@@ -88,7 +90,7 @@ class Arranged:
         shapes += [] if call.bias is None else [call.bias.shape[:-1]]
         vector = None if lowered.is_narrow else lowered.vector
         shapes += [] if vector is None else [vector.shape[:-1]]
-        batch = tuple(torch.broadcast_shapes(*shapes))
+        batch = _together(shapes)
         num_heads, key_dim = math.prod(batch), query.shape[-1]
         if vector is not None:
             vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
@@ -106,6 +108,11 @@ class Arranged:
             lists=_lists(call.neighborhood.plan),
             score=_score_of(lowered),
         )
+
+
+def _together(shapes: list[torch.Size]) -> tuple[int, ...]:
+    """The batch axes of all; mostly they are alike, which is asked in no time."""
+    return tuple(shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes))
 
 
 def _score_of(lowered: Lowered) -> tuple[str, str, bool, float, str]:
@@ -146,7 +153,7 @@ def over_ranges(lowered: Lowered, seed: Tensor) -> Tensor:
     shapes = [x.shape[:-2] for x in (query, key, call.value)] + [runs[0].shape[:-1]]
     shapes += [] if call.bias is None else [call.bias.shape[:-2]]
     shapes += [] if lowered.vector is None else [lowered.vector.shape[:-1]]
-    batch = torch.broadcast_shapes(*shapes)
+    batch = _together(shapes)
     query, key, value = (_of_members(x, batch, 2) for x in (query, key, call.value))
     members = math.prod(batch[:-1]), batch[-1] if batch else 1
     query, key, value = (x.expand(*members, *x.shape[2:]) for x in (query, key, value))

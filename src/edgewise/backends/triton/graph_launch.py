@@ -1,0 +1,63 @@
+"""How the kernels over small graphs are started: which calls they take, the sizes of tiles, and the launch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import triton
+from edgewise.backends.triton.edges import Operands
+from edgewise.backends.triton.graph_work import ROOMS, Packing, packing_of
+from edgewise.backends.triton.graphs import RUN, Room, Tiles, forward
+from edgewise.backends.triton.launch import ceiling
+from edgewise.backends.triton.tiles import Form
+
+LEAST = 16
+"""The smallest side of a matrix product."""
+NUMBERS = 4096
+"""Nodes times features of a tile at most, half as many in float32, of which products hold three parts."""
+ROWS = 32
+"""Receivers that are looked at together; half as many in float32."""
+WARP = 512
+"""Nodes times features for each warp of a program. Fewer warps hold more than they have registers for."""
+HEADS, PROGRAMS = 8, 4096
+"""Heads that a program has one after the other at most, and how many programs there should be if possible."""
+CAREFUL_WARPS = 8
+"""Of programs that take care of what is not finite."""
+
+
+def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing | None:
+    """The graphs of a plan in tiles, if kernels of this form may have them so, and if it is made of small graphs.
+
+    Products of all pairs cost nothing beside what is read. Other scores, and what edges carry beside a bias, would cost
+    a pair that is no edge as much as one that is.
+    """
+    if form.kind not in ("Product", "Blind"):
+        return None
+    most = 2 * NUMBERS // (itemsize * max(LEAST, form.key_width, form.value_width))
+    return packing_of(lists, min(most, ROOMS[-1])) if most >= ROOMS[0] else None
+
+
+def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands, *arguments: Any) -> None:
+    """Runs a kernel over all tiles and heads, the rooms one after the other, and again over those it flags."""
+    key, value = max(LEAST, form.key_width), max(LEAST, form.value_width)
+    rows = 2 * ROWS // operands.value.data.itemsize
+    for nodes, some in packing.rooms:
+        room = Room(
+            form.kind, form.normalizer, form.drops, isinstance(forward, triton.JITFunction), form.num_heads,
+            form.key_dim, form.value_dim, key, value, nodes, rows,
+        )  # fmt: skip
+        tiles = Tiles(
+            packing.firsts[some], packing.counts[some], packing.words[some], packing.seen, packing.offsets,
+            packing.edges,
+        )  # fmt: skip
+        count = (some.stop - some.start) * form.num_heads
+        flags = torch.empty(count, dtype=torch.int8, device=packing.firsts.device)
+        heads = min(HEADS, max(1, count // PROGRAMS))
+        given = *operands, tiles, flags, count, heads, *arguments
+        warps = min(8, max(1, nodes * max(key, value) // WARP))
+        kernel[((some.stop - some.start) * ceiling(form.num_heads, heads),)](
+            *given, AGAIN=False, F=room, num_warps=warps, num_stages=1
+        )
+        kernel[(ceiling(count, RUN.value),)](*given, AGAIN=True, F=room, num_warps=CAREFUL_WARPS, num_stages=1)

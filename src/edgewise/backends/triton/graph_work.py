@@ -1,0 +1,126 @@
+"""How the small graphs of a batch are packed: whole graphs next to each other in tiles, so that no edge leaves its own.
+
+A cut lies after node i where no edge joins one of 0 … i with one behind it. What lies between two cuts is a graph, or
+several that belong together; as many as fit share a tile.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+ROOMS = (32, 64)
+"""Nodes that a tile has room for."""
+WORD = 32
+"""Senders whose bits are one number."""
+MOST_PAIRS = 20
+"""Pairs of a tile for each edge at most: beyond them the kernels over lists take fewer instructions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """The tiles of a batch, those of the same room next to each other. All tensors are int32."""
+
+    firsts: Tensor
+    """The first node of each tile."""
+    counts: Tensor
+    """How many nodes it has."""
+    words: Tensor
+    """Where its bits begin in `seen`."""
+    seen: Tensor
+    """Bits, for each receiver of a tile `room // 32` words: bit j of word w is sender `32 w + j` of the tile."""
+    offsets: Tensor
+    """The edges of receiver i are `edges[offsets[i]:offsets[i + 1]]`."""
+    edges: Tensor
+    """The caller's number of each edge; those of a receiver in the order of their senders."""
+    rooms: tuple[tuple[int, slice], ...]
+    """The rooms that occur, and the tiles of each."""
+
+
+def packing_of(lists: Sequence[Tensor], most: int) -> Packing | None:
+    """The tiles of a plan, of at most so many nodes; made once and kept as long as the plan is. None: see `pack`."""
+    made = _made.setdefault(lists[0], {})
+    if most not in made:
+        made[most] = pack(lists, most)
+    return made[most]
+
+
+_made: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+def pack(lists: Sequence[Tensor], most: int) -> Packing | None:
+    """Packs the graphs of a plan; a few numbers are read back from the device.
+
+    Args:
+        lists: offsets, neighbors and edges by receiver, then by sender.
+        most: the most nodes of a tile.
+
+    Returns:
+        None where the graph is not made of such small ones, where these have too few edges, where senders and receivers
+        are not equally many, or where an edge occurs twice.
+
+    >>> from edgewise import Edges
+    >>> node = torch.arange(30)
+    >>> plan = Edges(node.repeat(30), node.repeat_interleave(30), 30, 30).plan
+    >>> packing = pack([plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets], 64)
+    >>> packing.rooms, packing.firsts.tolist(), packing.counts.tolist(), packing.seen[:1].tolist() == [2**30 - 1]
+    (((32, slice(0, 1, None)),), [0], [30], True)
+    """
+    offsets, senders, edges, sender_offsets = lists[:4]
+    num_nodes, num_edges = len(offsets) - 1, len(senders)
+    if num_edges == 0 or len(sender_offsets) != len(offsets) or offsets.dtype != torch.int32:
+        return None
+    node = torch.arange(num_nodes, dtype=torch.int32, device=offsets.device)
+    receivers = node.repeat_interleave(offsets.diff(), output_size=num_edges)
+    if int((senders - receivers).abs_().max()) >= most:
+        return None
+    code, order = (receivers.long() * num_nodes + senders).sort()
+    ends = _cuts(code, offsets, node)
+    if int(ends.diff(prepend=ends.new_zeros(1)).max()) > most or bool((code.diff() == 0).any()):
+        return None
+    tiles = _tiles([0, *ends.tolist()], [room for room in ROOMS if room <= most])
+    firsts, counts, rooms = torch.tensor(tiles, dtype=torch.int64, device=offsets.device).unbind(1)
+    if sum(room**2 for _, _, room in tiles) > MOST_PAIRS * num_edges:
+        return None
+    sizes = rooms * rooms // WORD
+    by_room = rooms.argsort(stable=True)
+    words = torch.empty_like(sizes)
+    words[by_room] = sizes[by_room].cumsum(0) - sizes[by_room]
+    tile = torch.arange(len(tiles), device=offsets.device).repeat_interleave(counts, output_size=num_nodes)[receivers]
+    own, other = receivers - firsts[tile], senders - firsts[tile]
+    at = words[tile] + own * (rooms[tile] // WORD) + other // WORD
+    seen = at.new_zeros(sum(room * room // WORD for _, _, room in tiles))
+    seen.index_add_(0, at, torch.ones_like(at) << other % WORD)
+    taken, begin = [], 0
+    for room in ROOMS:
+        count = sum(each == room for _, _, each in tiles)
+        taken += [(room, slice(begin, begin + count))] if count else []
+        begin += count
+    firsts, counts, words, seen = (x.to(torch.int32) for x in (firsts[by_room], counts[by_room], words[by_room], seen))
+    return Packing(firsts, counts, words, seen, offsets, edges[order], tuple(taken))
+
+
+def _cuts(code: Tensor, offsets: Tensor, node: Tensor) -> Tensor:
+    """One past the last node of each graph, from receivers · nodes + senders in their order."""
+    has_some = offsets[1:] > offsets[:-1]
+    last = len(code) - 1
+    lowest = torch.where(has_some, code[offsets[:-1].clamp(max=last)] % len(node), node)
+    highest = torch.where(has_some, code[(offsets[1:] - 1).clamp(min=0)] % len(node), node)
+    up_to = highest.cummax(0).values
+    behind = lowest.flip(0).cummin(0).values.flip(0)
+    is_cut = (up_to <= node) & torch.cat([behind[1:] > node[:-1], node.new_ones(1, dtype=torch.bool)])
+    return is_cut.nonzero().squeeze(1) + 1
+
+
+def _tiles(bounds: list[int], rooms: list[int]) -> list[tuple[int, int, int]]:
+    """First node, nodes and room of each tile: the smallest room that the next graph fits in, and what else does."""
+    tiles, at = [], 0
+    while at < len(bounds) - 1:
+        first = bounds[at]
+        room = next(room for room in rooms if bounds[at + 1] - first <= room)
+        at = bisect_right(bounds, first + room) - 1
+        tiles.append((first, bounds[at] - first, room))
+    return tiles

@@ -1,0 +1,362 @@
+"""Attention within small graphs: a program has whole graphs and a head, every pair of their nodes at once.
+
+    forward    scores of all pairs → weights of those that are edges → the sum of the values
+    backward   the same again, and all gradients in one pass: nobody else has these nodes
+
+Nothing is gathered: nodes of a tile lie next to each other. Scores and sums are products of matrices; which pairs are
+edges is read from bits, and the number of an edge from how many bits stand before it.
+
+Such a product multiplies all weights, also those of pairs that are no edge, and 0 · ∞ is NaN. So what comes out with
+anything that is not finite is flagged, and done again with care: no node that is not there reaches another, not as NaN.
+To take care everywhere costs twice the registers and instructions.
+"""
+
+from typing import Any, NamedTuple, no_type_check
+
+import triton.language as tl
+
+import triton
+from edgewise.backends.triton.edges import Operands, finite
+from edgewise.backends.triton.edges_backward import slopes_of
+from edgewise.backends.triton.range_tiles import mixed, product, weights_of
+from edgewise.backends.triton.tiles import unfinished
+
+RUN = tl.constexpr(256)
+"""Flags that a program looks at."""
+
+
+class Tiles(NamedTuple):
+    """Where the nodes and edges of each tile are; see `graph_work.Packing`."""
+
+    firsts: Any
+    """The first node of each tile."""
+    counts: Any
+    """How many nodes it has."""
+    words: Any
+    """Where its bits begin."""
+    seen: Any
+    """The bits."""
+    offsets: Any
+    """Where the edges of each receiver begin."""
+    edges: Any
+    """The caller's number of each edge."""
+
+
+class Room(NamedTuple):
+    """What is compiled in: which formulas, and which sizes."""
+
+    kind: str
+    """The score: Product or Blind."""
+    normalizer: str
+    """The class of the normalizer."""
+    drops: bool
+    """Whether weights are dropped out."""
+    compiled: bool
+    """Whether for a device: the interpreter multiplies no bfloat16."""
+    num_heads: int
+    """Heads of the call."""
+    key_dim: int
+    """Features of a key."""
+    value_dim: int
+    """Features of a value."""
+    key_width: int
+    """The power of two that holds key_dim."""
+    value_width: int
+    """The power of two that holds value_dim."""
+    nodes: int
+    """Nodes of a tile, a multiple of 32."""
+    rows: int
+    """Receivers that are looked at together."""
+
+
+class Pairs(NamedTuple):
+    """Some receivers of a tile with all its senders, `(row, node)`."""
+
+    row: Any
+    """The receivers, counted within the tile."""
+    seen: Any
+    """1 where there is an edge."""
+    edge: Any
+    """The caller's number of each edge, where anybody asks for it."""
+
+
+@triton.jit
+@no_type_check
+def nodes_of(table, first, node, count, head, DIM: tl.constexpr, WIDTH: tl.constexpr, F: tl.constexpr):
+    """A head of some nodes of a tile, `(node, feature)`; zeros where there is none."""
+    feature = tl.arange(0, WIDTH)
+    home = table.data + (tl.full((), 0, tl.int64) + first) * table.row + head * table.head
+    inside = (node < count)[:, None]
+    if DIM != WIDTH:
+        inside = inside & (feature < DIM)[None, :]
+    found = tl.load(home + (node[:, None] * table.row + feature[None, :]), mask=inside, other=0.0)
+    return found if F.compiled else found.to(tl.float32)
+
+
+@triton.jit
+@no_type_check
+def side_of(table, first, node, count, head, F: tl.constexpr):
+    """Queries or keys of some nodes; one number where no score is made of them."""
+    if F.kind == "Blind":
+        return 0.0
+    else:
+        return nodes_of(table, first, node, count, head, F.key_dim, F.key_width, F)
+
+
+@triton.jit
+@no_type_check
+def put_nodes(table, first, node, count, head, tile, DIM: tl.constexpr, WIDTH: tl.constexpr):
+    """The other way."""
+    feature = tl.arange(0, WIDTH)
+    home = table.data + (tl.full((), 0, tl.int64) + first) * table.row + head * table.head
+    inside = (node < count)[:, None] & (feature < DIM)[None, :]
+    at = home + (node[:, None] * table.row + feature[None, :])
+    tl.store(at, tile.to(table.data.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+@no_type_check
+def pairs_of(tiles, tile, first, count, begin, NUMBERED: tl.constexpr, F: tl.constexpr):
+    """The next receivers of a tile, and which senders each of them sees."""
+    words: tl.constexpr = F.nodes // 32
+    row = begin + tl.arange(0, F.rows)
+    at = tl.load(tiles.words + tile) + row[:, None] * words + tl.arange(0, words)[None, :]
+    bits = tl.load(tiles.seen + at, mask=(row < count)[:, None], other=0)
+    seen = (tl.expand_dims(bits, 2) >> tl.arange(0, 32)[None, None, :]) & 1
+    seen = tl.reshape(seen, (F.rows, F.nodes))
+    edge = seen
+    if NUMBERED:
+        before = tl.cumsum(seen, 1) - seen
+        offset = tl.load(tiles.offsets + first + row, mask=row < count, other=0)
+        edge = tl.load(tiles.edges + offset[:, None] + before, mask=seen != 0, other=0)
+    return Pairs(row, seen, edge)
+
+
+@triton.jit
+@no_type_check
+def scores_of(operands, asking, asked, pairs, head, F: tl.constexpr):
+    """s + b of every pair, −∞ where there is no edge."""
+    if F.kind == "Product":
+        score = product(asking, tl.trans(asked)) * operands.number
+    else:
+        score = tl.full((F.rows, F.nodes), 0.0, tl.float32) + operands.number
+    if operands.bias is not None:
+        at = operands.bias.data + pairs.edge.to(tl.int64) * operands.bias.row + head * operands.bias.head
+        score += tl.load(at, mask=pairs.seen != 0, other=0.0).to(tl.float32)
+    return tl.where(pairs.seen != 0, score, float("-inf"))
+
+
+@triton.jit
+@no_type_check
+def row_weights(score, seen, F: tl.constexpr):
+    """α of every pair; 0 where there is no edge."""
+    there = seen != 0
+    if F.normalizer == "Softmax":
+        share = tl.exp(score - finite(tl.max(score, 1))[:, None])
+        total = tl.sum(share, 1)
+        return share * (1.0 / tl.where(total == 0.0, 1.0, total))[:, None]
+    elif F.normalizer == "Mean":
+        rest = 1.0 / tl.maximum(tl.sum(seen, 1), 1).to(tl.float32)
+        return weights_of(score, rest, rest, there, False, F)
+    elif F.normalizer == "Hardmax":
+        most = tl.max(score, 1)
+        rest = 1.0 / tl.maximum(tl.sum(tl.where(score == most[:, None], 1.0, 0.0), 1), 1.0)
+        return weights_of(score, most, rest, there, False, F)
+    elif F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
+        most = finite(tl.max(score, 1))
+        return weights_of(score, most, threshold_of(score, most, F), there, False, F)
+    else:
+        return weights_of(score, score, score, there, False, F)
+
+
+@triton.jit
+@no_type_check
+def threshold_of(score, most, F: tl.constexpr):
+    """τ of each row, by Newton's method from −1; see `ranges.row_numbers`."""
+    threshold = most * 0.0 - 1.0
+    step, moves = 0, 1
+    while (moves > 0) & (step < 64):  # about ten are needed
+        if F.normalizer == "Entmax15":
+            above = tl.maximum((score - most[:, None]) * 0.5 - threshold[:, None], 0.0)
+            total = tl.sum(above * above, 1)
+            fall = tl.sum(2.0 * above, 1)
+        else:
+            above = tl.maximum(score - most[:, None] - threshold[:, None], 0.0)
+            total = tl.sum(above, 1)
+            fall = tl.sum(tl.where(above > 0.0, 1.0, 0.0), 1)
+        higher = threshold + tl.where(fall > 0.0, (total - 1.0) / tl.where(fall > 0.0, fall, 1.0), 0.0)
+        moves = tl.max(tl.where(higher > threshold, 1, 0), 0)
+        threshold = tl.maximum(higher, threshold)
+        step += 1
+    return threshold
+
+
+@triton.jit
+@no_type_check
+def kept_pairs(operands, edge, head, F: tl.constexpr):
+    """What dropout does to each weight, by the number of its edge: the same as in the kernels over lists."""
+    edge = edge.to(tl.uint32)
+    zero = edge * 0
+    chance, _, _, _ = tl.philox(tl.load(operands.seed), edge, (zero + head).to(tl.uint32), zero, zero)
+    return tl.where(tl.uint_to_uniform_float(chance) < operands.dropout, 0.0, 1.0 / (1.0 - operands.dropout))
+
+
+@triton.jit
+@no_type_check
+def is_broken(tile):
+    """NaN where anything in a tile is not finite, else 0."""
+    return tl.sum(tl.sum(tile * 0.0, 1), 0)
+
+
+@triton.jit
+@no_type_check
+def attend_tile(operands, tiles, tile, head, out, WHOLE: tl.constexpr, F: tl.constexpr):
+    """out = Σ α v of a head of the nodes of a tile; and whether all of it is finite, see `is_broken`."""
+    first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
+    node = tl.arange(0, F.nodes)
+    numbered: tl.constexpr = F.drops or operands.bias is not None
+    asked = side_of(operands.key, first, node, count, head, F)
+    values = nodes_of(operands.value, first, node, count, head, F.value_dim, F.value_width, F)
+    broken = 0.0
+    for begin in range(0, count, F.rows):
+        pairs = pairs_of(tiles, tile, first, count, begin, numbered, F)
+        asking = side_of(operands.query, first, pairs.row, count, head, F)
+        score = scores_of(operands, asking, asked, pairs, head, F)
+        weight = row_weights(score, pairs.seen, F)
+        if F.drops:
+            weight *= kept_pairs(operands, pairs.edge, head, F)
+        found = mixed(weight, pairs.seen, values, WHOLE)
+        put_nodes(out, first, pairs.row, count, head, found, F.value_dim, F.value_width)
+        if WHOLE:
+            broken += is_broken(found)
+    return broken
+
+
+@triton.jit
+@no_type_check
+def center_of(weight, gained, there, F: tl.constexpr):
+    """What is subtracted from dα: Σ α dα of softmax; Σ g dα / Σ g, g = 1[α > 0] or √α, of sparsemax and entmax-1.5."""
+    if F.normalizer == "Softmax":
+        return tl.sum(tl.where(there, weight * gained, 0.0), 1)
+    elif F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
+        share = tl.sqrt(weight) if F.normalizer == "Entmax15" else tl.where(weight > 0.0, 1.0, 0.0)
+        top, bottom = tl.sum(tl.where(there, share * gained, 0.0), 1), tl.sum(share, 1)
+        return top / tl.where(bottom > 0.0, bottom, 1.0)
+    else:
+        return tl.full((F.rows,), 0.0, tl.float32)
+
+
+@triton.jit
+@no_type_check
+def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_key, grad_value, grad_bias,
+                       WHOLE: tl.constexpr, F: tl.constexpr):  # fmt: skip
+    """dq, dk and dv of a head of the nodes of a tile, and d bias of its edges; and whether all are finite."""
+    first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
+    node = tl.arange(0, F.nodes)
+    numbered: tl.constexpr = F.drops or operands.bias is not None
+    asked = side_of(operands.key, first, node, count, head, F)
+    values = nodes_of(operands.value, first, node, count, head, F.value_dim, F.value_width, F)
+    grown = tl.full((F.nodes, F.key_width), 0.0, tl.float32)
+    grown_value = tl.full((F.nodes, F.value_width), 0.0, tl.float32)
+    broken = 0.0
+    for begin in range(0, count, F.rows):
+        pairs = pairs_of(tiles, tile, first, count, begin, numbered, F)
+        there = pairs.seen != 0
+        asking = side_of(operands.query, first, pairs.row, count, head, F)
+        grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
+        score = scores_of(operands, asking, asked, pairs, head, F)
+        weight = row_weights(score, pairs.seen, F)
+        gained = product(grad, tl.trans(values))
+        left = tl.where(there, weight, 0.0)  # a row that is broken is so everywhere
+        if F.drops:
+            factor = kept_pairs(operands, pairs.edge, head, F)
+            left, gained = left * factor, gained * factor
+        if grad_value is not None:
+            grown_value += mixed(tl.trans(left), tl.trans(pairs.seen), grad, WHOLE)
+        if grad_bias is not None or grad_query is not None or grad_key is not None:
+            center = center_of(weight, gained, there, F)
+            slope = tl.where(there, slopes_of(weight, gained, center[:, None], F), 0.0)
+            if grad_bias is not None:
+                at = grad_bias.data + pairs.edge.to(tl.int64) * grad_bias.row + head * grad_bias.head
+                tl.store(at, slope.to(grad_bias.data.dtype.element_ty), mask=there)
+            slope = unfinished(slope, score, operands.number, F)
+            if grad_query is not None:
+                found = mixed(slope, pairs.seen, asked, WHOLE)
+                put_nodes(grad_query, first, pairs.row, count, head, found, F.key_dim, F.key_width)
+                if WHOLE:
+                    broken += is_broken(found)
+            if grad_key is not None:
+                grown += mixed(tl.trans(slope), tl.trans(pairs.seen), asking, WHOLE)
+    if grad_key is not None:
+        put_nodes(grad_key, first, node, count, head, grown, F.key_dim, F.key_width)
+        if WHOLE:
+            broken += is_broken(grown)
+    if grad_value is not None:
+        put_nodes(grad_value, first, node, count, head, grown_value, F.value_dim, F.value_width)
+        if WHOLE:
+            broken += is_broken(grown_value)
+    return broken
+
+
+@triton.jit
+@no_type_check
+def flagged_run(flags, count):
+    """The run of flags that a program looks at: an empty one where none is set."""
+    begin = tl.program_id(0) * RUN
+    at = begin + tl.arange(0, RUN)
+    flagged = tl.max(tl.load(flags + at, mask=at < count, other=0).to(tl.int32), 0)
+    return begin, tl.where(flagged > 0, tl.minimum(begin + RUN, count), begin)
+
+
+@triton.jit
+@no_type_check
+def heads_of(heads, F: tl.constexpr):
+    """The tile of a program, and which of its heads. Numbers of edges that one head reads lie beside the next one's."""
+    groups = tl.cdiv(F.num_heads, heads)
+    begin = (tl.program_id(0) % groups) * heads
+    return tl.program_id(0) // groups, begin, tl.minimum(begin + heads, F.num_heads)
+
+
+@triton.jit
+@no_type_check
+def forward(
+    query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed, tiles, flags, count,
+    heads, out, AGAIN: tl.constexpr, F: tl.constexpr,
+):  # fmt: skip
+    """out = Σ α v of a tile and some heads; or of the flagged ones of a run of such pairs."""
+    operands = Operands(query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed)
+    if AGAIN:
+        begin, end = flagged_run(flags, count)
+        for at in range(begin, end):
+            if tl.load(flags + at) != 0:
+                attend_tile(operands, tiles, at // F.num_heads, at % F.num_heads, out, False, F)
+    else:
+        tile, begin, end = heads_of(heads, F)
+        for head in range(begin, end):
+            broken = attend_tile(operands, tiles, tile, head, out, True, F)
+            tl.store(flags + tile * F.num_heads + head, (broken != 0.0).to(tl.int8))
+
+
+@triton.jit
+@no_type_check
+def backward(
+    query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed, tiles, flags, count,
+    heads, grad_out, grad_query, grad_key, grad_value, grad_bias, AGAIN: tl.constexpr, F: tl.constexpr,
+):  # fmt: skip
+    """dq, dk, dv and d bias, likewise."""
+    operands = Operands(query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed)
+    if AGAIN:
+        begin, end = flagged_run(flags, count)
+        for at in range(begin, end):
+            if tl.load(flags + at) != 0:
+                differentiate_tile(
+                    operands, tiles, at // F.num_heads, at % F.num_heads, grad_out, grad_query, grad_key, grad_value,
+                    grad_bias, False, F,
+                )  # fmt: skip
+    else:
+        tile, begin, end = heads_of(heads, F)
+        for head in range(begin, end):
+            broken = differentiate_tile(
+                operands, tiles, tile, head, grad_out, grad_query, grad_key, grad_value, grad_bias, True, F
+            )
+            tl.store(flags + tile * F.num_heads + head, (broken != 0.0).to(tl.int8))
