@@ -272,15 +272,19 @@ def test_what_is_exported_takes_any_length_on_such_a_device_too(plain_edgewise, 
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-def test_flex_becomes_part_of_the_graph(plain_edgewise, for_cuda, dynamic):
+@pytest.mark.parametrize("kind", ["causal_segments", "window_of_lengths"])
+def test_flex_becomes_part_of_the_graph(plain_edgewise, for_cuda, kind, dynamic):
     e = plain_edgewise
-    neighborhood = e.Causal() & e.Segments(torch.tensor([3, 150, 150, 290]))
+    neighborhood = {
+        "causal_segments": e.Causal() & e.Segments(torch.tensor([3, 150, 150, 290])),
+        "window_of_lengths": e.Window(140, 10) & e.Lengths(torch.tensor([[290], [100]])),
+    }[kind]
 
-    def run(x):
-        return e.attend(2 * x, x, x, neighborhood, backend="flex") + 1
+    def run(query, x):
+        return e.attend(2 * query, x, x, neighborhood, backend="flex") + 1
 
     compiled = torch.compile(run, fullgraph=True, dynamic=dynamic, backend="aot_eager")
     for length in (300, 310):
-        x = torch.randn(2, length, 16)
-        wanted = e.attend(2 * x, x, x, neighborhood, backend="reference") + 1
-        torch.testing.assert_close(compiled(x), wanted, rtol=1e-4, atol=1e-4)
+        query, x = torch.randn(2, 3, length, 16), torch.randn(2, 1, length - 5, 16)
+        wanted = e.attend(2 * query, x, x, neighborhood, backend="reference") + 1
+        torch.testing.assert_close(compiled(query, x), wanted, rtol=1e-4, atol=1e-4)

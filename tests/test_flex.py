@@ -1,4 +1,5 @@
-"""FlexAttention is told which blocks of pairs there are, and which pairs: what it is told, and what it makes of it."""
+"""What FlexAttention is told: which blocks of pairs there are, and which pairs. What it makes of it stands in
+test_compile.py."""
 
 import math
 
@@ -150,19 +151,6 @@ def test_one_sequence_and_several_batch_axes():
     assert_same(Window(3, 1), *(numbers(11, DIM, seed=n) for n in range(3)))
     lengths = Lengths(torch.tensor([[[9]], [[4]]]))
     assert_same(lengths, *(numbers(2, 3, 2, 11, DIM, seed=n) for n in range(3)), score=Cosine(), normalize=Softmax(0.3))
-
-
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-def test_flex_attention_itself(monkeypatch):
-    """On a CPU it has no gradient."""
-    from torch.nn.attention.flex_attention import flex_attention
-
-    monkeypatch.setattr(flex, "_compiled", lambda: flex_attention)
-    monkeypatch.setattr(flex, "BLOCK", 128)
-    query, key, value = (x.float() for x in given(300, 290))
-    neighborhood = Window(150, 10) & Lengths(torch.tensor([[290], [100]]))
-    out = attend(query, key, value, neighborhood, backend="flex")
-    torch.testing.assert_close(out, attend(query, key, value, neighborhood, backend="reference"))
 
 
 def test_it_says_what_it_does_not_take(monkeypatch):

@@ -55,6 +55,7 @@ def _against(backend: ModuleType, call: Call) -> tuple[str, ...]:
     if backend is sdpa and isinstance(call.neighborhood, Ranges) and sdpa.needs_table(call):
         if numba.takes_few_pairs(call):
             return ("it would compute every pair of the table, of which few are allowed",)
-        if not varlen.refusals(call) or not triton.refusals(call):
+        device = call.query.device.type
+        if any(device in other.DEVICES and not other.refusals(call) for other in (varlen, triton)):
             return ("it would need a table of all pairs",)
     return ()
