@@ -7,6 +7,7 @@ without queries.
     Segments([1, 3, 7]) of 8 nodes, gaps at both ends:     queries 0 1 1 3 7 8 8      keys 0 0 1 3 7 7 8
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -110,6 +111,9 @@ def members_of(call: Call, outer: tuple[int, ...]) -> Members:
     frame = parts.frames[0] if parts.frames else None
     is_whole = not parts.windows or _is_alike(call, frame)
     num_queries, num_keys = most = call.num_queries, call.num_keys
+    if frame is None and is_whole:
+        own, other = (_every(count, outer, call.query.device) for count in most)
+        return Members(own, other, *most)
     if isinstance(frame, Segments):
         assert frame.query_bounds is not None and frame.key_bounds is not None
         is_whole = is_whole or frame.query_offsets.shape[-1] == 1
@@ -122,12 +126,14 @@ def members_of(call: Call, outer: tuple[int, ...]) -> Members:
         else:
             sides = Sides(own[..., :-1], own[..., 1:], other[..., :-1], other[..., 1:])
             lists = _between(_trimmed(sides, *parts.reach), num_queries, num_keys)
-    elif frame is None and is_whole:
-        whole = torch.ones(1, dtype=torch.int64, device=call.query.device)
-        lists = whole * num_queries, whole * num_keys
     else:
         lists = _between(_trimmed(_padded(call, frame), *parts.reach), num_queries, num_keys)
     return Members(_joined(lists[0], num_queries, outer), _joined(lists[1], num_keys, outer), *most)
+
+
+def _every(count: int, outer: tuple[int, ...], device: torch.device) -> Tensor:
+    """Boundaries of members that have so many nodes, all of them."""
+    return count * torch.arange(math.prod(outer) + 1, dtype=torch.int32, device=device)
 
 
 def _most(bounds: Bounds, count: int, is_whole: bool) -> int:
@@ -187,6 +193,8 @@ def _joined(boundaries: Tensor, count: int, outer: tuple[int, ...]) -> Tensor:
     """
     while boundaries.dim() > len(outer) + 1:
         boundaries = boundaries.squeeze(-2)
-    boundaries = boundaries.expand(*outer, boundaries.shape[-1]).reshape(-1, boundaries.shape[-1])
-    member = torch.arange(boundaries.shape[0], device=boundaries.device)
-    return F.pad((boundaries + count * member[:, None]).flatten(), (1, 0)).to(torch.int32)
+    boundaries = boundaries.to(torch.int32)
+    if len(outer) > 0:
+        boundaries = boundaries.expand(*outer, boundaries.shape[-1]).reshape(-1, boundaries.shape[-1])
+        boundaries = boundaries + _every(count, outer, boundaries.device)[:-1, None]
+    return F.pad(boundaries.flatten(), (1, 0))
