@@ -102,8 +102,9 @@ def block_mask(starts: Tensor, stops: Tensor, num_keys: int) -> Any:
     some = (begin < last_seen) & (begin + BLOCK > first_seen)
     whole = (begin >= first_whole) & (begin + BLOCK <= last_whole)
     return BlockMask.from_kv_blocks(
-        *_listed(some & ~whole), *_listed(whole), BLOCK, _rule(starts, stops), (num_queries, num_keys)
-    )
+        *_listed(some & ~whole), *_listed(whole), BLOCK_SIZE=BLOCK, mask_mod=_rule(starts, stops),
+        seq_lengths=(num_queries, num_keys),
+    )  # fmt: skip
 
 
 def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
