@@ -46,7 +46,7 @@ bench: $(READY)  ## tests first, then the benchmarks
 # shown and let pass.
 bench-gpu:  ## with a CUDA GPU and the packages of PYTHON (nothing is installed): tests of its kernels, then the benchmark
 	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py --check
-	PYTHONPATH=src:.gpu-deps $(PYTHON) -m pytest tests/triton -q -W default
+	PYTHONPATH=src:.gpu-deps $(PYTHON) -m pytest tests/triton tests/test_packed_device.py -q -W default
 	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py
 
 # One step: an interrupted installation leaves no stamp and is taken up again.

@@ -37,13 +37,13 @@ from edgewise import (
     Window,
     attend,
 )
-from edgewise.backends import ORDER
+from edgewise.backends import ORDER, flex, triton, varlen
 from edgewise.neighborhood import Neighborhood
 
 MEMBERS, HEADS, KEY_DIM, VALUE_DIM = 2, 3, 5, 3
 """Batch axes (member, head) of the problems, and the sizes of their features."""
 
-all_backends: list[str] = [backend.NAME for backend in ORDER if backend.NAME != "triton"]
+all_backends: list[str] = [backend.NAME for backend in ORDER if backend not in (varlen, flex, triton)]
 """Those that run on a CPU; the kernels for CUDA have tests of their own."""
 
 

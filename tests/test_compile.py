@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from torch import Tensor
 
 SIZES = ["scaled_dot", "bilinear", "additive", "gat", "distance"]
 
@@ -234,3 +235,99 @@ def test_an_exported_layer_over_edges_takes_any_number_of_nodes_and_edges(plain_
         edges = graph(plain_edgewise, num_nodes, num_edges)
         arguments = (torch.randn(num_nodes, 8), edges.senders, edges.receivers, torch.randn(num_edges, 3))
         torch.testing.assert_close(program(*arguments), model(*arguments))
+
+
+@torch.library.custom_op("edgewise_tests::varlen", mutates_args=())
+def packed_means(query: Tensor, key: Tensor, value: Tensor, own: Tensor, other: Tensor, most: int) -> Tensor:
+    """Stands for torch's kernel: the mean of the values of each member, on a machine without CUDA."""
+    assert int(own.diff().max()) <= most
+    spans = zip(own.diff().tolist(), value.split(other.diff().tolist()))
+    return torch.cat([values.mean(0, keepdim=True).nan_to_num().expand(count, -1, -1) for count, values in spans])
+
+
+@packed_means.register_fake
+def _(query, key, value, own, other, most):
+    return torch.empty_like(query, memory_format=torch.contiguous_format)
+
+
+@pytest.fixture
+def for_cuda(plain_edgewise, monkeypatch):
+    """The way of a call on a CUDA device, up to the kernel."""
+    import torch.nn.attention.varlen as kernel
+
+    from edgewise.backends import flex, varlen
+
+    def stand_in(query, key, value, own, other, most_queries, most_keys, *, scale, window_size):
+        return packed_means(query, key, value, own, other, most_queries)
+
+    monkeypatch.setattr(kernel, "varlen_attn", stand_in)
+    monkeypatch.setattr(varlen, "DEVICES", ("cpu",))
+    monkeypatch.setattr(varlen, "DTYPES", (torch.float32,))
+    monkeypatch.setitem(varlen._found, torch.device("cpu"), "")
+    monkeypatch.setattr(flex, "DEVICES", ("cpu",))
+
+
+@pytest.mark.parametrize("kind", ["window", "lengths", "causal_segments"])
+def test_packed_sequences_are_one_graph(plain_edgewise, for_cuda, kind):
+    e = plain_edgewise
+    neighborhoods = {
+        "window": [e.Window(2, 1)] * 2,
+        "lengths": [e.Lengths(torch.tensor([[3], [200]])), e.Lengths(torch.tensor([[100], [5]]))],
+        "causal_segments": [e.Causal() & e.Segments(torch.tensor(offsets)) for offsets in ([0, 250], [3, 200])],
+    }[kind]
+
+    def run(x, neighborhood):
+        return e.attend(x, x, x, neighborhood)
+
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    for length, neighborhood in zip((256, 300), neighborhoods):
+        x = torch.randn(2, length, 3, 8).transpose(1, 2)
+        assert e.why(x, x, x, neighborhood).startswith("varlen runs.")
+        torch.testing.assert_close(compiled(x, neighborhood), run(x, neighborhood))
+
+
+def test_segments_made_in_the_graph_are_left_to_kernels_that_need_not_measure_them(plain_edgewise, for_cuda):
+    e = plain_edgewise
+    chosen = []
+
+    def run(x, offsets):
+        call = checked_call("attend", x, x, x, e.Segments(offsets), e.ScaledDot(), e.Softmax(), None, None, None, 0.0)
+        chosen.append(choose(call).NAME)
+        return e.attend(x, x, x, e.Segments(offsets))
+
+    from edgewise.backends import choose
+    from edgewise.backends.call import checked_call
+
+    x, offsets = torch.randn(3, 256, 8), torch.tensor([0, 100, 256])
+    out = torch.compile(run, fullgraph=True, backend="aot_eager")(x, offsets)
+    assert chosen == ["sdpa"]
+    torch.testing.assert_close(out, e.attend(x, x, x, e.Segments(offsets), backend="reference"))
+
+
+def test_what_is_exported_takes_any_length_on_such_a_device_too(plain_edgewise, for_cuda):
+    from edgewise.layers import MultiHeadAttention
+
+    model = Sequence(MultiHeadAttention(16, 2), plain_edgewise.Window(3, 1))
+    sizes = {"x": {0: torch.export.Dim("member"), 1: torch.export.Dim("node")}}
+    program = torch.export.export(model, (torch.randn(2, 200, 16),), dynamic_shapes=sizes).module()
+    x = torch.randn(3, 9, 16)
+    torch.testing.assert_close(program(x), model(x))
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("kind", ["causal_segments", "window_of_lengths"])
+def test_flex_becomes_part_of_the_graph(plain_edgewise, for_cuda, kind, dynamic):
+    e = plain_edgewise
+    neighborhood = {
+        "causal_segments": e.Causal() & e.Segments(torch.tensor([3, 150, 150, 290])),
+        "window_of_lengths": e.Window(140, 10) & e.Lengths(torch.tensor([[290], [100]])),
+    }[kind]
+
+    def run(query, x):
+        return e.attend(2 * query, x, x, neighborhood, backend="flex") + 1
+
+    compiled = torch.compile(run, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for length in (300, 310):
+        query, x = torch.randn(2, 3, length, 16), torch.randn(2, 1, length - 5, 16)
+        wanted = e.attend(2 * query, x, x, neighborhood, backend="reference") + 1
+        torch.testing.assert_close(compiled(query, x), wanted, rtol=1e-4, atol=1e-4)

@@ -235,7 +235,7 @@ MISUSES = {
     ),
     "backend": (
         lambda: attend(**tensors(backend="fast")),
-        "backend must be one of auto, sdpa, triton, numba, gather, reference, not 'fast'.",
+        "backend must be one of auto, sdpa, varlen, flex, triton, numba, gather, reference, not 'fast'.",
     ),
     "how": (
         lambda: aggregate(torch.ones(2, 2), how="prod"),
@@ -365,7 +365,7 @@ def test_a_refusal_lists_all_of_its_reasons():
             attend(x, x, x, backend="sdpa", **options)
         assert str(caught.value) == f"backend 'sdpa' refuses this call: {reason}."
         if "<lambda>" not in reason:
-            assert why(x, x, x, **options).startswith(f"numba runs.\n  sdpa refuses: {reason}.\n  triton refuses: ")
+            assert why(x, x, x, **options).startswith(f"numba runs.\n  sdpa refuses: {reason}.\n  varlen refuses: ")
     everything = {"neighborhood": Full().to_edges(3), "score": Additive(torch.ones(4)), "normalize": Sparsemax()}
     with pytest.raises(UnsupportedError, match=r"list of edges; the score Additive .*; the normalizer Sparsemax"):
         attend(x, x, x, backend="sdpa", **everything)
@@ -388,6 +388,8 @@ def test_numba_says_what_it_does_not_know():
     assert why(x, x, x, **user) == (
         "gather runs.\n"
         "  sdpa refuses: the neighborhood is a list of edges; the score <lambda> is no dot product.\n"
+        "  varlen refuses: the tensors are on cpu.\n"
+        "  flex refuses: the tensors are on cpu.\n"
         "  triton refuses: the tensors are on cpu; the score <lambda> is not one of the library's.\n"
         "  numba refuses: the score <lambda> is not one of the library's."
     )

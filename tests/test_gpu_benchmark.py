@@ -119,6 +119,15 @@ def test_everyone_computes_what_is_right_over_all_pairs(make):
         assert case.difference((2 * found[0], *found[1:])) > 0.5
 
 
+@pytest.mark.parametrize("kind", ["window", "packed"])
+def test_everyone_computes_what_is_right_in_windows_and_packed_sequences(kind):
+    case = dense_cases.ranges(kind, "fp32", (OURS, SDPA), "cpu", OPTIONS)
+    for name, way in case.make.items():
+        found = measure.computed(case, way(), BOTH)
+        assert case.difference(found) <= case.tolerance, name
+        assert case.difference((2 * found[0], *found[1:])) > 0.5
+
+
 def test_the_graphs_are_what_they_are_said_to_be():
     law, bonds, complete = (graphs.named(name, True, "cpu") for name in ("a", "bonds", "complete"))
     assert (law.num_nodes, law.num_edges) == (2_000, 14_000)

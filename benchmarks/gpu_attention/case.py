@@ -12,7 +12,10 @@ PLAIN = "plain PyTorch (edgewise, backend gather)"
 PYG, PYG_COMPILED = "PyTorch Geometric", "PyTorch Geometric, compiled"
 SDPA = "torch SDPA"
 EAGER, EAGER_COMPILED = "eager PyTorch", "eager PyTorch, compiled"
-COMPILED = (PYG_COMPILED, EAGER_COMPILED)
+VARLEN = "torch varlen_attn (edgewise, backend varlen)"
+FLEX = "torch FlexAttention (edgewise, backend flex)"
+TRITON = "edgewise, backend triton"
+COMPILED = (PYG_COMPILED, EAGER_COMPILED, FLEX)
 """Peers that are compiled first, which takes long."""
 REPLAYED = (OURS, PYG, SDPA)
 """Peers that are timed as captured graphs too, where launches dominate."""

@@ -1,5 +1,6 @@
 """Attention over all pairs: additive scores, which no fused kernel of torch computes, and scaled dot products, which
-edgewise hands on. Features lie as `(*batch, node, feature)`."""
+edgewise hands on; and these in windows and packed sequences, for which there are several kernels. Features lie as
+`(*batch, node, feature)`."""
 
 from collections.abc import Callable
 
@@ -8,11 +9,28 @@ import torch.nn.functional as F
 from cpu_attention import plain
 from torch import Tensor
 
-from edgewise import Additive, attend, why
-from gpu_attention.case import BOTH, EAGER, EAGER_COMPILED, FORWARD, OURS, PLAIN, SDPA, Case, Results
+from edgewise import Additive, Causal, Segments, Window, attend, why
+from edgewise.neighborhood import Neighborhood
+from gpu_attention.case import (
+    BOTH,
+    EAGER,
+    EAGER_COMPILED,
+    FLEX,
+    FORWARD,
+    OURS,
+    PLAIN,
+    SDPA,
+    TRITON,
+    VARLEN,
+    Case,
+    Results,
+)
 from gpu_attention.options import Options
 
 HEADS, DIM = 8, 64
+PACKED = 16_384
+"""Nodes of windows and packed sequences."""
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 QUERIES = 8
 """That are compared with what is right."""
 
@@ -48,6 +66,42 @@ def dispatched(length: int, peers: tuple[str, ...], device: str, options: Option
     return case
 
 
+def ranges(kind: str, dtype: str, peers: tuple[str, ...], device: str, options: Options) -> Case:
+    """Scaled dot products over parts of the pairs: each kernel that edgewise has for them by name, ours left to itself,
+    and torch's with a table of all pairs, which is made before."""
+    length = PACKED // 16 if options.quick else PACKED
+    random = torch.Generator(device).manual_seed(0)
+    leaves = _leaves((HEADS, length, DIM), DTYPES[dtype], random)
+    query, key, value = leaves.values()
+    neighborhood = _neighborhood(kind, length, device)
+    table = neighborhood.to_mask(length, length, device)
+
+    def run_by(backend: str) -> Callable:
+        return lambda: lambda: attend(query, key, value, neighborhood, backend=backend)
+
+    def exact(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=table[_places(value)])
+
+    ways: dict[str, Callable] = {
+        OURS: run_by("auto"),
+        VARLEN: run_by("varlen"),
+        TRITON: run_by("triton"),
+        FLEX: run_by("flex"),
+        SDPA: lambda: lambda: F.scaled_dot_product_attention(query, key, value, attn_mask=table),
+    }
+    case = _case({name: ways[name] for name in peers}, leaves, exact, random, 2e-2 if dtype == "bf16" else 2e-4)
+    case.facts["left_to_itself"] = why(query, key, value, neighborhood).partition(" ")[0]
+    return case
+
+
+def _neighborhood(kind: str, length: int, device: str) -> Neighborhood:
+    if kind == "window":
+        return Window(length // 16, 0)
+    # Sixteen sequences, of 256 to 1,512 nodes.
+    ends = (torch.arange(1, 17, dtype=torch.float64) / 16) ** 1.5
+    return Causal() & Segments(torch.cat([torch.zeros(1), length * ends]).long().to(device))
+
+
 def _compiled(formula: Callable, *arguments: Tensor) -> Callable:
     faster = torch.compile(formula, dynamic=False)
     return lambda: faster(*arguments)
@@ -60,10 +114,15 @@ def _leaves(shape: tuple[int, ...], dtype: torch.dtype, random: torch.Generator)
     }
 
 
+def _places(value: Tensor) -> Tensor:
+    """Of the queries that are compared with what is right."""
+    return torch.linspace(0, value.shape[-2] - 1, QUERIES, device=value.device).long()
+
+
 def _case(ways: dict, leaves: dict[str, Tensor], formula: Callable, random: torch.Generator, tolerance: float) -> Case:
     value = leaves["value"]
     cotangent = torch.randn(value.shape, generator=random, dtype=value.dtype, device=value.device)
-    places = torch.linspace(0, value.shape[-2] - 1, QUERIES, device=value.device).long()
+    places = _places(value)
 
     def difference(results: Results) -> float:
         """The outputs and gradients of a few queries, in float64."""

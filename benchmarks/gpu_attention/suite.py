@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from gpu_attention.case import EAGER, EAGER_COMPILED, OURS, PLAIN, PYG, PYG_COMPILED, SDPA, Case
+from gpu_attention.case import EAGER, EAGER_COMPILED, FLEX, OURS, PLAIN, PYG, PYG_COMPILED, SDPA, TRITON, VARLEN, Case
 from gpu_attention.options import Options
 
 LENGTHS = (1024, 2048, 4096, 8192)
@@ -63,6 +63,17 @@ def _dispatched(length: int) -> Entry:
         return dispatched(length, (OURS, SDPA), device, options)
 
     return Entry(build, (OURS, SDPA))
+
+
+def _ranges(kind: str, dtype: str) -> Entry:
+    peers = (OURS, *[VARLEN] * (dtype == "bf16"), TRITON, FLEX, SDPA)
+
+    def build(device: str, options: Options) -> Case:
+        from gpu_attention.dense_cases import ranges
+
+        return ranges(kind, dtype, peers, device, options)
+
+    return Entry(build, peers)
 
 
 _A, _B = partial(_over, "a", 8, 16), partial(_over, "b", 4, 32)
@@ -131,6 +142,16 @@ PARTS: dict[str, Part] = {
         "Scaled dot products over all pairs, left to edgewise: batch of 8, 8 heads of 64, bf16",
         {"L = 2,048": _dispatched(2048)},
         weight=1,
+    ),
+    "ranges": Part(
+        "Scaled dot products in windows and packed sequences: 16,384 nodes, 8 heads of 64",
+        {
+            "16 causal sequences, bf16": _ranges("packed", "bf16"),
+            "window of 1,024, bf16": _ranges("window", "bf16"),
+            "16 causal sequences, fp32": _ranges("packed", "fp32"),
+            "window of 1,024, fp32": _ranges("window", "fp32"),
+        },
+        weight=4,
     ),
 }
 STUDIES = {

@@ -10,7 +10,7 @@ from typing import Literal
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.backends import choose, gather, numba
+from edgewise.backends import choose, gather, numba, refused
 from edgewise.backends.call import checked_call
 from edgewise.backends.weigh import weigh
 from edgewise.errors import SettingError
@@ -78,7 +78,7 @@ def attend(
     call = checked_call(
         "attend", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout
     )
-    out = choose(call, backend).backend.run(call)
+    out = choose(call, backend).run(call)
     return out.squeeze(-2) if query.dim() == 1 else out
 
 
@@ -158,10 +158,10 @@ def aggregate(
     call = checked_call(
         "aggregate", query, key, value, neighborhood, Constant(), normalize, None, None, edge_value, 0.0
     )
-    choice = choose(call, backend)
+    chosen = choose(call, backend)
     if how in ("sum", "mean"):
-        return choice.backend.run(call)
-    by = numba if choice.backend is numba and isinstance(neighborhood, Edges) else gather
+        return chosen.run(call)
+    by = numba if chosen is numba and isinstance(neighborhood, Edges) else gather
     return by.largest(call) if how == "max" else -by.largest(call.negated())
 
 
@@ -187,9 +187,12 @@ def why(
     >>> print(why(x, x, x, Edges([0, 1], [1, 0], 5, 5)))
     numba runs.
       sdpa refuses: the neighborhood is a list of edges.
+      varlen refuses: the tensors are on cpu.
+      flex refuses: the tensors are on cpu.
       triton refuses: the tensors are on cpu.
     """
     call = checked_call("why", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
-    choice = choose(call, backend)
-    refused = [f"  {name} refuses: {'; '.join(reasons)}." for name, reasons in choice.refused.items()]
-    return "\n".join([f"{choice.backend.NAME} runs.", *refused])
+    chosen = choose(call, backend)
+    passed_over = refused(call) if backend == "auto" else {}
+    lines = [f"  {name} refuses: {'; '.join(reasons)}." for name, reasons in passed_over.items()]
+    return "\n".join([f"{chosen.NAME} runs.", *lines])

@@ -1,31 +1,22 @@
 """The same sum computed in several ways. Faster ones stand first; the first that takes a call runs it.
 
-The order is fixed, with one exception: torch's kernels compute every pair of the table and then forbid some, so that
-for narrow windows and short segments they stand behind numba, which computes only the pairs there are.
+The order is fixed, with two exceptions. `sdpa` computes every pair of a table and then forbids some: it stands behind
+others where the table is in the way, behind `numba` for narrow windows and short segments, and on a CUDA device behind
+`varlen` and `triton` wherever the table would be made for it. `flex` runs only where it is named.
 """
 
-from dataclasses import dataclass
 from types import ModuleType
 
-from edgewise.backends import gather, numba, reference, sdpa, triton
+from edgewise.backends import flex, gather, numba, reference, sdpa, triton, varlen
 from edgewise.backends.call import Call
 from edgewise.errors import SettingError, UnsupportedError
+from edgewise.neighborhood import Ranges
 
-ORDER: tuple[ModuleType, ...] = (sdpa, triton, numba, gather, reference)
+ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, triton, numba, gather, reference)
 BY_NAME = {backend.NAME: backend for backend in ORDER}
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which backend runs a call, and why those before it in the order do not."""
-
-    backend: ModuleType
-    """The module that runs it."""
-    refused: dict[str, tuple[str, ...]]
-    """The reasons of each backend that would have come first."""
-
-
-def choose(call: Call, name: str = "auto") -> Choice:
+def choose(call: Call, name: str = "auto") -> ModuleType:
     """The backend that runs a call: the first in the order that takes it, or the one that is named.
 
     Raises:
@@ -33,17 +24,38 @@ def choose(call: Call, name: str = "auto") -> Choice:
         UnsupportedError: the named backend refuses the call; the message lists its reasons.
     """
     if name == "auto":
-        refused: dict[str, tuple[str, ...]] = {}
         for backend in ORDER:
-            reasons = backend.refusals(call)
-            if not reasons and backend is sdpa and numba.takes_few_pairs(call):
-                reasons = ("it would compute every pair of the table, of which few are allowed",)
-            if not reasons:
-                return Choice(backend, refused)
-            refused[backend.NAME] = reasons
+            if not _against(backend, call):
+                return backend
     if name not in BY_NAME:
         raise SettingError(f"backend must be one of auto, {', '.join(BY_NAME)}, not {name!r}.")
     reasons = BY_NAME[name].refusals(call)
     if reasons:
         raise UnsupportedError(f"backend {name!r} refuses this call: {'; '.join(reasons)}.")
-    return Choice(BY_NAME[name], {})
+    return BY_NAME[name]
+
+
+def refused(call: Call) -> dict[str, tuple[str, ...]]:
+    """The reasons of each backend that stands before the one that is chosen for a call."""
+    found: dict[str, tuple[str, ...]] = {}
+    for backend in ORDER:
+        if not (reasons := _against(backend, call)):
+            break
+        found[backend.NAME] = reasons
+    return found
+
+
+def _against(backend: ModuleType, call: Call) -> tuple[str, ...]:
+    """Why a backend is passed over: why it refuses the call, or, where it takes it, why others are better."""
+    reasons: tuple[str, ...] = backend.refusals(call)
+    if reasons:
+        return reasons
+    if backend is flex:
+        return ("it would be compiled, which takes seconds; backend='flex' asks for it",)
+    if backend is sdpa and isinstance(call.neighborhood, Ranges) and sdpa.needs_table(call):
+        if numba.takes_few_pairs(call):
+            return ("it would compute every pair of the table, of which few are allowed",)
+        device = call.query.device.type
+        if any(device in other.DEVICES and not other.refusals(call) for other in (varlen, triton)):
+            return ("it would need a table of all pairs",)
+    return ()

@@ -135,13 +135,12 @@ def _is_plain(call: Call) -> bool:
         return False
     if not isinstance(call.score, NO_TENSORS) or isinstance(getattr(call.normalize, "temperature", None), Tensor):
         return False
-    own, other = query.shape, key.shape
+    own, other, last = query.shape, key.shape, value.shape
     num_queries, num_keys = neighborhood.sizes
     return (
         len(own) >= 2
-        and own[:-2] == other[:-2]
-        and own[-1] == other[-1]
-        and other[:-1] == value.shape[:-1]
+        and (own == other or (own[:-2] == other[:-2] and own[-1] == other[-1]))
+        and (other == last or other[:-1] == last[:-1])
         and query.dtype == key.dtype == value.dtype
         and query.is_floating_point()
         and query.device == key.device == value.device

@@ -13,8 +13,8 @@ SCORES = (Dot, ScaledDot, Cosine, Bilinear, Additive, GATv2, GAT, Distance, Cons
 NORMALIZERS = (Softmax, Hardmax, Sparsemax, Entmax15, Sigmoid, Mean, Identity)
 
 
-def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ...]) -> list[str]:
-    """Why no kernel that runs on these devices and stores these numbers can take the call, in words."""
+def tensor_refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ...]) -> list[str]:
+    """Why no kernel that runs on these devices and stores these numbers can take the tensors of a call, in words."""
     reasons = []
     if call.query.device.type not in devices:
         reasons.append(f"the tensors are on {call.query.device}")
@@ -22,6 +22,12 @@ def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ..
         reasons.append("a transform of torch.func is at work, which asks for operations of torch")
     if call.query.dtype not in dtypes:
         reasons.append(f"the dtype is {call.query.dtype}")
+    return reasons
+
+
+def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ...]) -> list[str]:
+    """Why no kernel of this library that runs on these devices and stores these numbers can take the call, in words."""
+    reasons = tensor_refusals(call, devices, dtypes)
     if not isinstance(call.neighborhood, Edges | Ranges):
         kind = type(call.neighborhood).__name__
         reasons.append(f"the neighborhood is a {kind}, neither a list of edges nor ranges; to_edges() makes a list")

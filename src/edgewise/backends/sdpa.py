@@ -11,33 +11,31 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from edgewise.backends import dots
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Causal, Edges, Full
 from edgewise.normalize import Softmax
-from edgewise.score import DotProduct, ScaledDot
 
 NAME = "sdpa"
 
 
 def refusals(call: Call) -> tuple[str, ...]:
     """Why torch's kernels cannot take the call, in words; empty where they can."""
-    reasons = []
-    if isinstance(call.neighborhood, Edges):
-        reasons.append("the neighborhood is a list of edges")
-    if not isinstance(call.score, DotProduct):
-        reasons.append(f"the score {_name(call.score)} is no dot product")
-    if not isinstance(call.normalize, Softmax):
-        reasons.append(f"the normalizer {_name(call.normalize)} is not Softmax")
-    elif isinstance(call.normalize.temperature, Tensor):
-        reasons.append("the temperature is a tensor")
-    elif not 0 < call.normalize.temperature < math.inf:
-        reasons.append(f"the temperature is {call.normalize.temperature}")
-    return tuple(reasons)
+    reasons = ["the neighborhood is a list of edges"] if isinstance(call.neighborhood, Edges) else []
+    return tuple(reasons + dots.refusals(call))
+
+
+def needs_table(call: Call) -> bool:
+    """Whether the kernels must be given a table of all pairs, besides what the caller holds: they know no window and
+    no segment, and a bias only as part of such a table."""
+    if call.bias is None:
+        return not (_sees_all(call) or _is_kernels_causal(call))
+    return type(call.neighborhood) is not Full or call.bias.requires_grad
 
 
 def run(call: Call) -> Tensor:
     """softmax(q kᵀ / √key_dim + bias) v over the neighborhood."""
-    query, key, value, scale = _operands(call)
+    query, key, value, scale = dots.operands(call)
     if call.bias is None and _sees_all(call):
         return _fused(query, key, value, None, False, scale, call.dropout)
     if call.bias is None and _is_kernels_causal(call):
@@ -81,17 +79,6 @@ def _is_kernels_causal(call: Call) -> bool:
     return call.neighborhood.align == "start" and call.num_keys < call.num_queries
 
 
-def _operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Query, key, value and the scale, temperature included."""
-    assert isinstance(call.score, DotProduct) and isinstance(call.normalize, Softmax) and call.value is not None
-    assert not isinstance(call.normalize.temperature, Tensor)
-    if isinstance(call.score, ScaledDot):  # leave the factor to the kernel, as torch's own call does
-        scale = 1 / math.sqrt(call.query.shape[-1]) if call.score.scale is None else call.score.scale
-        return call.query, call.key, call.value, scale / call.normalize.temperature
-    query, key = call.score.factors(call.query, call.key)
-    return query, key, call.value, 1 / call.normalize.temperature
-
-
 def _with_bias(call: Call, allowed: Tensor) -> Tensor:
     """The mask as the kernel wants it: bool, or the bias with −∞ where it forbids."""
     if call.bias is None:
@@ -106,20 +93,15 @@ def _fused(
 ) -> Tensor:
     """The kernels want one and the same batch, and are fast only with exactly two axes of it."""
     shapes = [x.shape[:-2] for x in (query, key, value)] + ([] if mask is None else [mask.shape[:-2]])
-    batch = torch.broadcast_shapes(*shapes)
-    query, key, value = (_four_axes(x.expand(*batch, *x.shape[-2:])) for x in (query, key, value))
+    batch = shapes[0]
+    if any(shape != batch for shape in shapes):
+        batch = torch.broadcast_shapes(*shapes)
+        query, key, value = (x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
+    query, key, value = dots.four_axes(query), dots.four_axes(key), dots.four_axes(value)
     if mask is not None:
         few = mask[(None,) * max(0, 4 - mask.dim())]
-        mask = few if mask.dim() <= 4 else _four_axes(mask.expand(*batch, *mask.shape[-2:]))
+        mask = few if mask.dim() <= 4 else dots.four_axes(mask.expand(*batch, *mask.shape[-2:]))
     out = F.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, is_causal=causal, scale=scale, dropout_p=dropout
     )
-    return out.reshape(*batch, *out.shape[-2:])
-
-
-def _four_axes(x: Tensor) -> Tensor:
-    return x[(None,) * (4 - x.dim())] if x.dim() < 4 else x.flatten(0, -4)
-
-
-def _name(part: object) -> str:
-    return getattr(part, "__name__", type(part).__name__)
+    return out if len(batch) == 2 else out.reshape(*batch, *out.shape[-2:])

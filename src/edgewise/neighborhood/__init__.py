@@ -25,10 +25,11 @@ from edgewise.neighborhood.pairs import (
     Union,
 )
 from edgewise.neighborhood.plan import Plan
-from edgewise.neighborhood.ranges import Causal, Full, Lengths, Segments, Window
+from edgewise.neighborhood.ranges import Bounds, Causal, Full, Lengths, Segments, Window
 
 __all__ = [
     "EDGE_KINDS",
+    "Bounds",
     "Causal",
     "Edges",
     "ExtendedEdges",

@@ -1,8 +1,8 @@
 """Neighborhoods in which the neighbors of each query are one contiguous run of keys."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Int64
@@ -132,27 +132,53 @@ class Lengths(Ranges):
         return self.key_lengths.device
 
 
+class Bounds(NamedTuple):
+    """What the check of offsets learns of them, in one look at the device that they are on."""
+
+    first: int
+    """Where the first segment begins; the latest, where members differ."""
+    last: int
+    """Where the last segment ends; the earliest, where members differ."""
+    longest: int
+    """Nodes of the longest segment."""
+
+
 @dataclass(frozen=True, eq=False)
 class Segments(Ranges):
     """Packed members: those of segment g are queries `query_offsets[g]:query_offsets[g + 1]`, keys likewise.
 
-    Queries outside every segment have an empty neighborhood.
+    Queries outside every segment have an empty neighborhood. Offsets are looked at once, when the segments are made,
+    and must not be changed in place afterwards.
     """
 
     query_offsets: Int64[Tensor, " *batch boundary"]
     """Where each segment's queries begin, and where the last ends; not decreasing."""
     key_offsets: Int64[Tensor, " *key_batch boundary"] | None = None
-    """The same for keys; those of the queries where absent."""
+    """The same for keys; None where they are those of the queries."""
+    query_bounds: Bounds | None = field(default=None, init=False, repr=False)
+    """Known without another look; None where the segments were made while a graph was traced."""
+    key_bounds: Bounds | None = field(default=None, init=False, repr=False)
+    """The same for keys."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "query_offsets", _offsets("query_offsets", self.query_offsets))
-        if self.key_offsets is not None:
-            object.__setattr__(self, "key_offsets", _offsets("key_offsets", self.key_offsets))
+        if self.key_offsets is self.query_offsets:
+            object.__setattr__(self, "key_offsets", None)
+        self._check("query", self.query_offsets)
+        if self.key_offsets is None:
+            object.__setattr__(self, "key_bounds", self.query_bounds)
+        else:
+            self._check("key", self.key_offsets)
             if self.key_offsets.shape[-1] != self.query_offsets.shape[-1]:
                 raise ShapeError(
                     f"Segments: axis 'boundary' is {self.query_offsets.shape[-1]} in query_offsets but "
                     f"{self.key_offsets.shape[-1]} in key_offsets."
                 )
+
+    def _check(self, side: str, value: Any) -> None:
+        offsets = _offsets(f"{side}_offsets", value)
+        object.__setattr__(self, f"{side}_offsets", offsets)
+        if not torch.compiler.is_compiling():  # a check that reads values cannot be traced
+            object.__setattr__(self, f"{side}_bounds", _bounds(f"{side}_offsets", offsets))
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -203,6 +229,16 @@ def _offsets(name: str, value: Any) -> Tensor:
     offsets = integers("Segments", name, value)
     if offsets.dim() == 0 or offsets.shape[-1] == 0:
         raise ShapeError(f"Segments: {name} must have an axis 'boundary' of at least 1, not {tuple(offsets.shape)}.")
-    if not torch.compiler.is_compiling() and bool((offsets.diff(dim=-1) < 0).any()):
-        raise ShapeError(f"Segments: {name} must not decrease; they are boundaries, as from cumsum of the sizes.")
     return offsets
+
+
+def _bounds(name: str, offsets: Tensor) -> Bounds:
+    if offsets.numel() == 0:
+        return Bounds(0, 0, 0)
+    steps = offsets.diff(dim=-1)
+    extremes = steps.aminmax() if steps.numel() > 0 else ()
+    first, last, *rest = torch.stack([offsets[..., 0].max(), offsets[..., -1].min(), *extremes]).tolist()
+    shortest, longest = rest or (0, 0)
+    if shortest < 0:
+        raise ShapeError(f"Segments: {name} must not decrease; they are boundaries, as from cumsum of the sizes.")
+    return Bounds(first, last, longest)

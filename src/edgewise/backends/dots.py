@@ -1,0 +1,45 @@
+"""What torch's own fused kernels share: they compute softmax over dot products, with one scale for all."""
+
+import math
+
+from torch import Tensor
+
+from edgewise.backends.call import Call
+from edgewise.normalize import Softmax
+from edgewise.score import DotProduct, ScaledDot
+
+
+def refusals(call: Call) -> list[str]:
+    """Why a kernel for softmax over dot products cannot take the score or the normalizer of a call, in words."""
+    reasons = []
+    if not isinstance(call.score, DotProduct):
+        reasons.append(f"the score {_name(call.score)} is no dot product")
+    if not isinstance(call.normalize, Softmax):
+        reasons.append(f"the normalizer {_name(call.normalize)} is not Softmax")
+    elif isinstance(call.normalize.temperature, Tensor):
+        reasons.append("the temperature is a tensor")
+    elif not 0 < call.normalize.temperature < math.inf:
+        reasons.append(f"the temperature is {call.normalize.temperature}")
+    return reasons
+
+
+def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Query, key, value and the scale, temperature included."""
+    assert isinstance(call.score, DotProduct) and isinstance(call.normalize, Softmax) and call.value is not None
+    assert not isinstance(call.normalize.temperature, Tensor)
+    if isinstance(call.score, ScaledDot):  # leave the factor to the kernel, as torch's own call does
+        scale = 1 / math.sqrt(call.query.shape[-1]) if call.score.scale is None else call.score.scale
+        return call.query, call.key, call.value, scale / call.normalize.temperature
+    query, key = call.score.factors(call.query, call.key)
+    return query, key, call.value, 1 / call.normalize.temperature
+
+
+def four_axes(x: Tensor) -> Tensor:
+    """A tensor whose batch axes are two, as the kernels want them: where there are more, the first become one."""
+    if x.dim() == 4:
+        return x
+    return x[(None,) * (4 - x.dim())] if x.dim() < 4 else x.flatten(0, -4)
+
+
+def _name(part: object) -> str:
+    return getattr(part, "__name__", type(part).__name__)
