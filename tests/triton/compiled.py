@@ -22,8 +22,17 @@ from triton_cases import NORMALIZERS, SCORES, problem, solve
 
 import edgewise.backends.triton as backend
 import triton
-from edgewise import Causal, Full, Window, attend, attention_weights
-from edgewise.backends.triton import edge_operators, launch, range_launch, range_operators, range_weights, tiles, work
+from edgewise import Causal, Edges, Full, Window, attend, attention_weights
+from edgewise.backends.triton import (
+    edge_operators,
+    graph_launch,
+    launch,
+    range_launch,
+    range_operators,
+    range_weights,
+    tiles,
+    work,
+)
 
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -111,6 +120,16 @@ def over_ranges(
         attend(*nodes, at["value"], NEIGHBORHOODS[neighborhood], backend="triton", **parts).sum().backward()
 
 
+def over_graphs(normalizer: str, dtype: str, heads: int, dim: int, nodes: int, bias: bool) -> None:
+    """A call over the pairs of one small graph and its gradient."""
+    node = torch.arange(nodes)
+    edges = Edges(node.repeat(nodes), node.repeat_interleave(nodes), nodes, nodes)
+    shape, dtype = (nodes, heads, dim), getattr(torch, dtype)
+    of_nodes = [torch.rand(shape, dtype=dtype).requires_grad_().transpose(0, 1) for _ in range(3)]
+    of_edges = torch.rand(nodes**2, heads, dtype=dtype).requires_grad_().t() if bias else None
+    attend(*of_nodes, edges, normalize=NORMALIZERS[normalizer]({}), bias=of_edges, backend="triton").sum().backward()
+
+
 def main() -> None:
     """Everything that these calls and their gradients start."""
     found = []
@@ -120,11 +139,17 @@ def main() -> None:
             options = launch.options_of(form, warps) if isinstance(form, tiles.Form) else range_launch.options_of(form)
             found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, options))
 
+    def start_graphs(kernel, programs, room, warps, *arguments, **constants):
+        options = {"num_warps": warps, "num_stages": 1}
+        made = compiled(kernel, arguments, {**constants, "F": room}, options)
+        found[-1].append({**made, "again": constants["AGAIN"]})
+
     backend.DEVICES = ("cpu",)
+    graph_launch.start = start_graphs
     edge_operators.launch = range_operators.launch_tiles = range_weights.launch_tiles = start
     for call in json.loads(sys.argv[1]):
         found.append([])
-        {"edges": over_edges, "ranges": over_ranges}[call.pop("over")](**call)
+        {"edges": over_edges, "graphs": over_graphs, "ranges": over_ranges}[call.pop("over")](**call)
     print(json.dumps(found))
 
 

@@ -132,3 +132,23 @@ def test_dropout_is_the_same_in_both_passes_and_for_the_same_seed():
         assert torch.allclose(grad.sum(), outs[-1].sum(), rtol=1e-5)
     assert torch.equal(outs[0], outs[1])
     assert not torch.equal(outs[0], outs[2])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # the interpreter's, of numpy
+@pytest.mark.parametrize("score", ["scaled", "tanh"])
+@pytest.mark.parametrize("broken", ["query", "key", "value", "cotangent"])
+def test_what_is_not_finite_reaches_only_those_who_see_it(score, broken):
+    """Forward and backward: of a window, node 9 is broken, and those from 13 on see nothing that sees it."""
+    found = []
+    for number in (0.5, torch.nan):
+        at = {name: numbers(1, QUERIES, KEY_DIM, seed=seed) for seed, name in enumerate(("query", "key", "value"))}
+        at |= {"cotangent": numbers(1, QUERIES, KEY_DIM, seed=4), "vector": numbers(KEY_DIM, seed=5)}
+        at[broken][0, 9, 1] = number
+        at = {name: x.to(DEVICE, torch.float32).requires_grad_() for name, x in at.items()}
+        leaves = at["query"], at["key"], at["value"]
+        out = attend(*leaves, Window(1, 1), score=SCORES[score](at), backend="triton")
+        found.append([x.detach().cpu() for x in (out, *torch.autograd.grad(out, leaves, at["cotangent"].detach()))])
+    for sound, one in zip(*found, strict=True):
+        for far in (slice(0, 6), slice(13, None)):
+            torch.testing.assert_close(one[:, far], sound[:, far], rtol=1e-5, atol=1e-5)
+    assert any(x.isnan().any() for x in found[1])

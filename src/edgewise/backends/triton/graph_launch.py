@@ -54,5 +54,10 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
         heads = min(HEADS, max(1, count // PROGRAMS))
         given = *operands, tiles, flags, count, heads, *arguments
         programs, warps = len(firsts) * ceiling(form.num_heads, heads), max(1, nodes * max(key, value) // WARP)
-        kernel[(programs,)](*given, AGAIN=False, F=room, num_warps=warps, num_stages=1)
-        kernel[(ceiling(count, RUN.value),)](*given, AGAIN=True, F=room, num_warps=CAREFUL_WARPS, num_stages=1)
+        start(kernel, programs, room, warps, *given, AGAIN=False)
+        start(kernel, ceiling(count, RUN.value), room, CAREFUL_WARPS, *given, AGAIN=True)
+
+
+def start(kernel: Any, programs: int, room: Room, warps: int, *arguments: Any, **constants: Any) -> None:
+    """The one place where a launch happens. Loops are short: nothing is read ahead for the next step."""
+    kernel[(programs,)](*arguments, **constants, F=room, num_warps=warps, num_stages=1)

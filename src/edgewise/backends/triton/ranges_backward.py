@@ -82,10 +82,10 @@ def pairs_of(operands, member, first, at, asking, asked, vector, near, grad, gra
     raw, score = scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, WHOLE, F)
     weight = weights_of(score, most, rest, there, WHOLE, F)
     gained = gained_by(grad, grad_out, operands, member, first, at, extent, F)
-    left = weight
+    left = weight if WHOLE else tl.where(there, weight, 0.0)  # a row that is broken is so everywhere
     if F.drops:
         factor = kept_pairs(operands, member, first, at, F)
-        left, gained = weight * factor, gained * factor
+        left, gained = left * factor, gained * factor
     slope = slopes_of(weight, gained, center[:, None], F)
     if not WHOLE:
         slope = tl.where(there, slope, 0.0)
