@@ -23,16 +23,11 @@ from triton_cases import NORMALIZERS, SCORES, problem, solve
 import edgewise.backends.triton as backend
 import triton
 from edgewise import Causal, Edges, Full, Window, attend, attention_weights
-from edgewise.backends.triton import (
-    edge_operators,
-    graph_launch,
-    launch,
-    range_launch,
-    range_operators,
-    range_weights,
-    tiles,
-    work,
-)
+from edgewise.backends.triton.edges import launch, operators, tiles, work
+from edgewise.backends.triton.graphs import launch as graph_launch
+from edgewise.backends.triton.ranges import launch as range_launch
+from edgewise.backends.triton.ranges import operators as range_operators
+from edgewise.backends.triton.ranges import weights as range_weights
 
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -146,7 +141,7 @@ def main() -> None:
 
     backend.DEVICES = ("cpu",)
     graph_launch.start = start_graphs
-    edge_operators.launch = range_operators.launch_tiles = range_weights.launch_tiles = start
+    operators.launch = range_operators.launch_tiles = range_weights.launch_tiles = start
     for call in json.loads(sys.argv[1]):
         found.append([])
         {"edges": over_edges, "graphs": over_graphs, "ranges": over_ranges}[call.pop("over")](**call)

@@ -6,7 +6,7 @@ from triton_cases import CHUNK, NORMALIZERS, SCORES, problem, solve
 
 from conftest import DEVICE
 from edgewise import Dot, Edges, Softmax, Sparsemax, attend, attention_weights
-from edgewise.backends.triton import work
+from edgewise.backends.triton.edges import work
 
 EVERYWHERE = ["dot", "gatv2"]
 """Scores that are tried with every normalizer; the others with two."""

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from triton_cases import NORMALIZERS, SCORES
 
-import edgewise.backends.triton.edge_operators as operators
 from conftest import DEVICE
 from edgewise import Dot, Edges, attend
-from edgewise.backends.triton import graph_launch, graph_work
+from edgewise.backends.triton.edges import operators
+from edgewise.backends.triton.graphs import launch, work
 
 SIZES = (5, 9, 1, 0, 25, 30, 3, 40)
 HEADS, KEY_DIM, VALUE_DIM = 2, 5, 3
@@ -75,8 +75,8 @@ def assert_alike(found: dict, wanted: dict, within: float = 1e-5) -> None:
 def tiled(monkeypatch) -> list:
     """The launches of kernels over tiles, so that no test takes the kernels over lists for them."""
     launches = []
-    launch = operators.launch_graphs
-    monkeypatch.setattr(operators, "launch_graphs", lambda *given: (launches.append(given[0]), launch(*given)))
+    start = operators.launch_graphs
+    monkeypatch.setattr(operators, "launch_graphs", lambda *given: (launches.append(given[0]), start(*given)))
     yield launches
     assert launches
 
@@ -102,7 +102,7 @@ def test_values_and_gradients_are_those_of_the_reference(tiled, score, normalize
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("programs", [1, 4096], ids=["heads after heads", "heads apart"])
 def test_sizes_of_heads(tiled, monkeypatch, heads, key_dim, value_dim, bias, programs):
-    monkeypatch.setattr(graph_launch, "PROGRAMS", programs)
+    monkeypatch.setattr(launch, "PROGRAMS", programs)
     edges = small_graphs((20, 31, 32, 11))
     numbers = numbers_for(edges, heads, key_dim, value_dim)
     wanted = solve(edges, numbers, "reference", torch.float64, bias=bias)
@@ -173,8 +173,8 @@ def test_dropout_is_that_of_the_kernels_over_lists(tiled, monkeypatch):
     edges = small_graphs((12, 25, 11)).to(DEVICE)
     numbers = numbers_for(edges)
     results = []
-    for most in (graph_work.MOST_PAIRS, 0):
-        monkeypatch.setattr(graph_work, "MOST_PAIRS", most)
+    for most in (work.MOST_PAIRS, 0):
+        monkeypatch.setattr(work, "MOST_PAIRS", most)
         again = Edges(edges.senders, edges.receivers, edges.num_senders, edges.num_receivers)
         torch.manual_seed(4)
         results.append(solve(again, numbers, "triton", torch.float32, dropout=0.4))
@@ -196,7 +196,7 @@ def test_graphs_are_packed_whole():
     edges = small_graphs()
     plan = edges.plan
     lists = [plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets]
-    packing = graph_work.pack(lists, 64)
+    packing = work.pack(lists, 64)
     tiles = sorted(
         (first, count) for group in packing.tiles for first, count in zip(group.firsts.tolist(), group.counts.tolist())
     )
@@ -229,7 +229,7 @@ def test_graphs_are_packed_whole():
 def test_what_is_not_packed(edges, most):
     plan = edges.plan
     lists = [plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets]
-    assert graph_work.pack(lists, most) is None
+    assert work.pack(lists, most) is None
 
 
 def test_every_run_has_the_same_bits(tiled):

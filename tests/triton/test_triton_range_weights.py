@@ -22,7 +22,7 @@ from edgewise import (
     attention_weights,
 )
 from edgewise.backends import weigh
-from edgewise.backends.triton import range_launch
+from edgewise.backends.triton.ranges import launch
 
 HEADS, QUERIES, KEYS, KEY_DIM = 2, 19, 21, 5
 NEIGHBORHOODS = {
@@ -38,7 +38,7 @@ NEIGHBORHOODS = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Several blocks of queries and of keys in small problems."""
-    monkeypatch.setattr(range_launch, "BLOCK", 16)
+    monkeypatch.setattr(launch, "BLOCK", 16)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from triton_cases import NORMALIZERS, SCORES
 
 from conftest import DEVICE
 from edgewise import Causal, Dot, Full, Lengths, Mean, Segments, Softmax, Window, attend
-from edgewise.backends.triton import range_launch
+from edgewise.backends.triton.ranges import launch
 
 HEADS, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 2, 19, 21, 5, 3
 EVERYWHERE = ["scaled", "tanh", "gatv2"]
@@ -31,7 +31,7 @@ NEIGHBORHOODS = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Several blocks of queries and of keys in small problems."""
-    monkeypatch.setattr(range_launch, "BLOCK", 16)
+    monkeypatch.setattr(launch, "BLOCK", 16)
 
 
 def numbers(*shape, seed):
@@ -83,7 +83,7 @@ def test_neighborhoods_are_those_of_the_reference(name, score):
 
 
 @pytest.mark.parametrize(("score", "normalizer"), [("scaled", "softmax"), ("dot", "hardmax"), ("tanh", "entmax")])
-@pytest.mark.parametrize("dims", [(range_launch.PIECE + 5, 3), (5, 2 * range_launch.PIECE + 3)], ids=str)
+@pytest.mark.parametrize("dims", [(launch.PIECE + 5, 3), (5, 2 * launch.PIECE + 3)], ids=str)
 def test_features_that_are_read_piece_by_piece(score, normalizer, dims):
     assert_as_the_reference(Window(6, 3), score, normalizer, None, dims=dims)
 

@@ -12,7 +12,7 @@ import torch
 
 import edgewise.backends.triton as backend
 from edgewise import Edges
-from edgewise.backends.triton import edge_operators, work
+from edgewise.backends.triton.edges import operators, work
 from edgewise.models.property import PropertyModel, planned
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import plan as plans
@@ -29,7 +29,7 @@ def launched(monkeypatch):
     """How often each kernel is started; nothing runs."""
     counts = Counter()
     monkeypatch.setattr(backend, "DEVICES", ("meta",))
-    monkeypatch.setattr(edge_operators, "launch", lambda kernel, programs, *_, **__: counts.update([programs > 0]))
+    monkeypatch.setattr(operators, "launch", lambda kernel, programs, *_, **__: counts.update([programs > 0]))
     return counts
 
 

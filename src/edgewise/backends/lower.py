@@ -47,6 +47,11 @@ class Lowered:
     is_narrow: bool = False
     """Whether each head has one number a node, and the vector is 1."""
 
+    @property
+    def formula(self) -> tuple[str, str, bool, float, str]:
+        """Kind, activation, root and number of the score, and the name of the normalizer, as operators take them."""
+        return self.kind, self.activation, self.takes_root, self.number, self.normalizer.__name__
+
 
 def lower(call: Call) -> Lowered:
     """The score as one that the kernels know, with the temperature in its operands."""

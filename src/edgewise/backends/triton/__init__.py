@@ -1,9 +1,10 @@
 """Fused kernels for CUDA devices, compiled at first use by triton: every score and normalizer, over edges and ranges.
 
     attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients) → launch
-      edges:  edge_operators → work (rows dealt out to programs) → edges, edges_backward (the kernels) → tiles (parts)
-              … of small graphs → graph_launch → graph_work (whole graphs packed into tiles) → graphs (the kernels)
-      ranges: range_operators, range_weights → ranges, ranges_backward → range_scores → range_tiles
+
+    edges/    lists of edges: work (rows dealt out to programs) → forward, backward (the kernels) → tiles (their parts)
+    graphs/   lists that are small graphs side by side: work (whole graphs packed into tiles) → kernels
+    ranges/   runs of keys: forward, backward, weights (the strongest) → scores → tiles
 
 They hold no (edge, head, feature) and no (query, key) intermediate: memory is O(query + key) beside what the caller
 holds, and over edges a number an edge and head for normalizers that must see a whole row before they weigh one edge.
@@ -45,7 +46,7 @@ def run(call: Call) -> Tensor:
 
 def weights(call: Call) -> Tensor:
     """α of every edge, `(*batch, edge)`, in the caller's order; without a gradient."""
-    from edgewise.backends.triton import layout
+    from edgewise.backends.triton.edges import layout
 
     return layout.weights(call)
 
@@ -56,6 +57,6 @@ def strongest(call: Call, top: int, queries: Tensor | None) -> tuple[Tensor, Ten
     The strongest stand first, of equals that with the smallest key; −∞ where a query has fewer neighbors. There is no
     gradient.
     """
-    from edgewise.backends.triton import range_layout
+    from edgewise.backends.triton.ranges import layout
 
-    return range_layout.strongest(call, top, queries)
+    return layout.strongest(call, top, queries)

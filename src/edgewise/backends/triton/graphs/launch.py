@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 import triton
-from edgewise.backends.triton.edges import Operands
-from edgewise.backends.triton.graph_work import ROOMS, Packing, packing_of
-from edgewise.backends.triton.graphs import RUN, Room, Tiles, forward
-from edgewise.backends.triton.launch import ceiling
-from edgewise.backends.triton.tiles import Form
+from edgewise.backends.triton.edges.forward import Operands
+from edgewise.backends.triton.edges.tiles import Form
+from edgewise.backends.triton.graphs.kernels import RUN, Room, Tiles, forward
+from edgewise.backends.triton.graphs.work import ROOMS, Packing, packing_of
+from edgewise.backends.triton.sizes import ceiling
 
 LEAST = 16
 """The smallest side of a matrix product."""

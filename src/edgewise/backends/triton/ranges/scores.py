@@ -15,8 +15,8 @@ from typing import no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.range_tiles import NODES, home, product_of_nodes
-from edgewise.backends.triton.tiles import activated
+from edgewise.backends.triton.formulas import activated
+from edgewise.backends.triton.ranges.tiles import NODES, home, product_of_nodes
 
 FAR = tl.constexpr(43.0)
 """|c q| + |c k| up to which two factors 1 + e^(c z) multiply to a number whose reciprocal is not cut to zero."""

@@ -6,19 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgewise.backends.triton import graphs
-from edgewise.backends.triton.edges import Operands, forward, merge, normalize_rows, score_edges
-from edgewise.backends.triton.edges_backward import (
-    Shared,
-    backward_receivers,
-    backward_senders,
-    center_rows,
-)
-from edgewise.backends.triton.graph_launch import launch_graphs, packing_for
-from edgewise.backends.triton.graph_work import Packing
-from edgewise.backends.triton.launch import ceiling, forms_of, launch
-from edgewise.backends.triton.tiles import Form, Lists, Pieces, Table
-from edgewise.backends.triton.work import Work, work_of
+from edgewise.backends.triton.edges.backward import Shared, backward_receivers, backward_senders, center_rows
+from edgewise.backends.triton.edges.forward import Operands, forward, merge, normalize_rows, score_edges
+from edgewise.backends.triton.edges.launch import forms_of, launch
+from edgewise.backends.triton.edges.tiles import Form, Lists, Pieces, Table
+from edgewise.backends.triton.edges.work import Work, work_of
+from edgewise.backends.triton.graphs import kernels
+from edgewise.backends.triton.graphs.launch import launch_graphs, packing_for
+from edgewise.backends.triton.graphs.work import Packing
+from edgewise.backends.triton.sizes import ceiling
 from edgewise.operator import define
 
 GIVEN = ("Hardmax", "Sparsemax", "Entmax15")
@@ -72,7 +68,7 @@ def edges(
     stats = query.new_empty(num_rows if normalizer == "Softmax" else 0, num_heads, dtype=torch.float32)
     weights = query.new_empty(len(lists[2]) if job.given else 0, num_heads, dtype=torch.float32)
     if packing := job.packing(lists):
-        launch_graphs(graphs.forward, packing, job.high, job.operands, table_of(out))
+        launch_graphs(kernels.forward, packing, job.high, job.operands, table_of(out))
         return out, stats, weights
     by_receiver, work = Lists(*lists[:3]), job.work(lists[0])
     if job.given:
@@ -177,7 +173,7 @@ def edges_backward(
         is_shared = needs[5] and bias is not None and bias.shape[1] < num_heads
         of_heads = query.new_empty(len(lists[2]), num_heads, dtype=torch.float32) if is_shared else grads[5]
         launch_graphs(
-            graphs.backward, packing, job.high, job.operands, table_of(grad_out.contiguous()), *tables[:3],
+            kernels.backward, packing, job.high, job.operands, table_of(grad_out.contiguous()), *tables[:3],
             table_of(of_heads) if needs[5] else None,
         )  # fmt: skip
         if is_shared:

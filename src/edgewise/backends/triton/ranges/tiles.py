@@ -1,7 +1,7 @@
 """Parts of the kernels over runs of keys: blocks of nodes and of pairs, and what is computed of a pair from its score.
 
 A program has a block of queries and a block of keys, `(query, key)`, and walks over the blocks of the other side.
-Everything is float32 from the load on, but products of half precision. The scores of a block are in `range_scores`.
+Everything is float32 from the load on, but products of half precision. The scores of a block are in `scores`.
 """
 
 from typing import Any, NamedTuple, no_type_check

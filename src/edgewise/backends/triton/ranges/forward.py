@@ -12,9 +12,9 @@ from typing import no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.edges import finite
-from edgewise.backends.triton.range_scores import is_near, scores_of
-from edgewise.backends.triton.range_tiles import (
+from edgewise.backends.triton.formulas import finite
+from edgewise.backends.triton.ranges.scores import is_near, scores_of
+from edgewise.backends.triton.ranges.tiles import (
     NODES,
     Operands,
     block_at,

@@ -13,8 +13,8 @@ from typing import NamedTuple, no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.edges import Operands, biased, keys_of, raw_scores, values_of
-from edgewise.backends.triton.tiles import (
+from edgewise.backends.triton.edges.forward import Operands, biased, keys_of, raw_scores, values_of
+from edgewise.backends.triton.edges.tiles import (
     block_of,
     for_edges,
     gathered,
@@ -29,9 +29,9 @@ from edgewise.backends.triton.tiles import (
     toward_key,
     toward_query,
     toward_vector,
-    unfinished,
     vector_of,
 )
+from edgewise.backends.triton.formulas import slopes_of, unfinished
 
 
 class Shared(NamedTuple):
@@ -43,24 +43,6 @@ class Shared(NamedTuple):
     """v^e."""
     bias: bool
     """b."""
-
-
-@triton.jit
-@no_type_check
-def slopes_of(weight, product, center, F: tl.constexpr):
-    """ds of each edge, from its weight, the derivative toward the weight and the center of its row."""
-    if F.normalizer == "Softmax":
-        return weight * (product - center)
-    elif F.normalizer == "Sparsemax":
-        return tl.where(weight > 0.0, product - center, 0.0)
-    elif F.normalizer == "Entmax15":
-        return tl.sqrt(weight) * (product - center)
-    elif F.normalizer == "Sigmoid":
-        return weight * (1.0 - weight) * product
-    elif F.normalizer == "Identity":
-        return product
-    else:
-        return 0.0 * product
 
 
 @triton.jit

@@ -3,7 +3,8 @@
 from typing import Any, NamedTuple
 
 import triton
-from edgewise.backends.triton.range_tiles import Tiling, member_of
+from edgewise.backends.triton.ranges.tiles import Tiling, member_of
+from edgewise.backends.triton.sizes import ceiling, power_of_two
 
 BLOCK = 64
 """Queries, and keys, of a block of pairs at most."""
@@ -44,7 +45,7 @@ def tilings_of(
     is_biased: bool,
 ) -> Tilings:  # fmt: skip
     """How the passes over blocks of pairs are compiled."""
-    key, value = (max(LEAST, triton.next_power_of_2(dim)) for dim in (key_dim, value_dim))
+    key, value = (max(LEAST, power_of_two(dim)) for dim in (key_dim, value_dim))
     adds = kind in ("Smooth", "Bent", "Square")
     sizes = SIZES["added" if adds else "multiplied", is_half]
     _, by_query, by_key = _of_width(sizes, max(key, value))
@@ -54,7 +55,7 @@ def tilings_of(
         by_key = 32, by_key[1]
     common = Tiling(
         kind, activation, root, normalizer, drops, isinstance(member_of, triton.JITFunction), key_dim, value_dim, key,
-        value, triton.cdiv(key_dim, 4) * 4, 0, 0, 0, max(key, value) if is_half else PIECE,
+        value, ceiling(key_dim, 4) * 4, 0, 0, 0, max(key, value) if is_half else PIECE,
     )  # fmt: skip
     if normalizer == "Hardmax" and not adds:
         # What is the largest score must be so bit for bit, which another shape of product does not promise.

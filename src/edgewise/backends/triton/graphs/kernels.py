@@ -16,17 +16,16 @@ from typing import Any, NamedTuple, no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.edges import Operands, finite
-from edgewise.backends.triton.edges_backward import slopes_of
-from edgewise.backends.triton.range_tiles import mixed, product, weights_of
-from edgewise.backends.triton.tiles import unfinished
+from edgewise.backends.triton.edges.forward import Operands
+from edgewise.backends.triton.formulas import finite, slopes_of, unfinished
+from edgewise.backends.triton.ranges.tiles import mixed, product, weights_of
 
 RUN = tl.constexpr(256)
 """Flags that a program looks at."""
 
 
 class Tiles(NamedTuple):
-    """Where the nodes and edges of each tile are; see `graph_work.Packing`."""
+    """Where the nodes and edges of each tile are; see `work.Packing`."""
 
     firsts: Any
     """The first node of each tile."""
@@ -172,7 +171,7 @@ def row_weights(score, seen, F: tl.constexpr):
 @triton.jit
 @no_type_check
 def threshold_of(score, most, F: tl.constexpr):
-    """τ of each row, by Newton's method from −1; see `ranges.row_numbers`."""
+    """τ of each row, by Newton's method from −1; see `row_numbers` of ranges."""
     threshold = most * 0.0 - 1.0
     step, moves = 0, 1
     while (moves > 0) & (step < 64):  # about ten are needed

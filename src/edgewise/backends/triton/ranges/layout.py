@@ -8,7 +8,8 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.backends.lower import Lowered, lower
-from edgewise.backends.triton import range_operators, range_weights
+from edgewise.backends.triton.ranges import operators, weights
+from edgewise.backends.triton.sizes import together
 from edgewise.neighborhood import Ranges
 
 
@@ -18,7 +19,7 @@ def over_ranges(lowered: Lowered, seed: Tensor) -> Tensor:
     assert call.value is not None
     arranged = Arranged.of(lowered)
     value = _of_members(call.value, arranged.batch, 2)
-    out, _ = range_operators.attend_ranges(
+    out, _ = operators.attend_ranges(
         arranged.query, arranged.key, value.expand(*arranged.key.shape[:2], *value.shape[2:]), arranged.bias,
         arranged.vector, arranged.starts, arranged.stops, *arranged.score, call.dropout, seed,
     )  # fmt: skip
@@ -31,12 +32,12 @@ def strongest(call: Call, top: int, queries: Tensor | None) -> tuple[Tensor, Ten
     The strongest stand first, of equals that with the smallest key. Where a query has fewer neighbors the weight is −∞.
     """
     arranged = Arranged.of(lower(call), queries)
-    found = range_weights.weigh_ranges(
+    found = weights.weigh_ranges(
         arranged.query, arranged.key, arranged.bias, arranged.vector, arranged.starts, arranged.stops, *arranged.score,
         top,
     )  # fmt: skip
-    weights, keys = (x.reshape(*arranged.batch, *x.shape[2:]) for x in found)
-    return weights, keys
+    values, keys = (x.reshape(*arranged.batch, *x.shape[2:]) for x in found)
+    return values, keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +93,8 @@ class Arranged:
             vector=vector,
             starts=starts,
             stops=stops,
-            score=score_of(lowered),
+            score=lowered.formula,
         )
-
-
-def together(shapes: list[torch.Size]) -> tuple[int, ...]:
-    """The batch axes of all; mostly they are alike, which is asked in no time."""
-    return tuple(shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes))
-
-
-def score_of(lowered: Lowered) -> tuple[str, str, bool, float, str]:
-    """The kind, activation, root and number of a score, and the name of the normalizer."""
-    return lowered.kind, lowered.activation, lowered.takes_root, lowered.number, lowered.normalizer.__name__
 
 
 def _of_members(x: Tensor, batch: tuple, axes: int) -> Tensor:

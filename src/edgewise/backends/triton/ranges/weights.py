@@ -12,11 +12,12 @@ import triton.language as tl
 from torch import Tensor
 
 import triton
-from edgewise.backends.triton.edges import finite
-from edgewise.backends.triton.range_launch import LEAST, launch_tiles, tilings_of
-from edgewise.backends.triton.range_operators import Job
-from edgewise.backends.triton.range_scores import is_near, scores_of
-from edgewise.backends.triton.range_tiles import (
+from edgewise.backends.triton.formulas import finite
+from edgewise.backends.triton.ranges.forward import numbers_before, softened
+from edgewise.backends.triton.ranges.launch import LEAST, launch_tiles, tilings_of
+from edgewise.backends.triton.ranges.operators import Job
+from edgewise.backends.triton.ranges.scores import is_near, scores_of
+from edgewise.backends.triton.ranges.tiles import (
     Operands,
     block_at,
     blocks_of,
@@ -26,7 +27,7 @@ from edgewise.backends.triton.range_tiles import (
     visible,
     weights_of,
 )
-from edgewise.backends.triton.ranges import numbers_before, softened
+from edgewise.backends.triton.sizes import power_of_two
 from edgewise.operator import define
 
 KEPT = 1024
@@ -62,7 +63,7 @@ def range_weights(
     if weights.numel() == 0 or key.shape[-2] == 0:
         return weights.fill_(-torch.inf), keys
     form, _, _ = tilings_of(kind, activation, root, normalizer, False, query.shape[-1], 1, query.itemsize == 2, False)
-    kept = triton.next_power_of_2(top)
+    kept = power_of_two(top)
     queries = max(LEAST, min(form.queries, KEPT // kept))
     form = form._replace(queries=queries, lanes=min(form.lanes, queries))
     job = Job(query, key, None, bias, vector, starts, stops, number, 0.0, None, form)

@@ -3,7 +3,8 @@
 from functools import cache
 from typing import Any
 
-from edgewise.backends.triton.tiles import Form
+from edgewise.backends.triton.edges.tiles import Form
+from edgewise.backends.triton.sizes import ceiling, power_of_two
 
 CHANNELS = 256
 """Channels that a program holds of each edge; heads beyond them are for other programs."""
@@ -15,16 +16,6 @@ BLOCKS = (32, 16, 4)
 """Edges of a row that are read at once: the fewest that hold a low row, or as many as a program's registers do."""
 MOST_REGISTERS = 255
 """Of a thread: as many as it can have."""
-
-
-def power_of_two(number: int) -> int:
-    """The smallest one that is at least so large, and at least 1. Triton's own takes as long as a launch."""
-    return 1 << max(number - 1, 0).bit_length()
-
-
-def ceiling(number: int, divisor: int) -> int:
-    """How many divisors make at least the number."""
-    return -(-number // divisor)
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton.language as tl
 
 import triton
+from edgewise.backends.triton.formulas import activated, steepness
 
 
 class Table(NamedTuple):
@@ -235,37 +236,6 @@ def piece_of(pieces, tile, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def activated(x, F: tl.constexpr):
-    """f(x)."""
-    if F.activation == "tanh":
-        return 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
-    elif F.activation == "sigmoid":
-        return 1.0 / (1.0 + tl.exp(-x))
-    elif F.activation == "silu":
-        return x / (1.0 + tl.exp(-x))
-    else:
-        return 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
-
-
-@triton.jit
-@no_type_check
-def steepness(x, F: tl.constexpr):
-    """f'(x)."""
-    if F.activation == "tanh":
-        found = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
-        return 1.0 - found * found
-    elif F.activation == "sigmoid":
-        found = 1.0 / (1.0 + tl.exp(-x))
-        return found * (1.0 - found)
-    elif F.activation == "silu":
-        found = 1.0 / (1.0 + tl.exp(-x))
-        return found * (1.0 + x * (1.0 - found))
-    else:
-        return 0.5 * (1.0 + tl.erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)
-
-
-@triton.jit
-@no_type_check
 def scored(query, key, vector, number, F: tl.constexpr):
     """s of each edge and head, from tiles of queries and keys."""
     if F.kind == "Product":
@@ -279,19 +249,6 @@ def scored(query, key, vector, number, F: tl.constexpr):
         gap = query - key
         squares = per_head(gap * gap, F.key_width)
         return -tl.sqrt(squares) if F.root else -squares
-
-
-@triton.jit
-@no_type_check
-def unfinished(slope, score, number, F: tl.constexpr):
-    """The derivative toward the sum over features, from that toward the score."""
-    if F.kind == "Product":
-        return slope * number
-    elif F.kind == "Square":
-        # d(−√x) = −dx / (2 √x); at no distance the slope is taken to be 0.
-        return tl.where(score < 0.0, slope * 0.5 / tl.where(score < 0.0, score, 1.0), 0.0) if F.root else -slope
-    else:
-        return slope
 
 
 @triton.jit

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import triton
-from edgewise.backends.triton.range_launch import launch_tiles, tilings_of
-from edgewise.backends.triton.range_tiles import NODES, Extent, Panel, Runs, Tiling
-from edgewise.backends.triton.ranges import arrange, forward
-from edgewise.backends.triton.ranges_backward import backward_bias, backward_keys, backward_queries
+from edgewise.backends.triton.ranges.backward import backward_bias, backward_keys, backward_queries
+from edgewise.backends.triton.ranges.forward import arrange, forward
+from edgewise.backends.triton.ranges.launch import launch_tiles, tilings_of
+from edgewise.backends.triton.ranges.tiles import NODES, Extent, Panel, Runs, Tiling
+from edgewise.backends.triton.sizes import ceiling
 from edgewise.operator import define
 
 KEEPING = ("Softmax", "Hardmax", "Sparsemax", "Entmax15")
@@ -139,7 +139,7 @@ def ranges_backward(
             grad_bias.copy_(by_row.unsqueeze(-1).sum_to_size(grad_bias.shape))
     if needs[1] or needs[2] or place.in_columns:
         by_column = query.new_empty(*query.shape[:2], key.shape[-2], dtype=torch.float32) if place.in_columns else None
-        programs = query.shape[0] * query.shape[1] * triton.cdiv(key.shape[-2], by_key.keys)
+        programs = query.shape[0] * query.shape[1] * ceiling(key.shape[-2], by_key.keys)
         scratch, most = job.scratch(by_key, needs[1])
         launch_tiles(
             backward_keys, min(programs, most), by_key, *job.operands, job.runs, job.extent,
@@ -149,7 +149,7 @@ def ranges_backward(
         if by_column is not None:
             grad_bias.copy_(by_column.unsqueeze(-2).sum_to_size(grad_bias.shape))
     if place.is_shared:
-        tiles = triton.cdiv(query.shape[-2], whole.queries) * triton.cdiv(key.shape[-2], whole.keys)
+        tiles = ceiling(query.shape[-2], whole.queries) * ceiling(key.shape[-2], whole.keys)
         outers, inners = (query.shape[axis] // grad_bias.shape[axis] for axis in (0, 1))
         launch_tiles(
             backward_bias, tiles * grad_bias.shape[0] * grad_bias.shape[1], whole, *job.operands, job.runs, job.extent,
@@ -218,13 +218,13 @@ class Job:
 
     def blocks_of_queries(self, form: Tiling) -> int:
         """How many there are, in all members."""
-        return self.extent.members * triton.cdiv(self.extent.queries, form.queries)
+        return self.extent.members * ceiling(self.extent.queries, form.queries)
 
     def scratch(self, form: Tiling, is_needed: bool) -> tuple[Tensor | None, int]:
         """A piece of memory for each program, and how many programs it serves."""
         if not is_needed or form.kind in ("Product", "Blind"):
             return None, 2**31 - 1
-        tiles = self.blocks_of_queries(form) + self.extent.members * triton.cdiv(self.extent.keys, form.keys)
+        tiles = self.blocks_of_queries(form) + self.extent.members * ceiling(self.extent.keys, form.keys)
         programs = min(MOST_PROGRAMS, tiles)
         return self.query.new_empty(programs * form.queries * form.keys, dtype=torch.float32), programs
 
@@ -267,7 +267,7 @@ def arranged(x: Tensor, reach: Tensor | None, form: Tiling, is_backward: bool) -
     """Copies of queries or keys, of members that share them once: nodes next to each other; and features, if asked."""
     own = x[: 1 if x.stride(0) == 0 else None, : 1 if x.stride(1) == 0 else None]
     outers, inners, count, _ = own.shape
-    nodes = triton.cdiv(count, NODES.value) * NODES.value
+    nodes = ceiling(count, NODES.value) * NODES.value
     across = x.new_empty(outers, inners, nodes, form.steps, dtype=torch.float32)
     along = x.new_empty(outers, inners, nodes, form.key_width, dtype=torch.float32) if is_backward else None
     panels = panel_of(across), panel_or_none(along)
@@ -280,7 +280,7 @@ def arranged(x: Tensor, reach: Tensor | None, form: Tiling, is_backward: bool) -
 
 def reached(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> Runs:
     """For each block of keys, blocks of queries first … last − 1 outside which nobody sees one of them."""
-    blocks = triton.cdiv(num_keys, form.keys)
+    blocks = ceiling(num_keys, form.keys)
     sees, missing = stops > starts, (0, -starts.shape[-1] % form.queries)
     low = torch.nn.functional.pad(torch.where(sees, starts // form.keys, blocks), missing, value=blocks)
     high = torch.nn.functional.pad(torch.where(sees, (stops - 1) // form.keys, -1), missing, value=-1)

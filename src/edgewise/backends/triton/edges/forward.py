@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.tiles import (
+from edgewise.backends.triton.edges.tiles import (
     block_of,
     for_edges,
     gathered,
@@ -28,6 +28,7 @@ from edgewise.backends.triton.tiles import (
     spread,
     vector_of,
 )
+from edgewise.backends.triton.formulas import finite
 
 
 class Operands(NamedTuple):
@@ -110,13 +111,6 @@ def own_query(operands, row, here, group, F: tl.constexpr):
         return tl.full((F.rows, 1), 0.0, tl.float32)
     else:
         return gathered(operands.query, row, here, group, F.key_dim, F.key_width, F)
-
-
-@triton.jit
-@no_type_check
-def finite(most):
-    """The largest score, to be subtracted; 0 where all are −∞."""
-    return tl.where(most == float("-inf"), 0.0, most)
 
 
 @triton.jit

@@ -14,9 +14,9 @@ from typing import no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.edges_backward import slopes_of
-from edgewise.backends.triton.range_scores import inverse, is_near, scores_of
-from edgewise.backends.triton.range_tiles import (
+from edgewise.backends.triton.formulas import activated, slopes_of, steepness, unfinished
+from edgewise.backends.triton.ranges.scores import inverse, is_near, scores_of
+from edgewise.backends.triton.ranges.tiles import (
     Member,
     Operands,
     at_hand,
@@ -34,7 +34,6 @@ from edgewise.backends.triton.range_tiles import (
     visible,
     weights_of,
 )
-from edgewise.backends.triton.tiles import activated, steepness, unfinished
 
 
 @triton.jit

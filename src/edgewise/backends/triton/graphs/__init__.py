@@ -1,0 +1,1 @@
+"""Attention within small graphs side by side."""

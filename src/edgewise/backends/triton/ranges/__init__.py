@@ -1,0 +1,1 @@
+"""Attention over runs of keys."""

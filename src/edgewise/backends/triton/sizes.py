@@ -1,0 +1,18 @@
+"""Sizes that every call asks for. Triton's and torch's own functions take as long for them as a launch."""
+
+import torch
+
+
+def power_of_two(number: int) -> int:
+    """The smallest one that is at least so large, and at least 1."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def ceiling(number: int, divisor: int) -> int:
+    """How many divisors make at least the number."""
+    return -(-number // divisor)
+
+
+def together(shapes: list[torch.Size]) -> tuple[int, ...]:
+    """The batch axes of all; mostly they are alike."""
+    return tuple(shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes))
