@@ -314,8 +314,7 @@ def test_what_is_exported_takes_any_length_on_such_a_device_too(plain_edgewise, 
     torch.testing.assert_close(program(x), model(x))
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("kind", ["causal_segments", "window_of_lengths"])
+@pytest.mark.parametrize(("kind", "dynamic"), [("causal_segments", False), ("window_of_lengths", True)])
 def test_flex_becomes_part_of_the_graph(plain_edgewise, for_cuda, kind, dynamic):
     e = plain_edgewise
     neighborhood = {

@@ -1,11 +1,9 @@
 """The kernels for CUDA: on a machine that has such a device they run there, on others in triton's interpreter."""
 
 import pytest
-import torch
+from triton_cases import DEVICE
 
 import edgewise.backends.triton as backend
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)

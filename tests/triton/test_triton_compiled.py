@@ -46,19 +46,19 @@ def compiled(over, *calls):
     return json.loads(ran.stdout)
 
 
-@pytest.mark.parametrize(("score", "normalizer", "dtype", "heads", "dim", "carries", "forward", "backward"), EDGES)
-def test_kernels_compile_without_spills(score, normalizer, dtype, heads, dim, carries, forward, backward):
-    call = {"score": score, "normalizer": normalizer, "dtype": dtype, "heads": heads, "dim": dim, "carries": carries}
-    (found,) = compiled("edges", call)
-    assert {"forward", "merge", "backward_receivers", "backward_senders"} <= {each["kernel"] for each in found}
-    for each in found:
-        assert each["spills"] == 0, each
-        if each["kernel"] in ("forward", "backward_receivers", "backward_senders"):
-            assert each["wide_loads"] > 0, each
-            assert each["registers"] <= 232, each
-            limit = forward if each["kernel"] == "forward" else backward
-            longest = max((loop["instructions"] for loop in each["loops"]), default=0)
-            assert longest * each["warps"] / (each["form"]["rows"] * each["form"]["block"]) <= limit, each
+def test_kernels_over_edges_compile_without_spills():
+    names = "score", "normalizer", "dtype", "heads", "dim", "carries"
+    calls = [dict(zip(names, call, strict=False)) for call in EDGES]
+    for (*_, forward, backward), found in zip(EDGES, compiled("edges", *calls), strict=True):
+        assert {"forward", "merge", "backward_receivers", "backward_senders"} <= {each["kernel"] for each in found}
+        for each in found:
+            assert each["spills"] == 0, each
+            if each["kernel"] in ("forward", "backward_receivers", "backward_senders"):
+                assert each["wide_loads"] > 0, each
+                assert each["registers"] <= 232, each
+                limit = forward if each["kernel"] == "forward" else backward
+                longest = max((loop["instructions"] for loop in each["loops"]), default=0)
+                assert longest * each["warps"] / (each["form"]["rows"] * each["form"]["block"]) <= limit, each
 
 
 def test_additive_scores_take_five_instructions_and_half_a_reciprocal():

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from triton_cases import CHUNK, NORMALIZERS, SCORES, problem, solve
+from triton_cases import CHUNK, DEVICE, NORMALIZERS, SCORES, problem, solve
 
-from conftest import DEVICE
 from edgewise import Dot, Edges, Softmax, Sparsemax, attend, attention_weights
 from edgewise.backends.triton.edges import work
 

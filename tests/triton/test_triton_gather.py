@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from conftest import DEVICE
+from triton_cases import DEVICE
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

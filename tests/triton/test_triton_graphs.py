@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from triton_cases import NORMALIZERS, SCORES
+from triton_cases import DEVICE, NORMALIZERS, SCORES
 
-from conftest import DEVICE
 from edgewise import Dot, Edges, attend
 from edgewise.backends.triton.edges import operators
 from edgewise.backends.triton.graphs import launch, work

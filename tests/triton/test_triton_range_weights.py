@@ -3,10 +3,9 @@
 import pytest
 import torch
 from torch import Tensor
-from triton_cases import NORMALIZERS, SCORES
+from triton_cases import DEVICE, NORMALIZERS, SCORES
 
 import edgewise.backends.triton as backend
-from conftest import DEVICE
 from edgewise import (
     Additive,
     Causal,
@@ -123,7 +122,7 @@ def test_neighborhoods_are_those_of_the_reference(name):
 
 
 @pytest.mark.usefixtures("only_kernels")
-@pytest.mark.parametrize("top", [1, 2, 15, 16, 17, 64, 1000])
+@pytest.mark.parametrize("top", [1, 2, 16, 17, 64, 1000])
 def test_as_many_as_are_asked_for(top):
     assert_strongest(*both(Full(), top, score="tanh"))
 

@@ -28,6 +28,8 @@ from edgewise import (
     attend,
 )
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+"""Where the kernels run: on a machine that has no such device, in triton's interpreter."""
 HEADS, KEY_DIM, VALUE_DIM = 3, 5, 3
 CHUNK = 16
 """Edges of a piece of a hub: few, so that a small graph has hubs."""
