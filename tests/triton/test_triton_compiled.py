@@ -31,6 +31,7 @@ RANGES = [
 ]
 GRAPHS = [
     {"normalizer": "softmax", "dtype": "bfloat16", "heads": 8, "dim": 32, "nodes": 25, "bias": True},
+    {"normalizer": "softmax", "dtype": "bfloat16", "heads": 8, "dim": 16, "nodes": 60, "bias": True},
     {"normalizer": "entmax", "dtype": "float32", "heads": 4, "dim": 32, "nodes": 60, "bias": True},
 ]
 OF_RANGES = {"forward", "backward_queries", "backward_keys"}

@@ -20,7 +20,7 @@ NUMBERS = 4096
 ROWS = 32
 """Receivers that are looked at together; half as many in float32."""
 WARP = 512
-"""Nodes times features for each warp of a program. Fewer warps hold more than they have registers for."""
+"""Nodes times features, at least 32, for each warp of a program. Fewer hold more than they have registers for."""
 HEADS, PROGRAMS = 8, 4096
 """Heads that a program has one after the other at most, and how many programs there should be if possible."""
 CAREFUL_WARPS = 8
@@ -53,7 +53,7 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
         flags = torch.empty(count, dtype=torch.int8, device=firsts.device)
         heads = min(HEADS, max(1, count // PROGRAMS))
         given = *operands, tiles, flags, count, heads, *arguments
-        programs, warps = len(firsts) * ceiling(form.num_heads, heads), max(1, nodes * max(key, value) // WARP)
+        programs, warps = len(firsts) * ceiling(form.num_heads, heads), nodes * max(key, value, ROWS) // WARP
         start(kernel, programs, room, warps, *given, AGAIN=False)
         start(kernel, ceiling(count, RUN.value), room, CAREFUL_WARPS, *given, AGAIN=True)
 
