@@ -30,8 +30,8 @@ CAREFUL_WARPS = 8
 def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing | None:
     """The graphs of a plan in tiles, if kernels of this form may have them so, and if it is made of small graphs.
 
-    Products of all pairs are the cheap part beside what is read. Other scores, and what edges carry beside a bias, would cost
-    a pair that is no edge as much as one that is.
+    Products of all pairs are cheap beside what is read. Other scores, and what edges carry beside a bias, would cost a
+    pair that is no edge as much as one that is.
     """
     if form.kind not in ("Product", "Blind"):
         return None
