@@ -55,6 +55,7 @@ def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], options: 
         "warps": given["num_warps"],
         "registers": registers,
         "spills": stack + local + len(re.findall(r"\bSTL\b", code)),
+        "shared": made.metadata.shared,
         "wide_loads": len(re.findall(r"\bLDG(?:STS)?\.E\.(?:\w+\.)*128\b", code)),
         "loops": loops_of(code),
     }
@@ -90,39 +91,56 @@ def _said(*command: Any) -> str:
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True).stdout
 
 
-def over_edges(score: str, normalizer: str, dtype: str, heads: int, dim: int, carries: bool) -> None:
+def over_edges(
+    score: str, normalizer: str, dtype: str, heads: int, dim: int, carries: bool, shared: bool = False,
+    dropout: float = 0.0,
+) -> None:  # fmt: skip
     """A call over edges and its gradient."""
     work.CHUNK = 16
-    given = problem(heads=heads, key_dim=dim, value_dim=dim)
-    solve(given, score, normalizer, carries, "triton", getattr(torch, dtype))
+    given = problem(shared, heads, dim, dim)
+    solve(given, score, normalizer, carries, "triton", getattr(torch, dtype), dropout=dropout)
 
 
 def over_ranges(
-    score: str, normalizer: str, dtype: str, dim: int, neighborhood: str, bias: bool = False, top: int = 0
-) -> None:
+    score: str, normalizer: str, dtype: str, dim: int, neighborhood: str, bias: bool = False, dropout: float = 0.0,
+    top: int = 0,
+) -> None:  # fmt: skip
     """A call over ranges and its gradient; or the strongest weights."""
-    of_members = {name: (*MEMBERS, NODES, dim) for name in ("query", "key", "value")}
-    of_heads = {"vector": (dim,), "other": (dim,), "matrix": (dim, dim), "positive": ()}
-    shapes = of_members | {name: (MEMBERS[1], *shape) for name, shape in of_heads.items()}
-    at = {name: torch.rand(shape, dtype=getattr(torch, dtype)) for name, shape in shapes.items()}
-    at = {name: x.requires_grad_(top == 0) for name, x in at.items()}
-    nodes, parts = (at["query"], at["key"]), {"score": SCORES[score](at), "normalize": NORMALIZERS[normalizer](at)}
+    at = _of_nodes((*MEMBERS, NODES), (MEMBERS[1],), dim, dtype)
+    parts = {"score": SCORES[score](at), "normalize": NORMALIZERS[normalizer](at)}
     if bias:
         parts["bias"] = torch.rand(*MEMBERS, NODES, NODES, dtype=getattr(torch, dtype)).requires_grad_(top == 0)
     if top > 0:
+        nodes = (at["query"].detach(), at["key"].detach())
         attention_weights(*nodes, NEIGHBORHOODS[neighborhood], top=top, **parts)
     else:
-        attend(*nodes, at["value"], NEIGHBORHOODS[neighborhood], backend="triton", **parts).sum().backward()
+        nodes = (at["query"], at["key"], at["value"])
+        attend(*nodes, NEIGHBORHOODS[neighborhood], backend="triton", dropout=dropout, **parts).sum().backward()
 
 
-def over_graphs(normalizer: str, dtype: str, heads: int, dim: int, nodes: int, bias: bool) -> None:
+def over_graphs(
+    normalizer: str, dtype: str, heads: int, dim: int, nodes: int, bias: bool, score: str = "scaled",
+    dropout: float = 0.0,
+) -> None:  # fmt: skip
     """A call over the pairs of one small graph and its gradient."""
     node = torch.arange(nodes)
     edges = Edges(node.repeat(nodes), node.repeat_interleave(nodes), nodes, nodes)
-    shape, dtype = (nodes, heads, dim), getattr(torch, dtype)
-    of_nodes = [torch.rand(shape, dtype=dtype).requires_grad_().transpose(0, 1) for _ in range(3)]
-    of_edges = torch.rand(nodes**2, heads, dtype=dtype).requires_grad_().t() if bias else None
-    attend(*of_nodes, edges, normalize=NORMALIZERS[normalizer]({}), bias=of_edges, backend="triton").sum().backward()
+    at = _of_nodes((nodes, heads), (heads,), dim, dtype)
+    of_nodes = [at[name].transpose(0, 1) for name in ("query", "key", "value")]
+    of_edges = torch.rand(nodes**2, heads, dtype=getattr(torch, dtype)).requires_grad_().t() if bias else None
+    parts = {"score": SCORES[score](at), "normalize": NORMALIZERS[normalizer](at)}
+    attend(*of_nodes, edges, bias=of_edges, backend="triton", dropout=dropout, **parts).sum().backward()
+
+
+def _of_nodes(places: tuple[int, ...], heads: tuple[int, ...], dim: int, dtype: str) -> dict[str, torch.Tensor]:
+    """Queries, keys, values, and the parameters of every score and normalizer, all of which want a gradient."""
+    of_nodes = {name: (*places, dim) for name in ("query", "key", "value")}
+    of_heads = {"vector": (dim,), "other": (dim,), "matrix": (dim, dim), "positive": ()}
+    shapes = of_nodes | {name: (*heads, *shape) for name, shape in of_heads.items()}
+    return {name: torch.rand(shape, dtype=getattr(torch, dtype)).requires_grad_() for name, shape in shapes.items()}
+
+
+CALLS = {"edges": over_edges, "graphs": over_graphs, "ranges": over_ranges}
 
 
 def main() -> None:
@@ -135,8 +153,7 @@ def main() -> None:
             found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, options))
 
     def start_graphs(kernel, programs, room, warps, *arguments, **constants):
-        options = {"num_warps": warps, "num_stages": 1}
-        made = compiled(kernel, arguments, {**constants, "F": room}, options)
+        made = compiled(kernel, arguments, {**constants, "F": room}, graph_launch.options_of(kernel, warps))
         found[-1].append({**made, "again": constants["AGAIN"]})
 
     backend.DEVICES = ("cpu",)
@@ -144,7 +161,7 @@ def main() -> None:
     operators.launch = range_operators.launch_tiles = range_weights.launch_tiles = start
     for call in json.loads(sys.argv[1]):
         found.append([])
-        {"edges": over_edges, "graphs": over_graphs, "ranges": over_ranges}[call.pop("over")](**call)
+        CALLS[call.pop("over")](**call)
     print(json.dumps(found))
 
 

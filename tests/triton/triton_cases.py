@@ -108,15 +108,17 @@ def problem(shared: bool = False, heads: int = HEADS, key_dim: int = KEY_DIM, va
 
 
 def solve(
-    given: Problem, score: str, normalizer: str, carries: bool, backend: str, dtype: torch.dtype, device: str = "cpu"
-) -> dict[str, Tensor]:
+    given: Problem, score: str, normalizer: str, carries: bool, backend: str, dtype: torch.dtype, device: str = "cpu",
+    dropout: float = 0.0,
+) -> dict[str, Tensor]:  # fmt: skip
     """The output, and the gradient of everything that has one, in float64 on the CPU."""
     at = {name: x.to(device, dtype).clone().requires_grad_() for name, x in given.tensors.items()}
     parts = {name: x.to(device, dtype).clone().requires_grad_() for name, x in given.parts.items()}
     carried = {name: at[name] for name in ("bias", "edge_key", "edge_value")} if carries else {}
     out = attend(
         at["query"], at["key"], at["value"], given.edges.to(device),
-        score=SCORES[score](parts), normalize=NORMALIZERS[normalizer](parts), backend=backend, **carried,
+        score=SCORES[score](parts), normalize=NORMALIZERS[normalizer](parts), dropout=dropout, backend=backend,
+        **carried,
     )  # fmt: skip
     weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     (out * weights.to(device, dtype)).sum().backward()

@@ -2,10 +2,18 @@
 
 import torch
 
+MOST_REGISTERS = 255
+"""Of a thread: as many as it can have."""
+
 
 def power_of_two(number: int) -> int:
     """The smallest one that is at least so large, and at least 1."""
     return 1 << max(number - 1, 0).bit_length()
+
+
+def is_padded(dim: int, width: int) -> bool:
+    """Whether rows of features stand in tiles that are wider; where there are none, or one number, none are read."""
+    return 1 < dim < width
 
 
 def ceiling(number: int, divisor: int) -> int:

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from edgewise.backends.triton.edges.tiles import Form
-from edgewise.backends.triton.sizes import ceiling, power_of_two
+from edgewise.backends.triton.sizes import MOST_REGISTERS, ceiling, is_padded, power_of_two
 
 CHANNELS = 256
 """Channels that a program holds of each edge; heads beyond them are for other programs."""
@@ -12,22 +12,28 @@ WARP = 128
 """Channels for each warp of a program. Programs are small: many of them wait for memory at the same time."""
 NUMBERS = 1024
 """Numbers of a tile that a warp holds, 32 a thread, in registers."""
+NARROW = 32
+"""Channels of a narrow tile."""
 BLOCKS = (32, 16, 4)
 """Edges of a row that are read at once: the fewest that hold a low row, or as many as a program's registers do."""
-MOST_REGISTERS = 255
-"""Of a thread: as many as it can have."""
 
 
 @cache
 def forms_of(
-    kind: str, activation: str, root: bool, normalizer: str, given: bool, drops: bool, shares: bool, num_heads: int,
-    key_dim: int, value_dim: int,
+    kind: str, activation: str, root: bool, normalizer: str, given: bool, drops: bool, carries: bool, shares: bool,
+    num_heads: int, key_dim: int, value_dim: int,
 ) -> tuple[Form, ...]:  # fmt: skip
-    """How programs are compiled: those of high rows, then those that hold several rows, of fewer and fewer edges."""
+    """How programs are compiled: those of high rows, then those that hold several rows, of fewer and fewer edges.
+
+    Tiles are smaller where edges carry keys and values of their own (`carries`), of which there are tiles too; where
+    weights are dropped, for which numbers are drawn; where features are not as many as a power of two, and are read one
+    by one; and where heads are narrow, as there are more numbers of edges then.
+    """
     key, value = (power_of_two(dim) for dim in (key_dim, value_dim))
     heads = min(power_of_two(num_heads), max(1, CHANNELS // max(key, value)))
     width = heads * max(key, value)
-    edges = min(BLOCKS[0], NUMBERS * max(1, width // WARP) // width)
+    halvings = carries + drops + (is_padded(key_dim, key) or is_padded(value_dim, value)) + (width <= NARROW)
+    edges = max(1, min(BLOCKS[0], (NUMBERS >> halvings) * max(1, width // WARP) // width))
     common = kind, activation, root, normalizer, given, drops, shares, num_heads, key_dim, value_dim, heads, key, value
     high = Form(*common, 1, edges)
     return high, *(Form(*common, edges // block, block) for block in BLOCKS if block < edges)
@@ -38,13 +44,13 @@ def warps_of(form: Form) -> int:
     return max(1, form.heads * max(form.key_width, form.value_width) // WARP)
 
 
-def options_of(form: Form, warps: int | None = None) -> dict[str, int | None]:
+def options_of(form: Form, warps: int | None = None) -> dict[str, int]:
     """How the compiler is to make a program.
 
-    Left alone it gives programs of several rows fewer registers than they need, for the sake of more programs at once,
-    and puts some numbers aside into memory.
+    Left alone it gives programs fewer registers than they need, for the sake of more programs at once, and puts some
+    numbers aside into memory.
     """
-    return {"num_warps": warps or warps_of(form), "maxnreg": MOST_REGISTERS if form.rows > 1 else None}
+    return {"num_warps": warps or warps_of(form), "maxnreg": MOST_REGISTERS}
 
 
 def launch(kernel: Any, programs: int, form: Form, *arguments: Any, warps: int | None = None, **constants: Any) -> None:

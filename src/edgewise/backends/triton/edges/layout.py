@@ -76,7 +76,7 @@ class Arranged:
         if vector is not None:
             vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
         value_dim = 1 if call.value is None else call.value.shape[-1]
-        form, *_ = forms_of(lowered.kind, "", False, "", False, False, False, num_heads, key_dim, value_dim)
+        form, *_ = forms_of(lowered.kind, "", False, "", False, False, False, False, num_heads, key_dim, value_dim)
         may_share = form.heads >= num_heads
         return cls(
             batch=batch,

@@ -270,8 +270,8 @@ class Job:
         carries = edge_key is not None or edge_value is not None
         shares = not carries and not self.given and kind != "Blind" and is_same(key, value)
         self.forms = forms_of(
-            kind, activation, root, normalizer, self.given, dropout > 0, shares, query.shape[1], query.shape[-1],
-            value.shape[-1],
+            kind, activation, root, normalizer, self.given, dropout > 0, carries, shares, query.shape[1],
+            query.shape[-1], value.shape[-1],
         )  # fmt: skip
         self.high, self.lows = self.forms[0], tuple(form.block for form in self.forms[1:])
         tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]

@@ -11,7 +11,7 @@ from edgewise.backends.triton.edges.forward import Operands
 from edgewise.backends.triton.edges.tiles import Form
 from edgewise.backends.triton.graphs.kernels import RUN, Room, Tiles, forward
 from edgewise.backends.triton.graphs.work import ROOMS, Packing, packing_of
-from edgewise.backends.triton.sizes import ceiling
+from edgewise.backends.triton.sizes import MOST_REGISTERS, ceiling, is_padded
 
 LEAST = 16
 """The smallest side of a matrix product."""
@@ -53,11 +53,26 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
         flags = torch.empty(count, dtype=torch.int8, device=firsts.device)
         heads = min(HEADS, max(1, count // PROGRAMS))
         given = *operands, tiles, flags, count, heads, *arguments
-        programs, warps = len(firsts) * ceiling(form.num_heads, heads), nodes * max(key, value, ROWS) // WARP
-        start(kernel, programs, room, warps, *given, AGAIN=False)
+        programs = len(firsts) * ceiling(form.num_heads, heads)
+        start(kernel, programs, room, warps_of(room), *given, AGAIN=False)
         start(kernel, ceiling(count, RUN.value), room, CAREFUL_WARPS, *given, AGAIN=True)
 
 
+def warps_of(room: Room) -> int:
+    """Warps of a program: twice as many where numbers are drawn for dropout, or features are read one by one."""
+    numbers = room.nodes * max(room.key_width, room.value_width, ROWS)
+    is_uneven = is_padded(room.key_dim, room.key_width) or is_padded(room.value_dim, room.value_width)
+    return numbers // WARP * (2 if is_uneven or room.drops else 1)
+
+
+def options_of(kernel: Any, warps: int) -> dict[str, int | None]:
+    """How the compiler is to make a program. Loops are short: nothing is read ahead for the next step.
+
+    Left alone it gives the backward pass fewer registers than it needs, for the sake of more programs at once.
+    """
+    return {"num_warps": warps, "num_stages": 1, "maxnreg": None if kernel is forward else MOST_REGISTERS}
+
+
 def start(kernel: Any, programs: int, room: Room, warps: int, *arguments: Any, **constants: Any) -> None:
-    """The one place where a launch happens. Loops are short: nothing is read ahead for the next step."""
-    kernel[(programs,)](*arguments, **constants, F=room, num_warps=warps, num_stages=1)
+    """Runs a kernel: the one place where a launch happens."""
+    kernel[(programs,)](*arguments, **constants, F=room, **options_of(kernel, warps))

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import triton
 from edgewise.backends.triton.ranges.tiles import Tiling, member_of
-from edgewise.backends.triton.sizes import ceiling, power_of_two
+from edgewise.backends.triton.sizes import MOST_REGISTERS, ceiling, is_padded, power_of_two
 
 BLOCK = 64
 """Queries, and keys, of a block of pairs at most."""
@@ -12,8 +12,8 @@ LEAST = 16
 """The smallest side of a matrix product."""
 PIECE = 16
 """Features that a product of float32 reads at a time."""
-WARPS, MOST_REGISTERS = 8, 255
-"""Of a program, and of each of its threads: as many as it can have."""
+WARPS = 8
+"""Of a program."""
 Size = tuple[int, int]
 SIZES: dict[tuple[str, bool], dict[int, tuple[Size, Size, Size]]] = {
     ("multiplied", False): {32: ((64, 32), (32, 32), (16, 64)), 64: ((64, 32), (32, 64), (16, 64)),
@@ -27,6 +27,8 @@ SIZES: dict[tuple[str, bool], dict[int, tuple[Size, Size, Size]]] = {
 }  # fmt: skip
 """Queries and keys of a block: forward, by query and by key; where scores are products or added pair by pair, of
 float32 or half precision, by the most features. The largest for which the compiler puts no number into memory."""
+OWN = 0, 0, 1
+"""Which side of a block a program owns in each of these, its queries or its keys; it walks over the other."""
 
 
 class Tilings(NamedTuple):
@@ -44,7 +46,11 @@ def tilings_of(
     kind: str, activation: str, root: bool, normalizer: str, drops: bool, key_dim: int, value_dim: int, is_half: bool,
     is_biased: bool,
 ) -> Tilings:  # fmt: skip
-    """How the passes over blocks of pairs are compiled."""
+    """How the passes over blocks of pairs are compiled.
+
+    Blocks are smaller where a number is drawn for every pair, and where features are not as many as a power of two and
+    are read one by one.
+    """
     key, value = (max(LEAST, power_of_two(dim)) for dim in (key_dim, value_dim))
     adds = kind in ("Smooth", "Bent", "Square")
     sizes = SIZES["added" if adds else "multiplied", is_half]
@@ -59,8 +65,22 @@ def tilings_of(
     )  # fmt: skip
     if normalizer == "Hardmax" and not adds:
         # What is the largest score must be so bit for bit, which another shape of product does not promise.
-        by_query = by_key = ahead
-    return Tilings(*(_sized(common, *size) for size in (ahead, by_query, by_key)))
+        ahead = by_key = by_query
+    is_uneven = is_padded(key_dim, key) or is_padded(value_dim, value)
+    blocks = [ahead, by_query, by_key]
+    if drops or is_uneven:
+        blocks = [_halved(block, own) for block, own in zip(blocks, OWN, strict=True)]
+    if is_uneven or (drops and is_biased):
+        blocks = [_halved(block, 1 - own) for block, own in zip(blocks, OWN, strict=True)]
+    return Tilings(*(_sized(common, *block) for block in blocks))
+
+
+def _halved(size: Size, side: int) -> Size:
+    """A block of half as many queries (side 0) or keys (1), or of fewer of the others where these are the fewest."""
+    queries, keys = size
+    if (side == 0 and queries > LEAST) or keys == LEAST:
+        return max(LEAST, queries // 2), keys
+    return queries, keys // 2
 
 
 def _of_width(sizes: dict[int, tuple[Size, Size, Size]], width: int) -> tuple[Size, Size, Size]:
