@@ -15,7 +15,7 @@ demo: $(READY)  ## train on molecules made on the spot, and say what to type for
 	$(BIN)/edgewise demo
 
 test: $(READY)  ## the whole test suite
-	$(BIN)/python -m pytest -n 2 --durations=30
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30
 
 check: $(READY)  ## style and types
 	$(BIN)/ruff check .
@@ -32,7 +32,7 @@ docs: $(READY)  ## draw the pictures, take those of the pages, run every block o
 	$(BIN)/python -m pytest tests/test_docs.py
 
 bench: $(READY)  ## tests first, then the benchmarks
-	$(BIN)/python -m pytest -n 2 --durations=30
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30
 	$(BIN)/python benchmarks/shared_molecules.py
 	$(BIN)/python benchmarks/attention_maps.py
 	$(BIN)/python benchmarks/plan_cost.py

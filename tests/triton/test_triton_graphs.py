@@ -12,7 +12,7 @@ from edgewise.backends.triton.edges import operators
 from edgewise.backends.triton.graphs import launch, work
 
 SIZES = (5, 9, 1, 0, 25, 30, 3, 40)
-HEADS, KEY_DIM, VALUE_DIM = 2, 5, 3
+HEADS, KEY_DIM, VALUE_DIM = 2, 16, 16
 
 
 def small_graphs(sizes: tuple[int, ...] = SIZES, share: float = 0.5) -> Edges:
@@ -97,7 +97,7 @@ def test_values_and_gradients_are_those_of_the_reference(tiled, score, normalize
     assert_alike(solve(edges, numbers, "triton", torch.float32, **options), wanted)
 
 
-@pytest.mark.parametrize(("heads", "key_dim", "value_dim"), [(1, 16, 32), (3, 32, 16), (2, 64, 8)])
+@pytest.mark.parametrize(("heads", "key_dim", "value_dim"), [(1, 16, 32), (3, 32, 16), (2, 64, 1)])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("programs", [1, 4096], ids=["heads after heads", "heads apart"])
 def test_sizes_of_heads(tiled, monkeypatch, heads, key_dim, value_dim, bias, programs):
@@ -109,9 +109,10 @@ def test_sizes_of_heads(tiled, monkeypatch, heads, key_dim, value_dim, bias, pro
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_storage_only(tiled, dtype):
+@pytest.mark.parametrize(("key_dim", "value_dim"), [(16, 16), (5, 3)], ids=["even", "uneven"])
+def test_half_precision_is_storage_only(tiled, dtype, key_dim, value_dim):
     edges = small_graphs()
-    numbers = {name: x.to(dtype).double() for name, x in numbers_for(edges, 2, 16, 16).items()}
+    numbers = {name: x.to(dtype).double() for name, x in numbers_for(edges, 2, key_dim, value_dim).items()}
     exact = solve(edges, numbers, "reference", torch.float64)
     plain = solve(edges, numbers, "reference", dtype)
     found = solve(edges, numbers, "triton", dtype)
@@ -229,6 +230,14 @@ def test_what_is_not_packed(edges, most):
     plan = edges.plan
     lists = [plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets]
     assert work.pack(lists, most) is None
+
+
+def test_float32_in_uneven_rows_is_left_to_the_kernels_over_lists(monkeypatch):
+    edges = small_graphs()
+    numbers = numbers_for(edges, 2, 24, 16)
+    monkeypatch.setattr(operators, "launch_graphs", lambda *given: pytest.fail("packed"))
+    wanted = solve(edges, numbers, "reference", torch.float64)
+    assert_alike(solve(edges, numbers, "triton", torch.float32), wanted)
 
 
 def test_every_run_has_the_same_bits(tiled):

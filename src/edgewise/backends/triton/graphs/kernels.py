@@ -266,6 +266,7 @@ def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_k
         score = scores_of(operands, asking, asked, pairs, head, F)
         weight = row_weights(score, pairs.seen, F)
         gained = product(grad, tl.trans(values))
+        tl.debug_barrier()  # what comes behind is not begun before: its numbers would find no register
         left = tl.where(there, weight, 0.0)  # a row that is broken is so everywhere
         if F.drops:
             factor = kept_pairs(operands, pairs.edge, head, F)

@@ -23,17 +23,18 @@ WARP = 512
 """Nodes times features, at least 32, for each warp of a program. Fewer hold more than they have registers for."""
 HEADS, PROGRAMS = 8, 4096
 """Heads that a program has one after the other at most, and how many programs there should be if possible."""
-CAREFUL_WARPS = 8
-"""Of programs that take care of what is not finite."""
+MOST_WARPS = 8
+"""Of a program, each thread of which can have all of its registers; so many take care of what is not finite."""
 
 
 def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing | None:
     """The graphs of a plan in tiles, if kernels of this form may have them so, and if it is made of small graphs.
 
     Products of all pairs are cheap beside what is read. Other scores, and what edges carry beside a bias, would cost a
-    pair that is no edge as much as one that is.
+    pair that is no edge as much as one that is. What products make of float32, and features that are read one by one,
+    do not find registers together.
     """
-    if form.kind not in ("Product", "Blind"):
+    if form.kind not in ("Product", "Blind") or (itemsize == 4 and is_uneven(form)):
         return None
     most = 2 * NUMBERS // (itemsize * max(LEAST, form.key_width, form.value_width))
     return packing_of(lists, min(most, ROOMS[-1])) if most >= ROOMS[0] else None
@@ -55,14 +56,19 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
         given = *operands, tiles, flags, count, heads, *arguments
         programs = len(firsts) * ceiling(form.num_heads, heads)
         start(kernel, programs, room, warps_of(room), *given, AGAIN=False)
-        start(kernel, ceiling(count, RUN.value), room, CAREFUL_WARPS, *given, AGAIN=True)
+        start(kernel, ceiling(count, RUN.value), room, MOST_WARPS, *given, AGAIN=True)
 
 
 def warps_of(room: Room) -> int:
-    """Warps of a program: twice as many where numbers are drawn for dropout, or features are read one by one."""
-    numbers = room.nodes * max(room.key_width, room.value_width, ROWS)
-    is_uneven = is_padded(room.key_dim, room.key_width) or is_padded(room.value_dim, room.value_width)
-    return numbers // WARP * (2 if is_uneven or room.drops else 1)
+    """Warps of a program: twice as many where features are read one by one."""
+    warps = room.nodes * max(room.key_width, room.value_width, ROWS) // WARP
+    return min(MOST_WARPS, 2 * warps if is_uneven(room) else warps)
+
+
+def is_uneven(form: Form | Room) -> bool:
+    """Whether features do not fill a tile, and are read one by one."""
+    key, value = max(LEAST, form.key_width), max(LEAST, form.value_width)
+    return is_padded(form.key_dim, key) or is_padded(form.value_dim, value)
 
 
 def options_of(kernel: Any, warps: int) -> dict[str, int | None]:

@@ -22,7 +22,7 @@ SIZES: dict[tuple[str, bool], dict[int, tuple[Size, Size, Size]]] = {
                            256: ((32, 32), (16, 32), (16, 32))},
     ("added", False): {64: ((64, 32), (64, 32), (16, 64)), 128: ((32, 32), (32, 64), (16, 32)),
                        256: ((16, 32), (16, 32), (16, 16))},
-    ("added", True): {64: ((64, 64), (64, 64), (32, 64)), 128: ((64, 64), (32, 64), (32, 32)),
+    ("added", True): {64: ((64, 64), (64, 64), (32, 64)), 128: ((64, 64), (32, 64), (16, 32)),
                       256: ((32, 32), (16, 64), (32, 16))},
 }  # fmt: skip
 """Queries and keys of a block: forward, by query and by key; where scores are products or added pair by pair, of
