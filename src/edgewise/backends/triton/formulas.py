@@ -74,3 +74,30 @@ def slopes_of(weight, product, center, F: tl.constexpr):
 def finite(most):
     """The largest score, to be subtracted; 0 where all are −∞."""
     return tl.where(most == float("-inf"), 0.0, most)
+
+
+@triton.jit
+@no_type_check
+def over_threshold(distance, threshold, NORMALIZER: tl.constexpr):
+    """α of a score less the largest one, and how fast it falls as τ grows.
+
+    sparsemax   α = max(s − max − τ, 0)        entmax-1.5   α = max((s − max)/2 − τ, 0)²
+    """
+    if NORMALIZER == "Entmax15":
+        above = tl.maximum(distance * 0.5 - threshold, 0.0)
+        return above * above, 2.0 * above
+    else:
+        above = tl.maximum(distance - threshold, 0.0)
+        return above, tl.where(above > 0.0, 1.0, 0.0)
+
+
+@triton.jit
+@no_type_check
+def nearer_threshold(threshold, total, fall):
+    """A threshold nearer to that of Σ α = 1, and 1 where it moved; `fall` is how fast Σ α falls.
+
+    By Newton's method from −1, where the sum is at least 1: it is convex and falls, so that every step ends before the
+    root, and the last one moves no more (Martins & Astudillo 2016; Peters et al. 2019).
+    """
+    higher = threshold + tl.where(fall > 0.0, (total - 1.0) / tl.where(fall > 0.0, fall, 1.0), 0.0)
+    return tl.maximum(higher, threshold), tl.where(higher > threshold, 1, 0)

@@ -28,7 +28,7 @@ from edgewise.backends.triton.edges.tiles import (
     spread,
     vector_of,
 )
-from edgewise.backends.triton.formulas import finite
+from edgewise.backends.triton.formulas import finite, nearer_threshold, over_threshold
 
 
 class Operands(NamedTuple):
@@ -220,12 +220,11 @@ def score_edges(
 
 @triton.jit
 @no_type_check
-def relative(weights, lists, begin, end, at, most, group, HALF: tl.constexpr, F: tl.constexpr):
-    """The scores of a block relative to the largest of their row, halved for entmax; −∞ where there is none."""
+def relative(weights, lists, begin, end, at, most, group, F: tl.constexpr):
+    """The scores of a block relative to the largest of their row; −∞ where there is none."""
     _, edge, there = block_of(lists, begin, end, at, F)
     found = tl.where(there[:, None], numbers_of(weights, edge, there, group, F), float("-inf"))
-    found -= for_edges(finite(most), F.block)
-    return (found * 0.5 if HALF else found), edge, there
+    return found - for_edges(finite(most), F.block), edge, there
 
 
 @triton.jit
@@ -233,11 +232,8 @@ def relative(weights, lists, begin, end, at, most, group, HALF: tl.constexpr, F:
 def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.constexpr):
     """The scores of whole rows into weights, in place.
 
-        softmax     α = exp(s − max) / Σ exp(s − max)       hardmax      α = 1[s = max] / how many are
-        sparsemax   α = max(s − τ, 0),       Σ α = 1        entmax-1.5   α = max(s/2 − τ, 0)²,  Σ α = 1
-
-    τ by Newton's method from max − 1, where the sum is at least 1: it is convex and falls, so that every step ends
-    before the root, and the last one moves no more (Martins & Astudillo 2016; Peters et al. 2019).
+    softmax     α = exp(s − max) / Σ exp(s − max)       hardmax      α = 1[s = max] / how many are
+    sparsemax   α = max(s − max − τ, 0), Σ α = 1        entmax-1.5   α = max((s − max)/2 − τ, 0)², Σ α = 1
     """
     group = tl.program_id(1)
     at_row = tl.program_id(0) * F.rows + tl.arange(0, F.rows)
@@ -246,7 +242,6 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
     begin = tl.load(lists.offsets + row, mask=here, other=0)
     end = tl.load(lists.offsets + row + 1, mask=here, other=0)
     length = tl.max(end - begin, 0)
-    half: tl.constexpr = NORMALIZER == "Entmax15"
     most = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
     for at in range(0, length, F.block):
         _, edge, there = block_of(lists, begin, end, at, F)
@@ -256,7 +251,7 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
     total = tl.full((F.rows, F.heads), 0.0, tl.float32)
     if NORMALIZER == "Hardmax" or NORMALIZER == "Softmax":
         for at in range(0, length, F.block):
-            found, edge, there = relative(weights, lists, begin, end, at, most, group, half, F)
+            found, edge, there = relative(weights, lists, begin, end, at, most, group, F)
             share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
             total += over_edges(share, F.rows)
         total = tl.where(total == 0.0, 1.0, total)
@@ -264,22 +259,20 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
         step, moves = 0, 1
         while (moves > 0) & (step < 64):  # about ten are needed
             total = tl.full((F.rows, F.heads), 0.0, tl.float32)
-            fall = tl.full((F.rows, F.heads), 0.0, tl.float32)
+            falls = tl.full((F.rows, F.heads), 0.0, tl.float32)
             for at in range(0, length, F.block):
-                found, edge, there = relative(weights, lists, begin, end, at, most, group, half, F)
-                above = tl.maximum(found - for_edges(threshold, F.block), 0.0)
-                total += over_edges(above * above if half else above, F.rows)
-                fall += over_edges(2.0 * above if half else tl.where(above > 0.0, 1.0, 0.0), F.rows)
-            higher = threshold + tl.where(fall > 0.0, (total - 1.0) / tl.where(fall > 0.0, fall, 1.0), 0.0)
-            moves = tl.max(tl.max(tl.where(higher > threshold, 1, 0), 1), 0)
-            threshold = tl.maximum(higher, threshold)
+                found, edge, there = relative(weights, lists, begin, end, at, most, group, F)
+                weight, fall = over_threshold(found, for_edges(threshold, F.block), NORMALIZER)
+                total += over_edges(weight, F.rows)
+                falls += over_edges(fall, F.rows)
+            threshold, moved = nearer_threshold(threshold, total, falls)
+            moves = tl.max(tl.max(moved, 1), 0)
             step += 1
     for at in range(0, length, F.block):
-        found, edge, there = relative(weights, lists, begin, end, at, most, group, half, F)
+        found, edge, there = relative(weights, lists, begin, end, at, most, group, F)
         if NORMALIZER == "Hardmax" or NORMALIZER == "Softmax":
             share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
             weight = share / for_edges(total, F.block)
         else:
-            above = tl.maximum(found - for_edges(threshold, F.block), 0.0)
-            weight = above * above if half else above
+            weight, _ = over_threshold(found, for_edges(threshold, F.block), NORMALIZER)
         put_numbers(weights, edge, there, group, weight, F)

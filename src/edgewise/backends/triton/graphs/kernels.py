@@ -17,7 +17,13 @@ import triton.language as tl
 
 import triton
 from edgewise.backends.triton.edges.forward import Operands
-from edgewise.backends.triton.formulas import finite, slopes_of, unfinished
+from edgewise.backends.triton.formulas import (
+    finite,
+    nearer_threshold,
+    over_threshold,
+    slopes_of,
+    unfinished,
+)
 from edgewise.backends.triton.ranges.tiles import mixed, product, weights_of
 
 RUN = tl.constexpr(256)
@@ -171,21 +177,13 @@ def row_weights(score, seen, F: tl.constexpr):
 @triton.jit
 @no_type_check
 def threshold_of(score, most, F: tl.constexpr):
-    """τ of each row, by Newton's method from −1; see `row_numbers` of ranges."""
+    """τ of each row; see `nearer_threshold`."""
     threshold = most * 0.0 - 1.0
     step, moves = 0, 1
     while (moves > 0) & (step < 64):  # about ten are needed
-        if F.normalizer == "Entmax15":
-            above = tl.maximum((score - most[:, None]) * 0.5 - threshold[:, None], 0.0)
-            total = tl.sum(above * above, 1)
-            fall = tl.sum(2.0 * above, 1)
-        else:
-            above = tl.maximum(score - most[:, None] - threshold[:, None], 0.0)
-            total = tl.sum(above, 1)
-            fall = tl.sum(tl.where(above > 0.0, 1.0, 0.0), 1)
-        higher = threshold + tl.where(fall > 0.0, (total - 1.0) / tl.where(fall > 0.0, fall, 1.0), 0.0)
-        moves = tl.max(tl.where(higher > threshold, 1, 0), 0)
-        threshold = tl.maximum(higher, threshold)
+        weight, fall = over_threshold(score - most[:, None], threshold[:, None], F.normalizer)
+        threshold, moved = nearer_threshold(threshold, tl.sum(weight, 1), tl.sum(fall, 1))
+        moves = tl.max(moved, 0)
         step += 1
     return threshold
 

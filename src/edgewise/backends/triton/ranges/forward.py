@@ -12,7 +12,7 @@ from typing import no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.formulas import finite
+from edgewise.backends.triton.formulas import finite, nearer_threshold, over_threshold
 from edgewise.backends.triton.ranges.scores import is_near, scores_of
 from edgewise.backends.triton.ranges.tiles import (
     NODES,
@@ -58,11 +58,8 @@ def arrange(given, reach, extent, count, across, along, BLOCK: tl.constexpr, F: 
 def row_numbers(operands, member, first, asking, vector, near, start, stop, spans, extent, F: tl.constexpr):
     """The largest score of each row, and what else its normalizer must know.
 
-        hardmax     1 / how many share the largest
-        sparsemax   τ of Σ max(s − max − τ, 0) = 1          entmax-1.5   τ of Σ max((s − max)/2 − τ, 0)² = 1
-
-    τ by Newton's method from −1, where the sum is at least 1: it is convex and falls, so that every step ends before
-    the root, and the last one moves no more (Martins & Astudillo 2016; Peters et al. 2019).
+    hardmax     1 / how many share the largest
+    sparsemax   τ of Σ max(s − max − τ, 0) = 1          entmax-1.5   τ of Σ max((s − max)/2 − τ, 0)² = 1
     """
     most = tl.full((F.queries,), float("-inf"), tl.float32)
     rest = tl.full((F.queries,), 0.0, tl.float32)
@@ -83,23 +80,17 @@ def row_numbers(operands, member, first, asking, vector, near, start, stop, span
         step, moves = 0, 1
         while (moves > 0) & (step < 64):  # about ten are needed
             total = tl.full((F.queries,), 0.0, tl.float32)
-            fall = tl.full((F.queries,), 0.0, tl.float32)
+            falls = tl.full((F.queries,), 0.0, tl.float32)
             for block in range(spans.begin, spans.end):
                 at = block * F.keys
                 there = visible(start, stop, at, F)
                 asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
                 _, score = scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, False, F)
-                if F.normalizer == "Entmax15":
-                    above = tl.maximum((score - most[:, None]) * 0.5 - rest[:, None], 0.0)
-                    total += tl.sum(above * above, 1)
-                    fall += tl.sum(2.0 * above, 1)
-                else:
-                    above = tl.maximum(score - most[:, None] - rest[:, None], 0.0)
-                    total += tl.sum(above, 1)
-                    fall += tl.sum(tl.where(above > 0.0, 1.0, 0.0), 1)
-            higher = rest + tl.where(fall > 0.0, (total - 1.0) / tl.where(fall > 0.0, fall, 1.0), 0.0)
-            moves = tl.max(tl.where(higher > rest, 1, 0), 0)
-            rest = tl.maximum(higher, rest)
+                weight, fall = over_threshold(score - most[:, None], rest[:, None], F.normalizer)
+                total += tl.sum(weight, 1)
+                falls += tl.sum(fall, 1)
+            rest, moved = nearer_threshold(rest, total, falls)
+            moves = tl.max(moved, 0)
             step += 1
         return most, rest
 
