@@ -5,6 +5,7 @@ an operator through torch's dispatcher takes a third of a millisecond, which is 
 """
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
@@ -17,13 +18,15 @@ def define(name: str, function: Callable, shapes: Callable, gradient: tuple[Call
     """Register `function` as `torch.ops.edgewise.<name>` and give back what to call.
 
     Args:
-        function: what it does; its annotations become the schema. It changes none of its arguments.
+        function: what it does, its first argument a tensor, on the device of which it runs; its annotations become the
+            schema. It changes none of its arguments.
         shapes: the same call on tensors that hold nothing, for tracing.
         gradient: what to keep of a call, and the gradient, as `torch.library.register_autograd` takes them.
 
     Where the module is loaded again the operator stays that of the first time: to register it anew would free the old
     one under whoever still holds it.
     """
+    function = _on_its_device(function)
     operators = torch.ops.edgewise
     if not hasattr(operators, name):
         LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()))
@@ -41,6 +44,20 @@ def define(name: str, function: Callable, shapes: Callable, gradient: tuple[Call
         return direct(*arguments) if torch.is_grad_enabled() else function(*arguments)
 
     return call
+
+
+def _on_its_device(function: Callable) -> Callable:
+    """The function where the device of its first argument is the current one: kernels are started on that."""
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        device = arguments[0].device
+        if device.type != "cuda" or device.index == torch.cuda.current_device():
+            return function(*arguments)
+        with torch.cuda.device(device):
+            return function(*arguments)
+
+    return run
 
 
 def _differentiable(function: Callable, keep: Callable, differentiate: Callable) -> Callable:

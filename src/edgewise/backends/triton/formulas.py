@@ -78,12 +78,12 @@ def finite(most):
 
 @triton.jit
 @no_type_check
-def over_threshold(distance, threshold, NORMALIZER: tl.constexpr):
+def over_threshold(distance, threshold, F: tl.constexpr):
     """α of a score less the largest one, and how fast it falls as τ grows.
 
     sparsemax   α = max(s − max − τ, 0)        entmax-1.5   α = max((s − max)/2 − τ, 0)²
     """
-    if NORMALIZER == "Entmax15":
+    if F.normalizer == "Entmax15":
         above = tl.maximum(distance * 0.5 - threshold, 0.0)
         return above * above, 2.0 * above
     else:

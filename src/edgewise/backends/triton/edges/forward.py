@@ -262,7 +262,7 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
             falls = tl.full((F.rows, F.heads), 0.0, tl.float32)
             for at in range(0, length, F.block):
                 found, edge, there = relative(weights, lists, begin, end, at, most, group, F)
-                weight, fall = over_threshold(found, for_edges(threshold, F.block), NORMALIZER)
+                weight, fall = over_threshold(found, for_edges(threshold, F.block), F)
                 total += over_edges(weight, F.rows)
                 falls += over_edges(fall, F.rows)
             threshold, moved = nearer_threshold(threshold, total, falls)
@@ -274,5 +274,5 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
             share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
             weight = share / for_edges(total, F.block)
         else:
-            weight, _ = over_threshold(found, for_edges(threshold, F.block), NORMALIZER)
+            weight, _ = over_threshold(found, for_edges(threshold, F.block), F)
         put_numbers(weights, edge, there, group, weight, F)

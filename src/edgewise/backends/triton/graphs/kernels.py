@@ -181,7 +181,7 @@ def threshold_of(score, most, F: tl.constexpr):
     threshold = most * 0.0 - 1.0
     step, moves = 0, 1
     while (moves > 0) & (step < 64):  # about ten are needed
-        weight, fall = over_threshold(score - most[:, None], threshold[:, None], F.normalizer)
+        weight, fall = over_threshold(score - most[:, None], threshold[:, None], F)
         threshold, moved = nearer_threshold(threshold, tl.sum(weight, 1), tl.sum(fall, 1))
         moves = tl.max(moved, 0)
         step += 1

@@ -86,7 +86,7 @@ def row_numbers(operands, member, first, asking, vector, near, start, stop, span
                 there = visible(start, stop, at, F)
                 asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
                 _, score = scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, False, F)
-                weight, fall = over_threshold(score - most[:, None], rest[:, None], F.normalizer)
+                weight, fall = over_threshold(score - most[:, None], rest[:, None], F)
                 total += tl.sum(weight, 1)
                 falls += tl.sum(fall, 1)
             rest, moved = nearer_threshold(rest, total, falls)
