@@ -36,8 +36,11 @@ def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing |
     """
     if form.kind not in ("Product", "Blind") or (itemsize == 4 and is_uneven(form)):
         return None
-    most = 2 * NUMBERS // (itemsize * max(LEAST, form.key_width, form.value_width))
-    return packing_of(lists, min(most, ROOMS[-1])) if most >= ROOMS[0] else None
+    width = max(LEAST, form.key_width, form.value_width)
+    most = min(2 * NUMBERS // (itemsize * width), ROOMS[-1])
+    if itemsize == 4 and form.drops and width == LEAST:  # as do narrow rows of float32 in a wide room, and chances
+        most = ROOMS[0]
+    return packing_of(lists, most) if most >= ROOMS[0] else None
 
 
 def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands, *arguments: Any) -> None:
@@ -60,9 +63,10 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
 
 
 def warps_of(room: Room) -> int:
-    """Warps of a program: twice as many where features are read one by one."""
+    """Warps of a program: more where features are read one by one, and where numbers are drawn for dropout."""
     warps = room.nodes * max(room.key_width, room.value_width, ROWS) // WARP
-    return min(MOST_WARPS, 2 * warps if is_uneven(room) else warps)
+    warps = 2 * warps if is_uneven(room) else warps
+    return min(MOST_WARPS, max(warps, 4) if room.drops else warps)
 
 
 def is_uneven(form: Form | Room) -> bool:
