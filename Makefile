@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OLDEST := .venv-oldest
 OLDEST_TORCH := 2.11.0
 
-.PHONY: help demo test check format docs bench bench-gpu test-oldest clean
+.PHONY: help demo test check format docs bench kernels bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/attention.py
+
+kernels: $(READY)  ## compile the kernels for CUDA of calls of every kind, without a device: half an hour
+	$(BIN)/python tests/triton/sweep.py --out benchmarks/results/kernels.json
 
 # A machine with a GPU may have no network: nothing is set up there. Warnings of versions other than the tested ones are
 # shown and let pass.

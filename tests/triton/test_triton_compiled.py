@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import sweep
+from triton_cases import NORMALIZERS, SCORES
 
 EDGES = [
     ("scaled", "softmax", "bfloat16", 8, 16, False, 73, 100),
@@ -45,6 +47,11 @@ def compiled(over, *calls):
     ran = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     return json.loads(ran.stdout)
+
+
+def test_every_score_and_normalizer_is_compiled_where_all_are():
+    assert set(sweep.SCORES) == set(SCORES)
+    assert set(sweep.NORMALIZERS) == set(NORMALIZERS)
 
 
 def test_kernels_over_edges_compile_without_spills():

@@ -63,15 +63,15 @@ def tilings_of(
         kind, activation, root, normalizer, drops, isinstance(member_of, triton.JITFunction), key_dim, value_dim, key,
         value, ceiling(key_dim, 4) * 4, 0, 0, 0, max(key, value) if is_half else PIECE,
     )  # fmt: skip
-    if normalizer == "Hardmax" and not adds:
-        # What is the largest score must be so bit for bit, which another shape of product does not promise.
-        ahead = by_key = by_query
     is_uneven = is_padded(key_dim, key) or is_padded(value_dim, value)
     blocks = [ahead, by_query, by_key]
     if drops or is_uneven:
         blocks = [_halved(block, own) for block, own in zip(blocks, OWN, strict=True)]
     if is_uneven or (drops and is_biased):
         blocks = [_halved(block, 1 - own) for block, own in zip(blocks, OWN, strict=True)]
+    if normalizer == "Hardmax" and not adds:
+        # What is the largest score must be so bit for bit, which another shape of product does not promise.
+        blocks = [blocks[1]] * len(blocks)
     return Tilings(*(_sized(common, *block) for block in blocks))
 
 
@@ -94,7 +94,9 @@ def _sized(form: Tiling, queries: int, keys: int) -> Tiling:
 
 def options_of(form: Tiling) -> dict[str, int]:
     """How the compiler is to make a program: what reads few features at a time has no registers left to read ahead."""
-    return {"num_warps": WARPS, "num_stages": 1 if form.piece == PIECE else 2, "maxnreg": MOST_REGISTERS}
+    is_uneven = is_padded(form.key_dim, form.key_width) or is_padded(form.value_dim, form.value_width)
+    stages = 1 if form.piece == PIECE or is_uneven else 2
+    return {"num_warps": WARPS, "num_stages": stages, "maxnreg": MOST_REGISTERS}
 
 
 def launch_tiles(kernel: Any, programs: int, form: Tiling, *arguments: Any, **constants: Any) -> None:
