@@ -49,7 +49,7 @@ def test_what_all_heads_share_is_not_repeated(score, normalizer):
 
 
 @pytest.mark.parametrize(
-    ("heads", "key_dim", "value_dim"), [(1, 8, 16), (8, 16, 16), (4, 32, 32), (5, 100, 256), (2, 256, 1)]
+    ("heads", "key_dim", "value_dim"), [(1, 8, 16), (8, 16, 16), (4, 32, 32), (3, 100, 256), (2, 256, 1)]
 )
 def test_sizes_of_heads(heads, key_dim, value_dim):
     given = problem(heads=heads, key_dim=key_dim, value_dim=value_dim)
@@ -143,7 +143,7 @@ def test_dropout_keeps_the_mean_and_is_the_same_in_both_passes():
     _, (query, key, _), edges = _arguments()
     value = torch.ones(3, 11, 2, device=DEVICE, requires_grad=True)
     sums = []
-    for seed in range(5):
+    for seed in range(3):
         torch.manual_seed(seed)
         found = attend(query, key, value, edges, dropout=0.4, backend="triton")
         (grad,) = torch.autograd.grad(found.sum(), value)

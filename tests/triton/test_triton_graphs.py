@@ -233,7 +233,7 @@ def test_what_is_not_packed(edges, most):
 
 
 def test_float32_in_uneven_rows_is_left_to_the_kernels_over_lists(monkeypatch):
-    edges = small_graphs()
+    edges = small_graphs((9, 5))
     numbers = numbers_for(edges, 2, 24, 16)
     monkeypatch.setattr(operators, "launch_graphs", lambda *given: pytest.fail("packed"))
     wanted = solve(edges, numbers, "reference", torch.float64)
