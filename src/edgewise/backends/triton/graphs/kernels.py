@@ -262,9 +262,10 @@ def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_k
         asking = side_of(operands.query, first, pairs.row, count, head, F)
         grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
         score = scores_of(operands, asking, asked, pairs, head, F)
+        tl.debug_barrier()  # what comes behind is not begun before: its numbers would find no register
         weight = row_weights(score, pairs.seen, F)
         gained = product(grad, tl.trans(values))
-        tl.debug_barrier()  # what comes behind is not begun before: its numbers would find no register
+        tl.debug_barrier()
         left = tl.where(there, weight, 0.0)  # a row that is broken is so everywhere
         if F.drops:
             factor = kept_pairs(operands, pairs.edge, head, F)

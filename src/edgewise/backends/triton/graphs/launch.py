@@ -31,15 +31,18 @@ def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing |
     """The graphs of a plan in tiles, if kernels of this form may have them so, and if it is made of small graphs.
 
     Products of all pairs are cheap beside what is read. Other scores, and what edges carry beside a bias, would cost a
-    pair that is no edge as much as one that is. What products make of float32, and features that are read one by one,
-    do not find registers together.
+    pair that is no edge as much as one that is. And what products make of float32 leaves few registers: it finds none
+    beside features that are read one by one, nor where no sum of a row comes between the products, and for narrow rows
+    only in the smaller room.
     """
-    if form.kind not in ("Product", "Blind") or (itemsize == 4 and is_uneven(form)):
+    if form.kind not in ("Product", "Blind"):
         return None
     width = max(LEAST, form.key_width, form.value_width)
     most = min(2 * NUMBERS // (itemsize * width), ROOMS[-1])
-    if itemsize == 4 and form.drops and width == LEAST:  # as do narrow rows of float32 in a wide room, and chances
-        most = ROOMS[0]
+    if itemsize == 4:
+        if is_uneven(form) or form.normalizer == "Identity":
+            return None
+        most = ROOMS[0] if width == LEAST else most
     return packing_of(lists, most) if most >= ROOMS[0] else None
 
 
@@ -63,10 +66,10 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
 
 
 def warps_of(room: Room) -> int:
-    """Warps of a program: more where features are read one by one, and where numbers are drawn for dropout."""
+    """Warps of a program: more where features are read one by one, where numbers are drawn for dropout, in float32."""
     warps = room.nodes * max(room.key_width, room.value_width, ROWS) // WARP
     warps = 2 * warps if is_uneven(room) else warps
-    return min(MOST_WARPS, max(warps, 4) if room.drops else warps)
+    return min(MOST_WARPS, max(warps, 4) if room.drops or room.rows < ROWS else warps)
 
 
 def is_uneven(form: Form | Room) -> bool:
