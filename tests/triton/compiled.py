@@ -111,8 +111,8 @@ def over_ranges(
     if bias:
         parts["bias"] = torch.rand(*MEMBERS, NODES, NODES, dtype=getattr(torch, dtype)).requires_grad_(top == 0)
     if top > 0:
-        nodes = (at["query"].detach(), at["key"].detach())
-        attention_weights(*nodes, NEIGHBORHOODS[neighborhood], top=top, **parts)
+        with torch.no_grad():  # else they would not come from the kernels
+            attention_weights(at["query"], at["key"], NEIGHBORHOODS[neighborhood], top=top, **parts)
     else:
         nodes = (at["query"], at["key"], at["value"])
         attend(*nodes, NEIGHBORHOODS[neighborhood], backend="triton", dropout=dropout, **parts).sum().backward()
