@@ -1,10 +1,9 @@
 """Trained models served: the answers are theirs, and the pictures are the real ones."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from browsing import chromium, needs_chromium
 from edgewise.errors import DataError
 from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
 from edgewise.estimators.explaining import Explainer
@@ -13,7 +12,6 @@ from edgewise.serve.worker import told_or_why
 from edgewise.train.folder import RunFolder
 from explain_cases import TAGS, language_model, link_model, tagger
 
-CHROMIUM = Path("/usr/bin/chromium")
 TEXTS = ["a fine film", "fine acting, a fine end", "a dull film", "dull, and dull again"]
 
 
@@ -189,11 +187,9 @@ def test_tags_are_told_and_explained(client, marker):
     assert asker.post("/explain", json={**asked, "label": "X"}).status_code == 422
 
 
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no Chromium in /usr/bin")
+@needs_chromium
 def test_what_is_listed_nowhere_is_typed(listening, writer, marker):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+    with chromium() as browser:
         cases = [
             (writer, "the\ncat", "class", "o", "next token = o"),
             (marker, "the film was great .", "explained", "film", "2 film = "),
@@ -212,14 +208,11 @@ def test_what_is_listed_nowhere_is_typed(listening, writer, marker):
             page.locator("#difference").filter(has_text=":").wait_for(timeout=20_000)
             assert problems == []
             page.close()
-        browser.close()
 
 
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no Chromium in /usr/bin")
+@needs_chromium
 def test_the_real_picture_opens_in_its_frame(listening, reader, chemist):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+    with chromium() as browser:
         for (_, folder), text in ((reader, "a fine film"), (chemist, "CCO")):
             page = browser.new_page()
             problems = []
@@ -232,4 +225,3 @@ def test_the_real_picture_opens_in_its_frame(listening, reader, chemist):
             assert text in frame.locator("body").inner_text()
             assert problems == []
             page.close()
-        browser.close()

@@ -1,23 +1,21 @@
 """The page that answers, driven in a real browser: type, see the prediction change, compare, download."""
 
 import json
-from pathlib import Path
 
 import pytest
 from stand_in import TEXT, StandIn
 
+from browsing import chromium, needs_chromium
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium in /usr/bin")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -1,20 +1,16 @@
 """Frames and widgets in a real browser, in a page that says of itself what notebooks do, with a stand-in for the model
 that Jupyter hands a widget: several beside each other, as dark as the notebook, shut off from it, by keyboard."""
 
-import shutil
-
 import pytest
 
 pytest.importorskip("matplotlib")
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'edgewise[dev]'")
 
 from explanation_cases import text_case
-from playwright import sync_api
 
+from browsing import chromium, needs_chromium
 from edgewise.view.notebook import STYLE, Frame, show
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt install chromium")
+pytestmark = needs_chromium
 NOTEBOOKS = {
     "JupyterLab": "document.body.dataset.jpThemeLight = String(!isDark)",
     "VS Code": "document.body.className = isDark ? 'vscode-dark' : 'vscode-light'",
@@ -48,11 +44,8 @@ document.body.textContent = found;
 @pytest.fixture(scope="module", params=[False, True], ids=["light system", "dark system"])
 def browser(request):
     # Not the colors that Playwright plays: those it plays to frames, too, whatever the notebook says.
-    words = ["--no-sandbox", *(["--force-dark-mode"] if request.param else [])]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=words)
+    with chromium(*(["--force-dark-mode"] if request.param else [])) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

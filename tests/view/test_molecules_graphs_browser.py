@@ -1,0 +1,88 @@
+"""Molecules and graphs in a real browser: atoms, parts and nodes say the numbers of the explanation."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("rdkit")
+
+from explanation_cases import IONS, graph_case, molecule_case
+from page_reading import arcs, downloaded, numbers
+
+from browsing import needs_chromium
+
+pytestmark = needs_chromium
+
+
+def test_atoms_characters_and_numbers_are_linked(opened):
+    explanation = molecule_case()
+    plain = explanation.to_json()
+    page = opened(explanation)
+    assert numbers(page, ".molecule circle[data-value]") == plain["attributions"][0]["values"]
+    assert page.eval_on_selector_all("code.smiles", "all => all.map(each => each.textContent)") == list(IONS.values())
+    page.hover('.character[data-unit="7"]')
+    assert page.inner_text(".details h4 >> nth=0") == "N8 of cation"
+    assert numbers(page, ".details tr[data-value] >> nth=0") == [plain["attributions"][0]["values"][7]]
+    page.hover('.atom[data-unit="10"]', force=True)
+    assert page.locator(".character.current").get_attribute("data-unit") == "10"
+    assert page.inner_text(".character.current") == "F"
+    page.select_option('[data-choose="lines"]', "effect")
+    page.locator('[data-choose="threshold"]').fill("0")
+    page.mouse.move(5, 5)
+    effects = {(link["first"], link["second"]): link["effect"] for link in plain["links"]}
+    assert {(a, b): value for a, b, value in arcs(page, ".molecule path[data-from]")} == effects
+
+
+def test_parts_and_curves_say_their_numbers(opened):
+    explanation = molecule_case()
+    plain = explanation.to_json()
+    page = opened(explanation)
+    by_size = sorted((part["effect"] for part in plain["parts"]), key=lambda effect: -abs(effect))
+    assert numbers(page, "table.parts tr[data-value]") == by_size
+    page.hover("table.parts tr[data-value] >> nth=0")
+    assert page.eval_on_selector_all(".character.grouped", "all => all.map(each => Number(each.dataset.unit))") == [
+        10,
+        11,
+        12,
+        13,
+        14,
+    ]
+    for number, curve in enumerate(plain["curves"], 1):
+        points = f'[data-figure="curve-{number}"] circle[data-x]'
+        assert numbers(page, points, "x") == curve["at"]
+        assert numbers(page, points, "y") == curve["told"]
+        assert numbers(page, f'[data-figure="curve-{number}"] circle[data-here]', "here") == [curve["here"]]
+
+
+def test_a_graph_is_walked_by_keyboard_and_zoomed_from_groups_to_nodes(opened):
+    explanation = graph_case(2000)
+    page = opened(explanation)
+    canvas = page.locator("canvas.graph")
+    page.wait_for_selector('canvas.graph[data-detail="groups"]')
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector('canvas.graph[data-detail="nodes"]')
+    assert page.inner_text(".details h4 >> nth=0") == "paper 0"
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".details h4 >> nth=0") == "paper 1"
+    assert numbers(page, ".details tr[data-value] >> nth=0") == [explanation.to_json()["attributions"][0]["values"][1]]
+    page.keyboard.press("0")
+    page.wait_for_selector('canvas.graph[data-detail="groups"]')
+    for _ in range(8):
+        page.keyboard.press("+")
+    page.wait_for_selector('canvas.graph[data-detail="nodes"]')
+    page.keyboard.press("Escape")
+    assert page.inner_text(".details h4 >> nth=0") == "Most by occlusion"
+
+
+def test_nodes_that_are_saved_carry_their_numbers(opened):
+    explanation = graph_case()
+    page = opened(explanation)
+    drawn = ElementTree.fromstring(downloaded(page, "input.svg"))
+    nodes = {int(each.get("data-unit")): float(each.get("data-value")) for each in drawn if each.get("data-unit")}
+    assert nodes == dict(enumerate(explanation.to_json()["attributions"][0]["values"]))
+    box = page.locator("canvas.graph").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.move(5, 5)
+    assert page.inner_text(".details h4 >> nth=0") == "paper 0"
