@@ -42,7 +42,7 @@ bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/attention.py
 
-kernels: $(READY)  ## compile the kernels for CUDA of calls of every kind, without a device: half an hour
+kernels: $(READY)  ## compile the kernels for CUDA of calls of every kind, without a device: an hour
 	$(BIN)/python tests/triton/sweep.py --out benchmarks/results/kernels.json
 
 # A machine with a GPU may have no network: nothing is set up there. Warnings of versions other than the tested ones are

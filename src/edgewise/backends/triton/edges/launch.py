@@ -12,8 +12,10 @@ WARP = 128
 """Channels for each warp of a program. Programs are small: many of them wait for memory at the same time."""
 NUMBERS = 1024
 """Numbers of a tile that a warp holds, 32 a thread, in registers."""
-NARROW = 32
+NARROW = 64
 """Channels of a narrow tile."""
+SHORT = 8
+"""Features of a head that is short: a tile of such heads has many numbers of a head and an edge beside it."""
 BLOCKS = (32, 16, 4)
 """Edges of a row that are read at once: the fewest that hold a low row, or as many as a program's registers do."""
 
@@ -27,12 +29,13 @@ def forms_of(
 
     Tiles are smaller where edges carry keys and values of their own (`carries`), of which there are tiles too; where
     weights are dropped, for which numbers are drawn; where features are not as many as a power of two, and are read one
-    by one; and where heads are narrow, as there are more numbers of edges then.
+    by one; and where tiles are narrow or heads short, as there are more numbers of edges then.
     """
     key, value = (power_of_two(dim) for dim in (key_dim, value_dim))
     heads = min(power_of_two(num_heads), max(1, CHANNELS // max(key, value)))
     width = heads * max(key, value)
-    halvings = carries + drops + (is_padded(key_dim, key) or is_padded(value_dim, value)) + (width <= NARROW)
+    is_narrow = width <= NARROW or max(key, value) <= SHORT
+    halvings = carries + drops + (is_padded(key_dim, key) or is_padded(value_dim, value)) + is_narrow
     edges = max(1, min(BLOCKS[0], (NUMBERS >> halvings) * max(1, width // WARP) // width))
     common = kind, activation, root, normalizer, given, drops, shares, num_heads, key_dim, value_dim, heads, key, value
     high = Form(*common, 1, edges)

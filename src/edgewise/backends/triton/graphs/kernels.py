@@ -285,6 +285,8 @@ def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_k
                 if WHOLE:
                     broken += is_broken(found)
             if grad_key is not None:
+                # Read again: it is not kept in registers so long.
+                asking = side_of(operands.query, first, pairs.row, count, head, F)
                 grown += mixed(tl.trans(slope), tl.trans(pairs.seen), asking, WHOLE)
     if grad_key is not None:
         put_nodes(grad_key, first, node, count, head, grown, F.key_dim, F.key_width)
