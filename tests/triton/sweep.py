@@ -110,7 +110,8 @@ def main() -> None:
     asked.add_argument("--out", type=Path)
     given = asked.parse_args()
     chance = random.Random(given.seed)
-    report: dict[str, Any] = {"triton": version("triton"), "target": "sm_90", "seed": given.seed, "kinds": {}}
+    report: dict[str, Any] = {"commit": commit(), "triton": version("triton"), "target": "sm_90", "seed": given.seed}
+    report["kinds"] = {}
     bad = []
     for kind in given.kinds:
         calls = calls_of(kind, chance)
@@ -128,6 +129,13 @@ def main() -> None:
     if given.out:
         given.out.write_text(json.dumps(report, indent=1) + "\n")
     sys.exit(bool(bad))
+
+
+def commit() -> str:
+    """What is compiled, and whether files differ from it."""
+    words = "git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"
+    ran = subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return ran.stdout.strip() or "unknown"
 
 
 def most_of(kernels: list[dict[str, Any]]) -> dict[str, dict[str, int]]:

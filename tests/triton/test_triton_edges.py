@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from triton_cases import CHUNK, DEVICE, NORMALIZERS, SCORES, problem, solve
+from triton_cases import CHUNK, DEVICE, NORMALIZERS, RECEIVERS, SCORES, SENDERS, problem, solve
 
 from edgewise import Dot, Edges, Softmax, Sparsemax, attend, attention_weights, why
 from edgewise.backends.triton.edges import work
@@ -95,7 +95,7 @@ def _arguments(device=DEVICE):
 
 def test_what_nobody_attends_to_never_reaches_the_output():
     _, (query, key, value), edges = _arguments()
-    alone = Edges(edges.senders, edges.receivers, 12, 14)
+    alone = Edges(edges.senders, edges.receivers, SENDERS + 1, RECEIVERS)
     more = torch.full((3, 1, 5), torch.nan, device=DEVICE)
     found = attend(query, torch.cat([key, more], 1), torch.cat([value, more[..., :3]], 1), alone, backend="triton")
     assert torch.equal(found, attend(query, key, value, edges, backend="triton"))
@@ -141,7 +141,7 @@ def test_dropout_keeps_the_mean_and_is_the_same_in_both_passes():
     """With values of one and a gradient of one, the gradient of each value is the sum of its kept weights, and all
     sums together are those of the outputs."""
     _, (query, key, _), edges = _arguments()
-    value = torch.ones(3, 11, 2, device=DEVICE, requires_grad=True)
+    value = torch.ones(3, SENDERS, 2, device=DEVICE, requires_grad=True)
     sums = []
     for seed in range(3):
         torch.manual_seed(seed)
@@ -153,7 +153,7 @@ def test_dropout_keeps_the_mean_and_is_the_same_in_both_passes():
         sums.append(found.detach())
     every = torch.stack(sums)
     assert not torch.equal(every[0], every[1])
-    share = torch.isin(torch.arange(14), edges.receivers.cpu()).float().mean()
+    share = torch.isin(torch.arange(RECEIVERS), edges.receivers.cpu()).float().mean()
     assert abs(every.mean().item() - share) < 0.1
 
 
@@ -178,7 +178,7 @@ def test_weights_on_request_are_those_of_the_reference(normalizer):
     assert torch.equal(found.senders.cpu(), exact.senders)
     assert (found.values.cpu() - exact.values).abs().max() < 1e-5
     strongest = attention_weights(query, key, edges, top=2)
-    assert torch.bincount(strongest.receivers.cpu(), minlength=14).max() == 2
+    assert torch.bincount(strongest.receivers.cpu(), minlength=RECEIVERS).max() == 2
 
 
 def test_rows_are_dealt_out_once_each():

@@ -31,6 +31,7 @@ from edgewise import (
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 """Where the kernels run: on a machine that has no such device, in triton's interpreter."""
 HEADS, KEY_DIM, VALUE_DIM = 3, 5, 3
+SENDERS, RECEIVERS = 7, 9
 CHUNK = 16
 """Edges of a piece of a hub: few, so that a small graph has hubs."""
 
@@ -78,22 +79,22 @@ class Problem:
 def problem(shared: bool = False, heads: int = HEADS, key_dim: int = KEY_DIM, value_dim: int = VALUE_DIM) -> Problem:
     """A bipartite graph; with `shared`, all heads have the same keys and the same of each edge."""
     generator = torch.Generator().manual_seed(1)
-    degrees = torch.randint(0, 7, (14,), generator=generator)
-    degrees[3], degrees[5], degrees[7], degrees[13] = 40, 20, 0, 12
-    receivers = torch.repeat_interleave(torch.arange(14), degrees)
-    senders = torch.randint(0, 11, receivers.shape, generator=generator)
+    degrees = torch.randint(0, 5, (RECEIVERS,), generator=generator)
+    degrees[3], degrees[5], degrees[7], degrees[8] = 33, 9, 0, 6
+    receivers = torch.repeat_interleave(torch.arange(RECEIVERS), degrees)
+    senders = torch.randint(0, SENDERS, receivers.shape, generator=generator)
     senders[::3] = 4  # a hub among the senders, and edges that occur twice
     order = torch.randperm(len(receivers), generator=generator)
-    edges = Edges(senders[order], receivers[order], 11, 14)
+    edges = Edges(senders[order], receivers[order], SENDERS, RECEIVERS)
 
     def numbers(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     own = 1 if shared else heads
     tensors = {
-        "query": numbers(heads, 14, key_dim),
-        "key": numbers(own, 11, key_dim),
-        "value": numbers(heads, 11, value_dim),
+        "query": numbers(heads, RECEIVERS, key_dim),
+        "key": numbers(own, SENDERS, key_dim),
+        "value": numbers(heads, SENDERS, value_dim),
         "bias": numbers(own, len(order)),
         "edge_key": numbers(own, len(order), key_dim),
         "edge_value": numbers(own, len(order), value_dim),
