@@ -93,19 +93,20 @@ def test_the_grid_picks_layer_and_head(opened):
     assert arcs(page) == []
 
 
+def cells_of(drawn):
+    """The numbers of a matrix that was saved, by row and column."""
+    cells = [c for c in drawn if c.get("data-row")]
+    return {(int(c.get("data-row")), int(c.get("data-column"))): float(c.get("data-value")) for c in cells}
+
+
 def test_the_matrix_that_is_saved_holds_the_weights(opened):
     explanation = text_case()
     layer = explanation.to_json()["layers"][1]
     page = opened(explanation)
     page.select_option('[data-choose="head"]', "1")
     drawn = ElementTree.fromstring(downloaded(page, "matrix.svg"))
-    cells = {
-        (int(c.get("data-row")), int(c.get("data-column"))): float(c.get("data-value"))
-        for c in drawn
-        if c.get("data-row")
-    }
     expected = zip(layer["receivers"], layer["senders"], layer["values"][1])
-    assert cells == {(receiver, sender): value for receiver, sender, value in expected if value > 0}
+    assert cells_of(drawn) == {(receiver, sender): value for receiver, sender, value in expected if value > 0}
     assert downloaded(page, "matrix.png")[:8] == b"\x89PNG\r\n\x1a\n"
 
 
@@ -116,13 +117,8 @@ def test_the_matrix_of_a_layer_across_is_one_text_against_the_other(opened):
     assert page.input_value('[data-choose="layer"]') == "2"
     page.select_option('[data-choose="head"]', "1")
     drawn = ElementTree.fromstring(downloaded(page, "matrix.svg"))
-    cells = {
-        (int(c.get("data-row")), int(c.get("data-column"))): float(c.get("data-value"))
-        for c in drawn
-        if c.get("data-row")
-    }
     expected = zip(layer.receivers - read, layer.senders, layer.values[1], strict=True)
-    assert cells == {(row, column): pytest.approx(value, rel=1e-6) for row, column, value in expected}
+    assert cells_of(drawn) == {(row, column): pytest.approx(value, rel=1e-6) for row, column, value in expected}
     assert {each.text for each in drawn.iter() if each.text} >= {unit.name for unit in explanation.units}
     note = page.locator(".matrix-box .note")
     assert note.inner_text() == "A row, of the translation, attends to the columns, of the source."
