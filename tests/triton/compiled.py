@@ -153,7 +153,7 @@ def main() -> None:
             found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, options))
 
     def start_graphs(kernel, programs, room, warps, *arguments, **constants):
-        made = compiled(kernel, arguments, {**constants, "F": room}, graph_launch.options_of(kernel, warps))
+        made = compiled(kernel, arguments, {**constants, "F": room}, graph_launch.options_of(kernel, room, warps))
         found[-1].append({**made, "again": constants["AGAIN"]})
 
     backend.DEVICES = ("cpu",)

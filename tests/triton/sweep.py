@@ -109,12 +109,11 @@ def main() -> None:
     asked.add_argument("--jobs", type=int, default=os.cpu_count())
     asked.add_argument("--out", type=Path)
     given = asked.parse_args()
-    chance = random.Random(given.seed)
     report: dict[str, Any] = {"commit": commit(), "triton": version("triton"), "target": "sm_90", "seed": given.seed}
     report["kinds"] = {}
     bad = []
     for kind in given.kinds:
-        calls = calls_of(kind, chance)
+        calls = calls_of(kind, random.Random(given.seed))  # the same, whichever other kinds there are
         groups = [calls[first : first + TOGETHER] for first in range(0, len(calls), TOGETHER)]
         kernels = []
         with ThreadPoolExecutor(given.jobs) as pool:

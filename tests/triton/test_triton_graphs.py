@@ -236,7 +236,7 @@ def test_what_is_not_packed(edges, most):
 
 @pytest.mark.parametrize(
     ("size", "dim", "normalizer"),
-    [(9, 24, "softmax"), (9, 32, "identity"), (40, 16, "softmax")],
+    [(20, 24, "softmax"), (20, 32, "identity"), (40, 16, "softmax")],
     ids=["uneven rows", "no sum of a row", "narrow rows of many nodes"],
 )
 def test_what_is_left_of_float32_to_the_kernels_over_lists(monkeypatch, size, dim, normalizer):
@@ -245,6 +245,15 @@ def test_what_is_left_of_float32_to_the_kernels_over_lists(monkeypatch, size, di
     monkeypatch.setattr(operators, "launch_graphs", lambda *given: pytest.fail("packed"))
     wanted = solve(edges, numbers, "reference", torch.float64, normalize=NORMALIZERS[normalizer])
     assert_alike(solve(edges, numbers, "triton", torch.float32, normalize=NORMALIZERS[normalizer]), wanted)
+
+
+@pytest.mark.parametrize(("dim", "is_packed"), [(24, False), (32, True)])
+def test_dropout_over_uneven_rows_is_left_to_the_kernels_over_lists(monkeypatch, dim, is_packed):
+    packed = []
+    monkeypatch.setattr(operators, "launch_graphs", lambda *given: packed.append(given))
+    x = torch.randn(2, 25, dim, device=DEVICE, dtype=torch.float16)
+    attend(x, x, x, small_graphs((20, 5)).to(DEVICE), dropout=0.1, backend="triton")
+    assert bool(packed) == is_packed
 
 
 def test_every_run_has_the_same_bits(tiled):

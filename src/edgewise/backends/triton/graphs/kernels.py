@@ -271,6 +271,8 @@ def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_k
             factor = kept_pairs(operands, pairs.edge, head, F)
             left, gained = left * factor, gained * factor
         if grad_value is not None:
+            # Read again, as the queries are below: they are not kept in registers so long.
+            grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
             grown_value += mixed(tl.trans(left), tl.trans(pairs.seen), grad, WHOLE)
         if grad_bias is not None or grad_query is not None or grad_key is not None:
             center = center_of(weight, gained, there, F)
@@ -285,7 +287,6 @@ def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_k
                 if WHOLE:
                     broken += is_broken(found)
             if grad_key is not None:
-                # Read again: it is not kept in registers so long.
                 asking = side_of(operands.query, first, pairs.row, count, head, F)
                 grown += mixed(tl.trans(slope), tl.trans(pairs.seen), asking, WHOLE)
     if grad_key is not None:

@@ -31,16 +31,18 @@ def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing |
     """The graphs of a plan in tiles, if kernels of this form may have them so, and if it is made of small graphs.
 
     Products of all pairs are cheap beside what is read. Other scores, and what edges carry beside a bias, would cost a
-    pair that is no edge as much as one that is. And what products make of float32 leaves few registers: it finds none
-    beside features that are read one by one, nor where no sum of a row comes between the products, and for narrow rows
-    only in the smaller room.
+    pair that is no edge as much as one that is. Features that are read one by one leave no registers for what dropout
+    draws, nor for what products make of float32; which finds none either where no sum of a row comes between the
+    products, and for narrow rows only in the smaller room.
     """
     if form.kind not in ("Product", "Blind"):
         return None
     width = max(LEAST, form.key_width, form.value_width)
     most = min(2 * NUMBERS // (itemsize * width), ROOMS[-1])
+    if is_uneven(form) and (itemsize == 4 or form.drops):
+        return None
     if itemsize == 4:
-        if is_uneven(form) or form.normalizer == "Identity":
+        if form.normalizer == "Identity":
             return None
         most = ROOMS[0] if width == LEAST else most
     return packing_of(lists, most) if most >= ROOMS[0] else None
@@ -68,7 +70,7 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
 def warps_of(room: Room) -> int:
     """Warps of a program: more where features are read one by one, where numbers are drawn for dropout, in float32."""
     warps = room.nodes * max(room.key_width, room.value_width, ROWS) // WARP
-    warps = 2 * warps if is_uneven(room) else warps
+    warps = 2 * warps if is_uneven(room) or room.drops else warps
     return min(MOST_WARPS, max(warps, 4) if room.drops or room.rows < ROWS else warps)
 
 
@@ -78,14 +80,16 @@ def is_uneven(form: Form | Room) -> bool:
     return is_padded(form.key_dim, key) or is_padded(form.value_dim, value)
 
 
-def options_of(kernel: Any, warps: int) -> dict[str, int | None]:
+def options_of(kernel: Any, room: Room, warps: int) -> dict[str, int | None]:
     """How the compiler is to make a program. Loops are short: nothing is read ahead for the next step.
 
-    Left alone it gives the backward pass fewer registers than it needs, for the sake of more programs at once.
+    Left alone it gives the backward pass, and what draws numbers, fewer registers than they need, for the sake of more
+    programs at once.
     """
-    return {"num_warps": warps, "num_stages": 1, "maxnreg": None if kernel is forward else MOST_REGISTERS}
+    is_lean = kernel is forward and not room.drops
+    return {"num_warps": warps, "num_stages": 1, "maxnreg": None if is_lean else MOST_REGISTERS}
 
 
 def start(kernel: Any, programs: int, room: Room, warps: int, *arguments: Any, **constants: Any) -> None:
     """Runs a kernel: the one place where a launch happens."""
-    kernel[(programs,)](*arguments, **constants, F=room, **options_of(kernel, warps))
+    kernel[(programs,)](*arguments, **constants, F=room, **options_of(kernel, room, warps))

@@ -48,8 +48,8 @@ def tilings_of(
 ) -> Tilings:  # fmt: skip
     """How the passes over blocks of pairs are compiled.
 
-    Blocks are smaller where a number is drawn for every pair, and where features are not as many as a power of two and
-    are read one by one.
+    Blocks are smaller where a number is drawn for every pair, where features are not as many as a power of two and are
+    read one by one, and in the backward pass where a threshold stands beside sums over features.
     """
     key, value = (max(LEAST, power_of_two(dim)) for dim in (key_dim, value_dim))
     adds = kind in ("Smooth", "Bent", "Square")
@@ -65,10 +65,10 @@ def tilings_of(
     )  # fmt: skip
     is_uneven = is_padded(key_dim, key) or is_padded(value_dim, value)
     blocks = [ahead, by_query, by_key]
-    if drops or is_uneven:
-        blocks = [_halved(block, own) for block, own in zip(blocks, OWN, strict=True)]
-    if is_uneven or (drops and is_biased):
-        blocks = [_halved(block, 1 - own) for block, own in zip(blocks, OWN, strict=True)]
+    for _ in range(drops + is_uneven):
+        blocks = [_halved(_halved(block, own), 1 - own) for block, own in zip(blocks, OWN, strict=True)]
+    if adds and normalizer in ("Sparsemax", "Entmax15"):
+        blocks[1:] = [_halved(block, 1 - own) for block, own in zip(blocks[1:], OWN[1:], strict=True)]
     if normalizer == "Hardmax" and not adds:
         # What is the largest score must be so bit for bit, which another shape of product does not promise.
         blocks = [blocks[1]] * len(blocks)
