@@ -271,8 +271,8 @@ def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_k
             factor = kept_pairs(operands, pairs.edge, head, F)
             left, gained = left * factor, gained * factor
         if grad_value is not None:
-            # Read again, as the queries are below: they are not kept in registers so long.
-            grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
+            if F.drops:  # read again, as the queries are below: they are not kept in registers so long
+                grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
             grown_value += mixed(tl.trans(left), tl.trans(pairs.seen), grad, WHOLE)
         if grad_bias is not None or grad_query is not None or grad_key is not None:
             center = center_of(weight, gained, there, F)
