@@ -133,6 +133,22 @@ def test_dropout_is_the_same_in_both_passes_and_for_the_same_seed():
     assert not torch.equal(outs[0], outs[2])
 
 
+@pytest.mark.parametrize("dims", [(launch.WIDE, 5), (5, launch.WIDE)], ids=str)
+def test_wide_features_of_half_precision_that_dropout_reads_piece_by_piece(monkeypatch, dims):
+    found = []
+    for wide in (launch.WIDE, None):
+        monkeypatch.setattr(launch, "WIDE", wide)
+        torch.manual_seed(0)
+        given = [
+            numbers(HEADS, 19, dim, seed=seed).to(DEVICE, torch.bfloat16).requires_grad_()
+            for seed, dim in enumerate((dims[0], dims[0], dims[1]))
+        ]
+        out = attend(*given, Window(6, 3), dropout=0.4, backend="triton")
+        found.append([out, *torch.autograd.grad(out, given, numbers(HEADS, 19, dims[1], seed=4).to(out))])
+    for one, other in zip(*found, strict=True):
+        assert (one - other).abs().max() <= 2**-7 * other.abs().max()
+
+
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # the interpreter's, of numpy
 @pytest.mark.parametrize("score", ["scaled", "tanh"])
 @pytest.mark.parametrize("broken", ["query", "key", "value", "cotangent"])

@@ -35,6 +35,9 @@ from edgewise.backends.triton.ranges.tiles import (
     weights_of,
 )
 
+WIDE = tl.constexpr(512)
+"""Features of keys and values together that leave no registers for what loops could make ready beforehand."""
+
 
 @triton.jit
 @no_type_check
@@ -237,7 +240,7 @@ def backward_queries(
     with_vector: tl.constexpr = grad_vector is not None
     adds_up: tl.constexpr = grad_rows is not None or with_vector
     mine = scratch if scratch is None else scratch + tl.program_id(0) * (F.queries * F.keys)
-    for tile in range(tl.program_id(0), blocks * extent.members, tl.num_programs(0)):
+    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=True):
         member, first = member_of(tile // blocks, extent), (blocks - 1 - tile % blocks) * F.queries
         start, stop, spans = run_of(runs, member, first, extent, F)
         most, rest = kept_numbers(stats, member, first, start, stop, extent, F)
@@ -353,7 +356,7 @@ def backward_keys(
     needs_value: tl.constexpr = grad_value is not None
     adds_up: tl.constexpr = grad_columns is not None
     mine = scratch if scratch is None else scratch + tl.program_id(0) * (F.queries * F.keys)
-    for tile in range(tl.program_id(0), blocks * extent.members, tl.num_programs(0)):
+    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=True):
         block = tile % blocks
         member, at = member_of(tile // blocks, extent), block * F.keys
         asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
@@ -362,7 +365,8 @@ def backward_keys(
         grown_value = tl.full((F.keys, F.value_width), 0.0, tl.float32)
         total = tl.full((F.keys,), 0.0, tl.float32)
         place = member.outer * reached.outer + member.inner * reached.inner + block
-        for block_of_queries in range(tl.load(reached.starts + place), tl.load(reached.stops + place)):
+        begin, end = tl.load(reached.starts + place), tl.load(reached.stops + place)
+        for block_of_queries in tl.range(begin, end, disable_licm=F.key_width + F.value_width >= WIDE):
             first = block_of_queries * F.queries
             start, stop, spans = run_of(runs, member, first, extent, F)
             if (block >= spans.whole_begin) & (block < spans.whole_end):

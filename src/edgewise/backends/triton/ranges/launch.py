@@ -12,6 +12,9 @@ LEAST = 16
 """The smallest side of a matrix product."""
 PIECE = 16
 """Features that a product of float32 reads at a time."""
+WIDE, WIDE_PIECE = 256, 64
+"""So many features of half precision are read so many at a time, with dropout or where they are fewer than there is
+room for."""
 WARPS = 8
 """Of a program."""
 Size = tuple[int, int]
@@ -59,11 +62,14 @@ def tilings_of(
     ahead, _, _ = _of_width(sizes, value if adds else max(key, value))
     if kind == "Smooth" and not (is_half or is_biased) and max(key, value) <= min(sizes):
         by_key = 32, by_key[1]
+    is_uneven = is_padded(key_dim, key) or is_padded(value_dim, value)
+    piece = PIECE
+    if is_half:
+        piece = WIDE_PIECE if (drops or is_uneven) and max(key, value) == WIDE else max(key, value)
     common = Tiling(
         kind, activation, root, normalizer, drops, isinstance(member_of, triton.JITFunction), key_dim, value_dim, key,
-        value, ceiling(key_dim, 4) * 4, 0, 0, 0, max(key, value) if is_half else PIECE,
+        value, ceiling(key_dim, 4) * 4, 0, 0, 0, piece,
     )  # fmt: skip
-    is_uneven = is_padded(key_dim, key) or is_padded(value_dim, value)
     blocks = [ahead, by_query, by_key]
     for _ in range(drops + is_uneven):
         blocks = [_halved(_halved(block, own), 1 - own) for block, own in zip(blocks, OWN, strict=True)]

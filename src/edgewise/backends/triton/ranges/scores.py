@@ -76,13 +76,24 @@ def two_of(place, d):
 
 @triton.jit
 @no_type_check
+def features_of(F: tl.constexpr):
+    """How many features are added one by one, in words that the compiler does not see through.
+
+    Else it writes out loops of 64 turns and reads all features of its own side before the first block of the other:
+    256 registers. Programs have one axis, of the others there is one.
+    """
+    return F.steps * tl.num_programs(1)
+
+
+@triton.jit
+@no_type_check
 def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr):
     """s of many pairs, one feature after the other."""
     if F.kind == "Smooth":
         if near:
             sums = added_reciprocals(asking, asked, vector, operands, sums, F)
         else:
-            for d in range(0, F.steps, 2):
+            for d in range(0, features_of(F), 2):
                 own, own_two = two_of(asking, d)
                 other, other_two = two_of(asked, d)
                 sums = tl.fma(tl.load(vector + d), activated(own + other, F), sums)
@@ -91,7 +102,7 @@ def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr)
     elif F.kind == "Bent":
         # LeakyReLU(z) = slope · z + (1 − slope) · max(z, 0), of which the first part is a sum of two numbers.
         of_queries, of_keys = tl.full(asking.shape, 0.0, tl.float32), tl.full(asked.shape, 0.0, tl.float32)
-        for d in range(0, F.steps, 4):
+        for d in range(0, features_of(F), 4):
             for u in tl.static_range(0, 4, 2):
                 own, own_two = two_of(asking, d + u)
                 other, other_two = two_of(asked, d + u)
@@ -103,7 +114,7 @@ def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr)
                 sums = tl.fma(weight_two, above, sums)
         return operands.number * (of_queries + of_keys) + (1.0 - operands.number) * sums
     else:
-        for d in range(0, F.steps, 4):
+        for d in range(0, features_of(F), 4):
             for u in tl.static_range(0, 4, 2):
                 own, own_two = two_of(asking, d + u)
                 other, other_two = two_of(asked, d + u)
@@ -117,7 +128,7 @@ def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr)
 def added_reciprocals(asking, asked, vector, operands, sums, F: tl.constexpr):
     """Σ v f(q + k) from e^(c q) and e^(c k), two features at a time."""
     total = 0.0
-    for d in range(0, F.steps, 4):
+    for d in range(0, features_of(F), 4):
         for u in tl.static_range(0, 4, 2):
             own, own_two = two_of(asking, d + u)
             other, other_two = two_of(asked, d + u)
