@@ -35,8 +35,8 @@ from edgewise.backends.triton.ranges.tiles import (
     weights_of,
 )
 
-WIDE = tl.constexpr(512)
-"""Features of keys and values together that leave no registers for what loops could make ready beforehand."""
+CROWD = tl.constexpr(512)
+"""Features of keys and values together whose gradients leave no registers for what a loop could have made ready."""
 
 
 @triton.jit
@@ -240,6 +240,7 @@ def backward_queries(
     with_vector: tl.constexpr = grad_vector is not None
     adds_up: tl.constexpr = grad_rows is not None or with_vector
     mine = scratch if scratch is None else scratch + tl.program_id(0) * (F.queries * F.keys)
+    # Nothing is made ready before this loop: it would stand in registers that the loops inside need.
     for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=True):
         member, first = member_of(tile // blocks, extent), (blocks - 1 - tile % blocks) * F.queries
         start, stop, spans = run_of(runs, member, first, extent, F)
@@ -366,7 +367,7 @@ def backward_keys(
         total = tl.full((F.keys,), 0.0, tl.float32)
         place = member.outer * reached.outer + member.inner * reached.inner + block
         begin, end = tl.load(reached.starts + place), tl.load(reached.stops + place)
-        for block_of_queries in tl.range(begin, end, disable_licm=F.key_width + F.value_width >= WIDE):
+        for block_of_queries in tl.range(begin, end, disable_licm=F.key_width + F.value_width >= CROWD):
             first = block_of_queries * F.queries
             start, stop, spans = run_of(runs, member, first, extent, F)
             if (block >= spans.whole_begin) & (block < spans.whole_end):
