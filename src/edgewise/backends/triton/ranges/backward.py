@@ -35,8 +35,11 @@ from edgewise.backends.triton.ranges.tiles import (
     weights_of,
 )
 
-CROWD = tl.constexpr(512)
-"""Features of keys and values together whose gradients leave no registers for what a loop could have made ready."""
+
+@triton.constexpr_function
+def is_crowded(form):
+    """Whether gradients of wide heads leave no registers for what could be made ready before a loop."""
+    return form.key_width + form.value_width >= 512
 
 
 @triton.jit
@@ -240,8 +243,7 @@ def backward_queries(
     with_vector: tl.constexpr = grad_vector is not None
     adds_up: tl.constexpr = grad_rows is not None or with_vector
     mine = scratch if scratch is None else scratch + tl.program_id(0) * (F.queries * F.keys)
-    # Nothing is made ready before this loop: it would stand in registers that the loops inside need.
-    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=True):
+    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=is_crowded(F)):
         member, first = member_of(tile // blocks, extent), (blocks - 1 - tile % blocks) * F.queries
         start, stop, spans = run_of(runs, member, first, extent, F)
         most, rest = kept_numbers(stats, member, first, start, stop, extent, F)
@@ -357,7 +359,7 @@ def backward_keys(
     needs_value: tl.constexpr = grad_value is not None
     adds_up: tl.constexpr = grad_columns is not None
     mine = scratch if scratch is None else scratch + tl.program_id(0) * (F.queries * F.keys)
-    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=True):
+    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=is_crowded(F)):
         block = tile % blocks
         member, at = member_of(tile // blocks, extent), block * F.keys
         asked = side_of(operands.key, member, at, extent.keys, F.keys, F)
@@ -367,7 +369,7 @@ def backward_keys(
         total = tl.full((F.keys,), 0.0, tl.float32)
         place = member.outer * reached.outer + member.inner * reached.inner + block
         begin, end = tl.load(reached.starts + place), tl.load(reached.stops + place)
-        for block_of_queries in tl.range(begin, end, disable_licm=F.key_width + F.value_width >= CROWD):
+        for block_of_queries in tl.range(begin, end, disable_licm=is_crowded(F)):
             first = block_of_queries * F.queries
             start, stop, spans = run_of(runs, member, first, extent, F)
             if (block >= spans.whole_begin) & (block < spans.whole_end):
