@@ -80,9 +80,12 @@ def features_of(F: tl.constexpr):
     """How many features are added one by one, in words that the compiler does not see through.
 
     Else it writes out loops of 64 turns and reads all features of its own side before the first block of the other:
-    256 registers. Programs have one axis, of the others there is one.
+    256 registers. Programs have one axis, of the others there is one. One turn, which is all of GAT, it may see through.
     """
-    return F.steps * tl.num_programs(1)
+    count = tl.full((), F.steps, tl.int32)
+    if F.steps > 4:
+        count *= tl.num_programs(1)
+    return count
 
 
 @triton.jit
