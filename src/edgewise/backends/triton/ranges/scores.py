@@ -80,7 +80,7 @@ def features_of(F: tl.constexpr):
     """How many features are added one by one, in words that the compiler does not see through.
 
     Else it writes out loops of 64 turns and reads all features of its own side before the first block of the other:
-    256 registers. Programs have one axis, of the others there is one. One turn, which is all of GAT, it may see through.
+    256 registers. Programs have one axis, of the others there is one. The single turn that GAT needs it may write out.
     """
     count = tl.full((), F.steps, tl.int32)
     if F.steps > 4:
