@@ -14,7 +14,13 @@ from torch.autograd.function import once_differentiable
 LIBRARY = torch.library.Library("edgewise", "FRAGMENT")
 
 
-def define(name: str, function: Callable, shapes: Callable, gradient: tuple[Callable, Callable] | None = None) -> Any:
+def define(
+    name: str,
+    function: Callable,
+    shapes: Callable,
+    gradient: tuple[Callable, Callable] | None = None,
+    tags: tuple[torch.Tag, ...] = (),
+) -> Any:
     """Register `function` as `torch.ops.edgewise.<name>` and give back what to call.
 
     Args:
@@ -22,6 +28,7 @@ def define(name: str, function: Callable, shapes: Callable, gradient: tuple[Call
             schema. It changes none of its arguments.
         shapes: the same call on tensors that hold nothing, for tracing.
         gradient: what to keep of a call, and the gradient, as `torch.library.register_autograd` takes them.
+        tags: what compilers are to know of it.
 
     Where the module is loaded again the operator stays that of the first time: to register it anew would free the old
     one under whoever still holds it.
@@ -29,7 +36,7 @@ def define(name: str, function: Callable, shapes: Callable, gradient: tuple[Call
     function = _on_its_device(function)
     operators = torch.ops.edgewise
     if not hasattr(operators, name):
-        LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()))
+        LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()), tags=tags)
         LIBRARY.impl(name, function, "CompositeExplicitAutograd")
         torch.library.register_fake(f"edgewise::{name}", shapes, lib=LIBRARY)
         if gradient is not None:

@@ -75,10 +75,12 @@ class Call:
         """How many members all batch axes make together."""
         return torch.broadcast_shapes(*self.batch_shapes.values()).numel()
 
-    def in_float32(self) -> "Call":
-        """The same call with half-precision tensors as float32, for the arithmetic."""
+    def in_float32(self, but: tuple[str, ...] = ()) -> "Call":
+        """The same call with half-precision tensors as float32, for the arithmetic, but for some that stay."""
         half = (torch.bfloat16, torch.float16)
-        floats: dict[str, Any] = {name: x.float() for name, x in self.tensors.items() if x.dtype in half}
+        floats: dict[str, Any] = {
+            name: x.float() for name, x in self.tensors.items() if x.dtype in half and name not in but
+        }
         return replace(self, **floats)
 
     def negated(self) -> "Call":

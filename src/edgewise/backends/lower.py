@@ -53,14 +53,17 @@ class Lowered:
         return self.kind, self.activation, self.takes_root, self.number, self.normalizer.__name__
 
 
-def lower(call: Call) -> Lowered:
-    """The score as one that the kernels know, with the temperature in its operands."""
+def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
+    """The score as one that the kernels know, with the temperature in its operands.
+
+    Changed operands are float32, and the others with them, but for those that may stay as they are `stored`.
+    """
     call, coldness = _coldness(call)
     normalizer = type(call.normalize)
     if normalizer is Mean:
         return Lowered(_without(call, "bias", "edge_key"), "Blind", normalizer=Mean)
     if not _runs_as_it_is(call, coldness):
-        call = call.in_float32()
+        call = call.in_float32(but=stored)
     if call.bias is not None and not _is_one(coldness):
         call = replace(call, bias=_cooled(call.bias, coldness, call.bias.dim() - _batch_rank(call)))
     lowered = _known_score(call, coldness)

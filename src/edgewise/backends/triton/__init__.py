@@ -35,7 +35,7 @@ MOST_KEPT = 64
 def refusals(call: Call) -> tuple[str, ...]:
     """Why these kernels cannot take the call, in words; empty where they can."""
     reasons = kernels.refusals(call, DEVICES, DTYPES)
-    widest = max(call.query.shape[-1], 0 if call.value is None else call.value.shape[-1])
+    widest = max(x.shape[-1] for x in (call.query, call.key, call.value) if x is not None)
     if widest > MOST_FEATURES:
         reasons.append(f"a head has {widest} features, more than {MOST_FEATURES}")
     elif not reasons and isinstance(call.neighborhood, Edges) and (heads := _heads_beyond(call, widest)):

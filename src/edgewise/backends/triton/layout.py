@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends.call import Call
-from edgewise.backends.lower import Lowered, lower
+from edgewise.backends.lower import lower
 from edgewise.backends.triton.edges.layout import over_edges
 from edgewise.backends.triton.ranges.layout import over_ranges
 from edgewise.neighborhood import Edges
@@ -21,11 +21,13 @@ def run(call: Call) -> Tensor:
     if isinstance(call.normalize, Hardmax) and call.normalize.straight_through:
         free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
         fixed = {name: x.detach() for name, x in call.tensors.items() if name in ("value", "edge_value")}
-        hard = _run(lower(replace(call, normalize=Hardmax(), **free)), seed)
-        soft = _run(lower(replace(call, normalize=Softmax(), **fixed)), seed)
+        hard = _run(replace(call, normalize=Hardmax(), **free), seed)
+        soft = _run(replace(call, normalize=Softmax(), **fixed), seed)
         return (hard + (soft - soft.detach())).to(call.query.dtype)
-    return _run(lower(call), seed).to(call.query.dtype)
+    return _run(call, seed).to(call.query.dtype)
 
 
-def _run(lowered: Lowered, seed: Tensor) -> Tensor:
-    return over_edges(lowered, seed) if isinstance(lowered.call.neighborhood, Edges) else over_ranges(lowered, seed)
+def _run(call: Call, seed: Tensor) -> Tensor:
+    if isinstance(call.neighborhood, Edges):  # each table is read as it is stored: what no score is made of stays so
+        return over_edges(lower(call, stored=("value", "edge_value")), seed)
+    return over_ranges(lower(call), seed)

@@ -23,6 +23,7 @@ from edgewise.backends.triton.edges.tiles import (
     over_edges,
     per_head,
     piece_of,
+    places,
     put,
     put_numbers,
     spread,
@@ -72,7 +73,7 @@ def put_shared(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.con
         rows: tl.constexpr = tile.shape[0]
         feature = tl.arange(0, PADDED)
         total = tl.sum(tl.reshape(tile, (rows, F.heads, PADDED)), 1)
-        at = row.to(tl.int64)[:, None] * table.row + feature[None, :]
+        at = places(table, row, feature * 0, F) + feature[None, :]
         tl.store(table.data + at, total.to(table.data.dtype.element_ty), mask=there[:, None] & (feature < DIM)[None, :])
     else:
         put(table, row, there, group, tile, DIM, PADDED, F)
@@ -98,14 +99,16 @@ def backward_receivers(
         row, begin, end, slot, here = piece_of(pieces, tile, F)
         own = tl.full((F.rows, 1), 0.0, tl.float32)
         if F.kind != "Blind":
-            own = gathered(operands.query, row, here, group, F.key_dim, F.key_width, F)
+            # A row without edges has no gradient, and adds nothing to that of the vector, whatever it holds.
+            own = gathered(operands.query, row, here & (begin < end), group, F.key_dim, F.key_width, F)
         grad = gathered(grad_out, row, here, group, F.value_dim, F.value_width, F)
         base = tl.full((F.rows, F.heads), 0.0, tl.float32)
         center = tl.full((F.rows, F.heads), 0.0, tl.float32)
         if F.normalizer == "Softmax":
             base = numbers_of(stats, row, here, group, F)
             center = per_head(grad * gathered(out, row, here, group, F.value_dim, F.value_width, F), F.value_width)
-            put_numbers(centers, row, here, group, center, F)
+            if centers is not None:
+                put_numbers(centers, row, here, group, center, F)
         elif centers is not None:
             center = numbers_of(centers, row, here, group, F)
         base, center = for_edges(base, F.block), for_edges(center, F.block)
@@ -166,7 +169,7 @@ def backward_senders(
     own = tl.full((F.rows, 1), 0.0, tl.float32)
     grown = tl.full((F.rows, F.heads * F.key_width), 0.0, tl.float32)
     if F.kind != "Blind":
-        own = gathered(operands.key, row, here, group, F.key_dim, F.key_width, F)
+        own = gathered(operands.key, row, here & (begin < end), group, F.key_dim, F.key_width, F)
     if grad_key is not None:
         own_value = gathered(operands.value, row, here, group, F.value_dim, F.value_width, F)
     grown_value = tl.full((F.rows, F.heads * F.value_width), 0.0, tl.float32)

@@ -23,7 +23,7 @@ BLOCKS = (32, 16, 4)
 @cache
 def forms_of(
     kind: str, activation: str, root: bool, normalizer: str, given: bool, drops: bool, carries: bool, shares: bool,
-    num_heads: int, key_dim: int, value_dim: int,
+    num_heads: int, key_dim: int, value_dim: int, unit: int = 1,
 ) -> tuple[Form, ...]:  # fmt: skip
     """How programs are compiled: those of high rows, then those that hold several rows, of fewer and fewer edges.
 
@@ -38,8 +38,8 @@ def forms_of(
     halvings = carries + drops + (is_padded(key_dim, key) or is_padded(value_dim, value)) + is_narrow
     edges = max(1, min(BLOCKS[0], (NUMBERS >> halvings) * max(1, width // WARP) // width))
     common = kind, activation, root, normalizer, given, drops, shares, num_heads, key_dim, value_dim, heads, key, value
-    high = Form(*common, 1, edges)
-    return high, *(Form(*common, edges // block, block) for block in BLOCKS if block < edges)
+    high = Form(*common, 1, edges, unit)
+    return high, *(Form(*common, edges // block, block, unit) for block in BLOCKS if block < edges)
 
 
 def warps_of(form: Form) -> int:

@@ -1,6 +1,8 @@
 """The kernels over edges as torch operators: plain tensors in and out, with shapes for tracing, and gradients."""
 
+import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -24,6 +26,8 @@ CENTERED = ("Softmax", "Sparsemax", "Entmax15")
 MOST_PROGRAMS = 2048
 """Programs of a pass that sums something over all rows, each of which leaves one part."""
 NO_PARTS = (None, None, None)
+MOST_AT_ONCE = 16
+"""Numbers that it is worth to know the distances between rows to be multiples of: 16 bytes are read at once."""
 SCORES_A_BLOCK = 128
 """Edges of a long row that are normalized at once."""
 
@@ -64,11 +68,11 @@ def edges(
         dropout, seed,
     )  # fmt: skip
     num_rows, num_heads, value_dim = query.shape[0], query.shape[1], value.shape[-1]
-    out = query.new_empty(num_rows, num_heads, value_dim)
+    out = value.new_empty(num_rows, num_heads, value_dim)
     stats = query.new_empty(num_rows if normalizer == "Softmax" else 0, num_heads, dtype=torch.float32)
     weights = query.new_empty(len(lists[2]) if job.given else 0, num_heads, dtype=torch.float32)
     if packing := job.packing(lists):
-        launch_graphs(kernels.forward, packing, job.high, job.operands, table_of(out))
+        launch_graphs(kernels.forward, packing, lists[0], job.high, job.operands, table_of(out))
         return out, stats, weights
     by_receiver, work = Lists(*lists[:3]), job.work(lists[0])
     if job.given:
@@ -134,7 +138,7 @@ def edges_shapes(query, key, value, edge_key, edge_value, bias, vector, lists, k
     num_rows, num_heads = query.shape[0], query.shape[1]
     stats = query.new_empty(num_rows if normalizer == "Softmax" else 0, num_heads, dtype=torch.float32)
     weights = query.new_empty(lists[2].shape[0] if normalizer in GIVEN else 0, num_heads, dtype=torch.float32)
-    return query.new_empty(num_rows, num_heads, value.shape[-1]), stats, weights
+    return value.new_empty(num_rows, num_heads, value.shape[-1]), stats, weights
 
 
 def edges_backward(
@@ -173,7 +177,7 @@ def edges_backward(
         is_shared = needs[5] and bias is not None and bias.shape[1] < num_heads
         of_heads = query.new_empty(len(lists[2]), num_heads, dtype=torch.float32) if is_shared else grads[5]
         launch_graphs(
-            kernels.backward, packing, job.high, job.operands, table_of(grad_out.contiguous()), *tables[:3],
+            kernels.backward, packing, lists[0], job.high, job.operands, table_of(grad_out.contiguous()), *tables[:3],
             table_of(of_heads) if needs[5] else None,
         )  # fmt: skip
         if is_shared:
@@ -210,7 +214,7 @@ def edges_backward(
             )  # fmt: skip
         job.merge(work, parts, tables[0], of_keys=True)
         if needs[6]:
-            grad_vector = torch.cat(left).sum(0)
+            grad_vector = torch.cat([*left, query.new_zeros(0, num_heads, query.shape[-1], dtype=torch.float32)]).sum(0)
     if needs[1] or needs[2]:
         work, by_sender = job.work(lists[3]), Lists(*lists[3:])
         to_senders = [None, tables[1], tables[2], None, None, None, None]
@@ -231,11 +235,9 @@ def edges_backward(
 def edges_backward_shapes(grad_out, out, stats, weights, query, key, value, edge_key, edge_value, bias, vector, lists,
                           kind, activation, root, number, normalizer, dropout, seed, needs):  # fmt: skip
     """What tracers see of the gradients."""
-    tensors = query, key, value, edge_key, edge_value, bias, vector
-    return tuple(
-        torch.empty_like(x, memory_format=torch.contiguous_format) if x is not None and need else query.new_empty(0)
-        for x, need in zip(tensors, needs)
-    )
+    tensors = query, key, value, edge_key, edge_value, bias
+    grads = [x.new_empty(x.shape) if x is not None and need else query.new_empty(0) for x, need in zip(tensors, needs)]
+    return *grads, query.new_empty(vector.shape if needs[6] else 0, dtype=torch.float32)
 
 
 def _keep(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -257,8 +259,11 @@ def _differentiate(ctx: Any, grad_out: Tensor | None, *_: Any) -> tuple:
     return (*grads, [None] * len(lists), None, None, None, None, None, None, None)
 
 
-attend_edges_backward = define("triton_edges_backward", edges_backward, edges_backward_shapes)
-attend_edges = define("triton_edges", edges, edges_shapes, (_keep, _differentiate))
+# Graphs that torch.compile captures of itself ("reduce-overhead") have copies of their inputs. Of lists that it does not
+# know, `work_of` would deal out the rows, and read numbers back, which nobody may while a graph is captured.
+TAGS = (torch.Tag.cudagraph_unsafe,)
+attend_edges_backward = define("triton_edges_backward", edges_backward, edges_backward_shapes, tags=TAGS)
+attend_edges = define("triton_edges", edges, edges_shapes, (_keep, _differentiate), TAGS)
 
 
 class Job:
@@ -269,21 +274,24 @@ class Job:
         self.given = normalizer in GIVEN
         carries = edge_key is not None or edge_value is not None
         shares = not carries and not self.given and kind != "Blind" and is_same(key, value)
+        tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]
+        key_dim, value_dim = query.shape[-1], value.shape[-1]
+        distances = chain.from_iterable((table.row, table.head) for table in tables[:5] if table is not None)
         self.forms = forms_of(
-            kind, activation, root, normalizer, self.given, dropout > 0, carries, shares, query.shape[1],
-            query.shape[-1], value.shape[-1],
+            kind, activation, root, normalizer, self.given, dropout > 0, carries, shares, query.shape[1], key_dim,
+            value_dim, math.gcd(MOST_AT_ONCE, key_dim, value_dim, *distances),
         )  # fmt: skip
         self.high, self.lows = self.forms[0], tuple(form.block for form in self.forms[1:])
-        tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]
         made = None if weights is None or not self.given else table_of(weights)
         vector = None if vector is None else vector.contiguous()
         self.operands = Operands(*tables, vector, made, float(number), float(dropout), seed)
-        self.query = query
-        self.may_pack = not carries and len(query) == len(key)
+        self.query, self.value = query, value
+        is_alike = kind == "Blind" or query.dtype == value.dtype  # scores may be made of what is no longer as stored
+        self.may_pack = not carries and len(query) == len(key) and is_alike
 
     def packing(self, lists: Sequence[Tensor]) -> Packing | None:
         """The graphs that the lists are made of, where there are kernels for them."""
-        return packing_for(self.high, self.query.itemsize, lists) if self.may_pack else None
+        return packing_for(self.high, self.value.itemsize, lists) if self.may_pack else None
 
     def work(self, offsets: Tensor) -> Work:
         """The rows that are bound by these offsets, dealt out to programs of this call's forms."""

@@ -88,6 +88,8 @@ class Form(NamedTuple):
     """Rows of a program."""
     block: int
     """Edges of each row that are read at once."""
+    unit: int
+    """A power of two that divides all distances between rows and between heads: so many numbers may be read at once."""
 
 
 @triton.jit
@@ -100,10 +102,21 @@ def channels(group, HEADS: tl.constexpr, DIM: tl.constexpr):
 
 @triton.jit
 @no_type_check
+def places(table, row, head, F: tl.constexpr):
+    """Where each head of each row begins; in int64, since a table, and what lies before a head, may exceed 2³¹."""
+    unit: tl.constexpr = F.unit
+    rows, heads = row.to(tl.int64) * table.row, head.to(tl.int64) * table.head
+    if unit > 1:
+        rows, heads = tl.multiple_of(rows, unit), tl.multiple_of(heads, unit)
+    return rows[:, None] + heads[None, :]
+
+
+@triton.jit
+@no_type_check
 def gathered(table, row, there, group, DIM: tl.constexpr, PADDED: tl.constexpr, F: tl.constexpr):
     """The rows of a table as a tile; zeros where there is none."""
     head, feature = channels(group, F.heads, PADDED)
-    at = row.to(tl.int64)[:, None] * table.row + (head * table.head + feature)[None, :]
+    at = places(table, row, head, F) + feature[None, :]
     if F.num_heads % F.heads == 0 and DIM == PADDED:
         found = tl.load(table.data + at, mask=there[:, None], other=0.0)
     else:
@@ -117,7 +130,7 @@ def gathered(table, row, there, group, DIM: tl.constexpr, PADDED: tl.constexpr, 
 def put(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.constexpr, F: tl.constexpr):
     """A tile into the rows of a table."""
     head, feature = channels(group, F.heads, PADDED)
-    at = row.to(tl.int64)[:, None] * table.row + (head * table.head + feature)[None, :]
+    at = places(table, row, head, F) + feature[None, :]
     tile = tile.to(table.data.dtype.element_ty)
     if F.num_heads % F.heads == 0 and DIM == PADDED:
         tl.store(table.data + at, tile, mask=there[:, None])
@@ -131,7 +144,7 @@ def put(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.constexpr,
 def numbers_of(table, row, there, group, F: tl.constexpr):
     """One number a head, `(row, head)`; 0 where there is none."""
     head = group * F.heads + tl.arange(0, F.heads)
-    at = row.to(tl.int64)[:, None] * table.row + (head * table.head)[None, :]
+    at = row.to(tl.int64)[:, None] * table.row + head.to(tl.int64)[None, :] * table.head
     return tl.load(table.data + at, mask=there[:, None] & (head < F.num_heads)[None, :], other=0.0).to(tl.float32)
 
 
@@ -140,7 +153,7 @@ def numbers_of(table, row, there, group, F: tl.constexpr):
 def put_numbers(table, row, there, group, numbers, F: tl.constexpr):
     """One number a head into the rows of a table."""
     head = group * F.heads + tl.arange(0, F.heads)
-    at = row.to(tl.int64)[:, None] * table.row + (head * table.head)[None, :]
+    at = row.to(tl.int64)[:, None] * table.row + head.to(tl.int64)[None, :] * table.head
     numbers = numbers.to(table.data.dtype.element_ty)
     tl.store(table.data + at, numbers, mask=there[:, None] & (head < F.num_heads)[None, :])
 

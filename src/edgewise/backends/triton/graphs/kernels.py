@@ -87,10 +87,18 @@ class Pairs(NamedTuple):
 
 @triton.jit
 @no_type_check
+def home_of(table, row, head):
+    """Where a head of a row begins, in int64."""
+    zero = tl.full((), 0, tl.int64)
+    return table.data + (zero + row) * table.row + (zero + head) * table.head
+
+
+@triton.jit
+@no_type_check
 def nodes_of(table, first, node, count, head, DIM: tl.constexpr, WIDTH: tl.constexpr, F: tl.constexpr):
     """A head of some nodes of a tile, `(node, feature)`; zeros where there is none."""
     feature = tl.arange(0, WIDTH)
-    home = table.data + (tl.full((), 0, tl.int64) + first) * table.row + head * table.head
+    home = home_of(table, first, head)
     inside = (node < count)[:, None]
     if DIM != WIDTH:
         inside = inside & (feature < DIM)[None, :]
@@ -113,7 +121,7 @@ def side_of(table, first, node, count, head, F: tl.constexpr):
 def put_nodes(table, first, node, count, head, tile, DIM: tl.constexpr, WIDTH: tl.constexpr):
     """The other way."""
     feature = tl.arange(0, WIDTH)
-    home = table.data + (tl.full((), 0, tl.int64) + first) * table.row + head * table.head
+    home = home_of(table, first, head)
     inside = (node < count)[:, None] & (feature < DIM)[None, :]
     at = home + (node[:, None] * table.row + feature[None, :])
     tl.store(at, tile.to(table.data.dtype.element_ty), mask=inside)
@@ -146,7 +154,7 @@ def scores_of(operands, asking, asked, pairs, head, F: tl.constexpr):
     else:
         score = tl.full((F.rows, F.nodes), 0.0, tl.float32) + operands.number
     if operands.bias is not None:
-        at = operands.bias.data + pairs.edge.to(tl.int64) * operands.bias.row + head * operands.bias.head
+        at = home_of(operands.bias, pairs.edge, head)
         score += tl.load(at, mask=pairs.seen != 0, other=0.0).to(tl.float32)
     return tl.where(pairs.seen != 0, score, float("-inf"))
 
@@ -278,7 +286,7 @@ def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_k
             center = center_of(weight, gained, there, F)
             slope = tl.where(there, slopes_of(weight, gained, center[:, None], F), 0.0)
             if grad_bias is not None:
-                at = grad_bias.data + pairs.edge.to(tl.int64) * grad_bias.row + head * grad_bias.head
+                at = home_of(grad_bias, pairs.edge, head)
                 tl.store(at, slope.to(grad_bias.data.dtype.element_ty), mask=there)
             slope = unfinished(slope, score, operands.number, F)
             if grad_query is not None:

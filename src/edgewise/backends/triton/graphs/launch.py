@@ -48,8 +48,13 @@ def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing |
     return packing_of(lists, most) if most >= ROOMS[0] else None
 
 
-def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands, *arguments: Any) -> None:
-    """Runs a kernel over all tiles and heads, the rooms one after the other, and again over those it flags."""
+def launch_graphs(
+    kernel: Any, packing: Packing, offsets: Tensor, form: Form, operands: Operands, *arguments: Any
+) -> None:
+    """Runs a kernel over all tiles and heads, the rooms one after the other, and again over those it flags.
+
+    The offsets are those of the plan by receiver: a packing is kept as long as they are, and so cannot hold them.
+    """
     key, value = max(LEAST, form.key_width), max(LEAST, form.value_width)
     rows = 2 * ROWS // operands.value.data.itemsize
     for nodes, (firsts, counts, words) in zip(packing.rooms, packing.tiles, strict=True):
@@ -57,7 +62,7 @@ def launch_graphs(kernel: Any, packing: Packing, form: Form, operands: Operands,
             form.kind, form.normalizer, form.drops, isinstance(forward, triton.JITFunction), form.num_heads,
             form.key_dim, form.value_dim, key, value, nodes, rows,
         )  # fmt: skip
-        tiles = Tiles(firsts, counts, words, packing.seen, packing.offsets, packing.edges)
+        tiles = Tiles(firsts, counts, words, packing.seen, offsets, packing.edges)
         count = len(firsts) * form.num_heads
         flags = torch.empty(count, dtype=torch.int8, device=firsts.device)
         heads = min(HEADS, max(1, count // PROGRAMS))

@@ -45,8 +45,6 @@ class Packing:
     """The tiles of each."""
     seen: Tensor
     """Bits, for each receiver of a tile `room // 32` words: bit j of word w is sender `32 w + j` of the tile."""
-    offsets: Tensor
-    """The edges of receiver i are `edges[offsets[i]:offsets[i + 1]]`."""
     edges: Tensor
     """The caller's number of each edge; those of a receiver in the order of their senders."""
 
@@ -54,10 +52,10 @@ class Packing:
         """The same for programs on `device`, sent there as one tensor."""
         if self.seen.device == device:
             return self
-        tensors = [*(x for tiles in self.tiles for x in tiles), self.seen, self.offsets, self.edges]
-        *found, seen, offsets, edges = sent_together(tensors, device)
+        tensors = [*(x for tiles in self.tiles for x in tiles), self.seen, self.edges]
+        *found, seen, edges = sent_together(tensors, device)
         tiles = tuple(Tiles(*found[first : first + 3]) for first in range(0, len(found), 3))
-        return replace(self, tiles=tiles, seen=seen, offsets=offsets, edges=edges)
+        return replace(self, tiles=tiles, seen=seen, edges=edges)
 
 
 def packing_of(lists: Sequence[Tensor], most: int) -> Packing | None:
@@ -118,7 +116,7 @@ def pack(lists: Sequence[Tensor], most: int) -> Packing | None:
     seen.index_add_(0, at, torch.ones_like(at) << other % WORD)
     found = sorted({room for _, _, room in tiles})
     groups = [Tiles(*(x[rooms == room].to(torch.int32) for x in (firsts, counts, words))) for room in found]
-    return Packing(tuple(found), tuple(groups), seen.to(torch.int32), offsets, edges[order])
+    return Packing(tuple(found), tuple(groups), seen.to(torch.int32), edges[order])
 
 
 def _cuts(code: Tensor, offsets: Tensor, node: Tensor) -> Tensor:
