@@ -259,8 +259,8 @@ def _differentiate(ctx: Any, grad_out: Tensor | None, *_: Any) -> tuple:
     return (*grads, [None] * len(lists), None, None, None, None, None, None, None)
 
 
-# Graphs that torch.compile captures of itself ("reduce-overhead") have copies of their inputs. Of lists that it does not
-# know, `work_of` would deal out the rows, and read numbers back, which nobody may while a graph is captured.
+# Graphs that torch.compile captures of itself ("reduce-overhead") have copies of their inputs. `work_of` does not know
+# such lists, would deal out their rows and read numbers back, which nobody may while a graph is captured.
 TAGS = (torch.Tag.cudagraph_unsafe,)
 attend_edges_backward = define("triton_edges_backward", edges_backward, edges_backward_shapes, tags=TAGS)
 attend_edges = define("triton_edges", edges, edges_shapes, (_keep, _differentiate), TAGS)
