@@ -46,10 +46,11 @@ kernels: $(READY)  ## compile the kernels for CUDA of calls of every kind, witho
 	$(BIN)/python tests/triton/sweep.py --out benchmarks/results/kernels.json
 
 # A machine with a GPU may have no network: nothing is set up there. Warnings of versions other than the tested ones are
-# shown and let pass.
+# shown and let pass. The tests compile over a thousand kernels, side by side; those of memory want the device alone.
 bench-gpu:  ## with a CUDA GPU and the packages of PYTHON (nothing is installed): tests of its kernels, then the benchmark
 	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py --check
-	PYTHONPATH=src:.gpu-deps $(PYTHON) -m pytest tests/triton tests/test_packed_device.py -q -W default
+	PYTHONPATH=src:.gpu-deps $(PYTHON) -m pytest tests/triton tests/test_packed_device.py -W default -m "not gpu" -n auto
+	PYTHONPATH=src:.gpu-deps $(PYTHON) -m pytest tests/triton tests/test_packed_device.py -W default -m gpu
 	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py
 
 # One step: an interrupted installation leaves no stamp and is taken up again.

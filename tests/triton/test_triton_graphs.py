@@ -146,7 +146,8 @@ def test_what_is_not_finite_stays_in_its_graph(tiled, broken, number):
     assert not torch.isfinite(found["output"][1]).all()
     others = torch.cat([torch.arange(12), torch.arange(21, 32)])
     for name in ("output", "query", "key", "value"):
-        assert torch.equal(found[name][:, others], sound[name][:, others]), name
+        # A tile that is done again is added up in another order: on a device the last bits differ.
+        assert_alike({name: found[name][:, others]}, {name: sound[name][:, others]})
         assert torch.equal(found[name][0], sound[name][0]), name
     if broken == "value":
         one, right = ({"output": x["output"].nan_to_num(1e3, 1e3, 1e3)} for x in (found, wanted))
@@ -165,7 +166,7 @@ def test_a_gradient_that_is_not_finite_stays_in_its_graph(tiled):
     found = torch.autograd.grad(out, at, cotangent)
     others = torch.cat([torch.arange(12), torch.arange(21, 32)]).to(DEVICE)
     for one, other in zip(found, sound, strict=True):
-        assert torch.equal(one[:, others], other[:, others])
+        torch.testing.assert_close(one[:, others], other[:, others])
         assert torch.equal(one[1:], other[1:])
         assert one[0].isnan().any()
 

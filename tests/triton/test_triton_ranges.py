@@ -4,7 +4,7 @@ import pytest
 import torch
 from triton_cases import DEVICE, NORMALIZERS, SCORES
 
-from edgewise import Causal, Dot, Full, Lengths, Mean, Segments, Softmax, Window, attend
+from edgewise import Causal, Constant, Dot, Full, Lengths, Mean, Segments, Softmax, Window, attend
 from edgewise.backends.triton.ranges import launch
 
 HEADS, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 2, 19, 21, 5, 3
@@ -54,7 +54,7 @@ def solve(neighborhood, score, normalizer, bias, backend, dtype, device="cpu", d
         given["bias"] = numbers(*bias, seed=8)
     at = {name: x.to(device, dtype).clone().requires_grad_() for name, x in given.items()}
     out = attend(
-        at["query"], at["key"], at["value"], neighborhood,
+        at["query"], at["key"], at["value"], neighborhood.to(device),
         score=SCORES[score](at), normalize=NORMALIZERS[normalizer](at), bias=at.get("bias"), backend=backend,
     )  # fmt: skip
     (out * numbers(*out.shape, seed=9).to(device, dtype)).sum().backward()
@@ -99,6 +99,22 @@ def test_a_mean_has_the_batch_axes_of_the_bias_that_it_does_not_look_at():
         attend(query, query, value, bias=bias, normalize=Mean(), backend=name) for name in ("triton", "reference")
     )
     torch.testing.assert_close(found, right)
+
+
+@pytest.mark.parametrize("score", [Constant(100.0), "relu", "gatv2", "gelu"], ids=str)
+def test_queries_beyond_the_last_weigh_nothing_however_large_their_scores_would_be(score):
+    """A block has places for more: e to the score that a query of zeros has there is infinite."""
+    found = []
+    for backend, device in (("triton", DEVICE), ("reference", "cpu")):
+        at = {name: 30 * numbers(HEADS, QUERIES, KEY_DIM, seed=seed) for seed, name in enumerate(("query", "key"))}
+        at |= {"value": numbers(HEADS, QUERIES, VALUE_DIM, seed=3), "vector": 5 * numbers(HEADS, KEY_DIM, seed=4)}
+        at = {name: x.to(device, torch.float32).requires_grad_() for name, x in at.items()}
+        rule = SCORES[score](at) if isinstance(score, str) else score
+        out = attend(at["query"], at["key"], at["value"], score=rule, backend=backend)
+        (out * numbers(*out.shape, seed=9).to(out)).sum().backward()
+        found.append({name: x.grad.cpu() for name, x in at.items() if x.grad is not None})
+    for name, right in found[1].items():
+        assert (found[0][name] - right).abs().max() <= 1e-4 * max(right.abs().max().item(), 1.0), name
 
 
 def test_unseen_keys_never_reach_the_output():

@@ -44,16 +44,19 @@ def is_crowded(form):
 
 @triton.jit
 @no_type_check
-def numbers_at(numbers, member, first, extent, F: tl.constexpr):
-    """A number of each query of a block; 0 beyond the last."""
+def numbers_at(numbers, member, first, extent, BEYOND: tl.constexpr, F: tl.constexpr):
+    """A number of each query of a block, and another one beyond the last."""
     place = first + tl.arange(0, F.queries)
-    return tl.load(numbers + member.number * extent.queries + place, mask=place < extent.queries, other=0.0)
+    return tl.load(numbers + member.number * extent.queries + place, mask=place < extent.queries, other=BEYOND)
 
 
 @triton.jit
 @no_type_check
 def kept_numbers(stats, member, first, start, stop, extent, F: tl.constexpr):
-    """What the forward pass kept of each row."""
+    """What the forward pass kept of each row; of those beyond the last a largest score of ∞, which leaves no weight.
+
+    With any other they would have weights without bound, which meet gradients of zero as NaN where they are infinite.
+    """
     if F.normalizer == "Mean":
         rest = 1.0 / tl.maximum(stop - start, 1).to(tl.float32)
         return rest, rest
@@ -62,7 +65,8 @@ def kept_numbers(stats, member, first, start, stop, extent, F: tl.constexpr):
         return nothing, nothing
     else:
         second = stats + (tl.full((), 0, tl.int64) + extent.members) * extent.queries
-        return numbers_at(stats, member, first, extent, F), numbers_at(second, member, first, extent, F)
+        most = numbers_at(stats, member, first, extent, float("inf"), F)
+        return most, numbers_at(second, member, first, extent, 0.0, F)
 
 
 @triton.jit
@@ -315,7 +319,7 @@ def walk_block(
     grad = nodes_of(grad_out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
     center = tl.full((F.queries,), 0.0, tl.float32)
     if centers is not None:
-        center = numbers_at(centers, member, first, extent, F)
+        center = numbers_at(centers, member, first, extent, 0.0, F)
     left, slope, raw_slope, there = pairs_of(
         operands, member, first, at, asking, asked, vector, near, grad, grad_out, start, stop, most, rest, center,
         extent, WHOLE, F,
@@ -421,7 +425,7 @@ def backward_bias(
             grad = nodes_of(grad_out, member, first, extent.queries, F.queries, F.value_dim, F.value_width, F)
             center = tl.full((F.queries,), 0.0, tl.float32)
             if centers is not None:
-                center = numbers_at(centers, member, first, extent, F)
+                center = numbers_at(centers, member, first, extent, 0.0, F)
             weights = vector if vector is None else vector + member.number * F.steps
             _, slope, _, _ = pairs_of(
                 operands, member, first, at, asking, asked, weights, near, grad, grad_out, start, stop, most, rest,
