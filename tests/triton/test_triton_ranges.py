@@ -165,6 +165,17 @@ def test_wide_features_of_half_precision_that_dropout_reads_piece_by_piece(monke
         assert (one - other).abs().max() <= 2**-7 * other.abs().max()
 
 
+@pytest.mark.parametrize("score", ["scaled", "tanh", "gatv2"])
+def test_float16_is_rounded_where_a_device_rounds_it(score):
+    """At most twice the error of plain torch, and two roundings more. The interpreter multiplies float16 as it is."""
+    given = Full(), score, "softmax", (HEADS, QUERIES, KEYS)
+    right = solve(*given, "reference", torch.float64)
+    plain, found = solve(*given, "gather", torch.float16), solve(*given, "triton", torch.float16, DEVICE)
+    for name, wanted in right.items():
+        off, usual = ((x[name] - wanted).abs().max() / wanted.abs().max() for x in (found, plain))
+        assert off <= 2 * (usual + torch.finfo(torch.float16).eps), name
+
+
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # the interpreter's, of numpy
 @pytest.mark.parametrize("score", ["scaled", "tanh"])
 @pytest.mark.parametrize("broken", ["query", "key", "value", "cotangent"])

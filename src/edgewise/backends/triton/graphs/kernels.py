@@ -103,7 +103,7 @@ def nodes_of(table, first, node, count, head, DIM: tl.constexpr, WIDTH: tl.const
     if DIM != WIDTH:
         inside = inside & (feature < DIM)[None, :]
     found = tl.load(home + (node[:, None] * table.row + feature[None, :]), mask=inside, other=0.0)
-    return found if F.compiled else found.to(tl.float32)
+    return found if F.compiled or found.dtype != tl.bfloat16 else found.to(tl.float32)
 
 
 @triton.jit

@@ -163,7 +163,7 @@ def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr
     if DIM % WIDTH != 0:
         inside = inside & (feature < DIM)[None, :]
     found = tl.load(at, mask=inside, other=0.0)
-    return found if F.compiled else found.to(tl.float32)
+    return found if F.compiled or found.dtype != tl.bfloat16 else found.to(tl.float32)
 
 
 @triton.jit
