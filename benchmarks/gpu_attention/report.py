@@ -24,8 +24,8 @@ to start them one by one. Edges are sorted by receiver, and our plan is made bef
 TransformerConv and GATv2Conv between their projections; its features of edges join keys and values under dot products,
 the keys alone under GATv2, and so do ours.
 
-*Memory* is what a call is given and what it takes beside that at its peak, over what it is given and what it returns; the
-plan, four numbers of 32 bits an edge and some a node, is made before and in neither.
+*Memory* is what a call is given and what it takes beside that at its peak, over what it is given and what it returns.
+The plan, four numbers of 32 bits an edge and some a node, is made before and in neither.
 *Of the floor* is the time in which the bytes that must move could be copied at the measured bandwidth, over ours: with
 every gather from memory, and with every tensor read or written once (`benchmarks/gpu_attention/floors.py`). *Launches*
 are kernels that a call starts. *Off* is how far results lie from float64 at most, as a part of the largest value of
