@@ -11,3 +11,15 @@ def where_kernels_run(monkeypatch):
     """A CPU is taken for a device, where there is no other."""
     pytest.importorskip("triton")
     monkeypatch.setattr(backend, "DEVICES", (DEVICE,))
+
+
+@pytest.fixture(autouse=True)
+def claims_are_true(monkeypatch):
+    """The interpreter notes what a kernel claims of its numbers, and does nothing with it; here it is looked at."""
+    interpreter = pytest.importorskip("triton.runtime.interpreter")
+
+    def claim(numbers, name, divisor):
+        assert name == "tt.divisibility"
+        assert not (numbers.data % divisor).any(), "what is claimed of addresses is wrong"
+
+    monkeypatch.setattr(interpreter.TensorHandle, "set_attr", claim)

@@ -81,6 +81,17 @@ def put_shared(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.con
 
 @triton.jit
 @no_type_check
+def put_slopes(table, row, there, group, slope, SHARED: tl.constexpr, F: tl.constexpr):
+    """One number a head into the rows of edges, summed over the heads where they share one."""
+    if SHARED:
+        at = row.to(tl.int64) * table.row
+        tl.store(table.data + at, tl.sum(slope, 1).to(table.data.dtype.element_ty), mask=there)
+    else:
+        put_numbers(table, row, there, group, slope, F)
+
+
+@triton.jit
+@no_type_check
 def backward_receivers(
     query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed,
     lists, pieces, out, grad_out, stats, centers, receiver_offsets,
@@ -135,7 +146,7 @@ def backward_receivers(
                 )
             slope = tl.where(there[:, None], slopes_of(weight, product, center, F), 0.0)
             if grad_bias is not None:
-                put_shared(grad_bias, edge, there, group, slope, 1, 1, SHARED.bias, F)
+                put_slopes(grad_bias, edge, there, group, slope, SHARED.bias, F)
             if F.kind != "Blind":
                 moved = spread(unfinished(slope, raw, operands.number, F), F.key_width)
                 grown += over_edges(toward_query(moved, asking, other, vector, operands.number, F), F.rows)
