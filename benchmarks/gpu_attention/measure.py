@@ -14,8 +14,6 @@ from gpu_attention.case import COMPILED, FORWARD, MODES, OURS, Case, Results, Ru
 from gpu_attention.device import Call, Cuda
 from gpu_attention.options import Pace
 
-FAILURES = (Exception,)
-"""What a peer may fail with: memory, a shape, a library or a compiler that is missing. The others go on."""
 OUT_OF_MEMORY, CUT = "out of memory", "cut: the time was up"
 COMPILE_SECONDS = 40.0
 """That must be left where a peer is compiled first."""
@@ -90,7 +88,7 @@ def attempted(call: Callable[[], Any], device: Cuda) -> tuple[Any, str]:
     """What a call returns, and why it could not where it could not."""
     try:
         return call(), ""
-    except FAILURES as error:
+    except Exception as error:  # memory, a shape, a library or a compiler that is missing: the others go on
         reason = said(error)
     device.give_back()  # after the error is gone, which holds what the call had made
     return None, reason

@@ -214,7 +214,9 @@ def edges_backward(
             )  # fmt: skip
         job.merge(work, parts, tables[0], of_keys=True)
         if needs[6]:
-            grad_vector = torch.cat([*left, query.new_zeros(0, num_heads, query.shape[-1], dtype=torch.float32)]).sum(0)
+            # Without receivers no program ran, and none left a part.
+            none = query.new_zeros(0, num_heads, query.shape[-1], dtype=torch.float32)
+            grad_vector = torch.cat([none, *left]).sum(0)
     if needs[1] or needs[2]:
         work, by_sender = job.work(lists[3]), Lists(*lists[3:])
         to_senders = [None, tables[1], tables[2], None, None, None, None]
