@@ -17,7 +17,7 @@ def new(tmp_path):
         tmp_path / "new.csv",
         {
             "id": ["007", "1e5", 'say "hi", then go', "d", "e"],
-            "smiles": ["CCO", "not a molecule", "", "CCO", "C1CC1[Si](C)(C)C"],
+            "smiles": ["CCO", "C(" + "\xe9" * 300, "", "CCO", "C1CC1[Si](C)(C)C"],
         },
     )
 
@@ -33,7 +33,7 @@ def test_columns_and_places_are_kept(trained, edgewise, new, tmp_path):
     for row in rows:
         filled = [bool(row[name]) for name in ("y_pred", "y_std", "y_low", "y_high", "similarity")]
         assert filled == [row["status"] == "ok"] * 5
-    assert "not a molecule" in rows[1]["status"]
+    assert "U+00E9 (LATIN SMALL LETTER E WITH ACUTE)" in rows[1]["status"]
     assert "smiles" in rows[2]["status"]
     assert rows[0] | {"id": ""} == rows[3] | {"id": ""}
     assert float(rows[0]["y_low"]) < float(rows[0]["y_pred"]) < float(rows[0]["y_high"])

@@ -248,6 +248,31 @@ def test_what_cannot_be_read_says_why(smiles, message, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("smiles", "place", "name"),
+    [
+        ("CC\u041e", 3, "U+041E (CYRILLIC CAPITAL LETTER O)"),  # RDKit drops it, and reads ethane
+        ("CC\U0001f600", 3, "U+1F600 (GRINNING FACE)"),
+        ("\ufeffCCO", 1, "U+FEFF (ZERO WIDTH NO-BREAK SPACE)"),
+        ("C\u200bCO", 2, "U+200B (ZERO WIDTH SPACE)"),
+        ("CCO\u200f", 4, "U+200F (RIGHT-TO-LEFT MARK)"),
+        ("CCO\xa0", 4, "U+00A0 (NO-BREAK SPACE)"),
+        (" C(" + "\xe9" * 300, 4, "U+00E9 (LATIN SMALL LETTER E WITH ACUTE)"),  # its log could not be decoded
+        ("CC\0O", 3, "U+0000 (a control character)"),
+        ("CCO |$\xe9;;$|", 7, "U+00E9 (LATIN SMALL LETTER E WITH ACUTE)"),
+        ("C\ud800", 2, "U+D800 (no character)"),
+    ],
+)
+def test_a_character_beyond_ascii_is_named(smiles, place, name, capfd):
+    with pytest.raises(DataError) as caught:
+        example_from_smiles(smiles)
+    assert str(caught.value) == (
+        f"{smiles!r} is not a SMILES: character {place} is {name}, but SMILES are written in ASCII; "
+        "replace it or delete it."
+    )
+    assert capfd.readouterr() == ("", "")
+
+
 def test_an_older_rdkit_that_hands_over_no_log_still_says_which_chemistry_is_wrong(monkeypatch, capfd):
     monkeypatch.delattr("edgewise.data.molecule.rdBase.CaptureErrorLog", raising=False)
     with pytest.raises(DataError, match="Explicit valence for atom # 1 N, 4, is greater than permitted"):

@@ -58,6 +58,13 @@ def test_without_conditions_and_weights(tmp_path):
 
 BAD_ROWS = [
     ("C1CC,1,300,1", "smiles", "C1CC", "'C1CC' is not a SMILES that RDKit can read: unclosed ring"),
+    (
+        "C\u041e,1,300,1",
+        "smiles",
+        "C\u041e",
+        "'C\u041e' is not a SMILES: character 2 is U+041E (CYRILLIC CAPITAL LETTER O), but SMILES are written in ASCII; "
+        "replace it or delete it",
+    ),
     (",1,300,1", "smiles", "", "The SMILES is empty, expected one molecule"),
     ("C,abc,300,1", "y", "abc", "'abc' is not a number"),
     ("C,inf,300,1", "y", "inf", "'inf' is infinite, expected a finite number"),

@@ -94,14 +94,19 @@ def test_of_molecules_one_that_cannot_be_read_fails_alone(client, chemist):
     model, folder = chemist
     explainer = Explainer.open(folder)
     name = explainer.fields[0]["name"]
-    smiles = ["CCO", "C(", "c1ccccc1", "", "N"]
+    smiles = ["CCO", "C(", "c1ccccc1", "", "N", "CC\u041e", "C(" + "\xe9" * 300]
     found = told_or_why(explainer, [{name: text} for text in smiles])
-    assert [isinstance(each, DataError) for each in found] == [False, True, False, True, False]
+    assert [isinstance(each, DataError) for each in found] == [False, True, False, True, False, True, True]
     expected = model.predict(["CCO", "c1ccccc1", "N"])
     np.testing.assert_allclose([found[place][0].value for place in (0, 2, 4)], expected, rtol=1e-5)
     answer = client(explainer).post("/predict", json={"rows": [{name: "C("}]})
     assert answer.status_code == 422
     assert str(folder) not in answer.text
+    bad = [smiles[0], *smiles[-2:]]
+    answer = client(explainer).post("/predict", json={"rows": [{name: text} for text in bad]})
+    rows = answer.json()["rows"]
+    assert [row["error"] is None for row in rows] == [True, False, False]
+    assert "character 3 is U+041E (CYRILLIC CAPITAL LETTER O)" in rows[1]["error"]
 
 
 def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):

@@ -1,6 +1,7 @@
 """A molecule as a graph: SMILES → atoms, bonds, descriptors of the whole, and the characters each atom came from."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -36,6 +37,8 @@ GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name, _ in _DESCRIPTORS)
 """What each column of `Example.global_features` says: the descriptors of the installed RDKit, by its names."""
 
 _ATOM_PATTERN = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOSPFIbcnosp*]")
+_BLANKS = " \t\r\n"
+_NOT_SMILES = re.compile(r"[^ -~\t\r\n]")
 _LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
 
 
@@ -49,10 +52,19 @@ def read_molecule(smiles: str) -> Chem.Mol:
         The sanitized molecule, explicit `[H]` atoms merged into their neighbors as RDKit does.
 
     Raises:
-        DataError: the string is empty, has text behind the SMILES, or RDKit cannot read it; the message ends in
-            RDKit's reason.
+        DataError: the string is empty, holds a character beyond printable ASCII, has text behind the SMILES, or RDKit
+            cannot read it; the message ends in RDKit's reason.
     """
-    text = smiles.strip()
+    text = smiles.strip(_BLANKS)
+    # RDKit drops some of these characters and reads the rest as another molecule, and fails in decoding its own log.
+    foreign = _NOT_SMILES.search(text)
+    if foreign is not None:
+        name = unicodedata.name(foreign[0], "a control character" if ord(foreign[0]) < 256 else "no character")
+        place = smiles.index(foreign[0]) + 1
+        raise DataError(
+            f"{smiles!r} is not a SMILES: character {place} is U+{ord(foreign[0]):04X} ({name}), but SMILES are "
+            "written in ASCII; replace it or delete it."
+        )
     if not text:
         raise DataError("The SMILES is empty, expected one molecule.")
     written, rest = [*text.split(maxsplit=1), ""][:2]
