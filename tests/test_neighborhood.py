@@ -160,10 +160,26 @@ class TestEdges:
         both = self.edges.undirected()
         assert self.pairs(both) == [(0, 1), (1, 0), (1, 2), (3, 3), (2, 1)]
         assert self.pairs(both.undirected()) == self.pairs(both)
-        twice = Edges(torch.tensor([0, 0, 0]), torch.tensor([1, 1, 2]), 3, 3).undirected()
-        assert self.pairs(twice) == [(0, 1), (0, 1), (0, 2), (1, 0), (2, 0)]
         none = Edges(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), 0, 0)
         assert none.undirected().with_self_loops().num_edges == 0
+
+    def test_undirected_mirrors_multi_edges_one_by_one(self):
+        twice = Edges(torch.tensor([0, 0, 0]), torch.tensor([1, 1, 2]), 3, 3).undirected()
+        assert self.pairs(twice) == [(0, 1), (0, 1), (0, 2), (1, 0), (1, 0), (2, 0)]
+        assert self.pairs(twice.undirected()) == self.pairs(twice)
+        # The first 0 → 1 is paired with 1 → 0, the second has no other way.
+        partly = Edges(torch.tensor([0, 1, 0, 2]), torch.tensor([1, 0, 1, 2]), 3, 3).undirected()
+        assert self.pairs(partly) == [(0, 1), (1, 0), (0, 1), (2, 2), (1, 0)]
+
+    def test_undirected_has_the_counts_of_networkx(self):
+        networkx = pytest.importorskip("networkx")
+        senders, receivers = torch.randint(0, 5, (2, 40), generator=torch.Generator().manual_seed(0))
+        graph = networkx.MultiDiGraph(list(zip(senders.tolist(), receivers.tolist())))
+        both = Edges(senders, receivers, 5, 5).undirected()
+        expected = [(i, j) for i, j, _ in graph.to_undirected().to_directed().edges]
+        loops = [(i, i) for i, j in zip(senders.tolist(), receivers.tolist()) if i == j]
+        expected = [pair for pair in expected if pair[0] != pair[1]] + loops
+        assert sorted(self.pairs(both)) == sorted(expected)
 
     def test_from_edge_index_is_source_to_target(self):
         edges = Edges.from_edge_index(torch.tensor([[0, 2], [1, 0]]), 3)

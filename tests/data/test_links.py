@@ -73,9 +73,9 @@ def test_links_by_hand():
     edges = edges_of([(0, 1), (1, 0), (0, 1), (1, 2), (2, 2)])
     one_way, both = Links.of(edges, 3, True), Links.of(edges.both_ways(3), 3, False)
     assert (len(one_way), len(both)) == (3, 2)
-    assert both.of_edge.tolist() == [0, 0, 0, 1, -1, 1], "the edge that was added is the same link"
+    assert both.of_edge.tolist() == [0, 0, 0, 1, -1, 0, 1], "the edges that were added are the same links"
     assert one_way.of_edge.tolist() == [0, 1, 0, 2, -1]
-    assert both.edges_of(np.array([False, True])).tolist() == [False, False, False, True, True, True]
+    assert both.edges_of(np.array([False, True])).tolist() == [False, False, False, True, True, False, True]
     assert both.know(both.pairs.of(np.array([2, 0]), np.array([1, 2]))).tolist() == [True, False]
     assert one_way.know(one_way.pairs.of(np.array([2, 1]), np.array([1, 2]))).tolist() == [False, True]
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.edges import EdgeList
@@ -10,6 +11,7 @@ from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import nodes_from_arrays, read_nodes
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, SettingError
+from edgewise.neighborhood import Edges
 
 NODES = "id,a,b,label,part\nx,1,0,red,train\ny,2,0,,test\nz,0,3,blue,val\nw,0.5,1,red,test\n"
 EDGES = "from,to,length\nx,y,1.5\ny,x,1.5\ny,z,2\nw,w,0\n"
@@ -62,6 +64,16 @@ def test_an_edge_that_stands_twice_counts_twice(tmp_path):
     table = table_of(tmp_path, edges="from,to\nx,y\nx,y\n")
     assert table.edges.senders.tolist() == [0, 0, 1, 1]
     assert table.edges.num_repeated(4) == 2
+
+
+def test_a_table_of_edges_is_mirrored_as_the_library_mirrors_edges(tmp_path):
+    table = table_of(
+        tmp_path, edges="from,to,length\nx,y,1\ny,x,2\nx,y,3\nw,w,0\n", source={"edge_feature_columns": ("length",)}
+    )
+    library = Edges(torch.tensor([0, 1, 0, 3]), torch.tensor([1, 0, 1, 3]), 4, 4).undirected()
+    assert table.edges.senders.tolist() == library.senders.tolist() == [0, 1, 0, 3, 1]
+    assert table.edges.receivers.tolist() == library.receivers.tolist()
+    assert table.edges.features[:, 0].tolist() == [1, 2, 3, 0, 3]
 
 
 def test_nodes_without_names_are_counted_from_zero(tmp_path):

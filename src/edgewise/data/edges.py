@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float32, Int64
 
 from edgewise.data.cell import Rejection, is_missing, read_number
 from edgewise.data.kind_names import Named
 from edgewise.data.read import Cells, check_columns_exist, read_cells
 from edgewise.errors import DataError
+from edgewise.neighborhood.index import one_way
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +56,16 @@ class EdgeList:
         return replace(self, **sides, features=self.features[order])
 
     def both_ways(self, num_nodes: int) -> "EdgeList":
-        """The same edges and, behind them, the other way of each that has none, with the same features."""
-        there, back = self.senders * num_nodes + self.receivers, self.receivers * num_nodes + self.senders
-        lonely = np.flatnonzero(~np.isin(back, there))
+        """The same edges and, behind them, the other way of each that has none, with the same features.
+
+        Which those are is the rule of `Edges.undirected`: multi-edges are mirrored one by one.
+        """
+        added = one_way(torch.from_numpy(self.senders), torch.from_numpy(self.receivers), num_nodes).numpy()
         return EdgeList(
-            np.concatenate([self.senders, self.receivers[lonely]]),
-            np.concatenate([self.receivers, self.senders[lonely]]),
-            np.concatenate([self.features, self.features[lonely]]),
-            len(lonely),
+            np.concatenate([self.senders, self.receivers[added]]),
+            np.concatenate([self.receivers, self.senders[added]]),
+            np.concatenate([self.features, self.features[added]]),
+            len(added),
             self.rejected,
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Int64
 
 from edgewise.data.cell import OK, is_missing
@@ -12,6 +13,7 @@ from edgewise.data.kind_names import BACKWARD, KindNames, Named, Relation, backw
 from edgewise.data.node_features import NodeFeatures
 from edgewise.data.read import Cells, check_columns_exist
 from edgewise.errors import DataError
+from edgewise.neighborhood.index import one_way
 
 ONE_KIND = "node"
 """What nodes are called where only edges have names."""
@@ -224,9 +226,9 @@ def _both_ways(
     _check_free(edges, names if known is None else names | {name for _, name, _ in known.relations})
     number_of = {name: number for number, name in enumerate(sorted(names))}
     number = np.array([number_of[name] for _, name, _ in relation_of], dtype=np.int64)
-    there = (number * num_nodes + edges.senders) * num_nodes + edges.receivers
-    back = (number * num_nodes + edges.receivers) * num_nodes + edges.senders
-    is_lonely = ~np.isin(back, there)
+    sides = (torch.from_numpy(side) for side in (edges.senders, edges.receivers))
+    is_lonely = np.zeros(len(edges), dtype=bool)
+    is_lonely[one_way(*sides, num_nodes, torch.from_numpy(number)).numpy()] = True
     # What has one name between the same two kinds belong together, whichever way they go.
     group_of = [(name, *sorted((sender, receiver))) for sender, name, receiver in relation_of]
     turned = set()

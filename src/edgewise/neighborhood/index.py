@@ -49,10 +49,29 @@ def sent_together(tensors: Sequence[Tensor], device: torch.device | str) -> list
     return [part[: len(x)] for part, x in zip(parts, tensors)]
 
 
-def first_of_each(codes: Tensor) -> Tensor:
-    """True where a value stands for the first time."""
-    order = codes.argsort(stable=True)
-    ordered = codes[order]
-    first = torch.ones_like(ordered, dtype=torch.bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return torch.zeros_like(first).index_put((order,), first)
+def one_way(senders: Tensor, receivers: Tensor, num_nodes: int, kinds: Tensor | None = None) -> Tensor:
+    """The places, ascending, of the edges that have no other way: the one rule by which edges are made undirected.
+
+    Edges i → j and j → i are paired off in their order, the first with the first, the second with the second; what is
+    left over has no other way. So with it, each pair of nodes has as many edges one way as the other,
+    max(#(i → j), #(j → i)), as in networkx's `MultiDiGraph.to_undirected`. A loop is its own other way.
+
+    Args:
+        senders, receivers: `(edge)`, below `num_nodes`.
+        num_nodes: how many nodes there are.
+        kinds: `(edge)` of whole numbers from 0; only edges of one kind are paired.
+
+    Cost: one sort of the edges.
+    """
+    pair = torch.minimum(senders, receivers) * num_nodes + torch.maximum(senders, receivers)
+    if kinds is not None:
+        pair = kinds * num_nodes**2 + pair
+    way = 2 * pair + (senders > receivers)
+    order = way.argsort(stable=True)
+    ways, run, counts = torch.unique_consecutive(way[order], return_inverse=True, return_counts=True)
+    rank = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[run]
+    # The other way of a pair differs in the last bit, and so stands beside it.
+    other = torch.searchsorted(ways, ways ^ 1).clamp(max=max(len(ways) - 1, 0))
+    num_other = torch.where(ways[other] == ways ^ 1, counts[other], 0)
+    left_over = order[rank >= num_other[run]]
+    return left_over[senders[left_over] != receivers[left_over]].sort().values

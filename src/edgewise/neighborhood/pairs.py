@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.drawing import MOST_SIDE, Drawing
-from edgewise.neighborhood.index import check_range, first_of_each, integers, sent
+from edgewise.neighborhood.index import check_range, integers, one_way, sent
 from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
@@ -285,13 +285,13 @@ class Edges(Neighborhood):
         return ones.new_zeros(self.num_receivers).index_add(0, self.receivers, ones)
 
     def undirected(self) -> "Edges":
-        """Every edge in both directions: the edges as they are, then the reverses that were missing, in their order."""
+        """Every edge in both directions: the edges as they are, then the other way of each that has none, in order.
+
+        Multi-edges are mirrored one by one: the first i → j is the other way of the first j → i, and so on."""
         self._require_square("undirected")
-        size = self.num_senders
-        forward, backward = self.receivers * size + self.senders, self.senders * size + self.receivers
-        missing = first_of_each(backward) & ~torch.isin(backward, forward)
-        senders = torch.cat([self.senders, self.receivers[missing]])
-        return Edges(senders, torch.cat([self.receivers, self.senders[missing]]), size, size)
+        added = one_way(self.senders, self.receivers, self.num_senders)
+        senders = torch.cat([self.senders, self.receivers[added]])
+        return Edges(senders, torch.cat([self.receivers, self.senders[added]]), self.num_senders, self.num_senders)
 
     def with_self_loops(self) -> "Edges":
         """The edges as they are, then a loop for each node that had none."""
