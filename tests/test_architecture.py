@@ -21,6 +21,7 @@ LEVELS = [
     {"backends"},
     {"score", "normalize", "trace", "records"},
     {"neighborhood"},
+    {"files"},
     {"errors", "choices", "operator", "rank"},
 ]
 """From top to bottom; a room may import rooms below its own."""

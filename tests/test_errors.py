@@ -33,7 +33,7 @@ from edgewise import (
     attention_weights,
     why,
 )
-from edgewise.errors import DataError, RunFolderError
+from edgewise.errors import DataError, RunFolderError, WriteError
 from edgewise.score import GAT
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
@@ -435,6 +435,7 @@ def test_the_tree_of_errors_and_their_builtin_kin():
         DataError: ValueError,
         SettingError: ValueError,
         RunFolderError: RuntimeError,
+        WriteError: OSError,
         MissingExtraError: ImportError,
     }
     from edgewise import errors

@@ -46,6 +46,7 @@ NAMES = [
     "SymmetricConvolution",
     "Trace",
     "UnsupportedError",
+    "WriteError",
     "WeightedGraph",
     "Weights",
     "Window",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SettingError,
         ShapeError,
         UnsupportedError,
+        WriteError,
     )
     from edgewise.estimators import (
         DynamicsModel,
@@ -55,6 +56,7 @@ _HOMES = {
         "SettingError",
         "ShapeError",
         "UnsupportedError",
+        "WriteError",
     ],
     "edgewise.estimators": [
         "DynamicsModel",

@@ -6,8 +6,12 @@ EdgewiseError
 ├── DataError(ValueError)                a file, row or column cannot be used; the message names the place
 ├── SettingError(ValueError)             an option has a value it cannot have
 ├── RunFolderError(RuntimeError)         a run folder is missing, incomplete, newer, or would be overwritten
+├── WriteError(OSError)                  a file cannot be written: a full disk, no permission
 └── MissingExtraError(ImportError)       an optional package is not installed; the message says which extra
 """
+
+import errno
+import os
 
 
 class EdgewiseError(Exception):
@@ -32,6 +36,23 @@ class SettingError(EdgewiseError, ValueError):
 
 class RunFolderError(EdgewiseError, RuntimeError):
     """A run folder is missing, incomplete, of a newer format, or would be overwritten."""
+
+
+class WriteError(EdgewiseError, OSError):
+    """A file cannot be written: a full disk, no permission; what was there before is unchanged.
+
+    Args:
+        path: The file.
+        error: What the system answered; its `errno` is kept.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], error: OSError):
+        reason = (error.strerror or str(error)).rstrip(".")
+        remedy = ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            remedy = "; free some space, or write to another disk"
+        super().__init__(f"{os.fspath(path)} cannot be written: {reason}{remedy}.")
+        self.errno = error.errno
 
 
 class MissingExtraError(EdgewiseError, ImportError):

@@ -19,6 +19,7 @@ def test_a_run_leaves_everything_it_promises(table, edgewise, tmp_path):
     files = [path.relative_to(run) for path in run.rglob("*") if path.is_file()]
     names = {str(path) for path in files if "tensorboard" not in path.parts}
     assert names == {
+        ".edgewise-run.json",
         "config.toml",
         "splits.json",
         "metrics.json",

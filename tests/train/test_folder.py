@@ -5,7 +5,7 @@ import math
 import pytest
 
 from edgewise.errors import RunFolderError
-from edgewise.train.folder import RunFolder, read_toml, write_bytes
+from edgewise.train.folder import RunFolder, read_toml
 
 
 def begun(path) -> RunFolder:
@@ -17,15 +17,14 @@ def begun(path) -> RunFolder:
 
 def finished(path) -> RunFolder:
     folder = begun(path)
-    (path / "model.safetensors").write_bytes(b"")
+    folder.write("model.safetensors", b"")
     folder.write_json("model.json", {})
     folder.write_json("metrics.json", {})
     return folder
 
 
-def test_a_new_or_foreign_folder_may_be_used(tmp_path):
+def test_a_new_or_an_empty_folder_may_be_used(tmp_path):
     RunFolder(tmp_path / "new").check()
-    (tmp_path / "notes.txt").write_text("mine")
     RunFolder(tmp_path).check()
     RunFolder(tmp_path / "new").check(resume=True)
 
@@ -49,7 +48,7 @@ def test_an_unfinished_run_asks_what_to_do(tmp_path):
 
 
 def test_a_file_of_a_run_without_a_run_is_kept_too(tmp_path):
-    (tmp_path / "splits.json").write_text("{}")
+    RunFolder(tmp_path).write_json("splits.json", {})
     with pytest.raises(RunFolderError, match=r"already holds splits.json; .*--overwrite"):
         RunFolder(tmp_path).check()
 
@@ -67,20 +66,7 @@ def test_begin_removes_the_files_of_a_run_and_nothing_else(tmp_path):
     folder.checkpoint_folder(1)
     (tmp_path / "demo.csv").write_text("smiles\nC\n")
     folder.begin()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.csv"]
-
-
-def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
-    path = tmp_path / "metrics.json"
-    write_bytes(path, b"old")
-
-    def fails(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.replace", fails)
-    with pytest.raises(OSError, match="disk full"):
-        write_bytes(path, b"new")
-    assert path.read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".edgewise-run.json", "demo.csv"]
 
 
 def test_config_survives_awkward_words(tmp_path):

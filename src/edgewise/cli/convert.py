@@ -25,14 +25,17 @@ def run(arguments: argparse.Namespace) -> int:
     from edgewise.errors import RunFolderError
     from edgewise.estimators.convert import from_checkpoint, from_run, to_checkpoint
     from edgewise.estimators.masked.trained import TrainedMasked
+    from edgewise.train.claim import refuse_place
     from edgewise.train.folder import RunFolder
 
     source, target = Path(arguments.source), Path(arguments.output_dir)
+    refuse_place(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise RunFolderError(f"{target} is there already; choose another folder with -o.")
     if (source / "config.json").is_file():
         read = from_checkpoint(source)
-        read.save(RunFolder(target))
+        with RunFolder(target).claimed() as folder:
+            read.save(folder)
         if isinstance(read, TrainedMasked):
             print(f"{source} is now the run folder {target}.")
             if read.left_out:

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Builds, trains, shows."""
     from edgewise.cli import table
     from edgewise.cli.train import train
-    from edgewise.train.folder import RunFolder, write_bytes
+    from edgewise.train.folder import RunFolder
 
     folder = RunFolder(Path(arguments.output_dir))
     data = folder.path / "demo.csv"
@@ -57,8 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
         from edgewise.data.simulate import demo_table
 
         print(f"Building {NUM_ROWS:,} molecules and ion pairs with RDKit ...", flush=True)
-        folder.path.mkdir(parents=True, exist_ok=True)
-        write_bytes(data, demo_table(NUM_ROWS).to_csv(index=False).encode())
+        with folder.claimed(overwrite=arguments.overwrite, resume=resume):
+            folder.begin()
+            folder.write(data.name, demo_table(NUM_ROWS).to_csv(index=False).encode())
     print(
         "The target is the Crippen logP that RDKit computes, hydrogens included: a calculated property, not measured."
     )
@@ -98,5 +99,6 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     chosen = [every[row] for row in folder.read_json("splits.json")["test"][:NUM_EXPLAINED]]
     found = recovery(TrainedProperty.load(folder), {smiles: atom_contributions(smiles) for smiles in chosen})
     metrics[EXPLANATIONS] = {"num_molecules": len(chosen), "spearman": found}
-    folder.write_json("metrics.json", metrics)
+    with folder.locked():
+        folder.write_json("metrics.json", metrics)
     return metrics[EXPLANATIONS]

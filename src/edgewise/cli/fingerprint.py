@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     import numpy as np
 
+    from edgewise.files import write_bytes
     from edgewise.train.device import pick_device
-    from edgewise.train.folder import write_bytes
 
     vectors = trained.fingerprint(table, pick_device(arguments.device))
     buffer = io.BytesIO()

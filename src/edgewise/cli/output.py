@@ -34,7 +34,7 @@ def write(content: Any, output: str, suffix: str) -> None:
     import csv
     import gzip
 
-    from edgewise.train.folder import write_bytes
+    from edgewise.files import write_bytes
 
     if output == "-":
         sys.stdout.write(content)

@@ -40,15 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
         print(write_report(folder))
         return 0
 
-    from edgewise.train.folder import write_bytes
     from edgewise.view.figure import png, svg
 
     metrics, drawn = folder.read_json("metrics.json"), {}
-    for name, figure in figures(folder, metrics).items():
-        drawn[name] = svg(figure)
-        write_bytes(folder.path / f"{name}.svg", drawn[name].encode())
-        write_bytes(folder.path / f"{name}.png", png(figure))
-    write_bytes(folder.path / "report.html", written(folder, metrics, drawn).encode())
+    with folder.locked():
+        for name, figure in figures(folder, metrics).items():
+            drawn[name] = svg(figure)
+            folder.write(f"{name}.svg", drawn[name].encode())
+            folder.write(f"{name}.png", png(figure))
+        folder.write("report.html", written(folder, metrics, drawn).encode())
     print(f"{', '.join(f'{name}.svg and .png' for name in drawn)}; all on {folder.path / 'report.html'}")
     return 0
 
@@ -64,12 +64,12 @@ def after_training(folder: RunFolder) -> str:
 
             return f"The report is {write_report(folder)}."
 
-        from edgewise.train.folder import write_bytes
         from edgewise.view.figure import svg
 
         metrics = folder.read_json("metrics.json")
         drawn = {name: svg(figure) for name, figure in figures(folder, metrics).items()}
-        write_bytes(folder.path / "report.html", written(folder, metrics, drawn).encode())
+        with folder.locked():
+            folder.write("report.html", written(folder, metrics, drawn).encode())
         return f"The report is {folder.path / 'report.html'}."
     except EdgewiseError as error:
         return f"There is no report: {error}"

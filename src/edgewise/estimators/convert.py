@@ -14,8 +14,9 @@ from edgewise.estimators.language import trained as language
 from edgewise.estimators.language.trained import TrainedLanguage
 from edgewise.estimators.masked import trained as masked
 from edgewise.estimators.masked.trained import TrainedMasked
+from edgewise.files import write_bytes
 from edgewise.interop import bert, gpt2
-from edgewise.train.folder import RunFolder, read_json, write_bytes
+from edgewise.train.folder import RunFolder, read_json
 
 Trained: TypeAlias = TrainedLanguage | TrainedMasked
 MODEL_TYPES = ("gpt2", "bert")

@@ -29,9 +29,9 @@ class TableEstimator(BaseEstimator):
         """Writes the trained model to a folder that `load` and `edgewise predict` read."""
         check_is_fitted(self, "trained_")
         run = RunFolder(Path(folder))
-        run.check(overwrite=overwrite)
-        run.begin()
-        self.trained_.save(run)
+        with run.claimed(overwrite=overwrite):
+            run.begin()
+            self.trained_.save(run)
 
 
 class SettingsEstimator(TableEstimator):

@@ -13,7 +13,7 @@ from torch import nn
 from edgewise.choices import TokenKind
 from edgewise.data.text import Tokenizer
 from edgewise.errors import RunFolderError
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
 from edgewise.train.loader import Loader, seed_of
 from edgewise.train.log import MetricsLog
@@ -57,7 +57,7 @@ def fit_in(
     # Lightning takes seconds to import, and reading a model does without it.
     from edgewise.train.fit import fit
 
-    log = None if folder is None else MetricsLog(folder.path / "logs", settings.logger, folder.path.name)
+    log = None if folder is None else MetricsLog(folder.log_folder(), settings.logger, folder.path.name)
     checkpoints = None if folder is None else folder.checkpoint_folder(0)
     result = fit(model, *loaders, loss, settings, folder=checkpoints, resume=resume, log=log, report=report)
     if log is not None:
@@ -77,9 +77,8 @@ def training_metrics(model: nn.Module, history: list[dict[str, Any]]) -> dict[st
 def write_model(folder: RunFolder, model: nn.Module, tokenizer: Tokenizer, content: dict[str, Any]) -> None:
     """Writes model.safetensors, tokenizer.json and, as model.json, `content`."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    folder.path.mkdir(parents=True, exist_ok=True)
-    write_bytes(folder.path / "model.safetensors", to_safetensors(tensors))
-    write_bytes(folder.path / "tokenizer.json", tokenizer.to_json().encode())
+    folder.write("model.safetensors", to_safetensors(tensors))
+    folder.write("tokenizer.json", tokenizer.to_json().encode())
     folder.write_json("model.json", content)
 
 

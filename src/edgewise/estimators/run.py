@@ -1,8 +1,9 @@
 """What every training from the command line goes through: data, a folder that is begun, training, scores."""
 
+import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from edgewise.estimators.report.leakage import Sides, leakage
@@ -24,6 +25,8 @@ class Run:
     """Whether checkpoints in the folder are to be continued."""
     job: Any
     """What is to be done."""
+    claim: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, kw_only=True, compare=False, repr=False)
+    """Holds the lock of the folder until the run ends."""
 
     @property
     def num_members(self) -> int:
@@ -38,9 +41,10 @@ class Run:
             RunFolderError: The folder is taken, or holds a run with other settings or other data.
             DataError: The data cannot be used.
         """
-        folder.check(overwrite=overwrite, resume=resume)
-        check_logger(job.train.logger)
-        return cls.begun(job, folder, resume)
+        with contextlib.ExitStack() as claim:
+            claim.enter_context(folder.claimed(overwrite=overwrite, resume=resume))
+            check_logger(job.train.logger)
+            return replace(cls.begun(job, folder, resume), claim=claim.pop_all())
 
     @classmethod
     def begun(cls, job: Any, folder: RunFolder, resume: bool) -> Self:
@@ -58,15 +62,16 @@ class Run:
 
     def finish(self, report: MemberReport | None = None) -> dict[str, Any]:
         """Trains, scores and writes; returns what stands in `metrics.json`."""
-        began = time.perf_counter()
-        trained, metrics = self.learned(report)
-        metrics.setdefault("seconds", round(time.perf_counter() - began, 2))
-        sides = self.sides()
-        if sides is not None:
-            metrics["leakage"] = leakage(sides)
-        trained.save(self.folder)
-        self.folder.write_json("metrics.json", metrics)
-        return metrics
+        with self.claim:
+            began = time.perf_counter()
+            trained, metrics = self.learned(report)
+            metrics.setdefault("seconds", round(time.perf_counter() - began, 2))
+            sides = self.sides()
+            if sides is not None:
+                metrics["leakage"] = leakage(sides)
+            trained.save(self.folder)
+            self.folder.write_json("metrics.json", metrics)
+            return metrics
 
 
 def of_one(report: MemberReport | None) -> Report | None:

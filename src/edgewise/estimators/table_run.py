@@ -19,7 +19,7 @@ from edgewise.estimators.table_job import TableJob
 from edgewise.estimators.trained import Batches, TrainedTable, prediction_columns, show
 from edgewise.train.baseline import Baseline
 from edgewise.train.conformal import coverage_of
-from edgewise.train.folder import RunFolder, csv_text, write_bytes
+from edgewise.train.folder import RunFolder
 from edgewise.train.loader import RowLoader, seed_of
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import TargetLoss
@@ -164,7 +164,7 @@ def fit_members(
     trained.threads = train.threads
     batches = trained.batches(table)
     loss = TargetLoss(trained.task_type, train.loss_function, train.huber_width, trained.num_classes)
-    log = None if folder is None else MetricsLog(folder.path / "logs", train.logger, folder.path.name)
+    log = None if folder is None else MetricsLog(folder.log_folder(), train.logger, folder.path.name)
     for number in range(ensemble_size):
         member = fit_member(
             number, trained, batches, splits, loss, train, folder=folder, resume=resume, log=log, report=report
@@ -246,4 +246,4 @@ def write_test_predictions(trained: TrainedTable, table: Table, splits: Splits, 
     columns |= prediction_columns(trained, trained.predict(table, rows=rows))
     columns |= trained.more_columns(table, rows)
     cells = [[show(values[row]) for values in columns.values()] for row in rows.tolist()]
-    write_bytes(folder.path / "test_predictions.csv", csv_text(list(columns), cells).encode())
+    folder.write_table("test_predictions.csv", list(columns), cells)

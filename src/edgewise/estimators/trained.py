@@ -17,7 +17,7 @@ from edgewise.errors import DataError
 from edgewise.records import Prediction
 from edgewise.train.conformal import interval_radius
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 
 ROWS_A_BATCH = 512
 """Rows that are computed together where no gradient is wanted."""
@@ -234,8 +234,7 @@ class TrainedTable:
             for name, value in member.state_dict().items()
         }
         tensors["validation.errors"] = torch.from_numpy(np.ascontiguousarray(self.errors))
-        folder.path.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder.path / "model.safetensors", to_safetensors(tensors))
+        folder.write("model.safetensors", to_safetensors(tensors))
 
     def take_tensors(self, tensors: dict[str, torch.Tensor], ensemble_size: int) -> None:
         """Takes what `save_tensors` wrote: the errors, and as many members."""

@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 from edgewise.errors import RunFolderError, SettingError
+from edgewise.train.checkpoint import CheckpointFiles, load_checkpoint, save_checkpoint
 from edgewise.train.device import cpu_threads, pick_device
-from edgewise.train.keeper import EpochKeeper, Report, Reporter, save
+from edgewise.train.keeper import EpochKeeper, Report, Reporter
 from edgewise.train.loader import Loader
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
@@ -100,6 +101,7 @@ def fit(
             max_epochs=settings.epochs,
             gradient_clip_val=settings.clip_norm or None,
             callbacks=callbacks,
+            plugins=[CheckpointFiles()],
             limit_val_batches=None if has_val else 0,
             num_sanity_val_steps=0,
             logger=False,
@@ -117,13 +119,13 @@ def fit(
     model.float().cpu()
     model.load_state_dict(tensors)
     if folder is not None:
-        save({"state_dict": model.state_dict(), **keeper.state_dict()}, folder / "finished.ckpt")
+        save_checkpoint({"state_dict": model.state_dict(), **keeper.state_dict()}, folder / "finished.ckpt")
     return FitResult(keeper.history, keeper.best_epoch)
 
 
 def reload(model: nn.Module, path: Path, log: MetricsLog | None, member: int) -> FitResult:
     """The result of a training that had been finished before."""
-    content = torch.load(path, weights_only=True, map_location="cpu")
+    content = load_checkpoint(path)
     try:
         model.load_state_dict(content["state_dict"])
     except RuntimeError as error:

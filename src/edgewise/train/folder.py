@@ -1,12 +1,12 @@
 """The run folder: one place for everything a training leaves behind, never half written, never silently replaced."""
 
+import contextlib
 import csv
 import io
 import json
 import os
-import shutil
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,23 +14,8 @@ from typing import Any, Self
 import tomli_w
 
 from edgewise.errors import RunFolderError
-
-FILES = (
-    "config.toml",
-    "splits.json",
-    "metrics.json",
-    "model.safetensors",
-    "model.json",
-    "tokenizer.json",
-    "test_predictions.csv",
-    "test_predictions.jsonl",
-    "rejected.csv",
-    "force.csv",
-    "rollout.npz",
-    "report.html",
-    *(f"{picture}.{kind}" for picture in ("orbits", "apart", "force") for kind in ("svg", "png")),
-)
-FOLDERS = ("checkpoints", "logs")
+from edgewise.files import remove_parts, write_bytes
+from edgewise.train import claim
 
 
 @dataclass(frozen=True)
@@ -48,6 +33,8 @@ class RunFolder:
     force.csv rollout.npz  of moving bodies: the learned force by distance, and where it leads the test bodies
     report.html            the page about the run
     *.svg *.png            of moving bodies: the pictures that `edgewise report` draws
+    .edgewise-run.json     the files that runs wrote here; no other file is ever replaced or removed
+    .edgewise-lock         who writes here at the moment
     """
 
     path: Path
@@ -63,18 +50,59 @@ class RunFolder:
         """Whether a run was finished here."""
         return (self.path / "metrics.json").is_file() and (self.path / "model.json").is_file()
 
-    def check(self, *, overwrite: bool = False, resume: bool = False) -> None:
+    @contextlib.contextmanager
+    def claimed(self, *, overwrite: bool = False, resume: bool = False) -> Iterator[Self]:
+        """The folder for one run alone: made, checked as `check` does, and locked until the block ends.
+
+        Folders that were made for it are removed again where nothing was written into them.
+        """
+        self.check(overwrite=overwrite, resume=resume)
+        made = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        try:
+            with self.locked():
+                self.check(overwrite=overwrite, resume=resume, is_locked=True)  # another run may have come first
+                yield self
+        finally:
+            for each in made:
+                with contextlib.suppress(OSError):
+                    each.rmdir()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Self]:
+        """Locks the folder until the block ends; raises RunFolderError that names who holds the lock."""
+        with claim.locked(self.path):
+            for each in claim.own_folders(self.path):
+                remove_parts(each)
+            yield self
+
+    def check(self, *, overwrite: bool = False, resume: bool = False, is_locked: bool = False) -> None:
         """Raise RunFolderError where a run in this folder would hide or destroy what is there.
 
         Args:
             overwrite: An earlier run in the folder may be replaced.
             resume: An unfinished run in the folder is to be continued.
+            is_locked: This process holds the lock.
         """
+        claim.refuse_place(self.path)
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path} is a file; choose another folder with -o.")
         if overwrite and resume:
             raise RunFolderError("--overwrite and --resume contradict each other; give one of them.")
-        if not self.path.exists() or overwrite or resume:
+        if not self.path.exists():
+            return
+        if not is_locked:
+            claim.check_unlocked(self.path)
+        owned = self._owned()
+        if owned is None:
+            return
+        for name in owned:
+            claim.require_own_folders(self.path, name)
+        if foreign := claim.existing_outputs(self.path) - owned:
+            raise RunFolderError(
+                f"{self.path} holds {claim.shown(foreign)}, which no run of Edgewise wrote; move it away, or choose "
+                "another folder with -o."
+            )
+        if overwrite or resume:
             return
         if self.is_finished:
             raise RunFolderError(
@@ -84,33 +112,68 @@ class RunFolder:
             raise RunFolderError(
                 f"{self.path} holds an unfinished run; continue it with --resume, or replace it with --overwrite."
             )
-        taken = [name for name in (*FILES, *FOLDERS) if (self.path / name).exists()]
-        if taken:
+        if taken := claim.existing_outputs(self.path):
             raise RunFolderError(
-                f"{self.path} already holds {', '.join(taken)}; choose another folder with -o, or replace it with "
+                f"{self.path} already holds {claim.shown(taken)}; choose another folder with -o, or replace it with "
                 "--overwrite."
             )
+
+    def _owned(self) -> frozenset[str] | None:
+        """The files that runs wrote here; None where the folder is empty, and an error where others use it."""
+        owned = claim.owned_files(self.path)
+        if owned is None and (found := claim.foreign_content(self.path)):
+            raise RunFolderError(
+                f"{self.path} is no run folder and holds {claim.shown(found)}; choose an empty or a new folder with -o."
+            )
+        return owned
 
     def begin(self) -> None:
         """Makes the folder and removes the files of an earlier run, and only those."""
         self.path.mkdir(parents=True, exist_ok=True)
+        owned = self._owned() or frozenset()
+        claim.write_marker(self.path, owned)
+        outputs = {name for name in owned if claim.is_output(name)}
         # The marks of a finished run go first: what is left after an interruption must not look finished.
-        for name in ("metrics.json", "model.json", *FILES):
-            (self.path / name).unlink(missing_ok=True)
-        for name in FOLDERS:
-            shutil.rmtree(self.path / name, ignore_errors=True)
+        first = [name for name in ("metrics.json", "model.json") if name in outputs]
+        claim.remove_outputs(self.path, [*first, *sorted(outputs - set(first))])
+        claim.write_marker(self.path, owned - outputs)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file of the run, and lists it as ours; raises RunFolderError where somebody else's is there."""
+        self._own([name])
+        write_bytes(self.path / name, content)
+
+    def _own(self, names: Sequence[str]) -> None:
+        """Lists files as ours before they are written."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            claim.require_own_folders(self.path, name)
+        owned = self._owned()
+        new = set(names) - (owned or set())
+        for name in sorted(new):
+            if os.path.lexists(self.path / name):
+                raise RunFolderError(f"{self.path / name} was not written by a run of Edgewise; move it away.")
+        if new or not (self.path / claim.MARKER).is_file():
+            claim.write_marker(self.path, (owned or frozenset()) | new)
 
     def checkpoint_folder(self, member: int) -> Path:
         """Where an ensemble member keeps its checkpoints; made if it is not there."""
-        folder = self.path / "checkpoints" / f"member_{member}"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        name = f"checkpoints/member_{member}"
+        self._own([f"{name}/{checkpoint}" for checkpoint in claim.CHECKPOINTS])
+        (self.path / name).mkdir(parents=True, exist_ok=True)
+        return self.path / name
+
+    def log_folder(self) -> Path:
+        """Where the numbers of each epoch are; made if it is not there."""
+        self._own(["logs/metrics.csv"])
+        (self.path / "logs").mkdir(parents=True, exist_ok=True)
+        return self.path / "logs"
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Writes config.toml; settings that are None are left out."""
         known = {name: value for name, value in settings.items() if value is not None}
         text = "# Repeat this run: edgewise train --config-path config.toml -o another_folder\n" + tomli_w.dumps(known)
-        write_bytes(self.path / "config.toml", text.encode())
+        self.write("config.toml", text.encode())
 
     def read_config(self) -> dict[str, Any]:
         """The settings in config.toml."""
@@ -118,7 +181,7 @@ class RunFolder:
 
     def write_json(self, name: str, content: Any) -> None:
         """Writes a JSON file; NaN and infinities are refused, as JSON has none."""
-        write_bytes(self.path / name, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+        self.write(name, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
     def read_json(self, name: str) -> Any:
         """Reads a JSON file of the folder; raises RunFolderError where it is missing or damaged."""
@@ -143,7 +206,7 @@ class RunFolder:
 
     def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Writes a CSV file."""
-        write_bytes(self.path / name, csv_text(header, rows).encode())
+        self.write(name, csv_text(header, rows).encode())
 
     @classmethod
     def finished(cls, path: str | os.PathLike[str]) -> Self:
@@ -200,10 +263,3 @@ def json_line(row: Mapping[str, Any]) -> str:
     """An object on one line, signs beyond ASCII as they are unless one is half a character, which UTF-8 lacks."""
     line = json.dumps(row, ensure_ascii=False)
     return json.dumps(row) if any("\ud800" <= sign <= "\udfff" for sign in line) else line
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a file in one stroke: whoever reads it sees the old content or the new, never a part."""
-    with_suffix = path.with_name(path.name + ".part")
-    with_suffix.write_bytes(content)
-    os.replace(with_suffix, path)

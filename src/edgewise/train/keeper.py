@@ -1,17 +1,16 @@
 """What is kept at the end of each epoch: the history, the best weights, the checkpoint to continue from."""
 
 import math
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-import torch
 from torch import Tensor
 
 from edgewise.errors import EdgewiseError
+from edgewise.train.checkpoint import load_checkpoint, save_checkpoint
 from edgewise.train.log import MetricsLog
 from edgewise.train.settings import TrainSettings
 
@@ -50,7 +49,7 @@ class EpochKeeper(pl.Callback):
         self.best_loss = state_dict["best_loss"]
         self.best_epoch = state_dict["best_epoch"]
         if self.folder is not None and self.best_epoch >= 0:
-            self.best = torch.load(self.folder / "best.ckpt", weights_only=True, map_location="cpu")["state_dict"]
+            self.best = load_checkpoint(self.folder / "best.ckpt")["state_dict"]
 
     @property
     def is_out_of_patience(self) -> bool:
@@ -89,12 +88,9 @@ class EpochKeeper(pl.Callback):
             self.best_loss, self.best_epoch = record["val_loss"], record["epoch"]
             self.best = task.result()
             if self.folder is not None:
-                save({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / "best.ckpt")
+                save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / "best.ckpt")
         if self.folder is not None:
-            # Through a second name, so that a kill in mid-writing leaves the last whole checkpoint.
-            part = self.folder / "last.ckpt.part"
-            trainer.save_checkpoint(part)
-            os.replace(part, self.folder / "last.ckpt")
+            trainer.save_checkpoint(self.folder / "last.ckpt")
         if self.metrics_log is not None:
             self.metrics_log.write(self.member, self.history)
         trainer.should_stop = self.is_out_of_patience
@@ -118,10 +114,3 @@ class Reporter(pl.Callback):
     def on_train_end(self, trainer: pl.Trainer, task: Any) -> None:
         """Reports the end."""
         self.report(self.num_steps, self.num_steps, self.keeper.history[-1] if self.keeper.history else {})
-
-
-def save(content: dict[str, Any], path: Path) -> None:
-    """torch.save in one stroke."""
-    part = path.with_name(path.name + ".part")
-    torch.save(content, part)
-    os.replace(part, path)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import SettingError
-from edgewise.train.folder import csv_text, write_bytes
+from edgewise.files import write_bytes
+from edgewise.train.folder import csv_text
 
 COLUMNS = ("member", "epoch", "step", "learning_rate", "train_loss", "val_loss", "seconds")
 

@@ -16,7 +16,7 @@ from edgewise.estimators.dynamics.job import DynamicsJob
 from edgewise.estimators.dynamics.rollout import compared, roll_out
 from edgewise.estimators.dynamics.trained import TrainedDynamics
 from edgewise.estimators.run import MemberReport, Run, of_one
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 
 MOST_TRAJECTORIES = 20
 """Test trajectories that are let run."""
@@ -82,7 +82,7 @@ class DynamicsRun(Run):
         }
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **content)
-        write_bytes(self.folder.path / "rollout.npz", buffer.getvalue())
+        self.folder.write("rollout.npz", buffer.getvalue())
         return compared(found, motion, moment)
 
 

@@ -16,7 +16,7 @@ from edgewise.models.dynamics import dynamics_model
 from edgewise.models.dynamics_settings import DynamicsSettings, Told
 from edgewise.records import BodyBatch
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 
 FORMAT, FORMAT_VERSION = "edgewise dynamics model", 1
 ROWS_A_BATCH = 500
@@ -125,8 +125,7 @@ class TrainedDynamics:
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors and model.json."""
         tensors = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
-        folder.path.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder.path / "model.safetensors", to_safetensors(tensors))
+        folder.write("model.safetensors", to_safetensors(tensors))
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,

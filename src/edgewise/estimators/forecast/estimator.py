@@ -17,7 +17,7 @@ from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings
 from edgewise.neighborhood import Edges
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 from edgewise.train.keeper import Report
 from edgewise.train.loader import RowLoader
 from edgewise.train.loss import TargetLoss
@@ -73,8 +73,7 @@ class TrainedForecast:
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors and model.json."""
         tensors = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
-        folder.path.mkdir(parents=True, exist_ok=True)
-        write_bytes(folder.path / "model.safetensors", to_safetensors(tensors))
+        folder.write("model.safetensors", to_safetensors(tensors))
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,

@@ -26,7 +26,7 @@ from edgewise.models.link_settings import LinkSettings
 from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.records import NodeBatch
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 
 FORMAT, FORMAT_VERSION = "edgewise link model", 1
 PAIRS_AT_ONCE = 1 << 17
@@ -134,9 +134,8 @@ class TrainedLinks:
         """Writes model.safetensors and model.json."""
         tensors = {f"model.{name}": value.detach().cpu() for name, value in self.model.state_dict().items()}
         tensors |= self.graph.to_tensors()
-        folder.path.mkdir(parents=True, exist_ok=True)
         content = to_safetensors({name: value.contiguous() for name, value in tensors.items()})
-        write_bytes(folder.path / "model.safetensors", content)
+        folder.write("model.safetensors", content)
         folder.write_json(
             "model.json",
             {

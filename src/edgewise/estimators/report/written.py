@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgewise.estimators.report.sections import Section, sections
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 
 
 def write_report(folder: RunFolder, found: Sequence[Section] | None = None) -> Path:
@@ -22,6 +22,6 @@ def write_report(folder: RunFolder, found: Sequence[Section] | None = None) -> P
     from edgewise.view.page import page
 
     kind = str(folder.read_json("model.json").get("format", "")).removeprefix("edgewise ")
-    path = folder.path / "report.html"
-    write_bytes(path, page(f"{folder.path.resolve().name}: {kind}", found).encode())
-    return path
+    with folder.locked():
+        folder.write("report.html", page(f"{folder.path.resolve().name}: {kind}", found).encode())
+    return folder.path / "report.html"

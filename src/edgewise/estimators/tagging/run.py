@@ -13,7 +13,7 @@ from edgewise.estimators.run import MemberReport, Run, of_one
 from edgewise.estimators.tagging.estimator import fit_tags, untrained
 from edgewise.estimators.tagging.job import TaggingJob
 from edgewise.estimators.tagging.trained import TrainedTagger
-from edgewise.train.folder import RunFolder, json_lines, write_bytes
+from edgewise.train.folder import RunFolder, json_lines
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class TaggingRun(Run):
             for row, each, tags in zip(rows, words, trained.tag(words), strict=True)
         ]
         if predicted:
-            write_bytes(self.folder.path / "test_predictions.jsonl", json_lines(predicted).encode())
+            self.folder.write("test_predictions.jsonl", json_lines(predicted).encode())
         return trained, metrics
 
     def sides(self) -> Sides:

@@ -20,7 +20,7 @@ from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.records import TextRows
-from edgewise.train.folder import RunFolder, write_bytes
+from edgewise.train.folder import RunFolder
 
 FORMAT, FORMAT_VERSION = "edgewise text model", 1
 
@@ -105,7 +105,7 @@ class TrainedTexts(TrainedTable):
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors, tokenizer.json and model.json."""
         self.save_tensors(folder)
-        write_bytes(folder.path / "tokenizer.json", self.tokenizer.to_json().encode())
+        folder.write("tokenizer.json", self.tokenizer.to_json().encode())
         content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
