@@ -62,8 +62,8 @@ BAD_ROWS = [
         "C\u041e,1,300,1",
         "smiles",
         "C\u041e",
-        "'C\u041e' is not a SMILES: character 2 is U+041E (CYRILLIC CAPITAL LETTER O), but SMILES are written in ASCII; "
-        "replace it or delete it",
+        "'C\u041e' is not a SMILES: character 2 is U+041E (CYRILLIC CAPITAL LETTER O), but SMILES are written in "
+        "ASCII; replace it or delete it",
     ),
     (",1,300,1", "smiles", "", "The SMILES is empty, expected one molecule"),
     ("C,abc,300,1", "y", "abc", "'abc' is not a number"),

@@ -105,7 +105,8 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
         group,
         "--task-type",
         choices=("regression", "classification", "multiclass", "auto", *OTHER_TASKS),
-        help="numbers, two classes or several, or what the targets look like (default: regression; auto for texts); or "
+        help="numbers, two classes or several, or what the targets look like (default: regression for molecules, else "
+        "auto: text and two values are classes, other numbers are numbers); or "
         "the next token of a text, its translation, hidden tokens, the tag of each word, where bodies will be, "
         "what the nodes of a graph will be, or which of them are linked",
     )

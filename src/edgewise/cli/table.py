@@ -48,7 +48,7 @@ def print_data(run: "TableRun") -> None:
         print(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
     if not len(splits.val):
         print("  no validation rows: the last epoch is kept, and there are no intervals")
-    for note in run.notes():
+    for note in (*table.notes, *run.notes()):
         print(f"  {note}")
 
 

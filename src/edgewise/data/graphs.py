@@ -15,7 +15,7 @@ from edgewise.data.graph_file import check_edges, is_graph_file
 from edgewise.data.graph_nodes import Categories, features_of_nodes
 from edgewise.data.nodes import named, with_features
 from edgewise.data.read import Cells, Values, cells_from_arrays, read_cells
-from edgewise.data.rows import Table, judged, with_task
+from edgewise.data.rows import Table, judged
 from edgewise.data.trees import Trees
 from edgewise.data.union import offsets_of
 from edgewise.errors import DataError, SettingError
@@ -258,7 +258,7 @@ def graphs_from_arrays(
 def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool) -> GraphTable:
     """A graph is usable when every cell it needs can be read, and it is a tree where it must be."""
     cells, columns, problems, edges = graphs.cells, graphs.columns, graphs.problems, graphs.edges
-    columns = with_task(cells, columns) if need_targets else replace(columns, target_columns=())
+    columns = columns if need_targets else replace(columns, target_columns=())
     graph_of_node = np.repeat(np.arange(len(cells.frame)), np.diff(graphs.offsets))
     edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
     trees = Trees.of(edges, graphs.offsets, graphs.names) if need_roots else None

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from edgewise.data.cell import Classes, Problems
+from edgewise.data.cell import Problems
 from edgewise.data.columns import AUTO, AnyColumns, Columns
 from edgewise.data.edges import EdgeList, read_edges
 from edgewise.data.graph_file import check_edges, is_graph_file, read_arrays, read_graph_file
 from edgewise.data.graph_source import GraphSource
 from edgewise.data.kind_names import KindNames, Named
 from edgewise.data.kinds import GraphKinds, NodeKinds, kept_kinds, named_nodes, node_kinds, untold
+from edgewise.data.labels import Classes
 from edgewise.data.node_features import NodeFeatures, features_of_arrays, features_of_columns, without_blanks
 from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
-from edgewise.data.rows import Table, judged, with_task
+from edgewise.data.rows import Table, judged
 from edgewise.errors import DataError, SettingError
 
 NAMES = ("id", "node", "node_id")
@@ -189,7 +190,7 @@ def _interpret(
     graph: _Graph, is_directed: bool, strict: bool, need_targets: bool, classes: Classes | None
 ) -> NodeTable:
     """A node is usable when its features can be read; where it has no target it is not trained on."""
-    columns, features, edges = with_task(graph.cells, graph.columns), graph.features, graph.edges
+    columns, features, edges = graph.columns, graph.features, graph.edges
     found = judged(
         graph.cells, columns, graph.problems, classes, strict=strict, need_targets=need_targets, may_lack_targets=True
     )

@@ -1,31 +1,18 @@
 """A table whose rows can be learned from: targets, weights, and what is wrong with the rows that cannot be used."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from edgewise.data.cell import (
-    OK,
-    Classes,
-    Problems,
-    Rejection,
-    find_classes,
-    is_missing,
-    read_labels,
-    read_number,
-    read_numbers,
-)
-from edgewise.data.columns import AUTO, AnyColumns, Columns
+from edgewise.data.cell import OK, Problems, Rejection, read_numbers
+from edgewise.data.columns import AUTO, Columns
+from edgewise.data.labels import Classes, choose_task, class_hint, find_classes, label_notes, read_labels
 from edgewise.data.read import Cells, check_columns_exist, join_cells, pd, read_cells
 from edgewise.errors import DataError, SettingError
-
-MOST_CLASSES = 20
-"""Different whole numbers that are still taken for classes, where nothing says what they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +41,8 @@ class Table:
     """Which of `files` each row came from, counted from 0."""
     lines: Int64[np.ndarray, " row"]
     """Line of its file on which each row begins."""
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """What should be known of the targets: the task and why, labels that are alike; a line each."""
 
     @property
     def usable(self) -> Bool[np.ndarray, " row"]:
@@ -117,32 +106,7 @@ def read_files(paths: Sequence[str | Path], columns: Columns, need_targets: bool
     for part in parts:
         check_columns_exist(part, needed)
     cells = join_cells(parts)
-    return cells, with_task(cells, columns)
-
-
-def with_task(cells: Cells, columns: AnyColumns) -> AnyColumns:
-    """The columns with a task that fits the targets, where it is `auto`.
-
-    Targets are numbers where most cells are, and one has a fraction or there are more than `MOST_CLASSES`; else they
-    are classes, two or several.
-
-    Raises:
-        DataError: Some targets are numbers and others classes.
-    """
-    if columns.task_type != AUTO:
-        return columns
-    kinds = {}
-    for name in columns.target_columns:
-        known = [cell.strip() for cell in cells.frame[name] if not is_missing(cell)]
-        numbers = [number for cell in known if not math.isnan(number := read_number(cell)[0])]
-        is_number = 2 * len(numbers) > len(known)
-        is_number &= len(set(numbers)) > MOST_CLASSES or any(number % 1 for number in numbers)
-        kinds[name] = "regression" if is_number else "classification" if len(set(known)) < 3 else "multiclass"
-    if len(found := set(kinds.values())) > 1 and "regression" in found:
-        listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-        raise DataError(f"{cells.source}: some targets are numbers, others classes: {listed}; train them apart.")
-    task = "multiclass" if "multiclass" in found else found.pop() if found else "regression"
-    return replace(columns, task_type=task)
+    return cells, columns
 
 
 def judged(
@@ -170,7 +134,14 @@ def judged(
         DataError: No row can be used; or one cannot, and `strict`.
     """
     target_problems = problems if need_targets else Problems()
-    targets, classes = _read_targets(cells, columns, classes, target_problems)
+    notes: list[str] = []
+    if columns.task_type == AUTO:
+        cells_of = {name: list(cells.frame[name]) for name in columns.target_columns if name in cells.frame}
+        task_type, reason = choose_task(cells_of, cells.source)
+        columns = replace(columns, task_type=task_type)
+        notes += [reason] if reason else []
+    targets, classes, found = _read_targets(cells, columns, classes, target_problems)
+    notes += found if need_targets else []
     weights = np.ones(len(cells.frame))
     if columns.weight_column is not None and columns.weight_column in cells.frame:
         weight_cells = list(cells.frame[columns.weight_column])
@@ -180,10 +151,10 @@ def judged(
             reason = "every target cell of the row is empty" if targets.shape[1] > 1 else "the target cell is empty"
             problems.add(row, columns.target_columns[0], "", reason)
     if problems.first and strict:
-        _stop(cells, problems)
+        _stop(cells, problems, notes)
     if need_targets and len(problems.first) == len(cells.frame):
         column, _, reason = problems.first[0]
-        first = f"line {cells.lines[0]}, {column}: {reason}"
+        first = ". ".join([f"line {cells.lines[0]}, {column}: {reason}", *notes])
         raise DataError(f"{cells.source}: none of its {len(cells.frame)} rows can be used; {first}.")
     status = [OK] * len(cells.frame)
     for row, (column, _, reason) in problems.first.items():
@@ -203,13 +174,16 @@ def judged(
         "classes": classes,
         "file_of_row": cells.file_of_row,
         "lines": cells.lines,
+        "notes": tuple(notes),
     }
 
 
 def _read_targets(
     cells: Cells, columns: Columns, classes: Classes | None, problems: Problems
-) -> tuple[Float64[np.ndarray, " row target"], Classes]:
-    """Targets as numbers, and the classes they count; a target column that is absent is all missing."""
+) -> tuple[Float64[np.ndarray, " row target"], Classes, list[str]]:
+    """Targets as numbers, the classes they count, and what should be known of both; a target column that is absent is
+    all missing."""
+    notes: list[str] = []
     targets = np.full((len(cells.frame), len(columns.target_columns)), np.nan)
     known = dict(classes or {})
     for place, column in enumerate(columns.target_columns):
@@ -218,19 +192,21 @@ def _read_targets(
         texts = list(cells.frame[column])
         if columns.task_type == "regression":
             targets[:, place] = read_numbers(texts, column, problems, may_be_missing=True)
+            notes += [hint] if (hint := class_hint(texts, column)) else []
             continue
         if column not in known:
             known[column] = find_classes(texts, column, cells.source, two=columns.task_type == "classification")
         targets[:, place] = read_labels(texts, column, known[column], problems)
-    return targets, known
+        notes += label_notes(texts, column, known[column])
+    return targets, known, notes
 
 
-def _stop(cells: Cells, problems: Problems) -> None:
+def _stop(cells: Cells, problems: Problems, notes: Sequence[str]) -> None:
     row = min(problems.first)
     column, value, reason = problems.first[row]
     file = int(cells.file_of_row[row])
     place = row - int(np.searchsorted(cells.file_of_row, file)) + 1
     raise DataError(
         f"{cells.files[file]}, row {place} (line {cells.lines[row]}), column {column!r}: {reason}; "
-        f"the cell is {value!r}. Mend the cell, or do without strict to pass over the row."
+        + ". ".join([f"the cell is {value!r}", *notes, "Mend the cell, or do without strict to pass over the row."])
     )

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from edgewise.data.cell import Classes, Problems, read_numbers
+from edgewise.data.cell import Problems, read_numbers
 from edgewise.data.columns import Columns
+from edgewise.data.labels import Classes
 from edgewise.data.read import Cells, Values, cells_from_arrays
 from edgewise.data.rows import Table, judged, read_files
 from edgewise.data.store import MoleculeStore

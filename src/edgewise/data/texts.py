@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise.data.cell import Classes, Problems
+from edgewise.data.cell import Problems
 from edgewise.data.columns import Columns
+from edgewise.data.labels import Classes
 from edgewise.data.read import Cells, Values, cells_from_arrays, join_cells
 from edgewise.data.rows import Table, judged, read_files
 from edgewise.data.text import read_text

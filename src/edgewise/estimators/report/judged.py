@@ -196,7 +196,8 @@ def judged(folder: RunFolder, model: dict[str, Any]) -> list[Numbers | Labels]:
     if not _has_rows(path):
         return []
     # pandas takes a moment, and other kinds of runs do without it.
-    from edgewise.data.cell import Problems, read_labels, read_numbers
+    from edgewise.data.cell import Problems, read_numbers
+    from edgewise.data.labels import read_labels
     from edgewise.data.read import read_cells
 
     frame = read_cells(path).frame
