@@ -1,5 +1,7 @@
 """Tables of forty molecules, and the command line called in this process."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,25 @@ def edgewise(capsys):
             code = stop.code
         printed = capsys.readouterr()
         return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def paste(edgewise, tmp_path, monkeypatch):
+    """Runs every command that a verb printed, as who pastes it into a shell does; returns the commands' words.
+
+    What follows the output goes behind the commands that train.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run(out: str, *more: object) -> list[list[str]]:
+        commands = [shlex.split(line) for line in out.splitlines() if re.match("  edgewise [a-z]", line)]
+        assert commands, out
+        for words in commands:
+            code, _, err = edgewise(*words[1:], *(more if words[1] == "train" else ()))
+            assert code == 0, (words, err)
+        return commands
 
     return run
 

@@ -17,12 +17,13 @@ def run(edgewise, tmp_path):
     return tmp_path / "run"
 
 
-def test_there_and_back(run, edgewise, tmp_path):
+def test_there_and_back(run, edgewise, paste, tmp_path):
     code, out, err = edgewise("convert", run, "-o", tmp_path / "theirs")
     assert (code, err) == (0, "")
     assert "Hugging Face" in out
     code, out, err = edgewise("convert", tmp_path / "theirs", "-o", tmp_path / "again")
     assert (code, err) == (0, "")
+    paste(out)
     written = [edgewise("generate", folder, "--prompt", "the cat", "--seed", 1) for folder in (run, tmp_path / "again")]
     assert written[0] == written[1]
 

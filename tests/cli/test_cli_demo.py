@@ -3,12 +3,12 @@
 import json
 import tomllib
 
-from cli_tables import read_csv
+from cli_tables import SMALL, read_csv
 
 from edgewise.cli import demo
 
 
-def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, tmp_path, monkeypatch):
+def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, paste, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "NUM_ROWS", 120)
     small = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8}
     monkeypatch.setattr(demo, "SETTINGS", demo.SETTINGS | small)
@@ -16,7 +16,6 @@ def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, tmp_path,
     code, out, err = edgewise("demo", "-o", run)
     assert (code, err) == (0, "")
     assert "Crippen logP that RDKit computes, hydrogens included: a calculated property, not measured." in out
-    assert "edgewise train data.csv --smiles-columns smiles --target-columns y" in out
     assert "rmse" in out
     assert len(read_csv(run / "demo.csv")) == 120
     written = tomllib.loads((run / "config.toml").read_text())
@@ -29,7 +28,10 @@ def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, tmp_path,
     assert f"Explanations of {kept['num_molecules']} test molecules order the atoms like that (Spearman):" in out
     assert all(-1 <= score <= 1 and f"{score:.4f}" in out for score in kept["spearman"].values())
 
+    assert [words[1] for words in paste(out, *SMALL, "--no-baselines")] == ["predict", "train"]
     before = (run / "model.safetensors").stat().st_mtime_ns
+    (tmp_path / "predictions.csv").unlink()
+    (tmp_path / "mine").rename(tmp_path / "done")
     code, again, _ = edgewise("demo", "-o", run)
     assert code == 0
     assert again.startswith(f"The demo in {run} is done; --overwrite runs it again.")

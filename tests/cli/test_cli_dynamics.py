@@ -23,7 +23,7 @@ def springs(tmp_path_factory):
     return path
 
 
-def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, tmp_path):
+def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, paste, tmp_path):
     run = tmp_path / "run"
     recipe = ["--ahead", 3, "--epochs", 50, "--batch-size", 12, "--learning-rate", 5e-3]
     code, out, err = edgewise("train", springs, *SMALL, *recipe, "-o", run)
@@ -35,6 +35,8 @@ def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, tmp_path):
         "stays",
     ):
         assert words in out
+    assert len(paste(out)) == 2
+    (tmp_path / "later.npz").unlink()
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["test"]["mse"] < 0.3 * metrics["baselines"]["straight_on"]["test"]["mse"]
     rows = read_csv(run / "test_predictions.csv")

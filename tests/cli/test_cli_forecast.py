@@ -32,7 +32,7 @@ def learn(edgewise, chain, tmp_path):
     return run
 
 
-def test_it_hears_its_neighbors(learn, chain, edgewise, tmp_path):
+def test_it_hears_its_neighbors(learn, chain, edgewise, paste, tmp_path):
     recipe = ["--epochs", 6, "--learning-rate", 0.03, "--batch-size", 8]
     code, out, err = learn(*recipe)
     assert (code, err) == (0, "")
@@ -45,6 +45,8 @@ def test_it_hears_its_neighbors(learn, chain, edgewise, tmp_path):
         "stays as it was",
     ):
         assert words in out
+    paste(out)
+    (tmp_path / "next.csv").unlink()
     assert learn(*recipe, "--model", "gru", folder="alone")[0] == 0
     with_graph, alone = (
         json.loads((tmp_path / folder / "metrics.json").read_text())["test"]["mae"][0] for folder in ("run", "alone")

@@ -62,11 +62,12 @@ def test_every_model_learns_from_the_neighbors(learn, graph, edgewise, tmp_path,
     assert sum(row["team_pred"] == row["team"] for row in rows) >= 55
 
 
-def test_numbers_with_intervals_edge_features_and_vectors(learn, graph, edgewise, tmp_path):
+def test_numbers_with_intervals_edge_features_and_vectors(learn, graph, edgewise, paste, tmp_path):
     columns = ["--target-columns", "height", "--ignore-columns", "team", "--split-sizes", 0.6, 0.2, 0.2]
     words = ["--model", "attention", "--edge-feature-columns", "trust", "--directed", "--ensemble-size", 2]
     code, out, _ = learn(*words, columns=columns)
     assert code == 0
+    assert "--edges" in paste(out)[0]
     assert "240 edges, one way each; 2 features of a node" in out
     assert "of these values lie within their interval (90% were promised)" in out
     nodes, edges = graph

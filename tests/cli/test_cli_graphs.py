@@ -43,7 +43,7 @@ def learn(edgewise, rings, tmp_path):
     return run
 
 
-def test_numbers_of_graphs(learn, rings, edgewise, tmp_path):
+def test_numbers_of_graphs(learn, rings, edgewise, paste, tmp_path):
     words = ["--ignore-columns", "kind", "--category-columns", "metal", "--edge-feature-columns", "length"]
     code, out, err = learn(*words, "--ensemble-size", 2, "--split-sizes", 0.5, 0.3, 0.2)
     assert (code, err) == (0, "")
@@ -56,6 +56,7 @@ def test_numbers_of_graphs(learn, rings, edgewise, tmp_path):
         "of these values lie within their interval (90% were promised)",
     ):
         assert line in out
+    paste(out)
     config = (tmp_path / "run/config.toml").read_text()
     assert 'category-columns = [\n    "metal",\n]' in config
     assert "num-variants = 2" in config

@@ -39,13 +39,14 @@ def write_table(path, rows):
     return path
 
 
-def test_a_run_leaves_everything_it_promises(lines, edgewise, tmp_path):
+def test_a_run_leaves_everything_it_promises(lines, edgewise, paste, tmp_path):
     run = tmp_path / "run"
     code, out, err = edgewise("train", lines, *QUICK, "-o", run)
     assert (code, err) == (0, "")
     assert "100 texts; a vocabulary of 14\n90 training and 10 validation texts; 450 and 50 tokens\n" in out
     assert "validation texts: 8 hidden tokens" in out
     assert "most frequent" in out
+    paste(out)
     names = ("config.toml", "metrics.json", "model.json", "model.safetensors", "tokenizer.json", "splits.json")
     for name in (*names, "rejected.csv", "logs/metrics.csv"):
         assert (run / name).is_file(), name

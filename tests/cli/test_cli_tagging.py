@@ -65,12 +65,13 @@ BYTE_PAIRS = ["--tokens", "bpe", "--vocabulary-size", 400, "--epochs", 60]
 
 
 @pytest.mark.parametrize("model", [["--hidden-dim", 64], ["--model", "lstm"], BYTE_PAIRS], ids=str)
-def test_it_learns_what_the_context_says(files, edgewise, tmp_path, model):
+def test_it_learns_what_the_context_says(files, edgewise, paste, tmp_path, model):
     run = tmp_path / "run"
     code, out, err = edgewise("train", *files, *LEARN, *model, "-o", run)
     assert (code, err) == (0, "")
     assert "80 sentences, 0 rejected; 4 tags" in out
     assert "each word's most frequent tag" in out
+    paste(out)
     metrics = json.loads((run / "metrics.json").read_text())
     usual = metrics["baselines"]["usual_tags"]["test"]
     assert metrics["test"]["f1"] > 0.95, metrics["test"]

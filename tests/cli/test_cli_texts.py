@@ -28,7 +28,7 @@ def learn(edgewise, tmp_path):
     return run
 
 
-def test_classes_from_a_table(table, learn, edgewise, tmp_path):
+def test_classes_from_a_table(table, learn, edgewise, paste, tmp_path):
     code, out, err = learn(table, *COLUMNS)
     assert (code, err) == (0, "")
     for words in (
@@ -41,6 +41,7 @@ def test_classes_from_a_table(table, learn, edgewise, tmp_path):
         "training mean",
     ):
         assert words in out
+    paste(out)
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["label"]["accuracy"] == 1.0
     assert metrics["baselines"].keys() == {"mean", "naive_bayes", "logistic"}

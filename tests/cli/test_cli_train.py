@@ -11,8 +11,9 @@ from cli_tables import SMALL, molecules, read_csv, write_csv
 from safetensors.numpy import load_file
 
 
-def test_a_run_leaves_everything_it_promises(table, edgewise, tmp_path):
-    run = tmp_path / "run"
+def test_a_run_leaves_everything_it_promises(table, edgewise, paste, tmp_path):
+    run = tmp_path / "it's a run"
+    (tmp_path / "predictions.csv").touch()
     words = ["--smiles-columns", "smiles", "--target-columns", "y", "--ignore-columns", "name", "-o", run]
     code, out, err = edgewise("train", table, *words, *SMALL, "--split-sizes", "0.5", "0.25", "0.25")
     assert (code, err) == (0, "")
@@ -52,7 +53,7 @@ def test_a_run_leaves_everything_it_promises(table, edgewise, tmp_path):
     assert np.mean(inside) == metrics["coverage"]["test"]["y"]
     for word in ("40 rows, 40 distinct molecules, 0 rows rejected", "random forest", "training mean", "rmse", str(run)):
         assert word in out
-    assert f"Next: edgewise predict {run} new.csv -o predictions.csv" in out
+    assert paste(out) == [["edgewise", "predict", str(run), str(table), "-o", "predictions_2.csv"]]
     assert len(read_csv(run / "logs" / "metrics.csv")) == 2
     assert (run / "rejected.csv").read_text() == "file,row,column,value,reason\n"
 

@@ -33,12 +33,13 @@ def table(tmp_path):
     return write_table(tmp_path / "pairs.csv", pairs(64))
 
 
-def test_a_run_leaves_everything_it_promises(table, edgewise, tmp_path):
+def test_a_run_leaves_everything_it_promises(table, edgewise, paste, tmp_path):
     run = tmp_path / "run"
     code, out, err = edgewise("train", table, "--text-columns", "en", "--target-columns", "de", *QUICK, "-o", run)
     assert (code, err) == (0, "")
     assert "64 pairs, 0 rejected" in out
     assert "not translated" in out
+    paste(out)
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["rows"] == {"train": 51, "val": 7, "test": 6, "rejected": 0}
     assert {"bleu", "loss"} <= metrics["test"].keys()
@@ -182,7 +183,7 @@ def test_a_transformer_of_the_first_format_is_read(table, edgewise, tmp_path):
     assert "holds a damaged model" in edgewise("predict", run, table, "-o", tmp_path / "none.csv")[2]
 
 
-def test_aligned_files(edgewise, tmp_path):
+def test_aligned_files(edgewise, paste, tmp_path):
     names = []
     for part, rows in (("train", pairs(40)), ("val", pairs(8, 40)), ("test", pairs(8, 48))):
         for side, language in enumerate(("en", "de")):
@@ -191,6 +192,7 @@ def test_aligned_files(edgewise, tmp_path):
     code, out, err = edgewise("train", *names, *QUICK, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     assert "40 training, 8 validation and 8 test pairs" in out
+    assert [words[3] for words in paste(out)] == [str(tmp_path / "test.en")]
     (tmp_path / "new.txt").write_text("1 2\n3\n")
     assert edgewise("predict", tmp_path / "run", tmp_path / "new.txt", "-o", tmp_path / "out.csv")[0] == 0
     assert (tmp_path / "out.csv").read_text().startswith("source,target_pred,status\n1 2,")

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from edgewise.cli.next_step import command
+
 SUMMARY = "make a run folder of a Hugging Face checkpoint, or the other way round"
 DESCRIPTION = (
     "Read a GPT-2 or BERT checkpoint folder in Hugging Face's layout (config.json, model.safetensors, tokenizer.json "
@@ -43,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             if read.model.head is None:
                 print("  it has no head that tells hidden tokens: what is read is the encoder")
             return 0
-        print(f'{source} is now the run folder {target}. Next: edgewise generate {target} --prompt "..."')
+        print(f"{source} is now the run folder {target}. Next:\n  {command('generate', target)}")
         return 0
     to_checkpoint(from_run(RunFolder.finished(source)), target)
     print(f"{source} is now {target} in Hugging Face's layout.")

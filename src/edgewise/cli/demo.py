@@ -72,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def say_what_next(folder: "RunFolder") -> None:
     """How far the explanations can be believed, and what to type for one's own table."""
+    from edgewise.cli.next_step import command, free_name
     from edgewise.cli.report import number, print_table
 
     print("The test molecules have scaffolds that no training molecule has.")
@@ -82,7 +83,10 @@ def say_what_next(folder: "RunFolder") -> None:
         ["", "mean"],
         [[name, number(score)] for name, score in scores["spearman"].items()],
     )
-    print("Your own table: edgewise train data.csv --smiles-columns smiles --target-columns y -o runs/mine")
+    columns = ["--smiles-columns", *SETTINGS["smiles_columns"], "--target-columns", *SETTINGS["target_columns"]]
+    output = free_name(str(folder.path.with_name("mine")))
+    print("The same with the default settings; your own table and its columns go in place of these:")
+    print(f"  {command('train', folder.path / 'demo.csv', *columns, '-o', output)}")
 
 
 def explanation_scores(folder: "RunFolder") -> dict[str, Any]:

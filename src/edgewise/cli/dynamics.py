@@ -5,6 +5,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.next_step import command, prediction, print_next
 from edgewise.cli.output import check_output, write
 from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
@@ -59,8 +60,8 @@ def print_scores(folder: RunFolder) -> None:
     for line in (*lines_of_force(metrics), *lines_of_rollout(metrics)):
         print(line)
     print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
-    drawn = f"edgewise report {folder.path}, or " if "test" in metrics else ""
-    print(f"The run is in {folder.path}. Next: {drawn}edgewise predict {folder.path} motion.npz -o later.npz")
+    drawn = [command("report", folder.path)] if "test" in metrics else []
+    print_next(folder, *drawn, prediction(folder.read_config(), folder, "later.npz"))
 
 
 def table_of_scores(metrics: dict[str, Any]) -> tuple[str, list[str], list[list[str]]]:

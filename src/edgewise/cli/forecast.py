@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.output import FORMATS, check_output, write
 from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
@@ -56,7 +57,7 @@ def print_scores(folder: RunFolder) -> None:
                 ],
             )
     print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
-    print(f"The run is in {folder.path}. Next: edgewise predict {folder.path} series.csv --edges edges.csv -o next.csv")
+    print_next(folder, prediction(folder.read_config(), folder, "next.csv"))
 
 
 def predict(arguments: argparse.Namespace) -> int:

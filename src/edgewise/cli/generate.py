@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
     known = SamplingSettings()
     parser.add_argument("run_folder", metavar="RUN", help="the run folder of a model of a text")
-    parser.add_argument("--prompt", default="\n", metavar="TEXT", help="what to go on from (default: a new line)")
+    parser.add_argument("--prompt", metavar="TEXT", help="what to go on from (default: a new line, or another token)")
     parser.add_argument(
         "--num-tokens", type=int, default=known.num_tokens, metavar="N", help=f"at most (default: {known.num_tokens})"
     )
@@ -55,15 +55,16 @@ def run(arguments: argparse.Namespace) -> int:
     from edgewise.train.folder import RunFolder
 
     trained = TrainedLanguage.load(RunFolder.finished(arguments.run_folder))
-    if cut := trained.cut(arguments.prompt):
+    prompt = trained.opening if arguments.prompt is None else arguments.prompt
+    if cut := trained.cut(prompt):
         context = trained.model.settings.context
         print(
             f"edgewise: the prompt is longer than the model can read: the first {cut:,} tokens are left out, the last "
             f"{context:,} are read.",
             file=sys.stderr,
         )
-    pieces = trained.write(arguments.prompt, sampling, pick_device(arguments.device))
-    print(arguments.prompt.lstrip("\n"), end="", flush=True)
+    pieces = trained.write(prompt, sampling, pick_device(arguments.device))
+    print(prompt.lstrip("\n"), end="", flush=True)
     for piece in pieces:
         print(piece, end="", flush=True)
     print()

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.next_step import command, print_next
 from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 
@@ -39,4 +40,4 @@ def print_scores(folder: RunFolder) -> None:
             [[name, number(scores["loss"]), number(scores["perplexity"])] for name, scores in companions.items()],
         )
     print(f"{metrics['parameters']:,} parameters, {metrics['steps']:,} steps in {metrics['training_seconds']:.0f} s")
-    print(f'The run is in {folder.path}. Next: edgewise generate {folder.path} --prompt "..."')
+    print_next(folder, command("generate", folder.path))

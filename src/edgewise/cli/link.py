@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.next_step import command, free_name, print_next
 from edgewise.cli.output import FORMATS, as_text, check_output, write
 from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
@@ -63,7 +64,12 @@ def print_scores(folder: RunFolder) -> None:
             [[name, *(number(of[score]) for score in LINK_SCORES)] for name, of in rows.items()],
         )
     print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
-    print(f"The run is in {folder.path}. Next: edgewise predict {folder.path} pairs.csv -o predictions.csv")
+    config = folder.read_config()
+    if config.get("edges"):  # a table of edges is one of pairs, too
+        words = ["predict", folder.path, config["edges"], "-o", free_name("predictions.csv")]
+    else:
+        words = ["fingerprint", folder.path, config["data"][0], "-o", free_name("vectors.npz")]
+    print_next(folder, command(*words))
 
 
 def predict(arguments: argparse.Namespace) -> int:

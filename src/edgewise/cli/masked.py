@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.next_step import command, free_name, print_next
 from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
 
@@ -38,7 +39,7 @@ def print_data(run: "MaskedRun") -> None:
 
 
 def print_scores(folder: RunFolder) -> None:
-    """The scores of a finished run beside those of counting tokens."""
+    """The scores of a finished run beside those of counting tokens, and the next command."""
     metrics = folder.read_json("metrics.json")
     if "validation" in metrics:
         known = metrics["baselines"]["frequency"]["validation"]
@@ -51,4 +52,5 @@ def print_scores(folder: RunFolder) -> None:
             ],
         )
     print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
-    print(f"The run is in {folder.path}.")
+    data = folder.read_config()["data"][-1]
+    print_next(folder, command("fingerprint", folder.path, data, "-o", free_name("vectors.npz")))

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.report import number, print_table
 from edgewise.train.baseline import LABELS
 from edgewise.train.folder import RunFolder
@@ -73,5 +74,4 @@ def print_scores(folder: RunFolder) -> None:
         if covered is not None:
             promised = metrics["coverage"]["promised"]
             print(f"{covered:.1%} of these values lie within their interval ({promised:.0%} were promised)")
-    path = folder.path
-    print(f"The run is in {path}. Next: edgewise predict {path} new.csv -o predictions.csv")
+    print_next(folder, prediction(config, folder, "predictions.csv"))

@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.output import check_output, write
 from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
@@ -64,7 +65,7 @@ def print_scores(folder: RunFolder) -> None:
                 [[name, *(number(of[each]) for each in names), f"{of['support']:,}"] for name, of in types.items()],
             )
     print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
-    print(f"The run is in {folder.path}. Next: edgewise predict {folder.path} new.txt -o tagged.jsonl")
+    print_next(folder, prediction(folder.read_config(), folder, "tagged.jsonl"))
 
 
 def predict(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.cli.defaults import table_of_defaults
+from edgewise.cli.next_step import command
 from edgewise.cli.options import OTHER_TASKS, add_train_options
 from edgewise.cli.pictures import after_training
 from edgewise.cli.report import progress
@@ -95,7 +96,8 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
     except KeyboardInterrupt:
         if not folder.is_begun:
             raise
-        print(f"edgewise: interrupted; continue with: edgewise train --resume -o {folder.path}", file=sys.stderr)
+        again = command("train", "--resume", "-o", folder.path)
+        print(f"edgewise: interrupted; continue with: {again}", file=sys.stderr)
         return 130
     print(after_training(folder))
     of.print_scores(folder)

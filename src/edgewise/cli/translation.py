@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.output import write
 from edgewise.cli.report import number, print_table
 from edgewise.train.folder import RunFolder
@@ -46,7 +47,10 @@ def print_scores(folder: RunFolder) -> None:
             [[name, number(scores["bleu"]), number(scores.get("loss"))] for name, scores in rows.items()],
         )
     print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
-    print(f"The run is in {folder.path}. Next: edgewise predict {folder.path} new.csv -o translations.csv")
+    config = folder.read_config()
+    # Aligned files come in pairs, of which the first is read.
+    data = None if config.get("text-columns") else config["data"][-2]
+    print_next(folder, prediction(config, folder, "translations.csv", data=data))
 
 
 def predict(arguments: argparse.Namespace, suffix: str) -> int:

@@ -90,6 +90,14 @@ class TrainedLanguage:
             raise SettingError("the prompt is empty; give the model something to go on from.")
         return found
 
+    @property
+    def opening(self) -> str:
+        """A prompt that the model can read: a new line, or the first token of a vocabulary that has none."""
+        readable = self.tokenizer.encode("\n").numbers
+        if len(readable) and not self.tokenizer.unknown_parts("\n"):
+            return "\n"
+        return self.tokenizer.decode(self.tokenizer.ordinary[:1].tolist())
+
     def cut(self, prompt: str) -> int:
         """How many tokens at the beginning of a prompt the model cannot read, because it learned fewer positions."""
         return max(0, len(self.read(prompt)) - self.limit)
