@@ -5,8 +5,21 @@ import json
 import pytest
 from cli_tables import SMALL, molecules, write_csv
 
-from edgewise.cli.explain import lines_of
+from edgewise.cli.explain import lines_of, values_of
+from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, Faithfulness, Removal, Told
+
+
+class Reads:
+    """A model that reads numbers whose names hold signs of equality."""
+
+    fields = tuple({"name": name, "type": "number"} for name in ("a", "a=b", "t"))
+
+
+def test_a_column_may_have_a_sign_of_equality_in_its_name():
+    assert values_of(Reads(), ["a=b=3", "a=1", "t=="]) == {"a=b": "3", "a": "1", "t": "="}
+    with pytest.raises(SettingError, match="--values has 'c=1'; expected a=…, a=b=…, t=…"):
+        values_of(Reads(), ["c=1"])
 
 
 @pytest.fixture(scope="module")

@@ -91,6 +91,23 @@ def test_other_endings_and_the_screen(trained, edgewise, new, tmp_path):
     assert frame["id"].tolist() == tabs["id"].tolist()
 
 
+def test_cells_stay_as_they_are_unless_formulas_are_escaped(trained, edgewise, tmp_path):
+    cells = ["=1+1", "@SUM(A1)", "-2.5", "+x", "-", "a=b"]
+    data = write_csv(tmp_path / "new.csv", {"=note": cells, "smiles": ["CCO"] * 6})
+    for end in ("csv", "tsv"):
+        assert edgewise("predict", trained, data, "-o", tmp_path / f"plain.{end}")[0] == 0
+        assert edgewise("predict", trained, data, "-o", tmp_path / f"safe.{end}", "--escape-formulas")[0] == 0
+    assert [row["=note"] for row in read_csv(tmp_path / "plain.csv")] == cells
+    escaped = ["'=1+1", "'@SUM(A1)", "-2.5", "'+x", "'-", "a=b"]
+    rows = read_csv(tmp_path / "safe.csv")
+    assert [row["'=note"] for row in rows] == escaped
+    assert [row["y_pred"] for row in rows] == [row["y_pred"] for row in read_csv(tmp_path / "plain.csv")]
+    tabs = pd.read_csv(tmp_path / "safe.tsv", sep="\t", dtype=str)
+    assert tabs["'=note"].tolist() == escaped
+    code, _, err = edgewise("predict", trained, data, "-o", tmp_path / "x.parquet", "--escape-formulas")
+    assert (code, "--escape-formulas is for .csv and .tsv, but -o is" in err) == (2, True)
+
+
 def test_the_input_may_hold_the_target_and_be_wrong_there(trained, edgewise, tmp_path):
     data = write_csv(tmp_path / "d.csv", {"smiles": ["CCO"], "y": ["abc"]})
     edgewise("predict", trained, data, "-o", tmp_path / "out.csv")

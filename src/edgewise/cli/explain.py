@@ -129,11 +129,12 @@ def values_of(explainer: "Explainer", given: "Sequence[str] | None") -> dict[str
     known = [field["name"] for field in explainer.fields if field["type"] == "number"]
     values = {}
     for each in given or ():
-        name, sign, value = each.partition("=")
-        if not sign or name not in known:
+        # The longest name that fits: a column may be called `a=b` beside another called `a`.
+        name = max((name for name in known if each.startswith(f"{name}=")), key=len, default=None)
+        if name is None:
             expected = ", ".join(f"{name}=…" for name in known) or "none: the model reads no numbers"
             raise SettingError(f"--values has {each!r}; expected {expected}.")
-        values[name] = value
+        values[name] = each[len(name) + 1 :]
     return values
 
 

@@ -85,6 +85,7 @@ def predict(arguments: argparse.Namespace) -> int:
     told = behind(trained, series, pick_device(arguments.device))
     table = pd.DataFrame(told, columns=list(series.names))
     table.insert(0, "steps_ahead", range(1, len(told) + 1))
-    write(table if suffix == ".parquet" else table.to_csv(index=False), arguments.output, suffix)
+    content = table if suffix == ".parquet" else table.to_csv(index=False)
+    write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
     print(f"{len(told):,} steps behind {series.times[-1]!r}: {arguments.output}", file=sys.stderr)
     return 0

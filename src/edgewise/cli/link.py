@@ -100,7 +100,7 @@ def predict(arguments: argparse.Namespace) -> int:
     if taken := [name for name in added if name in table.frame.columns]:
         raise DataError(f"{arguments.data} already has the column {taken[0]!r}, which predictions need; rename it.")
     content = table.frame.assign(**added) if suffix == ".parquet" else as_text(table, added)
-    write(content, arguments.output, suffix)
+    write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
     summary = f"{len(rows):,} of {table.num_rows:,} pairs told, {sum(are_known):,} of them links of the graph already"
     if len(rows) < table.num_rows:
         summary += f"; {table.num_rows - len(rows):,} could not be, and say why in the column 'status'"

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+"""How cells begin that a spreadsheet computes when it opens a CSV file."""
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
@@ -22,6 +24,8 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
     data = getattr(arguments, "data", None)  # a verb that makes its data has none
     if data is not None and path.exists() and Path(data).exists() and path.samefile(data):
         raise DataError(f"{path} is the input; choose another name with -o.")
+    if getattr(arguments, "escape_formulas", False) and not suffix.startswith((".csv", ".tsv")):
+        raise SettingError(f"--escape-formulas is for .csv and .tsv, but -o is {arguments.output}; leave it out.")
     if path.exists() and not arguments.overwrite:
         raise DataError(f"{path} exists already; choose another name with -o, or replace it with --overwrite.")
     if not path.parent.is_dir():
@@ -29,13 +33,26 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
     return suffix
 
 
-def write(content: Any, output: str, suffix: str) -> None:
-    """Writes in one stroke: bytes as they are, a DataFrame as Parquet, and text, commas becoming tabs for .tsv."""
+def write(content: Any, output: str, suffix: str, *, escape_formulas: bool = False) -> None:
+    """Writes in one stroke: bytes as they are, a DataFrame as Parquet, and text, commas becoming tabs for .tsv.
+
+    Args:
+        content: what is written.
+        output: the file; `-` is the screen.
+        suffix: how its name ends.
+        escape_formulas: put an apostrophe before each cell of a CSV text that a spreadsheet would compute.
+    """
     import csv
     import gzip
 
     from edgewise.files import write_bytes
 
+    if escape_formulas or suffix.startswith(".tsv"):
+        table = io.StringIO()
+        writer = csv.writer(table, delimiter="\t" if suffix.startswith(".tsv") else ",", lineterminator="\n")
+        for row in csv.reader(io.StringIO(content, newline="")):
+            writer.writerow([escaped(cell) for cell in row] if escape_formulas else row)
+        content = table.getvalue()
     if output == "-":
         sys.stdout.write(content)
         sys.stdout.flush()
@@ -48,12 +65,19 @@ def write(content: Any, output: str, suffix: str) -> None:
         content.to_parquet(buffer, index=False)
         write_bytes(Path(output), buffer.getvalue())
         return
-    if suffix.startswith(".tsv"):
-        tabs = io.StringIO()
-        csv.writer(tabs, delimiter="\t", lineterminator="\n").writerows(csv.reader(io.StringIO(content, newline="")))
-        content = tabs.getvalue()
     data = content.encode()
     write_bytes(Path(output), gzip.compress(data, mtime=0) if suffix.endswith(".gz") else data)
+
+
+def escaped(cell: str) -> str:
+    """The cell with an apostrophe before it where a spreadsheet would take it for a formula; numbers stay numbers."""
+    if not cell.startswith(FORMULA_SIGNS):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def as_text(table: Any, added: dict[str, Any]) -> str:

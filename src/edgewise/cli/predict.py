@@ -28,6 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(FORMATS)}, or - for CSV to the screen; .jsonl or .conll where tags are told",
     )
     parser.add_argument("--coverage", type=float, metavar="P", help="promised by the intervals (default: as trained)")
+    parser.add_argument(
+        "--escape-formulas",
+        action="store_true",
+        help="write an apostrophe before cells that begin with =, +, - or @ and are no numbers, for a spreadsheet",
+    )
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
     taken = [name for name in added if name in table.frame.columns]
     if taken:
         raise DataError(f"{arguments.data} already has the column {taken[0]!r}, which predictions need; rename it.")
-    write(table.frame.assign(**added) if suffix == ".parquet" else as_text(table, added), arguments.output, suffix)
+    content = table.frame.assign(**added) if suffix == ".parquet" else as_text(table, added)
+    write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
     known = int(np.sum(table.usable))
     summary = f"{known:,} of {table.num_rows:,} rows predicted"
     if known < table.num_rows:

@@ -84,7 +84,8 @@ def predict(arguments: argparse.Namespace, suffix: str) -> int:
 
         write(pd.DataFrame(columns), arguments.output, suffix)
     else:
-        write(csv_text(list(columns), zip(*columns.values(), strict=True)), arguments.output, suffix)
+        content = csv_text(list(columns), zip(*columns.values(), strict=True))
+        write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
     known = sum(text is not None for text in found)
     summary = f"{known:,} of {len(found):,} rows translated"
     if known < len(found):
