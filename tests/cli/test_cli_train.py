@@ -58,6 +58,22 @@ def test_a_run_leaves_everything_it_promises(table, edgewise, paste, tmp_path):
     assert (run / "rejected.csv").read_text() == "file,row,column,value,reason\n"
 
 
+def test_one_endless_molecule_costs_its_row_only(edgewise, tmp_path):
+    columns = {"smiles": [*("C" * count for count in range(1, 9)), "C" * 5000], "y": list(range(9))}
+    table, run, predicted = write_csv(tmp_path / "t.csv", columns), tmp_path / "run", tmp_path / "p.csv"
+    words = ["--smiles-columns", "smiles", "--target-columns", "y", "-o", run, "--no-baselines", "--max-atoms", 7]
+    code, _, err = edgewise("train", table, *words, *SMALL)
+    assert (code, err) == (0, "")
+    rejected = read_csv(run / "rejected.csv")
+    assert [(row["row"], row["column"], row["reason"][-57:]) for row in rejected] == [
+        ("9", "smiles", "'CCCCCCCC' has 8 atoms, more than 7; --max-atoms raises the bound"[-57:]),
+        ("10", "smiles", "CCCC…' has 5,000 characters, more than 350 for 7 atoms; --max-atoms raises the bound"[-57:]),
+    ]
+    assert edgewise("predict", run, table, "-o", predicted, "--max-atoms", 8)[0] == 0
+    assert [row["status"] == "ok" for row in read_csv(predicted)] == [True] * 8 + [False]
+    assert edgewise("explain", run, "C" * 8, "-o", tmp_path / "e.json")[0] == 2
+
+
 def test_the_forest_stands_beside_the_model_on_the_same_rows(table, edgewise, tmp_path):
     edgewise("train", table, "--smiles-columns", "smiles", "--target-columns", "y", *SMALL, "-o", tmp_path / "run")
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())

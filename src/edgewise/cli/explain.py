@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cli.options import add_molecule_limits
 from edgewise.cli.output import check_output, write
 from edgewise.cli.report import number
 from edgewise.errors import DataError, SettingError
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--label", metavar="CLASS", help="the class, tag or next token that is explained (default: the predicted one)"
     )
     parser.add_argument("--top", type=int, metavar="N", help="keep the strongest weights of each token, atom or node")
+    add_molecule_limits(parser, default=None, usual="as trained")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")
 
 
@@ -74,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     from edgewise.estimators.explaining import Explainer
 
-    explainer = Explainer.open(arguments.folder)
+    limits = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
+    explainer = Explainer.open(arguments.folder, **limits)
     chosen = {"target": arguments.target, "label": arguments.label, "top": arguments.top}
     most = 1 if suffix in (".svg", ".png") else None
     if table is not None:

@@ -14,6 +14,7 @@ from edgewise.choices import (
     SCORES,
     TOKEN_KINDS,
 )
+from edgewise.data.molecule_limits import MAX_ATOMS, MAX_SECONDS
 from edgewise.models.dynamics_settings import DYNAMICS_MODELS, TOLD, WEIGHINGS
 from edgewise.models.forecast_settings import FORECAST_MODELS
 from edgewise.models.graph_settings import GRAPH_READOUTS
@@ -199,6 +200,27 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         default=argparse.SUPPRESS,
         help="learn from atoms and bonds alone, without RDKit's descriptors of the whole molecule",
+    )
+    add_molecule_limits(group)
+
+
+def add_molecule_limits(
+    group: argparse._ActionsContainer, *, default: Any = argparse.SUPPRESS, usual: str = ""
+) -> None:
+    """How large molecules may be, and how long they may take."""
+    group.add_argument(
+        "--max-atoms",
+        type=int,
+        metavar="N",
+        default=default,
+        help=f"reject molecules of more atoms (default: {usual or MAX_ATOMS})",
+    )
+    group.add_argument(
+        "--molecule-timeout",
+        type=float,
+        metavar="SECONDS",
+        default=default,
+        help=f"reject molecules whose features take longer (default: {usual or f'{MAX_SECONDS:g}'})",
     )
 
 

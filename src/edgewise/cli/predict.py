@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import Any
 
+from edgewise.cli.options import add_molecule_limits
 from edgewise.cli.output import FORMATS, as_text, check_output, write
 from edgewise.errors import SettingError
 
@@ -61,6 +62,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto", help="(default: auto)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="on the CPU (default: 1)")
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
+    add_molecule_limits(parser, default=None, usual="as trained")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")
 
 
@@ -155,8 +157,10 @@ def molecules_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
     trained = TrainedProperty.load(folder)
     columns = renamed(trained.columns, arguments.smiles_columns, arguments.descriptors_columns)
     check_numbers(columns, trained.columns)
+    given = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
+    trained.limits = trained.limits.changed(**given)
     options = {"strict": arguments.strict, "need_targets": False, "with_descriptors": trained.with_descriptors}
-    table = read_table(arguments.data, columns, **options)
+    table = read_table(arguments.data, columns, **options, limits=trained.limits)
     if trained.settings.needs_coordinates and (note := table.store.conformer_note):
         print(f"conformers: {note}", file=sys.stderr)
     return trained, table

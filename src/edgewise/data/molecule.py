@@ -78,6 +78,16 @@ def read_molecule(smiles: str) -> Chem.Mol:
     return molecule
 
 
+def count_atoms(smiles: str) -> int:
+    """How many atoms a SMILES string writes, read off its characters; `[H]` is none, as it joins its neighbor.
+
+    >>> count_atoms("[Na+].[Cl-]"), count_atoms("[H]OC%10CCCC%10"), count_atoms("C |c:0|")
+    (2, 6, 1)
+    """
+    written = smiles.split(maxsplit=1)[0] if smiles.strip() else ""
+    return sum(match.group() != "[H]" for match in _ATOM_PATTERN.finditer(written))
+
+
 def example_from_smiles(smiles: str, *, source: str = "smiles") -> Example:
     """The graph of one molecule: atoms are nodes, each bond is two edges, fragments are components of one graph.
 

@@ -9,9 +9,11 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
+from edgewise.data.bounded import featurize
 from edgewise.data.conformer import Conformer, conformer, said
-from edgewise.data.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, Chem, MoleculeArrays, molecule_arrays
-from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, descriptors, example_from_smiles, read_molecule
+from edgewise.data.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, MoleculeArrays
+from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles, read_molecule
+from edgewise.data.molecule_limits import MoleculeLimits
 from edgewise.data.union import Union, offsets_of, take
 from edgewise.errors import DataError
 from edgewise.records import Batch, Example
@@ -48,19 +50,22 @@ class MoleculeStore:
     """Where each atom is, in ångström, once `with_coordinates` has put it there."""
 
     @classmethod
-    def from_smiles(cls, smiles: Iterable[str], *, with_descriptors: bool = True) -> "MoleculeStore":
+    def from_smiles(
+        cls, smiles: Iterable[str], *, with_descriptors: bool = True, limits: MoleculeLimits = MoleculeLimits()
+    ) -> "MoleculeStore":
         """Read SMILES strings; molecules that occur again are kept once.
 
         Args:
             smiles: any writing of each molecule.
             with_descriptors: compute RDKit's whole-molecule descriptors (milliseconds a molecule); without them
                 `global_features` has no column.
+            limits: the largest molecule, and the longest time for one.
 
         Raises:
-            DataError: a string is not a molecule; the message counts its place from 1.
+            DataError: a string is not a molecule, or exceeds a limit; the message counts its place from 1.
         """
         texts = list(smiles)
-        store, _, reasons = cls.collect(texts, with_descriptors=with_descriptors)
+        store, _, reasons = cls.collect(texts, with_descriptors=with_descriptors, limits=limits)
         for place, text in enumerate(texts, start=1):
             if text in reasons:
                 raise DataError(f"smiles, entry {place}: {reasons[text]}")
@@ -68,7 +73,7 @@ class MoleculeStore:
 
     @classmethod
     def collect(
-        cls, smiles: Iterable[str], *, with_descriptors: bool = True
+        cls, smiles: Iterable[str], *, with_descriptors: bool = True, limits: MoleculeLimits = MoleculeLimits()
     ) -> tuple["MoleculeStore", Int64[np.ndarray, " molecule"], dict[str, str]]:
         """Read SMILES strings and go on over those that cannot be read.
 
@@ -76,7 +81,7 @@ class MoleculeStore:
             The store; for each string its molecule in the store, -1 where it cannot be read; and the reason for
             each string that cannot.
 
-        Cost: one call to RDKit for each distinct string.
+        Cost: one call to RDKit for each distinct string, each bounded by `limits`.
         """
         texts = list(smiles)
         graph_of_text: dict[str, int] = {}
@@ -85,18 +90,16 @@ class MoleculeStore:
         written: list[str] = []
         arrays: list[MoleculeArrays] = []
         global_features: list[np.ndarray] = []
-        for text in dict.fromkeys(texts):
-            try:
-                molecule = read_molecule(text)
-            except DataError as error:
-                reasons[text], graph_of_text[text] = str(error), -1
+        distinct = list(dict.fromkeys(texts))
+        for text, found in zip(distinct, featurize(distinct, limits, with_descriptors=with_descriptors), strict=True):
+            if isinstance(found, DataError):
+                reasons[text], graph_of_text[text] = str(found), -1
                 continue
-            canonical = Chem.MolToSmiles(molecule)
-            graph_of_text[text] = graph_of_canonical.setdefault(canonical, len(written))
+            graph_of_text[text] = graph_of_canonical.setdefault(found.canonical, len(written))
             if graph_of_text[text] == len(written):
                 written.append(text)
-                arrays.append(molecule_arrays(molecule))
-                global_features.append(descriptors(molecule) if with_descriptors else np.zeros(0))
+                arrays.append(found.arrays)
+                global_features.append(found.descriptors)
         store = cls._from_arrays(written, list(graph_of_canonical), arrays, global_features, with_descriptors)
         return store, np.array([graph_of_text[text] for text in texts], dtype=np.int64), reasons
 

@@ -10,6 +10,7 @@ from jaxtyping import Float64, Int64
 from edgewise.data.cell import Problems, read_numbers
 from edgewise.data.columns import Columns
 from edgewise.data.labels import Classes
+from edgewise.data.molecule_limits import MoleculeLimits
 from edgewise.data.read import Cells, Values, cells_from_arrays
 from edgewise.data.rows import Table, judged, read_files
 from edgewise.data.store import MoleculeStore
@@ -61,6 +62,7 @@ def read_table(
     need_targets: bool = True,
     classes: Classes | None = None,
     with_descriptors: bool = True,
+    limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeTable:
     """Read a file of molecules; single rows that cannot be used are marked, not dropped.
 
@@ -71,6 +73,7 @@ def read_table(
         need_targets: False reads rows to predict: targets, weights, splits and groups may be absent or unreadable.
         classes: names of the classes that a trained model knows; by default those that occur.
         with_descriptors: compute RDKit's whole-molecule descriptors (milliseconds for each distinct molecule).
+        limits: the largest molecule, and the longest time for one; a row beyond them cannot be used.
 
     Returns:
         The table. An empty target cell is missing; a row whose targets are all missing cannot be trained on.
@@ -86,6 +89,7 @@ def read_table(
         need_targets=need_targets,
         classes=classes,
         with_descriptors=with_descriptors,
+        limits=limits,
     )
 
 
@@ -97,6 +101,7 @@ def join_files(
     need_targets: bool = True,
     classes: Classes | None = None,
     with_descriptors: bool = True,
+    limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeTable:
     """Read several files of the same columns as one table; `file_of_row` remembers which row came from which.
 
@@ -104,7 +109,7 @@ def join_files(
     names both.
     """
     cells, columns = read_files(paths, columns, need_targets)
-    return _interpret(cells, columns, strict, need_targets, classes, with_descriptors)
+    return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
 
 
 def table_from_arrays(
@@ -118,6 +123,7 @@ def table_from_arrays(
     classes: Classes | None = None,
     strict: bool = False,
     with_descriptors: bool = True,
+    limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeTable:
     """A table from arrays, with the checks of a file.
 
@@ -127,7 +133,7 @@ def table_from_arrays(
         conditions: `(row,)` or `(row, condition)` numbers.
         weights: `(row,)` numbers, zero or more.
         groups: `(row,)` labels.
-        task_type, classes, strict, with_descriptors: as in `Columns` and `read_table`.
+        task_type, classes, strict, with_descriptors, limits: as in `Columns` and `read_table`.
 
     Returns:
         A table whose columns are called `smiles` (`smiles_1`, `smiles_2`, ...), `target...`, `condition...`,
@@ -149,7 +155,7 @@ def table_from_arrays(
         group_column="group" if "group" in columns_of else None,
         task_type=task_type,
     )
-    return _interpret(cells, columns, strict, targets is not None, classes, with_descriptors)
+    return _interpret(cells, columns, strict, targets is not None, classes, with_descriptors, limits)
 
 
 def _interpret(
@@ -159,10 +165,11 @@ def _interpret(
     need_targets: bool,
     classes: Classes | None,
     with_descriptors: bool,
+    limits: MoleculeLimits,
 ) -> MoleculeTable:
     """The cells as molecules and numbers; a row is usable when every cell it needs can be read."""
     problems = Problems()
-    store, graph_of_row = _read_molecules(cells, columns.smiles_columns, problems, with_descriptors)
+    store, graph_of_row = _read_molecules(cells, columns.smiles_columns, problems, with_descriptors, limits)
     conditions = [read_numbers(list(cells.frame[column]), column, problems) for column in columns.descriptors_columns]
     fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
     return MoleculeTable(
@@ -174,10 +181,14 @@ def _interpret(
 
 
 def _read_molecules(
-    cells: Cells, smiles_columns: tuple[str, ...], problems: Problems, with_descriptors: bool
+    cells: Cells,
+    smiles_columns: tuple[str, ...],
+    problems: Problems,
+    with_descriptors: bool,
+    limits: MoleculeLimits,
 ) -> tuple[MoleculeStore, Int64[np.ndarray, " row component"]]:
     texts = [text for column in smiles_columns for text in cells.frame[column]]
-    store, graph_of_text, reasons = MoleculeStore.collect(texts, with_descriptors=with_descriptors)
+    store, graph_of_text, reasons = MoleculeStore.collect(texts, with_descriptors=with_descriptors, limits=limits)
     graph_of_row = graph_of_text.reshape(len(smiles_columns), -1).T.copy()
     for row, component in np.argwhere(graph_of_row < 0).tolist():
         text = cells.frame[smiles_columns[component]].iloc[row]

@@ -87,8 +87,19 @@ class Explainer:
         self._subject, self._num_training_rows = subject, num_training_rows
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> Self:
+    def open(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        max_atoms: int | None = None,
+        molecule_timeout: float | None = None,
+    ) -> Self:
         """The model of a run folder.
+
+        Args:
+            folder: where the run lies.
+            max_atoms: the most atoms of a molecule; as in training where None.
+            molecule_timeout: seconds for the features of one molecule; the same.
 
         Raises:
             RunFolderError: there is no finished run, it is damaged, or the graph that it learned from is gone.
@@ -106,7 +117,9 @@ class Explainer:
                 "one graph (--edges), on its links (--task-type link) or on many graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
-        return cls(SUBJECTS[kind]().read(run), len(run.read_json("splits.json")["train"]) if has_splits else None)
+        subject = SUBJECTS[kind]().read(run)
+        subject.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+        return cls(subject, len(run.read_json("splits.json")["train"]) if has_splits else None)
 
     @property
     def kind(self) -> Kind:

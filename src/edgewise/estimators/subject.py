@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
+from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder
 
@@ -45,6 +46,16 @@ class Subject(ABC):
     @abstractmethod
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
         """One row, explained."""
+
+    def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
+        """Change the limits of molecules, where one is given.
+
+        Raises:
+            SettingError: one is given, and the rows are no molecules.
+        """
+        if max_atoms is not None or molecule_timeout is not None:
+            flag = "--molecule-timeout" if max_atoms is None else "--max-atoms"
+            raise SettingError(f"{flag} is for models over molecules, and this one is over {self.over}; leave it out.")
 
     def unread(self, row: tuple[Any, ...]) -> str:
         """What of a row is cut off before the model reads it, in words; empty where nothing is."""

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from edgewise.data.molecule_limits import MAX_ATOMS, MAX_SECONDS, MoleculeLimits
 from edgewise.data.split import split_rows
 from edgewise.data.table import MoleculeTable, table_from_arrays
 from edgewise.errors import DataError, MissingExtraError, SettingError
@@ -53,6 +54,8 @@ class MoleculeEstimator(TableEstimator):
         validation_size: The part of the rows that chooses the epoch and calibrates the intervals.
         coverage: The promised probability that a value lies within its interval.
         molecule_descriptors: Whether RDKit's descriptors of the whole molecule join the learned vectors.
+        max_atoms: The most atoms of a molecule; a larger one is refused in fit and has no prediction.
+        molecule_timeout: Seconds of a processor for the features of one molecule.
         random_state: Seed of everything.
         device: auto, cpu, cuda or mps.
         precision: 32, bf16, 16 or 64.
@@ -80,6 +83,8 @@ class MoleculeEstimator(TableEstimator):
         validation_size: float = 0.1,
         coverage: float = 0.9,
         molecule_descriptors: bool = True,
+        max_atoms: int = MAX_ATOMS,
+        molecule_timeout: float = MAX_SECONDS,
         random_state: int = 0,
         device: str = "auto",
         precision: str = "32",
@@ -103,6 +108,8 @@ class MoleculeEstimator(TableEstimator):
         self.validation_size = validation_size
         self.coverage = coverage
         self.molecule_descriptors = molecule_descriptors
+        self.max_atoms = max_atoms
+        self.molecule_timeout = molecule_timeout
         self.random_state = random_state
         self.device = device
         self.precision = precision
@@ -129,6 +136,7 @@ class MoleculeEstimator(TableEstimator):
         smiles, conditions = parts_of(X, conditions)
         if len(smiles) != len(targets):
             raise DataError(f"fit: {len(smiles)} rows of molecules, but {len(targets)} targets.")
+        limits = MoleculeLimits(self.max_atoms, self.molecule_timeout)
         names = None if classes is None else {name: [str(n) for n in range(len(c))] for name, c in classes.items()}
         table = table_from_arrays(
             smiles,
@@ -140,11 +148,12 @@ class MoleculeEstimator(TableEstimator):
             classes=names,
             strict=True,
             with_descriptors=self.molecule_descriptors,
+            limits=limits,
         )
         sizes = (1 - self.validation_size, self.validation_size, 0)
         splits = split_rows(table, kind="random" if groups is None else "group", sizes=sizes, seed=self.random_state)
         model, train = resolved(model, train, table, splits)
-        self.trained_ = untrained(table, splits, model, self.coverage)
+        self.trained_ = untrained(table, splits, model, self.coverage, limits)
         fit_members(self.trained_, table, splits, train, ensemble_size=self.ensemble_size)
         if classes is not None:
             self.trained_.classes = classes
@@ -171,7 +180,10 @@ class MoleculeEstimator(TableEstimator):
         """Rows to predict; those that cannot be read keep their place."""
         check_is_fitted(self, "trained_")
         smiles, conditions = parts_of(X, conditions)
-        return table_from_arrays(smiles, None, conditions, with_descriptors=self.trained_.with_descriptors)
+        trained = self.trained_
+        return table_from_arrays(
+            smiles, None, conditions, with_descriptors=trained.with_descriptors, limits=trained.limits
+        )
 
     def predictions(self, X: Molecules, conditions: Any, coverage: float | None = None) -> list[Prediction]:
         """What the model says of each target; NaN for rows that cannot be read."""

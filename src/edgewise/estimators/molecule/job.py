@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.data.columns import Columns
+from edgewise.data.molecule_limits import MoleculeLimits
 from edgewise.estimators.config import arranged
 from edgewise.estimators.table_job import TableJob
 from edgewise.models.settings import PropertySettings
 from edgewise.train.settings import TrainSettings
 
-PARTS = {"columns": Columns, "model": PropertySettings, "train": TrainSettings}
+PARTS = {"columns": Columns, "model": PropertySettings, "train": TrainSettings, "limits": MoleculeLimits}
 MISSING = {
     "data": "no data file was given: edgewise train data.csv --smiles-columns smiles --target-columns y "
     "(the file stands before flags that take several values).",
@@ -27,6 +28,8 @@ class PropertyJob(TableJob):
     """The model."""
     molecule_descriptors: bool = True
     """Whether RDKit's descriptors of the whole molecule join the learned vectors, and feed the forest."""
+    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
+    """The largest molecule, and the longest time for one."""
 
 
 def job_from_config(config: Mapping[str, Any], source: str = "the settings") -> PropertyJob:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,14 +62,15 @@ class Row:
         for name, value in zip(columns.descriptors_columns, raw[0].tolist(), strict=True):
             if not np.isfinite(value):
                 raise DataError(f"explain: {name} is {value}, expected a finite number.")
+        scaled = trained.scales.condition.transform(raw).astype(np.float32)
+        batch = _batch(trained, smiles, scaled)  # first, as it is bounded in time
         molecules = tuple(read_molecule(text) for text in smiles)
         units = [
             Unit(atom.GetSymbol(), column, *span)
             for column, text, molecule in zip(columns.smiles_columns, smiles, molecules, strict=True)
             for atom, span in zip(molecule.GetAtoms(), atom_characters(text, molecule), strict=True)
         ]
-        scaled = trained.scales.condition.transform(raw).astype(np.float32)
-        return cls(smiles, molecules, tuple(units), tuple(raw[0].tolist()), _batch(trained, smiles, scaled))
+        return cls(smiles, molecules, tuple(units), tuple(raw[0].tolist()), batch)
 
     @property
     def num_atoms(self) -> int:
@@ -172,7 +174,8 @@ class Question:
 
 def _batch(trained: TrainedProperty, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
     """One row whose molecules lie one behind the other, each alone in a store: none is shared, none is reordered."""
-    stores = [MoleculeStore.from_smiles([text], with_descriptors=trained.with_descriptors) for text in smiles]
+    options: dict[str, Any] = {"with_descriptors": trained.with_descriptors, "limits": trained.limits}
+    stores = [MoleculeStore.from_smiles([text], **options) for text in smiles]
     stores = [store.with_coordinates() for store in stores] if trained.settings.needs_coordinates else stores
     offsets = offsets_of([len(store.node_features) for store in stores])
     senders, receivers = (

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from edgewise.data.molecule_limits import MoleculeLimits
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.data.table import MoleculeTable, join_files
@@ -23,7 +24,8 @@ class PropertyRun(TableRun):
     @staticmethod
     def read(job: PropertyJob) -> MoleculeTable:
         """The table of a job."""
-        return join_files(list(job.data), job.columns, strict=job.strict, with_descriptors=job.molecule_descriptors)
+        options = {"strict": job.strict, "with_descriptors": job.molecule_descriptors, "limits": job.limits}
+        return join_files(list(job.data), job.columns, **options)
 
     @staticmethod
     def resolved(job: PropertyJob, table: MoleculeTable, splits: Splits) -> PropertyJob:
@@ -38,7 +40,7 @@ class PropertyRun(TableRun):
 
     def untrained(self) -> TrainedProperty:
         """All that is known before the first step."""
-        return untrained(self.table, self.splits, self.job.model, self.job.coverage)
+        return untrained(self.table, self.splits, self.job.model, self.job.coverage, self.job.limits)
 
     def baselines(self) -> dict[str, Baseline]:
         """The training mean, and a random forest over RDKit's descriptors and the conditions where there are any."""
@@ -78,7 +80,13 @@ def resolved(
     return model.resolved(train.batch_size), train
 
 
-def untrained(table: MoleculeTable, splits: Splits, model: PropertySettings, coverage: float) -> TrainedProperty:
+def untrained(
+    table: MoleculeTable,
+    splits: Splits,
+    model: PropertySettings,
+    coverage: float,
+    limits: MoleculeLimits = MoleculeLimits(),
+) -> TrainedProperty:
     """All that is known before the first step: sizes, scales, and which molecules the training rows hold."""
     rows = splits.train
     store = table.store
@@ -110,6 +118,7 @@ def untrained(table: MoleculeTable, splits: Splits, model: PropertySettings, cov
         errors=np.zeros((0, num_targets)),
         known_rows=list(dict.fromkeys(molecules_of(table, rows))),
         coverage=coverage,
+        limits=limits,
     )
 
 

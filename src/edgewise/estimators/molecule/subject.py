@@ -30,6 +30,10 @@ class MoleculeSubject(TableSubject):
         """The model of a run folder."""
         return cls(TrainedProperty.load(folder))
 
+    def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
+        """Change the limits of molecules, where one is given."""
+        self.trained.limits = self.trained.limits.changed(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The columns of molecules, then those of numbers."""
@@ -51,6 +55,7 @@ class MoleculeSubject(TableSubject):
             smiles,
             conditions=numbers if numbers.shape[1] else None,
             with_descriptors=trained.with_descriptors,
+            limits=trained.limits,
         )
         for row in np.flatnonzero(~table.usable).tolist():
             # Columns of arrays are called smiles_1, smiles_2, …: the row knows them by other names.

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, similarity
+from edgewise.data.molecule_limits import MoleculeLimits
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.store import MoleculeStore
 from edgewise.data.table import MoleculeTable
@@ -110,6 +111,8 @@ class TrainedProperty(TrainedTable):
     """The scales learned on the training rows."""
     known_rows: list[tuple[str, ...]]
     """The molecules of each distinct training row, canonical."""
+    limits: MoleculeLimits = dataclasses.field(default_factory=MoleculeLimits)
+    """The largest molecule, and the longest time for one: those of the training, unless changed."""
 
     @property
     def with_descriptors(self) -> bool:
@@ -160,6 +163,7 @@ class TrainedProperty(TrainedTable):
                 "coverage": self.coverage,
                 "descriptors": list(GLOBAL_FEATURE_NAMES) if self.sizes.num_global_features else [],
                 "known_rows": self.known_rows,
+                "limits": dataclasses.asdict(self.limits),
             },
         )
 
@@ -188,6 +192,7 @@ class TrainedProperty(TrainedTable):
                 errors=np.zeros((0, 0)),
                 known_rows=[tuple(row) for row in content["known_rows"]],
                 coverage=content["coverage"],
+                limits=MoleculeLimits(**content.get("limits", {})),
             )
             trained.take_tensors(tensors, content["ensemble_size"])
         except (KeyError, TypeError, RuntimeError, SafetensorError) as error:

@@ -1,0 +1,170 @@
+"""Molecules read within bounds of size and time: one hostile or huge SMILES must not stop all others."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+
+from edgewise.data.feature import Chem, MoleculeArrays, molecule_arrays
+from edgewise.data.molecule import count_atoms, descriptors, read_molecule
+from edgewise.data.molecule_limits import MoleculeLimits
+from edgewise.errors import DataError
+from edgewise.process import Process, ProcessDiedError
+
+CHARACTERS_PER_ATOM = 50
+"""Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
+PLAIN_ATOMS, PLAIN_CHARACTERS = 100, 400
+"""What is smaller is read at once, in a few milliseconds; a process is started only for the others."""
+PLAIN_WALKS = 300_000
+"""Descriptors over paths take time with the walks of six bonds: 10,000 in a drug, 5 million between 10 dummy atoms of
+which each is bonded to all others, where the descriptors take 2 s; with 13 such atoms they do not end."""
+_KEPT_RESULTS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Featurized:
+    """What a model takes of one molecule."""
+
+    canonical: str
+    """The molecule as RDKit writes it."""
+    arrays: MoleculeArrays
+    """Atoms and bonds."""
+    descriptors: Float64[np.ndarray, " feature"]
+    """Of the whole molecule; none where they are not needed."""
+
+
+Outcome = Featurized | DataError
+
+
+def featurize(smiles: Sequence[str], limits: MoleculeLimits, *, with_descriptors: bool) -> Iterator[Outcome]:
+    """The features of each molecule, or why there are none, in the order of the strings.
+
+    Molecules that may take long are computed in processes of their own, each of which is killed at the time limit.
+
+    Cost: milliseconds for each drug-like molecule; seconds to start the processes where one may take long.
+    """
+    found: list[Outcome | None] = [_at_once(text, limits, with_descriptors) for text in smiles]
+    left = [place for place, outcome in enumerate(found) if outcome is None]
+    if left:
+        outcomes = _SLOW.outcomes([smiles[place] for place in left], limits, with_descriptors)
+        for place, each in zip(left, outcomes, strict=True):
+            found[place] = each
+    for outcome in found:
+        assert outcome is not None
+        yield outcome
+
+
+def check_size(smiles: str, limits: MoleculeLimits) -> None:
+    """Raise DataError for a string that is too long, or writes too many atoms; nothing is parsed for that."""
+    longest = CHARACTERS_PER_ATOM * limits.max_atoms
+    if len(smiles) > longest:
+        raise DataError(
+            f"{_start(smiles)} has {len(smiles):,} characters, more than {longest:,} for {limits.max_atoms:,} atoms; "
+            "--max-atoms raises the bound."
+        )
+    if (count := count_atoms(smiles)) > limits.max_atoms:
+        raise DataError(
+            f"{_start(smiles)} has {count:,} atoms, more than {limits.max_atoms:,}; --max-atoms raises the bound."
+        )
+
+
+def _at_once(smiles: str, limits: MoleculeLimits, with_descriptors: bool) -> Outcome | None:
+    """The features of a molecule that takes milliseconds, or why there are none; None where it may take longer."""
+    try:
+        check_size(smiles, limits)
+        if len(smiles) > PLAIN_CHARACTERS or count_atoms(smiles) > PLAIN_ATOMS:
+            return None
+        molecule = read_molecule(smiles)
+    except DataError as error:
+        return error
+    return _features(molecule, with_descriptors) if _walks(molecule) <= PLAIN_WALKS else None
+
+
+def _features(molecule: Chem.Mol, with_descriptors: bool) -> Featurized:
+    return Featurized(
+        Chem.MolToSmiles(molecule),
+        molecule_arrays(molecule),
+        descriptors(molecule) if with_descriptors else np.zeros(0),
+    )
+
+
+def _walks(molecule: Chem.Mol) -> int:
+    """How many walks of six bonds there are."""
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
+    counts = [1] * molecule.GetNumAtoms()
+    for _ in range(6):
+        longer = [0] * len(counts)
+        for one, other in bonds:
+            longer[one] += counts[other]
+            longer[other] += counts[one]
+        counts = longer
+    return sum(counts)
+
+
+def maker_of_features() -> Callable[[str, bool], Featurized]:
+    """What a process computes for each string; it raises DataError for one that is no molecule."""
+    return lambda smiles, with_descriptors: _features(read_molecule(smiles), with_descriptors)
+
+
+class _Slow:
+    """Processes for molecules that may take long, and their last results."""
+
+    def __init__(self) -> None:
+        self._results: OrderedDict[tuple[str, MoleculeLimits, bool], Outcome] = OrderedDict()
+        self._processes: list[Process] = []
+
+    def outcomes(self, smiles: Sequence[str], limits: MoleculeLimits, with_descriptors: bool) -> list[Outcome]:
+        """The features of each molecule, or why there are none."""
+        keys = [(text, limits, with_descriptors) for text in smiles]
+        known = {key: self._results[key] for key in keys if key in self._results}
+        missing = [key for key in dict.fromkeys(keys) if key not in known]
+        if missing:
+            count = min(len(missing), os.cpu_count() or 1)
+            free, self._processes = self._processes, []
+            free += [Process(maker_of_features) for _ in range(count - len(free))]
+
+            def compute(key: tuple[str, MoleculeLimits, bool]) -> Outcome:
+                process = free.pop()
+                try:
+                    return _in_process(process, *key)
+                finally:
+                    free.append(process)
+
+            try:
+                with ThreadPoolExecutor(count) as threads:
+                    known.update(zip(missing, threads.map(compute, missing), strict=True))
+            finally:
+                self._processes = free
+        for key, outcome in known.items():
+            self._results[key] = outcome
+            self._results.move_to_end(key)
+        while len(self._results) > _KEPT_RESULTS:
+            self._results.popitem(last=False)
+        return [known[key] for key in keys]
+
+
+_SLOW = _Slow()
+
+
+def _in_process(process: Process, smiles: str, limits: MoleculeLimits, with_descriptors: bool) -> Outcome:
+    seconds = limits.molecule_timeout
+    try:
+        # A busy machine may take longer for the same work, and must not reject other rows for that.
+        return process.call(smiles, with_descriptors, seconds=10 * seconds, cpu_seconds=seconds)
+    except DataError as error:
+        return error
+    except TimeoutError:
+        return DataError(
+            f"{_start(smiles)}: RDKit takes longer than {seconds:g} seconds for its {count_atoms(smiles):,} atoms; "
+            "--molecule-timeout raises the bound."
+        )
+    except ProcessDiedError as error:
+        return DataError(f"{_start(smiles)}: RDKit crashes on it: {error}.")
+
+
+def _start(smiles: str) -> str:
+    return repr(smiles if len(smiles) <= 60 else smiles[:60] + "…")

@@ -1,0 +1,39 @@
+"""How large a molecule may be, and how long it may take; known without RDKit, for flags and settings."""
+
+import math
+from dataclasses import dataclass
+
+from edgewise.errors import SettingError
+
+MAX_ATOMS = 500
+"""Four groups of RDKit's descriptors (BCUT2D, electrotopological states, BalabanJ, BertzCT) take time with the cube of
+the atoms: 0.1 s at 250, 0.8 s at 500, 7 s at 1,000, a minute at 2,000; all others are nearly linear."""
+MAX_SECONDS = 10.0
+"""Seconds for one molecule: more than ten times what RDKit takes for 500 atoms."""
+
+
+@dataclass(frozen=True)
+class MoleculeLimits:
+    """How large a molecule may be, and how long RDKit may take for it.
+
+    Raises:
+        SettingError: A limit is not positive.
+    """
+
+    max_atoms: int = MAX_ATOMS
+    """The most atoms of a molecule; hydrogens count only where they stay atoms of the graph."""
+    molecule_timeout: float = MAX_SECONDS
+    """Seconds of a processor for reading one molecule and computing its features."""
+
+    def __post_init__(self):
+        if self.max_atoms < 1:
+            raise SettingError(f"--max-atoms is {self.max_atoms}; expected at least 1.")
+        if not 0 < self.molecule_timeout < math.inf:
+            raise SettingError(f"--molecule-timeout is {self.molecule_timeout}; expected seconds above 0.")
+
+    def changed(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> "MoleculeLimits":
+        """The same limits, other where one is given."""
+        return MoleculeLimits(
+            self.max_atoms if max_atoms is None else max_atoms,
+            self.molecule_timeout if molecule_timeout is None else molecule_timeout,
+        )

@@ -1,0 +1,67 @@
+"""Molecules that are too large or take too long are rejected with their reason; all others are read as ever."""
+
+import time
+
+import numpy as np
+import pytest
+
+from edgewise.data.bounded import featurize
+from edgewise.data.feature import molecule_arrays
+from edgewise.data.molecule import Chem, count_atoms, descriptors, read_molecule
+from edgewise.data.molecule_limits import MoleculeLimits
+from edgewise.data.store import MoleculeStore
+from edgewise.errors import SettingError
+
+CHAIN = "C" * 150
+"""Too large to be read at once."""
+
+
+def complete_graph(count):
+    """Dummy atoms, each bonded to all others: descriptors over paths do not end for 13 of them."""
+    labels, marks = 10, [""] * count
+    for one in range(count):
+        for other in range(one):
+            marks[one] += f"%{labels}"
+            marks[other] += f"%{labels}"
+            labels += 1
+    return ".".join(f"*{mark}" for mark in marks)
+
+
+def test_one_hostile_molecule_is_rejected_and_the_others_are_read():
+    smiles = ["CCO", "C" * 5000, complete_graph(13), CHAIN, "no", "C" * 1_000_000]
+    began = time.monotonic()
+    store, graphs, reasons = MoleculeStore.collect(smiles, limits=MoleculeLimits(molecule_timeout=1))
+    assert time.monotonic() - began < 60
+    assert graphs.tolist() == [0, -1, -1, 1, -1, -1]
+    assert "5,000 atoms, more than 500; --max-atoms raises the bound" in reasons["C" * 5000]
+    assert "longer than 1 seconds for its 13 atoms; --molecule-timeout raises" in reasons[complete_graph(13)]
+    assert "1,000,000 characters, more than 25,000" in reasons["C" * 1_000_000]
+    assert max(map(len, reasons.values())) < 300
+    # Once rejected, it is not tried again.
+    began = time.monotonic()
+    list(featurize([complete_graph(13)], MoleculeLimits(molecule_timeout=1), with_descriptors=True))
+    assert time.monotonic() - began < 0.5
+    molecule = Chem.MolFromSmiles(CHAIN)
+    np.testing.assert_array_equal(store.global_features[1].numpy(), descriptors(molecule))
+    np.testing.assert_array_equal(store.node_features[3:].numpy(), molecule_arrays(molecule).node_features)
+
+
+def test_a_limit_can_be_raised():
+    limits = MoleculeLimits(max_atoms=10)
+    assert MoleculeStore.collect([CHAIN, "C" * 10], limits=limits)[1].tolist() == [-1, 0]
+    assert len(MoleculeStore.from_smiles([CHAIN], limits=limits.changed(max_atoms=150))) == 1
+    assert limits.changed() == limits
+
+
+@pytest.mark.parametrize(
+    "smiles", ["[H]OC", "[2H]C", "C%10CCC%10Br", "[NH4+].[Cl-]", "  CC |c:0|", "[13CH3:1]C", "N[C@@H](C)Cl"]
+)
+def test_atoms_are_counted_before_they_are_read(smiles):
+    assert count_atoms(smiles) == read_molecule(smiles).GetNumAtoms()
+
+
+def test_a_limit_must_be_positive():
+    with pytest.raises(SettingError, match="--max-atoms is 0; expected at least 1"):
+        MoleculeLimits(max_atoms=0)
+    with pytest.raises(SettingError, match="--molecule-timeout is inf; expected seconds above 0"):
+        MoleculeLimits(molecule_timeout=float("inf"))

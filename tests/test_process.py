@@ -1,0 +1,66 @@
+"""A process of our own: results and errors come back, and it ends at its limit, whatever holds its interpreter."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from edgewise.errors import DataError
+from edgewise.process import Process, ProcessDiedError
+
+
+def maker_of_deeds(name):
+    """What the process does on demand."""
+
+    def deed(what):
+        if what == "fail":
+            raise DataError(f"{name} fails")
+        if what == "hang":
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+            time.sleep(60)
+        if what == "burn":
+            while True:
+                pass
+        if what == "print":
+            print("not a result")
+            os.write(1, b"nor this")
+        if what == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "local":
+            raise type("Local", (Exception,), {})("cannot travel")
+        return f"{name}: {what}"
+
+    return deed
+
+
+@pytest.fixture(scope="module")
+def process():
+    process = Process(maker_of_deeds, "it")
+    yield process
+    process.close()
+
+
+def test_results_and_errors_come_back(process):
+    assert process.call("works", seconds=60) == "it: works"
+    number = process.pid
+    assert process.call("print", seconds=60) == "it: print"
+    with pytest.raises(DataError, match="it fails"):
+        process.call("fail", seconds=60)
+    with pytest.raises(RuntimeError, match="Local: cannot travel"):
+        process.call("local", seconds=60)
+    assert process.pid == number
+
+
+def test_it_is_killed_at_its_limits_and_starts_again(process):
+    for limits in ({"seconds": 0.3}, {"seconds": 60, "cpu_seconds": 0.3}):
+        process.start()
+        number, began = process.pid, time.monotonic()
+        with pytest.raises(TimeoutError):
+            process.call("burn" if "cpu_seconds" in limits else "hang", **limits)
+        assert time.monotonic() - began < 30
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+    with pytest.raises(ProcessDiedError, match="SIGKILL"):
+        process.call("die", seconds=60)
+    assert process.call("works", seconds=60) == "it: works"
