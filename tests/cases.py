@@ -4,7 +4,7 @@ import itertools
 import math
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -42,6 +42,9 @@ from edgewise.neighborhood import Neighborhood
 
 MEMBERS, HEADS, KEY_DIM, VALUE_DIM = 2, 3, 5, 3
 """Batch axes (member, head) of the problems, and the sizes of their features."""
+ALL_LAYOUTS = ("mixed", "bare", "deep")
+"""Which batch axes the tensors of a problem have: of every kind that broadcasts; none, so that only the neighborhood,
+score and normalizer have some; or one more than the neighborhood, of size 2, before all others."""
 
 all_backends: list[str] = [backend.NAME for backend in ORDER if backend not in (varlen, flex, triton)]
 """Those that run on a CPU; the kernels for CUDA have tests of their own."""
@@ -57,8 +60,10 @@ class NeighborhoodCase:
     num_keys: int
     pairs: Sequence[oracle.Pairs]
 
-    def pairs_of(self, member: int) -> oracle.Pairs:
-        """(query, key) pairs of one member of the batch; for `Edges`, in their order."""
+    def pairs_of(self, member: int, head: int = 0) -> oracle.Pairs:
+        """(query, key) pairs of one head of one member of the batch; for `Edges`, in their order."""
+        if len(self.pairs) == MEMBERS * HEADS:
+            return self.pairs[member * HEADS + head]
         return self.pairs[member if len(self.pairs) > 1 else 0]
 
 
@@ -89,9 +94,11 @@ def _table_case(name: str, neighborhood: Neighborhood, num_queries: int, num_key
     return NeighborhoodCase(name, neighborhood, num_queries, num_keys, [sorted(set(member)) for member in pairs])
 
 
-def _mask_case(name: str, mask: Tensor) -> NeighborhoodCase:
-    pairs = [member.nonzero().tolist() for member in mask.reshape(-1, *mask.shape[-2:])]
-    return _table_case(name, Mask(mask), *mask.shape[-2:], *[[(i, j) for i, j in member] for member in pairs])
+def _mask_case(name: str, mask: Tensor, num_queries: int = 0, num_keys: int = 0) -> NeighborhoodCase:
+    """A mask; with more queries or keys than it has, they all have the one that it has."""
+    sizes = num_queries or mask.shape[-2], num_keys or mask.shape[-1]
+    pairs = [member.nonzero().tolist() for member in mask.expand(*mask.shape[:-2], *sizes).reshape(-1, *sizes)]
+    return _table_case(name, Mask(mask), *sizes, *[[(i, j) for i, j in member] for member in pairs])
 
 
 def _edge_case(name: str, pairs: oracle.Pairs, num_queries: int, num_keys: int) -> NeighborhoodCase:
@@ -111,6 +118,44 @@ PACKED_OFFSETS = torch.tensor([0, 3, 3, 4, 7])
 CROSSED_OFFSETS = torch.tensor([1, 3, 3, 6, 7]), torch.tensor([0, 4, 5, 5, 8])
 _SOME = _mask(7, 7, seed=3)
 _SOME_PAIRS = {(i, j) for i, j in _SOME.nonzero().tolist()}
+
+_PADDING = torch.tensor([[[[1, 1, 0, 1, 1]]], [[[0, 0, 0, 0, 0]]]]).bool()
+
+broadcast_neighborhoods: list[NeighborhoodCase] = [
+    _mask_case("mask_of_everybody", torch.ones(MEMBERS, 1, 5, 7, dtype=torch.bool)),
+    _mask_case("mask_of_every_head", _mask(MEMBERS, HEADS, 5, 7, seed=5)),
+    _mask_case("mask_padding", _PADDING, 4),
+    _mask_case("mask_of_keys", _mask(2, 7, seed=1)[1:], 5),
+    _mask_case("mask_of_queries", _mask(MEMBERS, 1, 5, 3, seed=2)[..., :1], 5, 7),
+    _mask_case("mask_of_members", torch.tensor([[[[True]]], [[[False]]]]), 3, 4),
+    _table_case("mask_of_queries_no_key", Mask(torch.ones(4, 1, dtype=torch.bool)), 4, 0, []),
+    _table_case("lengths_whole", Lengths(_per_member(6, 6)), 4, 6, oracle.every_pair(4, 6)),
+    _table_case("segments_whole", Segments(torch.tensor([[[0, 5]], [[0, 5]]])), 5, 5, oracle.every_pair(5, 5)),
+    _table_case(
+        "segments_beyond",
+        Segments(torch.tensor([2, 70]), torch.tensor([1, 50])),
+        5,
+        6,
+        oracle.in_members([(2, 5, 1, 6)], ALWAYS, ALWAYS),
+    ),
+    _table_case(
+        "padding_and_causal",
+        Mask(_PADDING) & Causal(),
+        5,
+        5,
+        {(i, j) for i, j in oracle.windowed(5, 5, ALWAYS, 0) if j != 2},
+        [],
+    ),
+    _table_case(
+        "padding_or_edges",
+        Mask(_PADDING) | _edges(MULTI, 5, 5),
+        5,
+        5,
+        {*MULTI, *((i, j) for i, j in oracle.every_pair(5, 5) if j != 2)},
+        MULTI,
+    ),
+]
+"""Neighborhoods whose batch axes or sizes are easily lost: what they forbid, if anything, does not need them."""
 
 all_neighborhoods: list[NeighborhoodCase] = [
     _table_case("full", Full(), 5, 7, oracle.every_pair(5, 7)),
@@ -184,6 +229,7 @@ all_neighborhoods: list[NeighborhoodCase] = [
     _mask_case("mask_per_member", _mask(MEMBERS, 1, 5, 7, seed=1)),
     _mask_case("mask_batch_of_one", _mask(1, 1, 4, 3, seed=2)),
     _mask_case("mask_nothing", torch.zeros(3, 4, dtype=torch.bool)),
+    *broadcast_neighborhoods,
     _edge_case("edges", MULTI, 6, 5),
     _edge_case("edges_bipartite", BIPARTITE, 4, 7),
     _edge_case("edges_none", [], 3, 4),
@@ -315,12 +361,27 @@ class Problem:
             tuple(map(rounded, self.normalize_parameters)),
         )
 
+    @property
+    def batch(self) -> torch.Size:
+        """The batch axes that the output must have: those of all that has some."""
+        neighborhood = self.case[0].neighborhood
+        shapes = [neighborhood.batch_shape]
+        for name, x in self.tensors.items():
+            shapes.append(x.shape[: -1 if name == "bias" and isinstance(neighborhood, Edges) else -2])
+        parts = zip(self.case[1:], (self.score_parameters, self.normalize_parameters), strict=True)
+        for part, parameters in parts:
+            shapes += [x.shape[:1] for x, _ in zip(parameters, part.shapes, strict=True)]
+        return torch.broadcast_shapes(*shapes)
+
     def solution(self) -> Tensor:
-        """The output as the oracle has it."""
+        """The output as the oracle has it, of all members and heads."""
+        if self.tensors["query"].dim() > 4:
+            parts = [{n: x[o] if x.dim() > 4 else x for n, x in self.tensors.items()} for o in range(2)]
+            return torch.stack([replace(self, tensors=part).solution() for part in parts])
         neighborhood, score, normalize = self.case
         out = torch.zeros(MEMBERS, HEADS, neighborhood.num_queries, VALUE_DIM, dtype=torch.float64)
         for member, head in itertools.product(range(MEMBERS), range(HEADS)):
-            pairs = neighborhood.pairs_of(member)
+            pairs = neighborhood.pairs_of(member, head)
             score_parameters = [x[head].tolist() for x in self.score_parameters]
             normalize_parameters = [x[head].tolist() for x in self.normalize_parameters]
             rows = oracle.attend(
@@ -354,9 +415,14 @@ def _of(x: Tensor, member: int, head: int) -> Tensor:
 
 
 def problem(
-    neighborhood: NeighborhoodCase, score: PartCase, normalize: PartCase, *, with_extras: bool = True
+    neighborhood: NeighborhoodCase,
+    score: PartCase,
+    normalize: PartCase,
+    *,
+    with_extras: bool = True,
+    layout: str = "mixed",
 ) -> Problem:
-    """Random tensors for a call; their batch axes are of every kind that broadcasts."""
+    """Random tensors for a call, with batch axes as one of `ALL_LAYOUTS` says."""
     names = f"{neighborhood.name} {score.name} {normalize.name}"
     generator = torch.Generator().manual_seed(zlib.crc32(names.encode()))
 
@@ -377,6 +443,12 @@ def problem(
         tensors["edge_value"] = draw(num_edges, VALUE_DIM)
     elif with_extras:
         tensors["bias"] = draw(HEADS, num_queries, num_keys)
+    if layout == "bare":
+        of_edges = isinstance(neighborhood.neighborhood, Edges)
+        axes = {name: 1 if name == "bias" and of_edges else 2 for name in tensors}
+        tensors = {name: draw(*x.shape[-axes[name] :]) for name, x in tensors.items()}
+    elif layout == "deep":
+        tensors |= {"query": draw(2, *tensors["query"].shape), "key": draw(2, *tensors["key"].shape)}
     return Problem(
         (neighborhood, score, normalize),
         tensors,
@@ -390,10 +462,13 @@ def crossed(few: bool = False) -> list[Any]:
     neighborhoods = named(all_neighborhoods, "causal_lengths_decoding", "edges")
     scores = named(all_scores, "scaled_dot", "additive_tanh") if few else all_scores
     normalizers = named(all_normalizers, "softmax", "sparsemax") if few else all_normalizers
+    own_neighborhoods = [case for case in all_neighborhoods if case not in broadcast_neighborhoods]
     dot, softmax = all_scores[0], all_normalizers[0]
     triples = [
-        *itertools.product(all_neighborhoods, scores, [softmax]),
-        *itertools.product(all_neighborhoods, [dot], normalizers),
+        *itertools.product(own_neighborhoods, scores, [softmax]),
+        *itertools.product(own_neighborhoods, [dot], normalizers),
+        *itertools.product(broadcast_neighborhoods, named(all_scores, "scaled_dot", "additive_tanh", "own"), [softmax]),
+        *itertools.product(broadcast_neighborhoods, [dot], named(all_normalizers, "sparsemax")),
         *itertools.product(neighborhoods, all_scores, [softmax] if few else all_normalizers),
         *itertools.product(neighborhoods, [dot], all_normalizers),
     ]

@@ -1,5 +1,6 @@
 """`aggregate`: the reduction without weights, against plain Python, with gradients, on every neighborhood."""
 
+import itertools
 import math
 
 import pytest
@@ -28,7 +29,7 @@ def test_against_plain_python(case, backend, how):
                 for d in range(2):
                     carried = [
                         value[member, head, j, d].item() + (edge_value[head, e, d].item() if is_list else 0.0)
-                        for e, (r, j) in enumerate(case.pairs_of(member))
+                        for e, (r, j) in enumerate(case.pairs_of(member, head))
                         if r == i
                     ]
                     if carried:
@@ -36,10 +37,22 @@ def test_against_plain_python(case, backend, how):
     torch.testing.assert_close(out.detach(), expected)
     leaves = [value, edge_value] if is_list else [value]
     gradients = torch.autograd.grad(out.sum(), leaves, materialize_grads=True)
-    filled = sum(len({i for i, _ in case.pairs_of(member)}) for member in range(2)) * 3 * 2
-    pairs = sum(len(case.pairs_of(member)) for member in range(2)) * 3 * 2
+    each = [case.pairs_of(member, head) for member in range(2) for head in range(3)]
+    filled = sum(len({i for i, _ in pairs}) for pairs in each) * 2
+    pairs = sum(map(len, each)) * 2
     for gradient in gradients:
         assert gradient.sum().item() == pytest.approx(pairs if how == "sum" else filled)
+
+
+@pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
+def test_the_batch_axes_of_the_neighborhood_are_those_of_the_output(case):
+    value, batch = torch.randn(case.num_keys, 2), case.neighborhood.batch_shape
+    for how, backend in itertools.product(HOWS, ("auto", "gather", "reference")):
+        out = aggregate(value, case.neighborhood, how, num_queries=case.num_queries, backend=backend)
+        assert out.shape == (*batch, case.num_queries, 2)
+        repeated = value.expand(*batch, *value.shape)
+        expected = aggregate(repeated, case.neighborhood, how, num_queries=case.num_queries, backend="reference")
+        torch.testing.assert_close(out, expected)
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -1,5 +1,7 @@
 """The oracle judges the reference; the reference judges every backend: values and gradients."""
 
+import itertools
+
 import pytest
 import torch
 from torch import Tensor
@@ -48,6 +50,26 @@ def test_a_backend_says_what_the_reference_says(triple, backend):
     torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
     for name, gradient in gradients.items():
         torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("layout", ["bare", "deep"])
+@pytest.mark.parametrize("neighborhood", all_neighborhoods, ids=lambda case: case.name)
+def test_every_batch_axis_is_in_the_output_whatever_the_neighborhood_forbids(neighborhood, layout):
+    """Batch axes that only the neighborhood, the score or the normalizer has; and one that none of these has."""
+    scores = named(all_scores, "scaled_dot", "gat", "constant", "own")
+    for score, normalize in itertools.product(scores, named(all_normalizers, "softmax", "mean")):
+        task = problem(neighborhood, score, normalize, layout=layout)
+        expected, expected_gradients = task.run("reference")
+        assert expected.shape[:-2] == task.batch
+        solution = task.solution()
+        torch.testing.assert_close(expected.expand_as(solution), solution, rtol=1e-10, atol=1e-10)
+        for backend in FASTER:
+            if refuses(backend, task):
+                continue
+            out, gradients = task.run(backend)
+            torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
+            for name, gradient in gradients.items():
+                torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-8, atol=1e-8)
 
 
 def refuses(backend, task):

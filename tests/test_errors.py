@@ -323,6 +323,37 @@ STRUCTURES = {
     ),
     "align": (lambda: Causal("left"), "Causal: align must be 'end' or 'start', not 'left'."),
     "window": (lambda: Window(-1, 0), "Window: before and after must not be negative, not -1 and 0."),
+    "window fraction": (lambda: Window(1.5, 0), "Window: before must be a whole number, not 1.5."),
+    "window without end": (lambda: Window(0, math.inf), "Window: after must be a whole number, not inf."),
+    "edges of fewer than no nodes": (
+        lambda: Edges([], [], -1, 2),
+        "Edges: num_senders and num_receivers must not be negative, not -1 and 2.",
+    ),
+    "edges of half a node": (lambda: Edges([], [], 1, 2.5), "Edges: num_receivers must be a whole number, not 2.5."),
+    "lengths negative": (lambda: Lengths([3, -1]), "Lengths: key_lengths must not be negative; found -1."),
+    "query lengths negative": (lambda: Lengths([3], [-2]), "Lengths: query_lengths must not be negative; found -2."),
+    "segments negative": (lambda: Segments([-1, 2]), "Segments: query_offsets must not be negative; found -1."),
+    "mask of another size": (
+        lambda: attend(**tensors(neighborhood=Mask([[True, False]]))),
+        "attend: axis 'key' is 6 in key but 2 in Mask.",
+    ),
+    "own score": (
+        lambda: attend(**tensors(score=lambda query, key: query * key)),
+        "score: <lambda> gave the shape (5, 6, 2, 4); expected (5, 6, 2), one number for each pair of queries (5, 1, 2, "
+        "4) and keys (1, 6, 2, 4), whose last axis is the features.",
+    ),
+    "mask of other queries": (
+        lambda: attention_weights(torch.ones(2, 2), torch.ones(2, 2), queries=[True, False, True]),
+        "attention_weights: a mask of queries must have the shape (2,), one for each query, not (3,).",
+    ),
+    "fraction of a query": (
+        lambda: attention_weights(torch.ones(2, 2), torch.ones(2, 2), queries=[0.5]),
+        "attention_weights: queries must be whole numbers (int64), not torch.float32.",
+    ),
+    "aggregate of fewer than none": (
+        lambda: aggregate(torch.ones(2, 2), num_queries=-1),
+        "aggregate: num_queries must not be negative, not -1.",
+    ),
     "to_mask size": (
         lambda: Full().to_mask(),
         "to_mask: Full does not know how many queries there are; pass num_queries (and num_keys, where it differs).",

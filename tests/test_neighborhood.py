@@ -1,20 +1,22 @@
 """Neighborhoods: every pair as written out by hand, as a table, a list, a drawing, a slice; and their algebra."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases import MEMBERS, all_neighborhoods
-from edgewise import Causal, Edges, Full, Lengths, Mask, Segments, ShapeError, Window
+from cases import HEADS, MEMBERS, all_neighborhoods
+from edgewise import Causal, Edges, Full, Lengths, Mask, Segments, ShapeError, Window, aggregate
 from edgewise.neighborhood import Intersection, RangeIntersection, Ranges, Union
 
 BY_NAME = pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
 
 
-def table(case, member):
+def table(case, member, head):
     mask = torch.zeros(case.num_queries, case.num_keys, dtype=torch.bool)
-    for i, j in case.pairs_of(member):
+    for i, j in case.pairs_of(member, head):
         mask[i, j] = True
     return mask
 
@@ -24,9 +26,11 @@ def test_to_mask_is_the_set_of_pairs(case):
     mask = case.neighborhood.to_mask(case.num_queries, case.num_keys)
     assert mask.dtype == torch.bool
     assert mask.shape == (*case.neighborhood.batch_shape, case.num_queries, case.num_keys)
-    mask = mask.expand(MEMBERS, 1, *mask.shape[-2:]) if mask.dim() == 4 else mask.expand(MEMBERS, 1, -1, -1)
-    for member in range(MEMBERS):
-        assert torch.equal(mask[member, 0], table(case, member))
+    mask = mask.expand(MEMBERS, HEADS, case.num_queries, case.num_keys)
+    for member, head in itertools.product(range(MEMBERS), range(HEADS)):
+        assert torch.equal(mask[member, head], table(case, member, head))
+    small = case.neighborhood.table(case.num_queries, case.num_keys)
+    assert torch.equal(small.expand_as(mask), mask)
 
 
 @BY_NAME
@@ -150,6 +154,23 @@ class TestEdges:
         assert edges.to_edges() is edges
         assert edges != Edges(edges.senders, edges.receivers, 3, 2)
 
+    @pytest.mark.usefixtures("shapes_unchecked")
+    def test_what_the_caller_changes_later_changes_no_edge_and_no_plan(self):
+        numpy = pytest.importorskip("numpy")
+        table, array = torch.tensor([[0, 2], [1, 0]]), numpy.array([0, 2])
+        for edges in (Edges.from_edge_index(table, 3), Edges(array, table[1], 3, 3), Edges(table[0], table[1], 3, 3)):
+            x = torch.eye(3)
+            before = {name: aggregate(x, edges, backend=name) for name in ("numba", "gather")}
+            table.fill_(2), array.fill(1)
+            for name, out in before.items():
+                assert torch.equal(aggregate(x, edges, backend=name), out)
+                assert out[:, 2].tolist() == [1, 0, 0]
+            table.copy_(torch.tensor([[0, 2], [1, 0]])), array.__setitem__(1, 2)
+        offsets = torch.tensor([0, 1, 3])
+        segments = Segments(offsets)
+        offsets[1] = 2
+        assert segments.query_offsets.tolist() == [0, 1, 3]
+
     def test_self_loops_are_explicit_and_added_once(self):
         looped = self.edges.with_self_loops()
         assert self.pairs(looped) == [(0, 1), (1, 0), (1, 2), (3, 3), (0, 0), (1, 1), (2, 2), (4, 4)]
@@ -216,7 +237,37 @@ class TestEdges:
 
 
 def test_lengths_beyond_the_table_mean_all_of_it():
-    assert Lengths(torch.tensor([9, -1])).to_mask(2, 3).sum((-1, -2)).tolist() == [6, 0]
+    assert Lengths(torch.tensor([9, 0])).to_mask(2, 3).sum((-1, -2)).tolist() == [6, 0]
+
+
+def test_a_mask_whose_axis_serves_all_has_the_sizes_of_the_call_and_no_memory_of_its_own():
+    keys, queries = Mask(torch.tensor([[True, False, True]])), Mask(torch.tensor([[True], [False]]))
+    assert (keys.sizes, keys.fixed_sizes, queries.fixed_sizes) == ((1, 3), (None, 3), (2, None))
+    assert keys.to_mask().tolist() == [[True, False, True]]
+    assert keys.to_mask(2).tolist() == [[True, False, True]] * 2
+    assert keys.to_mask(2).data_ptr() == keys.mask.data_ptr()
+    assert queries.draw(2, 3) == "■ ■ ■\n· · ·"
+    assert keys.to_edges(2).senders.tolist() == [0, 2, 0, 2]
+    assert (keys & queries).sizes == (2, 3)
+    assert (keys & queries).to_mask().tolist() == [[True, False, True], [False] * 3]
+    assert (keys | queries).to_mask().tolist() == [[True] * 3, [True, False, True]]
+    assert (keys & Causal()).fixed_sizes == (None, 3)
+    assert (keys & Causal()).to_mask(3).tolist() == [[True, False, False], [True, False, False], [True, False, True]]
+    assert (keys & keys).table(5, 3).shape == (1, 3)
+    assert keys.block(torch.arange(1, 3), torch.arange(2, 3), 5, 3).tolist() == [[True], [True]]
+    with pytest.raises(ShapeError, match="axis 'key' is 4 in the call but 3 in Mask"):
+        keys.to_mask(2, 4)
+    with pytest.raises(ShapeError, match="axis 'query' is 2 in one part but 3 in another"):
+        (queries & Mask(torch.ones(3, 1, dtype=torch.bool))).to_mask()
+
+
+def test_runs_lie_among_the_keys_that_there_are():
+    """Kernels read the keys that a run names, whatever memory stands there."""
+    for segments in (Segments(torch.tensor([0, 99])), Segments(torch.tensor([0, 3]), torch.tensor([5, 99]))):
+        for neighborhood in (segments, Causal() & segments, segments & Window(2, 7, "start")):
+            start, stop = neighborhood.runs(torch.arange(4), 4, 6)
+            assert int(start.min()) >= 0
+            assert int(stop.max()) <= 6
 
 
 def test_a_cut_of_both_lengths_and_segments():

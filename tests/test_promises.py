@@ -61,6 +61,30 @@ def test_an_empty_neighborhood_gives_zero_and_finite_gradients(backend, normaliz
     assert (gradients["query"][..., empty, :] == 0).all()
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e38])
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("name", ["mask", "mask_padding", "mask_of_queries", "causal_more_queries", "lengths_both"])
+def test_a_bias_outside_the_neighborhood_reaches_nothing(name, backend, bad):
+    task = problem(*named(all_neighborhoods, name), all_scores[0], all_normalizers[0]).to(torch.float32)
+    if refuses(backend, task):
+        pytest.skip("refused")
+    for normalize in (
+        Softmax(),
+        Softmax(0.5),
+        *([] if backend == "sdpa" else [Softmax(torch.tensor(0.5)), Sparsemax()]),
+    ):
+        arguments = task.arguments | {"normalize": normalize}
+        mask = task.case[0].neighborhood.to_mask(task.case[0].num_queries, task.case[0].num_keys)
+        found = []
+        for outside in (0.0, bad):
+            bias = torch.where(mask, arguments["bias"].detach(), outside).requires_grad_()
+            out = attend(**arguments | {"bias": bias}, backend=backend)
+            leaves = [arguments[n] for n in ("query", "key", "value")]
+            found.append((out, *torch.autograd.grad(out.sum(), [*leaves, bias])))
+        for clean, dirty in zip(*found, strict=True):
+            torch.testing.assert_close(dirty, clean)
+
+
 FEW_SCORES = named(all_scores, "scaled_dot", "gatv2", "laplacian_per_head")
 PARTS = [*itertools.product(all_scores, NORMALIZERS[:1]), *itertools.product(FEW_SCORES, NORMALIZERS[1:])]
 

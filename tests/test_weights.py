@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from cases import all_neighborhoods, all_normalizers, all_scores, named, problem
-from edgewise import Causal, Edges, Full, Mask, Segments, Softmax, Sparsemax, Weights, attend, attention_weights
+from edgewise import Causal, Edges, Full, Mask, Mean, Segments, Softmax, Sparsemax, Weights, attend, attention_weights
 from edgewise.backends import gather
 
 BY_NAME = pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
@@ -54,10 +54,20 @@ def test_all_weights_are_those_of_the_reference(case, normalize):
 def test_rows_sum_to_one_and_empty_rows_to_zero(case):
     weights = weights_of(problem(case, all_scores[0], all_normalizers[0]))
     for member in range(2):
-        filled = {i for i, _ in case.pairs_of(member)}
-        expected = torch.tensor([float(i in filled) for i in range(case.num_queries)], dtype=torch.float64)
-        rows = weights.to_dense()[member].sum(-1)
-        torch.testing.assert_close(rows, expected.expand_as(rows))
+        for head in range(3):
+            filled = {i for i, _ in case.pairs_of(member, head)}
+            expected = torch.tensor([float(i in filled) for i in range(case.num_queries)], dtype=torch.float64)
+            torch.testing.assert_close(weights.to_dense()[member, head].sum(-1), expected)
+
+
+@BY_NAME
+def test_the_batch_axes_of_the_neighborhood_are_those_of_the_weights(case):
+    query, key, batch = torch.randn(case.num_queries, 4), torch.randn(case.num_keys, 4), case.neighborhood.batch_shape
+    for options in ({}, {"top": 2}, {"queries": []}, {"score": lambda q, k: q.sum(-1)}, {"normalize": Mean()}):
+        weights = attention_weights(query, key, case.neighborhood, **options)
+        assert weights.values.shape[:-1] == batch
+        repeated = attention_weights(query.expand(*batch, *query.shape), key, case.neighborhood, **options)
+        torch.testing.assert_close(weights.to_dense(), repeated.to_dense())
 
 
 @BY_NAME
@@ -81,7 +91,7 @@ def test_the_strongest_are_the_largest_of_each_row_strongest_first(case, top, mo
                 largest = row.sort(descending=True).values[:top]
                 torch.testing.assert_close(kept, torch.cat([largest, largest.new_zeros(len(kept))])[: len(kept)])
                 assert (largest[len(kept) :] == 0).all()
-                allowed = {j for r, j in case.pairs_of(member) if r == i}
+                allowed = {j for r, j in case.pairs_of(member, head) if r == i}
                 chosen = senders[member, head][here][kept > 0].tolist()
                 assert set(chosen) <= allowed
         assert not everything.values.isnan().any()
@@ -93,10 +103,12 @@ def test_chosen_queries_are_the_rows_asked_for(case):
         pytest.skip("nothing to choose from")
     task = problem(case, all_scores[0], all_normalizers[0])
     everything = weights_of(task).to_dense()
-    for queries in ([case.num_queries - 1, 0], torch.tensor([1]), []):
+    mask = torch.arange(case.num_queries) == 1
+    for queries in ([case.num_queries - 1, 0], torch.tensor([1]), [], mask, mask.tolist()):
         for top in (None, case.num_keys + 1):
             some = weights_of(task, queries=queries, top=top)
-            chosen = sorted(torch.as_tensor(queries, dtype=torch.int64).tolist())
+            is_mask = len(queries) > 0 and torch.as_tensor(queries).dtype == torch.bool
+            chosen = [1] if is_mask else sorted(torch.as_tensor(queries, dtype=torch.int64).tolist())
             assert set(some.receivers.tolist()) <= set(chosen)
             expected = torch.zeros_like(everything)
             expected[..., chosen, :] = everything[..., chosen, :]

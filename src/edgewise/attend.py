@@ -7,13 +7,14 @@ A causal sentence is N(i) = {j ≤ i}; a molecule is N(i) = bonded atoms; a batc
 
 from typing import Literal
 
-from jaxtyping import Float, Int64
+import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from edgewise.backends import choose, gather, numba, refused
 from edgewise.backends.call import checked_call
 from edgewise.backends.weigh import weigh
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood import Edges, Full, Neighborhood
 from edgewise.normalize import Identity, Mean, Normalize, Softmax
 from edgewise.score import Constant, ScaledDot, Score
@@ -92,14 +93,14 @@ def attention_weights(
     bias: Float[Tensor, " ..."] | None = None,
     edge_key: Float[Tensor, " ... edge key_dim"] | None = None,
     top: int | None = None,
-    queries: Int64[Tensor, " chosen"] | list[int] | None = None,
+    queries: Int64[Tensor, " chosen"] | Bool[Tensor, " chosen"] | list[int] | None = None,
 ) -> Weights:
     """The weights α that `attend` sums with, as a list of weighted edges, computed block by block.
 
     Args:
         query, key, neighborhood, score, normalize, bias, edge_key: as in `attend`.
         top: keep only this many of the strongest neighbors of every query; memory O(queries · top).
-        queries: positions of the queries wanted; all of them where None.
+        queries: positions of the queries wanted, or a mask `(query)`, True where one is; all of them where None.
 
     Returns:
         `Weights` with `senders`, `receivers` and `values (*batch, edge)`: for `Edges` in the caller's order, else by
@@ -153,6 +154,8 @@ def aggregate(
         raise SettingError(f"aggregate: how must be 'sum', 'mean', 'max' or 'min', not {how!r}.")
     if num_queries is None:
         num_queries = value.shape[-2] if neighborhood.sizes[0] is None else neighborhood.sizes[0]
+    elif not torch.compiler.is_compiling() and num_queries < 0:
+        raise ShapeError(f"aggregate: num_queries must not be negative, not {num_queries}.")
     query, key = value.new_zeros(num_queries, 1), value.new_zeros(value.shape[-2], 1)
     normalize = Mean() if how == "mean" else Identity()
     call = checked_call(

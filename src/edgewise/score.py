@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError
 
 Score = Callable[[Tensor, Tensor], Tensor]
 Activation = Literal["tanh", "relu", "sigmoid", "silu", "gelu"]
@@ -31,6 +31,26 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
     "gelu": F.gelu,
 }
+
+
+def score_pairs(score: Score, query: Tensor, key: Tensor) -> Tensor:
+    """s of every pair, `(*pair, *batch)`, where a score of one's own may look at one side only.
+
+    Raises:
+        ShapeError: the score gave another shape.
+    """
+    found, pairs = score(query, key), torch.broadcast_shapes(query.shape[:-1], key.shape[:-1])
+    if found.shape == pairs:
+        return found
+    fits = found.dim() <= len(pairs) and all(
+        1 in (own, size) or own == size for own, size in zip(found.shape[::-1], pairs[::-1])
+    )
+    if not fits:
+        raise ShapeError(
+            f"score: {_name(score)} gave the shape {tuple(found.shape)}; expected {tuple(pairs)}, one number for each "
+            f"pair of queries {tuple(query.shape)} and keys {tuple(key.shape)}, whose last axis is the features."
+        )
+    return found.expand(torch.broadcast_shapes(found.shape, pairs))
 
 
 class DotProduct(ABC):
@@ -180,6 +200,10 @@ def _unit(vector: Tensor) -> Tensor:
     squares = vector.square().sum(-1, keepdim=True)
     zero = squares == 0
     return torch.where(zero, 0.0, vector * torch.where(zero, 1.0, squares).rsqrt())
+
+
+def _name(score: Score) -> str:
+    return getattr(score, "__name__", type(score).__name__)
 
 
 def _safe_sqrt(squares: Tensor) -> Tensor:

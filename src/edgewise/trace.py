@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from edgewise.errors import ShapeError
@@ -141,8 +141,8 @@ class Trace:
 
     top: int | None = None
     """Record only this many of the strongest neighbors of every query."""
-    queries: Int64[Tensor, " chosen"] | list[int] | None = None
-    """Record only these queries."""
+    queries: Int64[Tensor, " chosen"] | Bool[Tensor, " chosen"] | list[int] | None = None
+    """Record only these queries: their positions, or a mask `(query)`."""
     weights: list[Weights] = field(default_factory=list)
     """What was recorded, layer after layer, in the order in which the layers ran."""
 

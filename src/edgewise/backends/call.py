@@ -25,7 +25,8 @@ class Call:
     key: Tensor
     """`(*batch, key, key_dim)`."""
     value: Tensor | None
-    """`(*batch, key, value_dim)`; None where only the weights are asked for."""
+    """`(*batch, key, value_dim)`; None where only the weights are asked for. It has the batch axes that no other tensor
+    has, those of a neighborhood, score or normalizer, so that the output has all of them whatever is computed."""
     neighborhood: Neighborhood
     """Who attends to whom."""
     score: Score
@@ -126,7 +127,8 @@ def checked_call(
     if (weight := _edge_weight(score)) is not None:
         weight = weight.to(query)
         call = replace(call, score=Constant(0.0), bias=weight if bias is None else weight + bias)
-    return _with_rank(call, max(len(shape) for shape in shapes.values()))
+    call = _with_rank(call, max(len(shape) for shape in shapes.values()))
+    return _with_every_batch_axis(call, torch.broadcast_shapes(*shapes.values()))
 
 
 def _is_plain(call: Call) -> bool:
@@ -138,7 +140,7 @@ def _is_plain(call: Call) -> bool:
     if not isinstance(call.score, NO_TENSORS) or isinstance(getattr(call.normalize, "temperature", None), Tensor):
         return False
     own, other, last = query.shape, key.shape, value.shape
-    num_queries, num_keys = neighborhood.sizes
+    num_queries, num_keys = neighborhood.fixed_sizes
     return (
         len(own) >= 2
         and (own == other or (own[:-2] == other[:-2] and own[-1] == other[-1]))
@@ -173,7 +175,7 @@ def _check_nodes(verb: str, call: Call) -> None:
         _same(verb, "key_dim", ("query", call.query.shape[-1]), ("key", call.key.shape[-1]))
     for name, (field, _) in _fields(call.score).items():
         _check_field(verb, call, name, field)
-    own_queries, own_keys = call.neighborhood.sizes
+    own_queries, own_keys = call.neighborhood.fixed_sizes
     kind = type(call.neighborhood).__name__
     if own_queries is not None:
         _same(verb, "query", ("query", call.num_queries), (kind, own_queries))
@@ -232,6 +234,14 @@ def _with_rank(call: Call, rank: int) -> Call:
     missing = {name: rank + _node_axes(name, call) - x.dim() for name, x in call.tensors.items()}
     lifted: dict[str, Any] = {name: getattr(call, name)[(None,) * axes] for name, axes in missing.items() if axes > 0}
     return replace(call, **lifted) if lifted else call
+
+
+def _with_every_batch_axis(call: Call, batch: torch.Size) -> Call:
+    """The value with the whole batch, where the tensors of the call do not make it together."""
+    own = [x.shape[: x.dim() - _node_axes(name, call)] for name, x in call.tensors.items()]
+    if call.value is None or torch.broadcast_shapes(*own) == batch:
+        return call
+    return replace(call, value=call.value.expand(*batch, *call.value.shape[-2:]))
 
 
 def _node_axes(name: str, call: Call) -> int:

@@ -18,7 +18,8 @@ from torch.utils.checkpoint import checkpoint
 from edgewise.backends.call import Call
 from edgewise.backends.rows import EdgeRows, TableRows
 from edgewise.neighborhood import Edges
-from edgewise.score import DotProduct, Score
+from edgewise.neighborhood.index import can_be_read
+from edgewise.score import DotProduct, Score, score_pairs
 
 NAME = "gather"
 SLICE = 2**22
@@ -44,7 +45,7 @@ def edge_weights(call: Call, edges: Edges) -> Tensor:
 
     def score(receivers: Tensor, senders: Tensor, edge_key: Tensor | None = None) -> Tensor:
         left, right = query.index_select(0, receivers), key.index_select(0, senders)
-        return call.score(left, right if edge_key is None else right + edge_key)
+        return score_pairs(call.score, left, right if edge_key is None else right + edge_key)
 
     row_size = call.batch_size * max(query.shape[-1], key.shape[-1])
     blocks = _edge_blocks(edges, row_size, edges.receivers, edges.senders, call.edge_key)
@@ -72,6 +73,8 @@ def block_weights(call: Call, start: int, stop: int, first: int, last: int) -> t
     query, query_broken = _finite_part(call.query[..., start:stop, :])
     key, key_broken = _finite_part(call.key[..., first:last, :])
     scores = table_scores(call.score, query, key)
+    # Whether a mask forbids a pair may not decide which axes the weights have.
+    scores = scores.expand(torch.broadcast_shapes(scores.shape, mask.shape))
     if call.bias is not None:
         bias = call.bias.expand(*call.bias.shape[:-2], call.num_queries, call.num_keys)[..., start:stop, first:last]
         scores = scores + bias.to(scores.dtype)
@@ -88,7 +91,7 @@ def _is_whole(mask: Tensor, query_broken: Tensor, key_broken: Tensor) -> bool:
 
     Asked where asking is free: not of a GPU, nor of a program that is traced or transformed.
     """
-    if mask.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if not can_be_read(mask):
         return False
     return bool(mask.all()) and not bool(query_broken.any()) and not bool(key_broken.any())
 
@@ -99,7 +102,7 @@ def table_scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
         left, right = score.factors(query, key)
         return left @ right.transpose(-2, -1)
     left, right = _nodes_first(query).unsqueeze(1), _nodes_first(key).unsqueeze(0)
-    return score(left, right).movedim((0, 1), (-2, -1))
+    return score_pairs(score, left, right).movedim((0, 1), (-2, -1))
 
 
 def _run_edges(call: Call, edges: Edges) -> Tensor:

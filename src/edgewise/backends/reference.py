@@ -10,6 +10,7 @@ from torch import Tensor
 from edgewise.backends.call import Call
 from edgewise.backends.rows import TableRows
 from edgewise.neighborhood import Edges
+from edgewise.score import score_pairs
 
 NAME = "reference"
 
@@ -38,7 +39,8 @@ def table_weights(call: Call, mask: Tensor) -> Tensor:
     cell = mask[..., None]
     left, right = torch.where(cell, query.unsqueeze(-2), 0.0), torch.where(cell, key.unsqueeze(-3), 0.0)
     # A score reads (pair, *batch, feature), so that its fields may have batch axes.
-    scores = call.score(left.movedim((-3, -2), (0, 1)), right.movedim((-3, -2), (0, 1))).movedim((0, 1), (-2, -1))
+    left, right = left.movedim((-3, -2), (0, 1)), right.movedim((-3, -2), (0, 1))
+    scores = score_pairs(call.score, left, right).movedim((0, 1), (-2, -1))
     if call.bias is not None:
         bias = call.bias.unsqueeze(-2) if isinstance(call.neighborhood, Edges) else call.bias
         scores = scores + torch.where(mask, bias, 0.0).to(scores.dtype)

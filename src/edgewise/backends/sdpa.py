@@ -14,6 +14,7 @@ from torch import Tensor
 from edgewise.backends import dots
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Causal, Edges, Full
+from edgewise.neighborhood.index import can_be_read
 from edgewise.normalize import Softmax
 
 NAME = "sdpa"
@@ -40,13 +41,12 @@ def run(call: Call) -> Tensor:
         return _fused(query, key, value, None, False, scale, call.dropout)
     if call.bias is None and _is_kernels_causal(call):
         return _fused(query, key, value, None, True, scale, call.dropout)
-    mask = call.neighborhood.to_mask(call.num_queries, call.num_keys, query.device)
+    mask = call.neighborhood.table(call.num_queries, call.num_keys, query.device)
     reached, reaching = mask.any(-2).unsqueeze(-1), mask.any(-1).unsqueeze(-1)
     if not _is_harmless(query, key, value, scale):
         query = torch.where(reaching, query, 0.0)
         key, value = torch.where(reached, key, 0.0), torch.where(reached, value, 0.0)
-    allowed = mask | ~reaching
-    out = _fused(query, key, value, _with_bias(call, allowed), False, scale, call.dropout)
+    out = _fused(query, key, value, _given(call, mask, reaching), False, scale, call.dropout)
     return torch.where(reaching, out, 0.0)
 
 
@@ -56,7 +56,7 @@ def _is_harmless(query: Tensor, key: Tensor, value: Tensor, scale: float) -> boo
     |q·k| ≤ ‖q‖ ‖k‖, of which the lengths of whole tensors are bounds: a look at each, where to replace parts of them
     would write them anew, forward and backward.
     """
-    if query.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if not can_be_read(query):
         return False
     lengths = [float(torch.linalg.vector_norm(x.detach())) for x in (query, key, value)]
     largest = torch.finfo(query.dtype).max
@@ -79,13 +79,15 @@ def _is_kernels_causal(call: Call) -> bool:
     return call.neighborhood.align == "start" and call.num_keys < call.num_queries
 
 
-def _with_bias(call: Call, allowed: Tensor) -> Tensor:
-    """The mask as the kernel wants it: bool, or the bias with −∞ where it forbids."""
-    if call.bias is None:
-        return allowed
+def _given(call: Call, mask: Tensor, reaching: Tensor) -> Tensor | None:
+    """The mask as the kernel wants it: bool, or the bias with −∞ where it forbids; all of the row of a query that may
+    attend to nobody is open, and without its bias, which may be what no weight can be made of."""
+    if call.bias is None:  # a mask that does not look at the key closes whole rows only, and these are open
+        return mask | ~reaching if mask.shape[-1] > 1 else None
     assert isinstance(call.normalize, Softmax)
     bias = (call.bias / call.normalize.temperature).to(call.query.dtype)
-    return torch.where(allowed, bias, -math.inf)
+    given = torch.where(mask, bias, torch.where(reaching, -math.inf, 0.0).to(bias.dtype))
+    return given.expand(*given.shape[:-1], call.num_keys)
 
 
 def _fused(
@@ -99,9 +101,18 @@ def _fused(
         query, key, value = (x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
     query, key, value = dots.four_axes(query), dots.four_axes(key), dots.four_axes(value)
     if mask is not None:
-        few = mask[(None,) * max(0, 4 - mask.dim())]
-        mask = few if mask.dim() <= 4 else dots.four_axes(mask.expand(*batch, *mask.shape[-2:]))
+        mask = _with_batch_of(batch, mask)
     out = F.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, is_causal=causal, scale=scale, dropout_p=dropout
     )
     return out if len(batch) == 2 else out.reshape(*batch, *out.shape[-2:])
+
+
+def _with_batch_of(batch: torch.Size, mask: Tensor) -> Tensor:
+    """A mask with the two batch axes that the tensors have by now; it is repeated only where the first of several axes
+    became one, and it varies over some of them."""
+    mask = mask[(None,) * (max(len(batch), 2) + 2 - mask.dim())]
+    outer = len(batch) - 1
+    if outer > 1 and math.prod(mask.shape[:outer]) > 1:
+        mask = mask.expand(*batch[:-1], *mask.shape[outer:])
+    return mask.flatten(0, -4)

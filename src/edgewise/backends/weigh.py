@@ -13,6 +13,7 @@ from edgewise.backends.call import Call
 from edgewise.backends.gather import block_weights, edge_weights, table_blocks
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood import Edges, Ranges
+from edgewise.neighborhood.index import integers
 from edgewise.trace import Weights
 
 
@@ -42,7 +43,15 @@ def _is_fused(call: Call) -> bool:
 def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
     if queries is None:
         return None
-    chosen = torch.as_tensor(queries, dtype=torch.int64, device=call.query.device).flatten()
+    chosen = torch.as_tensor(queries, device=call.query.device)
+    if chosen.dtype == torch.bool:
+        if chosen.shape != (call.num_queries,):
+            raise ShapeError(
+                f"attention_weights: a mask of queries must have the shape ({call.num_queries},), one for each query, "
+                f"not {tuple(chosen.shape)}."
+            )
+        return chosen.nonzero().squeeze(-1)
+    chosen = integers("attention_weights", "queries", chosen).flatten()
     outside = chosen[(chosen < 0) | (chosen >= call.num_queries)]
     if outside.numel() > 0:
         raise ShapeError(
@@ -103,8 +112,7 @@ def _weigh_table(call: Call, top: int | None, chosen: Tensor | None) -> tuple[Te
     if strongest is not None and strongest.tables is not None:
         return strongest.found()
     if not parts:
-        batch = torch.broadcast_shapes(call.query.shape[:-2], call.key.shape[:-2], call.neighborhood.batch_shape)
-        return _nothing(batch, call.query)
+        return _nothing(torch.broadcast_shapes(*call.batch_shapes.values()), call.query)
     senders, receivers, values = zip(*parts)
     return torch.cat(senders, -1), torch.cat(receivers), torch.cat(values, -1)
 

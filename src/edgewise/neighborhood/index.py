@@ -1,5 +1,6 @@
 """Whole numbers that name nodes: made, checked, told apart."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,29 @@ def integers(owner: str, name: str, value: Any) -> Tensor:
             raise ShapeError(f"{owner}: {name} must be whole numbers (int64), not {index.dtype}.")
         index = index.to(torch.int64)
     return index
+
+
+def copied(owner: str, name: str, value: Any) -> Tensor:
+    """`integers` in memory of their own: what the caller does to `value` afterwards is not seen."""
+    index = integers(owner, name, value)
+    is_new = isinstance(value, list | tuple) or (isinstance(value, Tensor) and index is not value)
+    return index if is_new else index.clone(memory_format=torch.contiguous_format)
+
+
+def whole(owner: str, name: str, value: Any) -> int:
+    """`value` as a whole number; those of numpy and torch are welcome, fractions are not."""
+    if torch.compiler.is_compiling():  # a symbol is not to be bound
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ShapeError(f"{owner}: {name} must be a whole number, not {value!r}.") from None
+
+
+def can_be_read(x: Tensor) -> bool:
+    """Whether a look at the numbers of a tensor is free: on a CPU, where nothing is traced or transformed."""
+    is_plain = type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu"
+    return is_plain and not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
 
 
 def check_range(name: str, index: Tensor, size: int) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.drawing import MOST_SIDE, Drawing
-from edgewise.neighborhood.index import check_range, integers, one_way, sent
+from edgewise.neighborhood.index import check_range, copied, one_way, sent, whole
 from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
@@ -43,6 +43,11 @@ class Neighborhood(ABC):
         """The number of queries and keys, where the neighborhood knows them."""
         return None, None
 
+    @property
+    def fixed_sizes(self) -> tuple[int | None, int | None]:
+        """The sizes that a call must have: those it knows, but for an axis of a `Mask` that serves any number."""
+        return self.sizes
+
     @abstractmethod
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
         """The part of the mask at these query and key positions: `(*batch, len(query), len(key))`, bool."""
@@ -72,6 +77,10 @@ class Neighborhood(ABC):
             ShapeError: a size is missing, or is not the one the neighborhood knows.
         """
         num_queries, num_keys = self._resolve("to_mask", num_queries, num_keys)
+        return self.table(num_queries, num_keys, device).expand(*self.batch_shape, num_queries, num_keys)
+
+    def table(self, num_queries: int, num_keys: int, device: Any = None) -> Tensor:
+        """`to_mask` as small as it is held: an axis of a `Mask` that serves all queries or keys stays of size 1."""
         device = self._device(device)
         rows, columns = torch.arange(num_queries, device=device), torch.arange(num_keys, device=device)
         return self.block(rows, columns, num_queries, num_keys)
@@ -104,7 +113,7 @@ class Neighborhood(ABC):
 
     def _resolve(self, verb: str, num_queries: int | None, num_keys: int | None) -> tuple[int, int]:
         own_queries, own_keys = self.sizes
-        for axis, given, own in (("query", num_queries, own_queries), ("key", num_keys, own_keys)):
+        for axis, given, own in zip(("query", "key"), (num_queries, num_keys), self.fixed_sizes, strict=True):
             if given is not None and own is not None and given != own:
                 raise ShapeError(f"{verb}: axis '{axis}' is {given} in the call but {own} in {type(self).__name__}.")
         num_queries = num_queries if num_queries is not None else own_queries
@@ -150,12 +159,12 @@ class Ranges(Neighborhood):
     def runs(self, query: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
         """First and one past the last neighbor of the queries at these positions, `(*batch, query)`.
 
-        An empty run has start == stop.
+        An empty run has start == stop. No run leaves the keys that there are: kernels read what it names.
         """
         frame = self.frame(query, num_queries, num_keys)
         start, stop = self.run(query, frame)
-        stop = torch.minimum(stop, frame.key_stop)
-        start = torch.maximum(start, frame.key_start)
+        stop = torch.minimum(stop, frame.key_stop).clamp(0, num_keys)
+        start = torch.maximum(start, frame.key_start).clamp(0, num_keys)
         return start, torch.maximum(start, stop)
 
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
@@ -165,9 +174,13 @@ class Ranges(Neighborhood):
 
 @dataclass(frozen=True, eq=False)
 class Mask(Neighborhood):
-    """Any set of pairs as a table. **True means "may attend"**."""
+    """Any set of pairs as a table. **True means "may attend"**.
 
-    mask: Bool[Tensor, " *batch query key"]
+    An axis of size 1 serves every query, or every key, as in torch: `Mask(is_true_token[:, None, None, :])` is padding,
+    `(member, 1, 1, key)`. It is not repeated in memory. Where nothing else says how many there are, there is one.
+    """
+
+    mask: Bool[Tensor, " *batch #query #key"]
     """True where the query may attend to the key."""
 
     def __post_init__(self) -> None:
@@ -186,10 +199,21 @@ class Mask(Neighborhood):
     def sizes(self) -> tuple[int | None, int | None]:
         return self.mask.shape[-2], self.mask.shape[-1]
 
+    @property
+    def fixed_sizes(self) -> tuple[int | None, int | None]:
+        num_queries, num_keys = (None if size == 1 else size for size in self.mask.shape[-2:])
+        return num_queries, num_keys
+
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
-        if query.shape[0] == num_queries and key.shape[0] == num_keys:
-            return self.mask
-        return self.mask[..., query[:, None], key]
+        cells = self.mask
+        if query.shape[0] != num_queries or key.shape[0] != num_keys:
+            first = query.new_zeros(1)
+            row, column = (first if size == 1 else at for size, at in zip(cells.shape[-2:], (query, key), strict=True))
+            cells = cells[..., row[:, None], column]
+        return cells.expand(*self.batch_shape, query.shape[0], key.shape[0])
+
+    def table(self, num_queries: int, num_keys: int, device: Any = None) -> Tensor:
+        return self.mask
 
     def with_head_axis(self) -> "Mask":
         return replace(self, mask=self.mask.unsqueeze(-3)) if self.batch_shape else self
@@ -206,6 +230,9 @@ class Edges(Neighborhood):
     """A list of edges, senders[e] → receivers[e]: the receiver is the query and attends to the sender, the key.
 
     Keeps the caller's order and count: multi-edges stay, self loops are not added. Equality is by identity.
+
+    Senders and receivers are copied: a tensor or array that is changed afterwards changes no edge, and no plan. The
+    copies must not be changed.
     """
 
     senders: Int64[Tensor, " edge"]
@@ -219,11 +246,18 @@ class Edges(Neighborhood):
     _plan: Plan | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "senders", integers("Edges", "senders", self.senders))
-        object.__setattr__(self, "receivers", integers("Edges", "receivers", self.receivers))
+        object.__setattr__(self, "senders", copied("Edges", "senders", self.senders))
+        object.__setattr__(self, "receivers", copied("Edges", "receivers", self.receivers))
+        for name in ("num_senders", "num_receivers"):
+            object.__setattr__(self, name, whole("Edges", name, getattr(self, name)))
         for name, index in (("senders", self.senders), ("receivers", self.receivers)):
             if index.dim() != 1:
                 raise ShapeError(f"Edges: {name} must have the one axis 'edge', not shape {tuple(index.shape)}.")
+        if not torch.compiler.is_compiling() and min(self.num_senders, self.num_receivers) < 0:
+            raise ShapeError(
+                f"Edges: num_senders and num_receivers must not be negative, not {self.num_senders} and "
+                f"{self.num_receivers}."
+            )
         in_senders, in_receivers = self.senders.shape[0], self.receivers.shape[0]
         if in_senders != in_receivers:
             raise ShapeError(f"Edges: axis 'edge' is {in_senders} in senders but {in_receivers} in receivers.")
@@ -377,16 +411,37 @@ class Combination(Neighborhood):
 
     @property
     def sizes(self) -> tuple[int | None, int | None]:
+        own = [part.sizes for part in self.parts]
+        fixed = self.fixed_sizes
+        num_queries, num_keys = (
+            next((size for size in sizes if size is not None), None) for sizes in zip(*own, strict=True)
+        )
+        return num_queries if fixed[0] is None else fixed[0], num_keys if fixed[1] is None else fixed[1]
+
+    @property
+    def fixed_sizes(self) -> tuple[int | None, int | None]:
         return self._common("query", 0), self._common("key", 1)
 
     def _common(self, axis: str, place: int) -> int | None:
         found = None
         for part in self.parts:
-            size = part.sizes[place]
+            size = part.fixed_sizes[place]
             if None not in (size, found) and size != found:
                 raise ShapeError(f"{type(self).__name__}: axis '{axis}' is {found} in one part but {size} in another.")
             found = size if found is None else found
         return found
+
+    @staticmethod
+    @abstractmethod
+    def join(one: Tensor, other: Tensor) -> Tensor:
+        """Two tables as one."""
+
+    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
+        return reduce(self.join, [part.block(query, key, num_queries, num_keys) for part in self.parts])
+
+    def table(self, num_queries: int, num_keys: int, device: Any = None) -> Tensor:
+        device = self._device(device)
+        return reduce(self.join, [part.table(num_queries, num_keys, device) for part in self.parts])
 
     def with_head_axis(self) -> "Combination":
         return replace(self, parts=tuple(part.with_head_axis() for part in self.parts))
@@ -402,22 +457,18 @@ class Combination(Neighborhood):
 class Intersection(Combination):
     """The pairs in every part; made by `&`, which puts ranges first."""
 
-    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
-        mask = self.parts[0].block(query, key, num_queries, num_keys)
-        for part in self.parts[1:]:
-            mask = mask & part.block(query, key, num_queries, num_keys)
-        return mask
+    @staticmethod
+    def join(one: Tensor, other: Tensor) -> Tensor:
+        return one & other
 
 
 @dataclass(frozen=True, eq=False)
 class Union(Combination):
     """The pairs in any part, each once; made by `|`."""
 
-    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
-        mask = self.parts[0].block(query, key, num_queries, num_keys)
-        for part in self.parts[1:]:
-            mask = mask | part.block(query, key, num_queries, num_keys)
-        return mask
+    @staticmethod
+    def join(one: Tensor, other: Tensor) -> Tensor:
+        return one | other
 
 
 def unchecked(neighborhood: Any, **changed: Any) -> Any:

@@ -1,7 +1,7 @@
 """Neighborhoods in which the neighbors of each query are one contiguous run of keys."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import ShapeError
-from edgewise.neighborhood.index import integers
+from edgewise.neighborhood.index import can_be_read, copied, integers, whole
 from edgewise.neighborhood.pairs import Frame, Ranges, unchecked
 
 Align = Literal["end", "start"]
@@ -65,6 +65,8 @@ class Window(Ranges):
 
     def __post_init__(self) -> None:
         _check_align("Window", self.align)
+        for name in ("before", "after"):
+            object.__setattr__(self, name, whole("Window", name, getattr(self, name)))
         if self.before < 0 or self.after < 0:
             raise ShapeError(f"Window: before and after must not be negative, not {self.before} and {self.after}.")
 
@@ -93,7 +95,7 @@ class Lengths(Ranges):
     """
 
     key_lengths: Int64[Tensor, " *batch"]
-    """True keys of each member; its shape broadcasts against the batch axes."""
+    """True keys of each member, not negative; its shape broadcasts against the batch axes."""
     query_lengths: Int64[Tensor, " *query_batch"] | None = None
     """True queries of each member; all of them where absent."""
 
@@ -101,7 +103,10 @@ class Lengths(Ranges):
         for name in ("key_lengths", "query_lengths"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, integers("Lengths", name, value))
+                lengths = integers("Lengths", name, value)
+                if can_be_read(lengths) and lengths.numel() > 0 and (least := int(lengths.min())) < 0:
+                    raise ShapeError(f"Lengths: {name} must not be negative; found {least}.")
+                object.__setattr__(self, name, lengths)
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -126,7 +131,7 @@ class Lengths(Ranges):
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Lengths":
         queries = self.query_lengths
         queries = None if queries is None else change(queries)
-        return replace(self, key_lengths=change(self.key_lengths), query_lengths=queries)
+        return unchecked(self, key_lengths=change(self.key_lengths), query_lengths=queries)
 
     def _device(self, device: Any) -> Any:
         return self.key_lengths.device
@@ -148,11 +153,11 @@ class Segments(Ranges):
     """Packed members: those of segment g are queries `query_offsets[g]:query_offsets[g + 1]`, keys likewise.
 
     Queries outside every segment have an empty neighborhood. Offsets are looked at once, when the segments are made,
-    and must not be changed in place afterwards.
+    and copied: changing the caller's afterwards changes nothing.
     """
 
     query_offsets: Int64[Tensor, " *batch boundary"]
-    """Where each segment's queries begin, and where the last ends; not decreasing."""
+    """Where each segment's queries begin, and where the last ends; not negative, not decreasing."""
     key_offsets: Int64[Tensor, " *key_batch boundary"] | None = None
     """The same for keys; None where they are those of the queries."""
     query_bounds: Bounds | None = field(default=None, init=False, repr=False)
@@ -226,7 +231,7 @@ def _check_align(name: str, align: str) -> None:
 
 
 def _offsets(name: str, value: Any) -> Tensor:
-    offsets = integers("Segments", name, value)
+    offsets = copied("Segments", name, value)
     if offsets.dim() == 0 or offsets.shape[-1] == 0:
         raise ShapeError(f"Segments: {name} must have an axis 'boundary' of at least 1, not {tuple(offsets.shape)}.")
     return offsets
@@ -237,8 +242,11 @@ def _bounds(name: str, offsets: Tensor) -> Bounds:
         return Bounds(0, 0, 0)
     steps = offsets.diff(dim=-1)
     extremes = steps.aminmax() if steps.numel() > 0 else ()
-    first, last, *rest = torch.stack([offsets[..., 0].max(), offsets[..., -1].min(), *extremes]).tolist()
+    ends = offsets[..., 0].aminmax(), offsets[..., -1].min()
+    least, first, last, *rest = torch.stack([*ends[0], ends[1], *extremes]).tolist()
     shortest, longest = rest or (0, 0)
     if shortest < 0:
         raise ShapeError(f"Segments: {name} must not decrease; they are boundaries, as from cumsum of the sizes.")
+    if least < 0:
+        raise ShapeError(f"Segments: {name} must not be negative; found {least}.")
     return Bounds(first, last, longest)
