@@ -109,9 +109,9 @@ def test_rotary_leaves_the_features_it_does_not_turn():
 
 
 def test_the_slopes_of_alibi_as_published():
-    assert ALiBi(8).slopes.tolist() == [2.0**-n for n in range(1, 9)]
+    assert ALiBi(8).slopes().tolist() == [2.0**-n for n in range(1, 9)]
     expected = [2.0**-n for n in range(1, 9)] + [2.0 ** (-n / 2) for n in (1, 3, 5, 7)]
-    torch.testing.assert_close(ALiBi(12).slopes, torch.tensor(expected))
+    torch.testing.assert_close(ALiBi(12).slopes(), torch.tensor(expected))
     torch.testing.assert_close(ALiBi(8).bias(torch.tensor([-3, 2]))[:, 0], torch.tensor([-1.5, -1.0]))
 
 
@@ -205,6 +205,30 @@ def test_beams_of_a_cache_change_places():
         torch.testing.assert_close(attention(x[order, 5:], neighborhood=Causal(), cache=cache.of_layer(0)), expected)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["rotary", "alibi", "shaw"])
+def test_beams_take_their_own_positions_along(kind):
+    """Members start at places of their own, as after padding at the start; nodes that come later may or may not."""
+    attention, x = layer(kind), nodes(3, number=6)
+    order = torch.tensor([2, 0, 2])
+    positions = torch.stack([torch.arange(6), torch.arange(6) * 2, torch.arange(6).flip(0)])
+    if kind == "shaw":  # pairs are one list for all members, and so are their distances
+        positions = positions[1]
+    for first in (positions[..., :4], torch.arange(4)):
+        own = torch.cat([first.expand(*positions.shape[:-1], 4), positions[..., 4:]], -1)
+        members = own if own.dim() == 1 else own[order]
+        expected = attention(x[order], neighborhood=Causal(), positions=members)
+        cache = Cache()
+        attention(x[:, :4], neighborhood=Causal(), positions=first, cache=cache.of_layer(0))
+        cache.reorder(order)
+        for at in (4, 5):
+            step = members[..., at : at + 1]
+            found = attention(
+                x[order, at : at + 1], neighborhood=Causal(), positions=step, cache=cache.of_layer(0)
+            )
+            torch.testing.assert_close(found, expected[:, at : at + 1])
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -225,3 +249,59 @@ def test_more_queries_than_keys_need_positions():
     attention = layer("alibi")
     with pytest.raises(ShapeError, match="9 queries and 4 keys"):
         attention(nodes(), nodes(number=4))
+
+
+FAR = torch.arange(99_990, 100_010)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_leaves_angles_and_slopes_alone(dtype):
+    """At position 100,000 a module in half precision gives what the same module in float32 does, rounded."""
+    x = torch.randn(20, 64, generator=torch.Generator().manual_seed(2)).to(dtype)
+    eps = torch.finfo(dtype).eps
+    for planes in ("half", "interleaved"):
+        turned = RotaryPosition(64, planes=planes).to(dtype).turned(x, FAR)
+        expected = RotaryPosition(64, planes=planes).turned(x.float(), FAR)
+        assert turned.dtype == dtype
+        # Cosine, sine, two products and a sum are rounded, by eps / 2 each.
+        torch.testing.assert_close(turned.float(), expected, atol=2.5 * eps * float(x.abs().max()), rtol=0)
+    waves = SinusoidalPosition(64).to(dtype)(torch.zeros(20, 64, dtype=dtype), FAR)
+    torch.testing.assert_close(waves.float(), SinusoidalPosition(64)(torch.zeros(20, 64), FAR), atol=eps, rtol=0)
+    for position, heads in ((ALiBi(12), 12), (T5Position(4), 4)):
+        expected = position.bias(-FAR)
+        found = position.to(dtype).bias(-FAR)
+        assert found.shape == (20, heads)
+        rounded = 0.0 if heads == 12 else eps  # the numbers of T5's buckets are parameters, and so rounded
+        torch.testing.assert_close(found.float(), expected, atol=0, rtol=rounded)
+    # And back: nothing was lost on the way.
+    there_and_back = RotaryPosition(64).to(dtype).float().turned(x.float(), FAR)
+    assert torch.equal(there_and_back, RotaryPosition(64).turned(x.float(), FAR))
+
+
+def test_angles_in_float32_are_as_exact_as_stated():
+    """2⁻²³ of the angle, as the docstring says; sines and cosines of it add a rounding each."""
+    x = torch.randn(20, 64, generator=torch.Generator().manual_seed(3))
+    rates = 10_000 ** (-torch.arange(0, 64, 2, dtype=torch.float64) / 64)
+    bound = 2**-23 * (FAR[:, None] * rates + 4)
+    length = (x[:, :32].double().square() + x[:, 32:].double().square()).sqrt()
+    position = RotaryPosition(64)
+    error = (position.turned(x, FAR).double() - position.turned(x.double(), FAR)).abs()
+    assert (torch.maximum(error[:, :32], error[:, 32:]) <= bound * length).all()
+    zeros = torch.zeros(20, 64)
+    error = (SinusoidalPosition(64)(zeros, FAR).double() - SinusoidalPosition(64)(zeros.double(), FAR)).abs()
+    assert (torch.maximum(error[:, 0::2], error[:, 1::2]) <= bound).all()
+
+
+@pytest.mark.parametrize("kind", ["rotary", "alibi", "t5"])
+@torch.no_grad()
+def test_a_layer_in_bfloat16_far_from_the_start(kind):
+    """Only distances matter: at position 100,000 the layer is as far from float32 as at position 0."""
+    attention = layer(kind).bfloat16()
+    exact = layer(kind).float()
+    exact.load_state_dict(attention.state_dict())
+    x = nodes(number=20).bfloat16()
+    errors = []
+    for positions in (torch.arange(20), FAR):
+        found = attention(x, neighborhood=Window(8, 0), positions=positions).float()
+        errors.append(float((found - exact(x.float(), neighborhood=Window(8, 0), positions=positions)).norm()))
+    assert errors[1] <= 2 * errors[0]

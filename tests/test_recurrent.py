@@ -148,3 +148,17 @@ def test_decoders_that_cannot_be(options, message, shapes_unchecked):
         RecurrentDecoder(3, DIM, **options)
     with pytest.raises(SettingError, match="must be even"):
         RecurrentEncoder(3, 5)
+
+
+@pytest.mark.parametrize("local", ["monotonic", "predictive"])
+def test_places_in_half_precision(local):
+    """Beyond 256 bfloat16 skips places: a window would see neighbors of another word."""
+    torch.manual_seed(0)
+    decoder = RecurrentDecoder(4, 8, local=local, window=3).bfloat16()
+    exact = RecurrentDecoder(4, 8, local=local, window=3)
+    exact.load_state_dict(decoder.state_dict())
+    states, hidden = torch.randn(1, 700, 8).bfloat16(), torch.randn(1, 1, 8).bfloat16()
+    distance = decoder._distance(hidden, decoder.source(states), 601)
+    expected = exact._distance(hidden.float(), exact.source(states.float()), 601)
+    torch.testing.assert_close(distance.float(), expected, atol=0.0 if local == "monotonic" else 1.5, rtol=0)
+    assert decoder(torch.randn(1, 2, 4).bfloat16(), states).isfinite().all()

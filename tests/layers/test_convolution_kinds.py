@@ -5,7 +5,9 @@ import torch
 from torch import nn
 
 from edgewise import Edges, Mask, MeanConvolution, SettingError
-from edgewise.layers import IsomorphismConvolution, NeighborConvolution
+from edgewise.layers import IsomorphismConvolution, NeighborConvolution, RelationalConvolution
+from edgewise.layers.convolution import spread_evenly
+from edgewise.neighborhood import Relations
 from edgewise.records import SparseFeatures
 from graph_cases import GRAPH, NONE, OTHER, SIMPLE, edges_into, normal, packed, ready, shuffled
 
@@ -125,3 +127,16 @@ def test_settings_that_cannot_be():
         NeighborConvolution(4, 3, "median")
     with pytest.raises(SettingError, match="pool_dim is for how='max' only, not for 'sum'; drop it"):
         NeighborConvolution(4, 3, "sum", pool_dim=7)
+
+
+def test_a_hub_in_float16():
+    """Its degree is beyond float16, its root is not."""
+    senders = torch.arange(1, 70_001)
+    hub = Edges(senders, torch.zeros_like(senders), 70_001, 70_001)
+    nodes = torch.full((70_001, 1), 0.01)
+    expected = spread_evenly(nodes, hub)[0]
+    torch.testing.assert_close(spread_evenly(nodes.half(), hub)[0].float(), expected, rtol=0.01, atol=0)
+    relations = Relations(hub, torch.zeros_like(senders), 1)
+    layer = RelationalConvolution(1, 1, 1, activation=torch.nn.Identity())
+    expected = layer(nodes, relations)[0]
+    torch.testing.assert_close(layer.half()(nodes.half(), relations)[0].float(), expected, rtol=0.02, atol=0)

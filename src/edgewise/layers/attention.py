@@ -165,6 +165,8 @@ class MultiHeadAttention(nn.Module):
         if self.position is not None or cache is not None:
             given = positions, key_positions
             positions, key_positions = default_positions(num_queries, num_keys, start, *given, like=queries)
+            if key_positions.dim() > 1:  # a batch axis of positions is that of the keys with the same number
+                key_positions = key_positions[(None,) * (key.dim() - 1 - key_positions.dim())]
         if self.position is not None and positions is not None and key_positions is not None:
             queries = self.position.turned(queries, self._over_heads(positions))
             keys = self.position.turned(keys, self._over_heads(key_positions))

@@ -23,7 +23,11 @@ class LayerCache:
         self.positions: Tensor | None = None
 
     def append(self, keys: Tensor, values: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Remember the keys `(*batch, head, node, dim)`, values and positions `(node)` of new nodes.
+        """Remember the keys `(*batch, head, node, dim)`, values and positions of new nodes.
+
+        Args:
+            keys, values: of the new nodes.
+            positions: `(node)`, or with all batch axes of the keys, some of size 1: `(*batch, node)`.
 
         Returns:
             Those of all nodes so far.
@@ -34,6 +38,10 @@ class LayerCache:
             self.keys, self.values, self.positions, self.length = keys, values, positions, keys.shape[-2]
             return keys, values, positions
         start, self.length = self.length, self.length + keys.shape[-2]
+        if self.positions is not None and self.positions.shape[:-1] != positions.shape[:-1]:
+            batch = torch.broadcast_shapes(self.positions.shape[:-1], positions.shape[:-1])
+            self.positions = self.positions.expand(*batch, -1).clone()
+            positions = positions.expand(*batch, -1)
         self.keys = _with_room(self.keys, keys, start, -2)
         self.values = _with_room(self.values, values, start, -2)
         self.positions = _with_room(self.positions, positions, start, -1)
@@ -54,6 +62,8 @@ class LayerCache:
         """Keep these members of the first batch axis, in this order, such as the best beams."""
         if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys.index_select(0, members), self.values.index_select(0, members)
+        if self.positions is not None and self.positions.dim() > 1 and self.positions.shape[0] > 1:
+            self.positions = self.positions.index_select(0, members)
 
 
 @dataclass(eq=False)

@@ -170,6 +170,7 @@ class IsomorphismConvolution(nn.Module):
 def spread_evenly(nodes: Float[Tensor, " *batch node feature"], edges: Edges) -> Float[Tensor, " *batch node feature"]:
     """D^−½ Â D^−½ x, Â = A + I: the nodes one step further over the graph, hand it the edges without loops."""
     # The weight of an edge is a product of something of its ends, so that a plain sum does with no number an edge.
-    root = (edges.degrees() + 1).to(nodes.dtype).rsqrt().unsqueeze(-1)
+    precise = torch.promote_types(nodes.dtype, torch.float32)  # float16 ends at degree 65,504
+    root = (edges.degrees() + 1).to(precise).rsqrt().to(nodes.dtype).unsqueeze(-1)
     scaled = root * nodes
     return root * (aggregate(scaled, edges) + scaled)

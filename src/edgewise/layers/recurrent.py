@@ -285,7 +285,7 @@ class RecurrentDecoder(nn.Module):
             distance = self._distance(hidden, source, time)
             seen = neighborhood.to_mask(1, values.shape[-2], values.device)
             neighborhood = Mask((distance.abs() <= self.window) & seen)
-            nearness = torch.exp(-2 * (distance / self.window).square())  # σ is half of the window
+            nearness = torch.exp(-2 * (distance / self.window).square()).to(values.dtype)  # σ is half of the window
             values = values * nearness.transpose(-2, -1)
         if trace is not None:
             weights = attention_weights(query, source.keys, neighborhood, score=score)
@@ -296,15 +296,14 @@ class RecurrentDecoder(nn.Module):
         return attend(query, source.keys, values, neighborhood, score=score)
 
     def _distance(self, hidden: Tensor, source: RecurrentSource, time: int) -> Tensor:
-        """How far each source place lies from p_t: `(graph, 1, key)`."""
+        """How far each source place lies from p_t: `(graph, 1, key)`, in float32 or better, where places are exact."""
         states, counts = source.states, source.counts
-        places = torch.arange(states.shape[-2], device=states.device, dtype=states.dtype)
+        dtype = torch.promote_types(states.dtype, torch.float32)
+        places = torch.arange(states.shape[-2], device=states.device, dtype=dtype)
         if self.local == "monotonic":
             return (places - time).expand(states.shape[0], 1, -1)
-        count = (
-            states.new_full((1, 1, 1), states.shape[-2]) if counts is None else counts.to(states.dtype)[:, None, None]
-        )
-        return places - count * self.place(hidden).sigmoid()
+        count = states.shape[-2] if counts is None else counts.to(dtype)[:, None, None]
+        return places - count * self.place(hidden).to(dtype).sigmoid()
 
     def _score(self) -> Score:
         """How well a query and a key match: both are projected where the score has matrices."""

@@ -130,7 +130,8 @@ class RelationalConvolution(nn.Module):
         weight = self.weight if self.shares is None else torch.einsum("rb,bio->rio", self.shares, self.weight)
         said = nodes.index_select(-2, relations.senders)
         said = by_kind(said, relations.kinds, -2, lambda relation, rows: rows @ weight[relation])
-        share = Constant(relations.counts.to(said.dtype).reciprocal())
+        precise = torch.promote_types(said.dtype, torch.float32)  # float16 ends at 65,504 edges
+        share = Constant(relations.counts.to(precise).reciprocal().to(said.dtype))
         query, key = said.new_zeros(relations.heard.num_receivers, 1), said.new_zeros(relations.num_pairs, 1)
         neighbors = attend(query, key, said, relations.heard, score=share, normalize=Identity())
         return self.activation(neighbors + self.itself(nodes))
