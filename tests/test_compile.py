@@ -53,6 +53,18 @@ def test_a_compiled_layer_is_one_graph_on_every_kind_of_neighborhood(plain_edgew
     assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8), neighborhood=neighborhood)
 
 
+def test_the_operator_compiles_under_autocast(plain_edgewise):
+    edges, x = graph(plain_edgewise, 6, 8), torch.randn(6, 4)
+
+    def step(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return plain_edgewise.attend(x, x, x, edges) + plain_edgewise.attend(x, x, x, plain_edgewise.Causal())
+
+    found = torch.compile(step, fullgraph=True, backend="aot_eager")(x)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, step(x))
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -223,9 +223,7 @@ def test_beams_take_their_own_positions_along(kind):
         cache.reorder(order)
         for at in (4, 5):
             step = members[..., at : at + 1]
-            found = attention(
-                x[order, at : at + 1], neighborhood=Causal(), positions=step, cache=cache.of_layer(0)
-            )
+            found = attention(x[order, at : at + 1], neighborhood=Causal(), positions=step, cache=cache.of_layer(0))
             torch.testing.assert_close(found, expected[:, at : at + 1])
 
 

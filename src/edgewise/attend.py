@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from edgewise.backends import choose, gather, numba, refused
+from edgewise.backends import choose, gather, numba, refused, without_autocast
 from edgewise.backends.call import checked_call
 from edgewise.backends.weigh import weigh
 from edgewise.errors import SettingError, ShapeError
@@ -66,6 +66,8 @@ def attend(
         UnsupportedError: the backend that was named refuses the call.
 
     Empty: a query with no neighbor gets zero, with finite gradients.
+    Autocast: query, key, value and what stands beside them are cast, as for `F.scaled_dot_product_attention`; the
+    output has that dtype over every neighborhood and on every backend.
     Cost: O(pairs · key_dim) time; memory depends on the backend, O(query + key) for the fused ones.
     Source: Vaswani et al. 2017, eq. 1, is `ScaledDot` with `Softmax` over `Full`; Veličković et al. 2018 is `GAT` over
     `Edges`.
@@ -79,7 +81,8 @@ def attend(
     call = checked_call(
         "attend", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout
     )
-    out = choose(call, backend).run(call)
+    with without_autocast(call):
+        out = choose(call, backend).run(call)
     return out.squeeze(-2) if query.dim() == 1 else out
 
 
@@ -117,7 +120,8 @@ def attention_weights(
     call = checked_call(
         "attention_weights", query, key, None, neighborhood, score, normalize, bias, edge_key, None, 0.0
     )
-    return weigh(call, top, queries)
+    with without_autocast(call):
+        return weigh(call, top, queries)
 
 
 def aggregate(
@@ -144,6 +148,7 @@ def aggregate(
         ShapeError: an axis does not fit.
 
     Empty: zero.
+    Autocast: the dtype stays.
 
     >>> import torch
     >>> from edgewise import Edges
@@ -159,13 +164,15 @@ def aggregate(
     query, key = value.new_zeros(num_queries, 1), value.new_zeros(value.shape[-2], 1)
     normalize = Mean() if how == "mean" else Identity()
     call = checked_call(
-        "aggregate", query, key, value, neighborhood, Constant(), normalize, None, None, edge_value, 0.0
-    )
-    chosen = choose(call, backend)
-    if how in ("sum", "mean"):
-        return chosen.run(call)
-    by = numba if chosen is numba and isinstance(neighborhood, Edges) else gather
-    return by.largest(call) if how == "max" else -by.largest(call.negated())
+        "aggregate", query, key, value, neighborhood, Constant(), normalize, None, None, edge_value, 0.0,
+        follows_autocast=False,
+    )  # fmt: skip
+    with without_autocast(call):
+        chosen = choose(call, backend)
+        if how in ("sum", "mean"):
+            return chosen.run(call)
+        by = numba if chosen is numba and isinstance(neighborhood, Edges) else gather
+        return by.largest(call) if how == "max" else -by.largest(call.negated())
 
 
 def why(

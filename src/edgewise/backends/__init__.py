@@ -5,10 +5,14 @@ others where the table is in the way, behind `numba` for narrow windows and shor
 `varlen` and `triton` wherever the table would be made for it. `flex` runs only where it is named.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 
+import torch
+
 from edgewise.backends import flex, gather, numba, reference, sdpa, triton, varlen
-from edgewise.backends.call import Call
+from edgewise.backends.call import Call, is_autocast
+from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.neighborhood import Ranges
 
@@ -43,6 +47,14 @@ def refused(call: Call) -> dict[str, tuple[str, ...]]:
             break
         found[backend.NAME] = reasons
     return found
+
+
+def without_autocast(call: Call) -> AbstractContextManager:
+    """torch.autocast switched off for what a backend computes: the tensors of a call have their dtype, and float32
+    arithmetic stays float32. A score or normalizer of the caller's own, which may hold layers, goes on under it."""
+    is_ours = isinstance(call.score, SCORES) and isinstance(call.normalize, NORMALIZERS)
+    device = call.query.device
+    return torch.autocast(device.type, enabled=False) if is_ours and is_autocast(device) else nullcontext()
 
 
 def _against(backend: ModuleType, call: Call) -> tuple[str, ...]:

@@ -101,8 +101,11 @@ def checked_call(
     edge_key: Tensor | None,
     edge_value: Tensor | None,
     dropout: float,
+    follows_autocast: bool = True,
 ) -> Call:
     """Check every shape once, where the values enter, and put a single query and a constant score into the common form.
+
+    Under torch.autocast tensors are cast as for `F.scaled_dot_product_attention`, where the verb `follows_autocast`.
 
     Raises:
         ShapeError: an axis, dtype or device does not fit; the message names it, the arguments and both sizes.
@@ -117,6 +120,8 @@ def checked_call(
     if query.dim() == 1:
         query = query.unsqueeze(0)
     call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
+    if follows_autocast and is_autocast(query.device):
+        call = _autocast(call)
     if not torch.compiler.is_compiling() and _is_plain(call):
         return call
     _check_kinds(verb, call)
@@ -125,10 +130,29 @@ def checked_call(
     shapes = call.batch_shapes
     _check_batch(verb, shapes)
     if (weight := _edge_weight(score)) is not None:
-        weight = weight.to(query)
-        call = replace(call, score=Constant(0.0), bias=weight if bias is None else weight + bias)
+        weight = weight.to(call.query)
+        call = replace(call, score=Constant(0.0), bias=weight if call.bias is None else weight + call.bias)
+    if call.bias is not None and call.bias.dtype != call.query.dtype:  # it may be more exact than half precision
+        precise = torch.promote_types(call.query.dtype, torch.float32)
+        call = replace(call, bias=call.bias.to(precise))
     call = _with_rank(call, max(len(shape) for shape in shapes.values()))
     return _with_every_batch_axis(call, torch.broadcast_shapes(*shapes.values()))
+
+
+def is_autocast(device: torch.device) -> bool:
+    """Whether torch.autocast is on for a device."""
+    return device.type != "meta" and torch.is_autocast_enabled(device.type)
+
+
+def _autocast(call: Call) -> Call:
+    """The tensors of a call as torch.autocast casts those of a matrix product: all that float, but for float64."""
+    device = call.query.device.type
+    cast = {
+        name: x.to(torch.get_autocast_dtype(device))
+        for name, x in call.tensors.items()
+        if x.is_floating_point() and x.dtype != torch.float64 and x.device.type == device
+    }
+    return replace(call, **cast)
 
 
 def _is_plain(call: Call) -> bool:

@@ -98,7 +98,8 @@ class MoleculeAttention(nn.Module):
         places, values = coordinates.to(precise).unsqueeze(-3), value.to(precise)
         nearness = Softmax() if self.kernel == "softmax" else _exponential
         attention_share, distance_share, bond_share = self.shares
-        near = attend(places, places, values, together, score=Distance("laplacian"), normalize=nearness)
+        with torch.autocast(places.device.type, enabled=False):
+            near = attend(places, places, values, together, score=Distance("laplacian"), normalize=nearness)
         heads = (
             attention_share * attend(query, key, value, together)
             + distance_share * near.to(value.dtype)
