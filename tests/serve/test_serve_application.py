@@ -60,6 +60,8 @@ def test_an_explanation_is_drawn_as_a_page_and_a_picture(client, plain_view):
     picture = asker.post("/picture", json={"row": row})
     assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
     assert "frame-ancestors 'none'" in picture.headers["content-security-policy"]
+    for answer in (page, picture, asker.get("/"), asker.get("/docs"), asker.get("/assets/serve.js")):
+        assert "unsafe" not in answer.headers["content-security-policy"]
 
 
 def test_the_model_says_what_it_reads_and_what_may_be_asked(client):

@@ -228,5 +228,7 @@ def test_the_real_picture_opens_in_its_frame(listening, reader, chemist):
             frame = page.frame_locator("iframe")
             frame.locator("svg").first.wait_for(timeout=20_000)
             assert text in frame.locator("body").inner_text()
+            page.get_by_text("for programs").click()
+            page.locator("body.manual").wait_for()
             assert problems == []
             page.close()

@@ -35,6 +35,7 @@ from edgewise.serve.messages import (
     cells_of,
 )
 from edgewise.serve.worker import READING, BusyError, Explains, Worker, explained
+from edgewise.view.policy import explanation_assets, source_of
 
 try:
     from fastapi import FastAPI, Request
@@ -46,10 +47,12 @@ except ModuleNotFoundError as error:
 
 ASSETS = {"serve.js": "text/javascript", "serve.css": "text/css"}
 """What the page loads, from here and from nowhere else."""
+STYLE, SCRIPT = map(source_of, explanation_assets())
+"""What stands in drawn pages: a page in a frame obeys the policy of the page around it, too."""
 HEADERS = {
-    # Nothing is fetched from elsewhere. Scripts stand in the drawn pages, which are shown in a frame of their own.
+    # Nothing is fetched from elsewhere, and nothing inline runs but the style and the script of drawn pages.
     "content-security-policy": (
-        "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+        f"default-src 'none'; script-src 'self' {SCRIPT}; style-src 'self' {STYLE}; "
         "img-src 'self' data: blob:; connect-src 'self'; frame-src 'self' blob: data:; base-uri 'none'; "
         "form-action 'none'; frame-ancestors 'none'"
     ),

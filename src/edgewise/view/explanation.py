@@ -1,21 +1,14 @@
 """Explanations as a page: one HTML file that opens without a network, and in which one can look around."""
 
-import base64
-import hashlib
 import html
 import json
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, Told
 from edgewise.view.layout import lay_out
-
-ASSETS = "assets"
-SCRIPTS = ("draw.js", "numbers.js", "words.js", "molecule.js", "graph.js", "attention.js", "charts.js", "page.js")
-"""In this order they are one script; the last begins."""
+from edgewise.view.policy import explanation_assets, meta_policy
 
 
 def explanation_page(explanations: Sequence[Explanation], *, title: str | None = None) -> str:
@@ -44,13 +37,13 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
     blocks = [_block("contents", {"title": named, "explanations": contents})]
     for number, each in enumerate(explanations):
         blocks += [_block(f"explanation-{number}", each.to_json()), _block(f"drawing-{number}", _drawing(each))]
-    style, script = _assets()
+    style, script = explanation_assets()
     return "\n".join(
         [
             "<!DOCTYPE html>",
             '<html lang="en">',
             '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">',
+            meta_policy(style, script),
             f"<title>{html.escape(named)}</title>",
             f"<style>{style}</style></head>",
             "<body><header></header><main></main>",
@@ -85,22 +78,3 @@ def _block(name: str, value: Any) -> str:
     """JSON that no browser takes for anything else: without `<` it can neither end the block nor begin a comment."""
     written = json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}">{written}</script>'
-
-
-@cache
-def _assets() -> tuple[str, str]:
-    """The style sheet and the one script."""
-    folder = resources.files("edgewise.view").joinpath(ASSETS)
-    parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS]
-    script = '(() => {\n"use strict";\n' + "\n".join(parts) + "})();\n"
-    return folder.joinpath("page.css").read_text(encoding="utf-8"), script
-
-
-def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,6 +1,7 @@
 """What all figures share: colors that everyone can tell apart, units in words, SVG and PNG out of a figure."""
 
 import io
+import re
 import warnings
 from typing import Any
 
@@ -39,6 +40,8 @@ STYLE: Any = {
 }
 """Fixed, so that a file changes only when the picture does."""
 DOTS_AN_INCH = 200
+_MATPLOTLIB_STYLE = '<style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style>'
+"""What matplotlib says of all lines of a picture; the root element says it here, in attributes."""
 SIGNS = {"2": "²", "3": "³"}
 
 
@@ -79,12 +82,23 @@ def in_powers(axes: Axes, least: float, most: float) -> None:
 
 
 def svg(figure: Figure) -> str:
-    """A figure as SVG, without a date; a sign that its font lacks is an empty box."""
+    """A figure as SVG, without a date; a sign that its font lacks is an empty box.
+
+    Colors and widths are attributes: a page whose policy allows no inline style shows them, too.
+    """
     buffer = io.StringIO()
     with rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
-    return buffer.getvalue()
+    drawn = buffer.getvalue().replace(_MATPLOTLIB_STYLE, "")
+    drawn = drawn.replace("<svg ", '<svg stroke-linejoin="round" stroke-linecap="butt" ', 1)
+    return re.sub(r' style="([^"]*)"', lambda found: attributes(found[1]), drawn)
+
+
+def attributes(style: str) -> str:
+    """An inline style of matplotlib's as presentation attributes."""
+    pairs = (part.split(":", 1) for part in style.split(";") if part.strip())
+    return "".join(f' {name.strip()}="{value.strip()}"' for name, value in pairs)
 
 
 def png(figure: Figure) -> bytes:

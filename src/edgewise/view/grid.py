@@ -164,6 +164,6 @@ def _drawn(name: str, shares: Float[np.ndarray, "receiver sender"], left: int, t
     return (
         f"<g><title>{escape(name)}: the largest weight is {shares.max(initial=0):.3g}</title>"
         f'<rect {place} fill="{GRAY}" fill-opacity="0.08" stroke="{GRAY}" stroke-opacity="0.5"/>'
-        f'<image {place} preserveAspectRatio="none" style="image-rendering:pixelated" '
+        f'<image {place} preserveAspectRatio="none" image-rendering="pixelated" '
         f'href="data:image/png;base64,{base64.b64encode(image(shares)).decode()}"/></g>'
     )

@@ -1,10 +1,12 @@
 """A page of tables, sentences and pictures in one HTML file that needs nothing else; light or dark as the reader's
-system is."""
+system is. Its policy allows no script, no style but its own, and images that stand in it."""
 
 import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from edgewise.view.policy import meta_policy
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -23,14 +25,14 @@ figcaption { color: #5b6579; font-size: 0.9rem; }
 @media (prefers-color-scheme: dark) {
   body { color: #e5e9f0; background: #1d2129; }
   caption, figcaption, th { color: #a3adbf; } th, td { border-color: #3b4252; }
-  figure svg [style*="fill: #ffffff"] { fill: none !important; }
-  figure svg [style*="fill: #3b4252"] { fill: #d8dee9 !important; }
-  figure svg [style*="stroke: #3b4252"] { stroke: #d8dee9 !important; }
-  figure svg [style*="stroke: #d8dee9"] { stroke: #3b4252 !important; }
-  figure svg [style*="fill: #000000"] { fill: #eceff4 !important; }
-  figure svg [style*="stroke: #000000"] { stroke: #eceff4 !important; }
-  figure svg [style*="fill: #0072b2"] { fill: #4ba6e0 !important; }
-  figure svg [style*="stroke: #0072b2"] { stroke: #4ba6e0 !important; }
+  figure svg [fill="#ffffff"] { fill: none; }
+  figure svg [fill="#3b4252"] { fill: #d8dee9; }
+  figure svg [stroke="#3b4252"] { stroke: #d8dee9; }
+  figure svg [stroke="#d8dee9"] { stroke: #3b4252; }
+  figure svg [fill="#000000"] { fill: #eceff4; }
+  figure svg [stroke="#000000"] { stroke: #eceff4; }
+  figure svg [fill="#0072b2"] { fill: #4ba6e0; }
+  figure svg [stroke="#0072b2"] { stroke: #4ba6e0; }
 }
 """
 """The colors of `view.figure` are turned round in the dark: ink, pale grid, white ground, black; its blue is paler."""
@@ -86,7 +88,9 @@ def page(title: str, sections: Sequence[tuple[str, Sequence[Part]]]) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{html.escape(title)}</title>\n'
-        f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
+        f"{meta_policy(STYLE, images=True)}\n<style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
     )
 
 
