@@ -36,6 +36,12 @@ def trained(tmp_path_factory) -> Path:
     return folder / "run"
 
 
+@pytest.fixture(autouse=True)
+def no_stage_is_long(monkeypatch):
+    """What is printed does not depend on how busy the machine is."""
+    monkeypatch.setattr("edgewise.cli.progress.SHORT", float("inf"))
+
+
 @pytest.fixture
 def edgewise(capsys):
     """Runs the command line; returns its exit code and what it printed."""

@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import signal
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from edgewise.errors import EdgewiseError, SettingError
+from edgewise.progress import monitored
 from edgewise.train.fit import fit
 from edgewise.train.keeper import EpochKeeper
 from edgewise.train.loader import RowLoader, seed_of
@@ -290,11 +292,25 @@ def test_what_the_machine_cannot_do_is_said(make_model, make_batch):
 
 
 def test_progress_reaches_the_end(make_model, make_batch):
-    reports = []
-    train(make_model(), make_batch, report=lambda *report: reports.append(report))
-    assert reports[0][:2] == (1, 18)
-    assert reports[-1][:2] == (18, 18)
-    assert reports[-1][2]["epoch"] == 5
+    stages = []
+
+    class Recorder:
+        def begin(self, stage):
+            stages.append(stage)
+
+        def end(self, stage):
+            pass
+
+        def say(self, line):
+            pass
+
+    with monitored(Recorder()):
+        train(make_model(), make_batch)
+    training, *inner = [stage for stage in stages if stage.name in ("training", "validation")]
+    assert (training.done, training.total) == (18, 18)
+    assert re.fullmatch(r"epoch 6, loss [\d.e-]+", training.note)
+    assert [stage.name for stage in inner] == ["validation"] * 6
+    assert all(stage.done == stage.total for stage in inner)
 
 
 def test_the_log_lists_every_epoch_of_every_member_once(make_model, make_batch, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from edgewise.cli.options import add_molecule_limits
 from edgewise.cli.output import check_output, write
 from edgewise.cli.report import number
 from edgewise.errors import DataError, SettingError
+from edgewise.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         rows = typed_rows(explainer, arguments.inputs, values_of(explainer, arguments.values))
         check_count(len(rows), most)
-        explanations = [explainer.explain(row, **chosen) for row in rows]
+        explanations = [explainer.explain(row, **chosen) for row in counted(rows, "explaining")]
     write(content_of(explanations, suffix, Path(arguments.folder).name), arguments.output, suffix)
     # What is written to the screen is for programs; what is said of it goes beside it.
     stream = sys.stderr if arguments.output == "-" else sys.stdout
@@ -178,7 +179,7 @@ def of_table(
     if beyond := [place for place in numbers if not 0 <= place < len(rows)]:
         raise SettingError(f"--rows has {beyond[0]}; {path} has the rows 0 to {len(rows) - 1}.")
     explanations = []
-    for place in numbers:
+    for place in counted(numbers, "explaining"):
         try:
             explanations.append(explainer.explain(rows[place], **chosen))
         except DataError as error:

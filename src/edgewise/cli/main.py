@@ -23,6 +23,8 @@ VERBS = {
     "convert": convert,
     "demo": demo,
 }
+TALKING = ("serve", "generate")
+"""Verbs that write to the screen as they go, and show no progress beside it."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -61,8 +63,20 @@ def build_parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         verb.add_arguments(added)
-        added.set_defaults(run=verb.run)
+        added.set_defaults(run=verb.run if name in TALKING else watched(verb.run))
     return parser
+
+
+def watched(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """A verb whose long stages are shown."""
+
+    def watching(arguments: argparse.Namespace) -> int:
+        from edgewise.cli.progress import shown
+
+        with shown():
+            return run(arguments)
+
+    return watching
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -138,13 +138,15 @@ def read(arguments: argparse.Namespace) -> tuple[Any, Any]:
     require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
     folder = RunFolder.finished(arguments.folder)
     from edgewise.cli import graph, graphs
+    from edgewise.progress import stage
 
     kinds = {
         "edgewise text model": texts_of,
         "edgewise node model": graph.read,
         "edgewise graph model": graphs.read,
     }
-    trained, table = kinds.get(format_of(arguments.folder) or "", molecules_of)(folder, arguments)
+    with stage(f"reading {arguments.data}"):
+        trained, table = kinds.get(format_of(arguments.folder) or "", molecules_of)(folder, arguments)
     trained.threads = arguments.threads
     return trained, table
 

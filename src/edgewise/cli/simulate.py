@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise.cli.output import FORMATS as TABLES
 from edgewise.cli.output import check_output, write
+from edgewise.progress import stage
 
 SUMMARY = "simulate bodies under gravity, springs or charges, or the solar system"
 DESCRIPTION = (
@@ -71,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = {name: getattr(usual, name) if value is None else value for name, value in chosen.items()}
     counts = chosen.pop("num_trajectories"), chosen.pop("num_bodies")
     system = system_of(arguments.system, *counts, arguments.space_dim, arguments.seed)
-    found = integrate(system, **chosen)
+    with stage("simulating"):
+        found = integrate(system, **chosen)
     if suffix == ".npz":
         content: Any = archive(found)
     else:

@@ -9,7 +9,7 @@ from edgewise.cli.defaults import table_of_defaults
 from edgewise.cli.next_step import command
 from edgewise.cli.options import OTHER_TASKS, add_train_options
 from edgewise.cli.pictures import after_training
-from edgewise.cli.report import progress
+from edgewise.progress import stage
 
 SUMMARY = "train a model on molecules, texts, graphs, series or motion"
 DESCRIPTION = (
@@ -91,15 +91,15 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         keep_memory()
         of.print_data(prepared)
         sys.stdout.flush()
-        with progress(prepared.num_members) as show_progress:
-            prepared.finish(show_progress)
+        prepared.finish()
     except KeyboardInterrupt:
         if not folder.is_begun:
             raise
         again = command("train", "--resume", "-o", folder.path)
         print(f"edgewise: interrupted; continue with: {again}", file=sys.stderr)
         return 130
-    print(after_training(folder))
+    with stage("writing the report"):
+        print(after_training(folder))
     of.print_scores(folder)
     return 0
 

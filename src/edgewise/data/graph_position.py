@@ -16,6 +16,7 @@ from torch import Tensor
 from edgewise.data.edges import EdgeList
 from edgewise.errors import MissingExtraError, SettingError, ShapeError
 from edgewise.neighborhood import Edges
+from edgewise.progress import stage
 
 try:
     from scipy.sparse import csr_array, diags_array, eye_array, sparray
@@ -122,8 +123,9 @@ def positions_of(
 ) -> Float32[Tensor, " node position"]:
     """Both positions of a graph side by side, the Laplacian ones first; those of the last graph are kept."""
     graph = Edges(torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers), num_nodes, num_nodes)
-    laplacian = laplacian_positions(graph, num_laplacian) if num_laplacian else torch.zeros(num_nodes, 0)
-    walks = random_walk_positions(graph, num_random_walk) if num_random_walk else torch.zeros(num_nodes, 0)
+    with stage("positions of nodes in the graph"):
+        laplacian = laplacian_positions(graph, num_laplacian) if num_laplacian else torch.zeros(num_nodes, 0)
+        walks = random_walk_positions(graph, num_random_walk) if num_random_walk else torch.zeros(num_nodes, 0)
     return torch.cat([laplacian, walks], -1)
 
 

@@ -16,6 +16,7 @@ from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles, re
 from edgewise.data.molecule_limits import MoleculeLimits
 from edgewise.data.union import Union, offsets_of, take
 from edgewise.errors import DataError
+from edgewise.progress import counted
 from edgewise.records import Batch, Example
 
 Numbers = np.ndarray | Tensor | Sequence
@@ -91,7 +92,8 @@ class MoleculeStore:
         arrays: list[MoleculeArrays] = []
         global_features: list[np.ndarray] = []
         distinct = list(dict.fromkeys(texts))
-        for text, found in zip(distinct, featurize(distinct, limits, with_descriptors=with_descriptors), strict=True):
+        read = featurize(distinct, limits, with_descriptors=with_descriptors)
+        for text, found in zip(counted(distinct, "reading molecules"), read, strict=True):
             if isinstance(found, DataError):
                 reasons[text], graph_of_text[text] = str(found), -1
                 continue
@@ -139,7 +141,7 @@ class MoleculeStore:
     @cached_property
     def conformers(self) -> tuple[Conformer, ...]:
         """Where the atoms of each molecule are, and how that was found; computed when it is first asked for."""
-        return tuple(conformer(read_molecule(text)) for text in self.smiles)
+        return tuple(conformer(read_molecule(text)) for text in counted(self.smiles, "placing atoms"))
 
     @property
     def conformer_note(self) -> str:

@@ -14,7 +14,6 @@ from edgewise.choices import TokenKind
 from edgewise.data.text import Tokenizer
 from edgewise.errors import RunFolderError
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.loader import Loader, seed_of
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
@@ -41,7 +40,6 @@ def fit_in(
     *,
     loss: TokenLoss | TargetLoss | RelativeLoss = TokenLoss(),
     resume: bool = False,
-    report: Report | None = None,
 ) -> "FitResult":
     """Trains a model in place; what each epoch came to, and which was best.
 
@@ -52,14 +50,13 @@ def fit_in(
         settings: the recipe, its epochs known.
         loss: what is minimized.
         resume: whether to continue from checkpoints in the folder.
-        report: told how far it is.
     """
     # Lightning takes seconds to import, and reading a model does without it.
     from edgewise.train.fit import fit
 
     log = None if folder is None else MetricsLog(folder.log_folder(), settings.logger, folder.path.name)
     checkpoints = None if folder is None else folder.checkpoint_folder(0)
-    result = fit(model, *loaders, loss, settings, folder=checkpoints, resume=resume, log=log, report=report)
+    result = fit(model, *loaders, loss, settings, folder=checkpoints, resume=resume, log=log)
     if log is not None:
         log.close()
     model.eval()

@@ -2,17 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from edgewise.estimators.report.leakage import Sides, leakage
+from edgewise.progress import stage
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.log import check_logger
-
-MemberReport = Callable[[int, int, int, dict[str, Any]], None]
-"""Called with the ensemble member, its steps done, its steps in all, and the numbers of its last epoch."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +24,6 @@ class Run:
     claim: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, kw_only=True, compare=False, repr=False)
     """Holds the lock of the folder until the run ends."""
 
-    @property
-    def num_members(self) -> int:
-        """Models that are trained one after the other."""
-        return 1
-
     @classmethod
     def prepare(cls, job: Any, folder: RunFolder, *, overwrite: bool = False, resume: bool = False) -> Self:
         """Reads the data and begins the folder: nothing is written before the data is known to be good.
@@ -44,14 +35,16 @@ class Run:
         with contextlib.ExitStack() as claim:
             claim.enter_context(folder.claimed(overwrite=overwrite, resume=resume))
             check_logger(job.train.logger)
-            return replace(cls.begun(job, folder, resume), claim=claim.pop_all())
+            with stage(f"reading {', '.join(map(str, job.data))}"):
+                begun = cls.begun(job, folder, resume)
+            return replace(begun, claim=claim.pop_all())
 
     @classmethod
     def begun(cls, job: Any, folder: RunFolder, resume: bool) -> Self:
         """The run, its data read and its folder begun."""
         raise NotImplementedError
 
-    def learned(self, report: MemberReport | None) -> tuple[Any, dict[str, Any]]:
+    def learned(self) -> tuple[Any, dict[str, Any]]:
         """What has been trained, which knows how to `save` itself, and its scores."""
         raise NotImplementedError
 
@@ -60,20 +53,16 @@ class Run:
         to compare."""
         return None
 
-    def finish(self, report: MemberReport | None = None) -> dict[str, Any]:
+    def finish(self) -> dict[str, Any]:
         """Trains, scores and writes; returns what stands in `metrics.json`."""
         with self.claim:
             began = time.perf_counter()
-            trained, metrics = self.learned(report)
+            trained, metrics = self.learned()
             metrics.setdefault("seconds", round(time.perf_counter() - began, 2))
-            sides = self.sides()
-            if sides is not None:
-                metrics["leakage"] = leakage(sides)
+            with stage("comparing test rows with training rows"):
+                sides = self.sides()
+                if sides is not None:
+                    metrics["leakage"] = leakage(sides)
             trained.save(self.folder)
             self.folder.write_json("metrics.json", metrics)
             return metrics
-
-
-def of_one(report: MemberReport | None) -> Report | None:
-    """The report of a run that trains one model."""
-    return None if report is None else lambda *steps: report(0, *steps)

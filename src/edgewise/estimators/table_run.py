@@ -14,9 +14,10 @@ from edgewise.data.split import Splits, split_rows
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
 from edgewise.estimators.report.leakage import Sides
-from edgewise.estimators.run import MemberReport, Run
+from edgewise.estimators.run import Run
 from edgewise.estimators.table_job import TableJob
 from edgewise.estimators.trained import Batches, TrainedTable, prediction_columns, show
+from edgewise.progress import counted, stage
 from edgewise.train.baseline import Baseline
 from edgewise.train.conformal import coverage_of
 from edgewise.train.folder import RunFolder
@@ -72,11 +73,6 @@ class TableRun(Run):
         """What else should be known of the data before the training begins, a line each."""
         return []
 
-    @property
-    def num_members(self) -> int:
-        """Models that are trained one after the other."""
-        return self.job.ensemble_size
-
     @classmethod
     def begun(cls, job: TableJob, folder: RunFolder, resume: bool) -> Self:
         """The run, its table read and split and its folder begun."""
@@ -90,7 +86,7 @@ class TableRun(Run):
         continues = begin(folder, job, resume=resume, rows=rows, rejected=table.rejected, files=job.files)
         return cls(folder, continues, job, table, splits)
 
-    def learned(self, report: MemberReport | None) -> tuple[TrainedTable, dict[str, Any]]:
+    def learned(self) -> tuple[TrainedTable, dict[str, Any]]:
         """What has been trained, and its scores; the test rows are predicted."""
         job, folder = self.job, self.folder
         began = time.perf_counter()
@@ -103,15 +99,16 @@ class TableRun(Run):
             ensemble_size=job.ensemble_size,
             folder=folder,
             resume=self.resume,
-            report=report,
         )
         seconds = {"model": round(time.perf_counter() - began, 2)}
-        metrics = evaluate(trained, self.table, self.splits)
-        metrics["parameters"] = sum(parameter.numel() for parameter in trained.members[0].parameters())
-        write_test_predictions(trained, self.table, self.splits, folder)
+        with stage("scoring"):
+            metrics = evaluate(trained, self.table, self.splits)
+            metrics["parameters"] = sum(parameter.numel() for parameter in trained.members[0].parameters())
+            write_test_predictions(trained, self.table, self.splits, folder)
         if job.baselines:
             began = time.perf_counter()
-            metrics["baselines"] = self.score_baselines()
+            with stage("baselines"):
+                metrics["baselines"] = self.score_baselines()
             seconds["baselines"] = round(time.perf_counter() - began, 2)
         metrics["seconds"] = seconds
         return trained, metrics
@@ -158,17 +155,15 @@ def fit_members(
     ensemble_size: int = 1,
     folder: RunFolder | None = None,
     resume: bool = False,
-    report: MemberReport | None = None,
 ) -> None:
     """Trains an ensemble on the training rows; intervals are learned on the validation rows."""
     trained.threads = train.threads
     batches = trained.batches(table)
     loss = TargetLoss(trained.task_type, train.loss_function, train.huber_width, trained.num_classes)
     log = None if folder is None else MetricsLog(folder.log_folder(), train.logger, folder.path.name)
-    for number in range(ensemble_size):
-        member = fit_member(
-            number, trained, batches, splits, loss, train, folder=folder, resume=resume, log=log, report=report
-        )
+    members = range(ensemble_size)
+    for number in members if ensemble_size == 1 else counted(members, "models of the ensemble"):
+        member = fit_member(number, trained, batches, splits, loss, train, folder=folder, resume=resume, log=log)
         trained.members.append(member)
     if log is not None:
         log.close()
@@ -188,7 +183,6 @@ def fit_member(
     folder: RunFolder | None,
     resume: bool,
     log: MetricsLog | None,
-    report: MemberReport | None,
 ) -> nn.Module:
     """Trains one member: its seed is the run's plus its number."""
     # Lightning takes seconds to import, and reading a model does without it.
@@ -208,7 +202,6 @@ def fit_member(
         resume=resume,
         log=log,
         member=number,
-        report=None if report is None else lambda *progress: report(number, *progress),
     )
     return member.eval()
 

@@ -14,6 +14,7 @@ from edgewise.data.columns import Columns
 from edgewise.data.rows import Table
 from edgewise.data.scale import TargetScaler
 from edgewise.errors import DataError
+from edgewise.progress import counted
 from edgewise.records import Prediction
 from edgewise.train.conformal import interval_radius
 from edgewise.train.device import cpu_threads
@@ -120,7 +121,7 @@ class TrainedTable:
         with torch.no_grad(), cpu_threads(self.threads):
             for member, parts in zip(self.members, found, strict=True):
                 member.to(device).eval()
-                for start in range(0, len(rows), self.rows_a_batch):
+                for start in counted(range(0, len(rows), self.rows_a_batch), "predicting"):
                     batch = batches.batch(rows[start : start + self.rows_a_batch]).to(device)
                     parts.append(compute(member, batch).numpy())
                 member.to("cpu")

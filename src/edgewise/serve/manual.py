@@ -22,6 +22,7 @@ def manual(described: dict[str, Any], address: str) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}: the interface</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">'
         f'<link rel="stylesheet" href="assets/serve.css"></head>\n<body class="manual">\n<header><h1>{title}</h1>'
         f"<p>{html.escape(described['info'].get('description', ''))} "
         'The same for programs: <a href="openapi.json">openapi.json</a>. <a href="./">Back to the page.</a></p>'

@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from edgewise.errors import RunFolderError, SettingError
+from edgewise.progress import is_monitored, stage
 from edgewise.train.checkpoint import CheckpointFiles, load_checkpoint, save_checkpoint
 from edgewise.train.device import cpu_threads, pick_device
-from edgewise.train.keeper import EpochKeeper, Report, Reporter
+from edgewise.train.keeper import EpochKeeper, ProgressKeeper
 from edgewise.train.loader import Loader
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
@@ -47,7 +48,6 @@ def fit(
     resume: bool = False,
     log: MetricsLog | None = None,
     member: int = 0,
-    report: Report | None = None,
 ) -> FitResult:
     """Trains a model in place.
 
@@ -65,7 +65,6 @@ def fit(
         resume: Continue from the checkpoints in `folder`, if there are any.
         log: Where the numbers of each epoch go.
         member: The number of the ensemble member, for the log.
-        report: Called a few times a second with the steps done and the steps in all.
 
     Returns:
         The history, and the epoch whose weights were best.
@@ -87,8 +86,6 @@ def fit(
     task = ModelTask(model, loss, settings, num_steps)
     keeper = EpochKeeper(settings, folder, log, member)
     callbacks: list[pl.Callback] = [keeper]
-    if report is not None:
-        callbacks.append(Reporter(report, num_steps, keeper))
     last = folder / "last.ckpt" if resume and folder is not None and (folder / "last.ckpt").is_file() else None
     if settings.precision == "64":
         task.double()
@@ -112,7 +109,9 @@ def fit(
             # Tensors made in inference mode cannot take part in training later: validation leaves none behind.
             inference_mode=False,
         )
-        with interruptible(trainer), compiling(settings):
+        with interruptible(trainer), compiling(settings), stage("training", num_steps) as training:
+            if is_monitored():
+                trainer.callbacks.append(ProgressKeeper(training, keeper))
             trainer.fit(task, train_loader, val_loader if has_val else None, ckpt_path=last, weights_only=True)
     tensors = keeper.best if settings.keeps_best and keeper.best is not None else task.result()
     task.swap(False)

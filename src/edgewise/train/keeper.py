@@ -1,8 +1,8 @@
 """What is kept at the end of each epoch: the history, the best weights, the checkpoint to continue from."""
 
+import contextlib
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,10 @@ import lightning.pytorch as pl
 from torch import Tensor
 
 from edgewise.errors import EdgewiseError
+from edgewise.progress import Stage, stage
 from edgewise.train.checkpoint import load_checkpoint, save_checkpoint
 from edgewise.train.log import MetricsLog
 from edgewise.train.settings import TrainSettings
-
-Report = Callable[[int, int, dict[str, Any]], None]
-"""Called with the steps done, the steps in all, and the last epoch's numbers (empty before there are any)."""
 
 
 class EpochKeeper(pl.Callback):
@@ -96,21 +94,39 @@ class EpochKeeper(pl.Callback):
         trainer.should_stop = self.is_out_of_patience
 
 
-class Reporter(pl.Callback):
-    """Tells how far the training is, a few times a second at most."""
+class ProgressKeeper(pl.Callback):
+    """Counts steps and validation batches in stages.
 
-    def __init__(self, report: Report, num_steps: int, keeper: EpochKeeper):
-        self.report = report
-        self.num_steps = num_steps
+    Args:
+        training: the stage of all steps; its total is their number.
+        keeper: has the numbers of each epoch.
+    """
+
+    def __init__(self, training: Stage, keeper: EpochKeeper):
+        self.training = training
         self.keeper = keeper
-        self.next_time = 0.0
+        self.validation: Stage | None = None
+        self.ending = contextlib.ExitStack()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *others: Any) -> None:
-        """Reports if it is time."""
-        if time.monotonic() >= self.next_time:
-            self.next_time = time.monotonic() + 0.2
-            self.report(trainer.global_step, self.num_steps, self.keeper.history[-1] if self.keeper.history else {})
+        """One step more."""
+        self.training.done = trainer.global_step
 
-    def on_train_end(self, trainer: pl.Trainer, task: Any) -> None:
-        """Reports the end."""
-        self.report(self.num_steps, self.num_steps, self.keeper.history[-1] if self.keeper.history else {})
+    def on_train_epoch_end(self, trainer: pl.Trainer, task: Any) -> None:
+        """The last loss."""
+        record = self.keeper.history[-1]
+        loss = record["train_loss"] if record["val_loss"] is None else record["val_loss"]
+        self.training.note = f"epoch {record['epoch'] + 1}, loss {loss:.4g}"
+
+    def on_validation_start(self, trainer: pl.Trainer, task: Any) -> None:
+        """A stage inside that of the steps."""
+        self.validation = self.ending.enter_context(stage("validation", sum(trainer.num_val_batches)))
+
+    def on_validation_batch_end(self, *others: Any) -> None:
+        """One batch more."""
+        assert self.validation is not None
+        self.validation.done += 1
+
+    def on_validation_end(self, trainer: pl.Trainer, task: Any) -> None:
+        """Back to the steps."""
+        self.ending.close()

@@ -12,7 +12,6 @@ from edgewise.estimators.kept import fit_in, training_metrics, untrained
 from edgewise.estimators.learner import Learner
 from edgewise.models.dynamics import dynamics_model
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.loader import RowLoader
 from edgewise.train.loss import RelativeLoss, TargetLoss
 
@@ -23,7 +22,6 @@ def fit_motion(
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
-    report: Report | None = None,
 ) -> tuple[TrainedDynamics, dict[str, Any]]:
     """Learns the training moments, and chooses the epoch by the validation moments; also the scores of the model beside
     those of the simplest that could be told."""
@@ -40,7 +38,7 @@ def fit_motion(
     training = loader("train", settings.batch_size, settings.seed)
     loaders = (training, loader("val", ROWS_A_BATCH) if len(parts["val"].moment) else None)
     loss = RelativeLoss(TargetLoss("regression", settings.loss_function, settings.huber_width))
-    history = fit_in(folder, model, loaders, settings, loss=loss, resume=resume, report=report).history
+    history = fit_in(folder, model, loaders, settings, loss=loss, resume=resume).history
     trained = TrainedDynamics(model, job.model, sizes, units, job.ahead, settings.threads)
     metrics: dict[str, Any] = {
         "rows": {part: len(moments.moment) for part, moments in parts.items()},

@@ -15,7 +15,7 @@ from edgewise.estimators.dynamics.force import PairPull, read_off
 from edgewise.estimators.dynamics.job import DynamicsJob
 from edgewise.estimators.dynamics.rollout import compared, roll_out
 from edgewise.estimators.dynamics.trained import TrainedDynamics
-from edgewise.estimators.run import MemberReport, Run, of_one
+from edgewise.estimators.run import Run
 from edgewise.train.folder import RunFolder
 
 MOST_TRAJECTORIES = 20
@@ -43,11 +43,9 @@ class DynamicsRun(Run):
         rows = {part: np.unique(moments.trajectory).tolist() for part, moments in parts.items()}
         return cls(folder, begin(folder, job, resume=resume, rows=rows), job, motion, parts)
 
-    def learned(self, report: MemberReport | None) -> tuple[TrainedDynamics, dict[str, Any]]:
+    def learned(self) -> tuple[TrainedDynamics, dict[str, Any]]:
         """What has been trained, and its scores; what is told of the test moments is written down."""
-        trained, metrics = fit_motion(
-            self.parts, self.job, folder=self.folder, resume=self.resume, report=of_one(report)
-        )
+        trained, metrics = fit_motion(self.parts, self.job, folder=self.folder, resume=self.resume)
         metrics["bodies"] = list(self.motion.names)
         metrics["units"] = {name: unit for name, unit in self.motion.units.items() if unit != "1"}
         test = self.parts["test"]

@@ -14,6 +14,7 @@ from edgewise.errors import SettingError
 from edgewise.estimators.kept import read_weights, undamaged, untrained
 from edgewise.models.dynamics import dynamics_model
 from edgewise.models.dynamics_settings import DynamicsSettings, Told
+from edgewise.progress import counted
 from edgewise.records import BodyBatch
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
@@ -104,7 +105,7 @@ class TrainedDynamics:
         rows, parts = np.arange(len(moments.moment)), []
         model = self.model.to(device).eval()
         with torch.no_grad(), cpu_threads(self.threads):
-            for first in range(0, len(rows), ROWS_A_BATCH):
+            for first in counted(range(0, len(rows), ROWS_A_BATCH), "predicting"):
                 batch = moments.batch(rows[first : first + ROWS_A_BATCH], with_targets=False)
                 parts.append((model(self.units.scaled(batch, self.settings.told).to(device)).cpu() * unit).numpy())
         self.model.to("cpu")

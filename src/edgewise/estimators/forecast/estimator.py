@@ -16,9 +16,9 @@ from edgewise.estimators.learner import Learner
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings
 from edgewise.neighborhood import Edges
+from edgewise.progress import counted
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.loader import RowLoader
 from edgewise.train.loss import TargetLoss
 
@@ -63,7 +63,7 @@ class TrainedForecast:
         windows, model = self.windows(series, starts, False), self.model.to(device).eval()
         parts = [np.zeros((0, model.settings.horizon * len(self.names)), dtype=np.float32)]
         with torch.no_grad(), cpu_threads(self.threads):
-            for first in range(0, len(starts), ROWS_A_BATCH):
+            for first in counted(range(0, len(starts), ROWS_A_BATCH), "predicting"):
                 batch = windows.batch(np.arange(first, min(first + ROWS_A_BATCH, len(starts))))
                 parts.append(model(batch.to(device)).cpu().numpy())
         self.model.to("cpu")
@@ -102,7 +102,6 @@ def fit_series(
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
-    report: Report | None = None,
 ) -> tuple[TrainedForecast, dict[str, Any]]:
     """Learns the training stretches, and chooses the epoch by the validation stretches; also the scores of the model
     beside those of everything staying as it was."""
@@ -121,7 +120,7 @@ def fit_series(
     training = loader("train", settings.batch_size, settings.seed)
     loaders = (training, loader("val", ROWS_A_BATCH) if len(parts["val"]) else None)
     loss = TargetLoss("regression", settings.loss_function, settings.huber_width)
-    history = fit_in(folder, model, loaders, settings, loss=loss, resume=resume, report=report).history
+    history = fit_in(folder, model, loaders, settings, loss=loss, resume=resume).history
     metrics: dict[str, Any] = {
         "rows": {part: len(starts) for part, starts in parts.items()},
         "epochs": len(history),

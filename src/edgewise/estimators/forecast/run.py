@@ -9,7 +9,7 @@ from edgewise.data.series import Series, parted, read_series
 from edgewise.estimators.config import begin
 from edgewise.estimators.forecast.estimator import TrainedForecast, fit_series
 from edgewise.estimators.forecast.job import ForecastJob
-from edgewise.estimators.run import MemberReport, Run, of_one
+from edgewise.estimators.run import Run
 from edgewise.train.folder import RunFolder
 
 
@@ -40,8 +40,6 @@ class ForecastRun(Run):
         continues = begin(folder, job, resume=resume, rows=rows, rejected=series.edges.rejected, files=job.files)
         return cls(folder, continues, job, series, parts)
 
-    def learned(self, report: MemberReport | None) -> tuple[TrainedForecast, dict[str, Any]]:
+    def learned(self) -> tuple[TrainedForecast, dict[str, Any]]:
         """What has been trained, and its scores."""
-        return fit_series(
-            self.series, self.parts, self.job, folder=self.folder, resume=self.resume, report=of_one(report)
-        )
+        return fit_series(self.series, self.parts, self.job, folder=self.folder, resume=self.resume)

@@ -22,7 +22,6 @@ from edgewise.explanation import Explanation
 from edgewise.models.language import NextTokenModel
 from edgewise.models.transformer_settings import SamplingSettings
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.loader import WindowLoader
 
 
@@ -33,7 +32,6 @@ def fit_tokens(
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
-    report: Report | None = None,
 ) -> tuple[TrainedLanguage, dict[str, Any]]:
     """Learns a text, cut up as `tokens_of` does; also the scores of the model beside those of counting pairs of
     tokens."""
@@ -47,7 +45,7 @@ def fit_tokens(
         WindowLoader(training, context, settings.batch_size, steps, settings.seed),
         WindowLoader(validation, context, WINDOWS_A_BATCH) if len(validation) > 1 else None,
     )
-    history = fit_in(folder, model, loaders, settings, resume=resume, report=report).history
+    history = fit_in(folder, model, loaders, settings, resume=resume).history
     trained = TrainedLanguage(tokenizer, model, settings.threads)
     metrics: dict[str, Any] = {
         "tokens": {"vocabulary": len(tokenizer), **{part: len(numbers) for part, numbers in parts.items()}},

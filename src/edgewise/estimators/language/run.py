@@ -10,7 +10,7 @@ from edgewise.estimators.config import begin
 from edgewise.estimators.language.estimator import fit_tokens, tokens_of
 from edgewise.estimators.language.job import LanguageJob
 from edgewise.estimators.language.trained import TrainedLanguage
-from edgewise.estimators.run import MemberReport, Run, of_one
+from edgewise.estimators.run import Run
 from edgewise.train.folder import RunFolder
 
 
@@ -34,8 +34,6 @@ class LanguageRun(Run):
         tokenizer, parts = tokens_of(text, job)
         return cls(folder, begin(folder, job, resume=resume), job, len(text), tokenizer, parts)
 
-    def learned(self, report: MemberReport | None) -> tuple[TrainedLanguage, dict[str, Any]]:
+    def learned(self) -> tuple[TrainedLanguage, dict[str, Any]]:
         """What has been trained, and its scores."""
-        return fit_tokens(
-            self.tokenizer, self.parts, self.job, folder=self.folder, resume=self.resume, report=of_one(report)
-        )
+        return fit_tokens(self.tokenizer, self.parts, self.job, folder=self.folder, resume=self.resume)

@@ -15,6 +15,7 @@ from edgewise.estimators.kept import read_tokenizer, read_weights, undamaged, un
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.transformer_settings import SamplingSettings, TransformerSettings
+from edgewise.progress import counted
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import WindowLoader
@@ -136,7 +137,7 @@ def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> flo
     """The mean of −ln p over all tokens of a text but the first."""
     loss, total, count = TokenLoss(), 0.0, 0
     with torch.no_grad(), cpu_threads(threads):
-        for batch in WindowLoader(numbers, model.settings.context, WINDOWS_A_BATCH):
+        for batch in counted(WindowLoader(numbers, model.settings.context, WINDOWS_A_BATCH), "scoring"):
             assert batch.targets is not None
             sums = loss(model(batch), batch.targets)
             total, count = total + float(sums[0]), count + int(sums[1])

@@ -14,8 +14,8 @@ from edgewise.estimators.link.graph import LinkGraph
 from edgewise.estimators.link.job import STEPS_AN_EPOCH, LinkJob
 from edgewise.estimators.link.messages import LinkLoader, link_batch
 from edgewise.estimators.link.trained import TrainedLinks, untrained_links
+from edgewise.progress import counted
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.links import link_scores, simple_links
 from edgewise.train.loader import RowLoader
 from edgewise.train.loss import TargetLoss
@@ -51,7 +51,6 @@ def fit_links(
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
-    report: Report | None = None,
 ) -> tuple[TrainedLinks, dict[str, Any]]:
     """Learns the training links, and chooses the epoch by the validation links; also the scores.
 
@@ -69,9 +68,7 @@ def fit_links(
         validation = RowLoader(np.zeros(1), lambda rows: batch, 1)
     training = LinkLoader(messages, links, parts, train.batch_size, job.negatives, train.seed)
     loss = TargetLoss("classification", train.loss_function)
-    history = fit_in(
-        folder, trained.model, (training, validation), train, loss=loss, resume=resume, report=report
-    ).history
+    history = fit_in(folder, trained.model, (training, validation), train, loss=loss, resume=resume).history
     metrics: dict[str, Any] = {
         "rows": {"train": len(parts.train), "val": len(parts.val), "test": len(parts.test)},
         "epochs": len(history),
@@ -82,7 +79,7 @@ def fit_links(
     if job.baselines:
         ends = links.pairs.ends(links.numbers[parts.seen])
         told |= simple_links(*ends, len(graph), job.graph.directed, _table(graph.features))
-    for name, score in told.items():
+    for name, score in counted(told.items(), "scoring"):
         found = {part: link_scores(score(*there), score(*not_there)) for part, there, not_there in judged(links, parts)}
         if name == "edgewise":
             metrics |= found

@@ -13,7 +13,7 @@ from edgewise.estimators.link.job import LinkJob
 from edgewise.estimators.link.learn import fit_links, judged, resolved
 from edgewise.estimators.link.trained import TrainedLinks, probabilities
 from edgewise.estimators.node.job import holds_kinds
-from edgewise.estimators.run import MemberReport, Run, of_one
+from edgewise.estimators.run import Run
 from edgewise.estimators.trained import show
 from edgewise.train.folder import RunFolder
 
@@ -53,12 +53,10 @@ class LinkRun(Run):
         continues = begin(folder, job, resume=resume, rows=rows, rejected=table.rejected, files=job.files)
         return cls(folder, continues, job, table, links, parts)
 
-    def learned(self, report: MemberReport | None) -> tuple[TrainedLinks, dict[str, Any]]:
+    def learned(self) -> tuple[TrainedLinks, dict[str, Any]]:
         """What has been trained, and its scores; what is said of the test pairs is written down."""
         graph = LinkGraph.of(self.table)
-        trained, metrics = fit_links(
-            graph, self.links, self.parts, self.job, folder=self.folder, resume=self.resume, report=of_one(report)
-        )
+        trained, metrics = fit_links(graph, self.links, self.parts, self.job, folder=self.folder, resume=self.resume)
         metrics["rows"]["rejected"] = len(self.table.rejected)
         self.write_test_predictions(trained, graph)
         return trained, metrics

@@ -10,7 +10,7 @@ from edgewise.estimators.config import begin
 from edgewise.estimators.masked.job import MaskedJob
 from edgewise.estimators.masked.trained import TrainedMasked, fit_pieces, masking_of
 from edgewise.estimators.report.leakage import Sides, text_sides
-from edgewise.estimators.run import MemberReport, Run, of_one
+from edgewise.estimators.run import Run
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Pieces
 
@@ -48,11 +48,9 @@ class MaskedRun(Run):
         continues = begin(folder, job, resume=resume, rows=listed, rejected=texts.rejected)
         return cls(folder, continues, job, texts, tokenizer, parts)
 
-    def learned(self, report: MemberReport | None) -> tuple[TrainedMasked, dict[str, Any]]:
+    def learned(self) -> tuple[TrainedMasked, dict[str, Any]]:
         """What has been trained, and its scores."""
-        trained, metrics = fit_pieces(
-            self.tokenizer, self.parts, self.job, folder=self.folder, resume=self.resume, report=of_one(report)
-        )
+        trained, metrics = fit_pieces(self.tokenizer, self.parts, self.job, folder=self.folder, resume=self.resume)
         metrics["rejected"] = len(self.texts.rejected)
         return trained, metrics
 

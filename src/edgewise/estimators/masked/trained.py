@@ -23,10 +23,10 @@ from edgewise.estimators.kept import (
 from edgewise.estimators.masked.job import MaskedJob
 from edgewise.models.masked import MaskedModel
 from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.progress import counted
 from edgewise.records import TextBatch
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.loss import TokenLoss
 from edgewise.train.masks import Masking, MaskLoader, Pieces
 
@@ -118,7 +118,7 @@ def told(trained: TrainedMasked, loader: MaskLoader) -> Told:
     """How well a model tells the tokens that a loader hides."""
     loss, total, right, count = TokenLoss(), 0.0, 0, 0
     with torch.no_grad(), cpu_threads(trained.threads):
-        for batch in loader:
+        for batch in counted(loader, "scoring"):
             scores = trained.model(batch)
             sums = loss(scores, batch.targets)
             total, count = total + float(sums[0]), count + int(sums[1])
@@ -145,7 +145,6 @@ def fit_pieces(
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
-    report: Report | None = None,
 ) -> tuple[TrainedMasked, dict[str, Any]]:
     """Learns to tell hidden tokens of the training texts, and chooses the epoch by the validation texts; also the
     scores of the model beside those of counting tokens."""
@@ -156,7 +155,7 @@ def fit_pieces(
     validation = MaskLoader(parts["val"], masking, TOKENS_A_BATCH)
     can_tell = len(masking.able(parts["val"].numbers)) > 0
     loaders = (training, validation if can_tell else None)
-    history = fit_in(folder, model, loaders, settings, resume=resume, report=report).history
+    history = fit_in(folder, model, loaders, settings, resume=resume).history
     trained = TrainedMasked(tokenizer, model, settings.threads)
     metrics: dict[str, Any] = {
         "texts": {part: pieces.num_texts for part, pieces in parts.items()},

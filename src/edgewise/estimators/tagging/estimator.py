@@ -24,7 +24,6 @@ from edgewise.models.tagging import TagModel
 from edgewise.records import TextBatch
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.loader import RowLoader, seed_of
 from edgewise.train.spans import UsualTags, tag_scores
 
@@ -95,7 +94,6 @@ def fit_tags(
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
-    report: Report | None = None,
 ) -> dict[str, Any]:
     """Learns the tags of the training sentences; returns the scores of the others beside those of usual tags."""
     settings, model = job.train, trained.model
@@ -108,7 +106,7 @@ def fit_tags(
         RowLoader(np.arange(len(train.pieces)), train.batch, settings.batch_size, settings.seed),
         RowLoader(np.arange(len(val.pieces)), val.batch, PIECES_A_BATCH),
     )
-    result = fit_in(folder, model, loaders, settings, resume=resume, report=report)
+    result = fit_in(folder, model, loaders, settings, resume=resume)
     metrics: dict[str, Any] = {
         "rows": {part: len(rows) for part, rows in parts.items()} | {"rejected": len(sentences.rejected)},
         "tokens": {"vocabulary": len(trained.tokenizer)},

@@ -9,7 +9,7 @@ from edgewise.data.tags import TaggedSentences, read_tagged
 from edgewise.estimators.config import begin
 from edgewise.estimators.reading import scheduled
 from edgewise.estimators.report.leakage import Sides, text_sides
-from edgewise.estimators.run import MemberReport, Run, of_one
+from edgewise.estimators.run import Run
 from edgewise.estimators.tagging.estimator import fit_tags, untrained
 from edgewise.estimators.tagging.job import TaggingJob
 from edgewise.estimators.tagging.trained import TrainedTagger
@@ -47,12 +47,10 @@ class TaggingRun(Run):
         continues = begin(folder, job, resume=resume, rows=rows, rejected=sentences.rejected)
         return cls(folder, continues, job, sentences, trained, parts)
 
-    def learned(self, report: MemberReport | None) -> tuple[TrainedTagger, dict[str, Any]]:
+    def learned(self) -> tuple[TrainedTagger, dict[str, Any]]:
         """What has been trained, and its scores; the test sentences are tagged."""
         sentences, trained = self.sentences, self.trained
-        metrics = fit_tags(
-            trained, sentences, self.parts, self.job, folder=self.folder, resume=self.resume, report=of_one(report)
-        )
+        metrics = fit_tags(trained, sentences, self.parts, self.job, folder=self.folder, resume=self.resume)
         rows = self.parts["test"].tolist()
         words = [sentences.words[row] for row in rows]
         names = (*trained.names, f"{trained.names[1]}_pred")

@@ -16,6 +16,7 @@ from edgewise.estimators.kept import read_tokenizer, read_weights, undamaged, wr
 from edgewise.models.tagging import TagModel
 from edgewise.models.text_settings import ReaderSettings
 from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.progress import counted
 from edgewise.records import TextBatch
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
@@ -74,7 +75,7 @@ class TrainedTagger:
         ]
         pieces.sort(key=lambda pair: len(pair[1].numbers))
         self.model.to(device).eval()
-        for first in range(0, len(pieces), PIECES_A_BATCH):
+        for first in counted(range(0, len(pieces), PIECES_A_BATCH), "predicting"):
             some = pieces[first : first + PIECES_A_BATCH]
             with torch.no_grad(), cpu_threads(self.threads):
                 scores = self.model(packed([piece for _, piece in some]).to(device)).cpu().numpy()

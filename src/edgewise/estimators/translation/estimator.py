@@ -19,10 +19,10 @@ from edgewise.estimators.translation.explain import explain_translation
 from edgewise.estimators.translation.job import TranslationJob, translation_job
 from edgewise.estimators.translation.trained import TrainedTranslation, padded, untrained, with_end
 from edgewise.explanation import Explanation
+from edgewise.progress import counted
 from edgewise.records import PairBatch
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder
-from edgewise.train.keeper import Report
 from edgewise.train.loader import LengthLoader
 from edgewise.train.loss import TokenLoss
 
@@ -89,7 +89,6 @@ def fit_pairs(
     *,
     folder: RunFolder | None = None,
     resume: bool = False,
-    report: Report | None = None,
 ) -> tuple[TrainedTranslation, dict[str, Any]]:
     """Learns to translate the training rows, and chooses the epoch by the validation rows."""
     settings = job.train
@@ -102,7 +101,7 @@ def fit_pairs(
 
     loaders = loader(parts["train"], settings.seed), loader(parts["val"], None) if len(parts["val"]) else None
     loss = TokenLoss(job.label_smoothing)
-    result = fit_in(folder, model, loaders, settings, loss=loss, resume=resume, report=report)
+    result = fit_in(folder, model, loaders, settings, loss=loss, resume=resume)
     trained = TrainedTranslation(tokenizer, model, threads=settings.threads, beam=job.beam)
     metrics: dict[str, Any] = {
         "rows": {part: len(rows) for part, rows in parts.items()},
@@ -118,7 +117,8 @@ def token_loss(trained: TrainedTranslation, pairs: TokenPairs, rows: np.ndarray)
     """The mean of −ln p over the tokens of the translations."""
     loss, total, count = TokenLoss(), 0.0, 0
     with torch.no_grad(), cpu_threads(trained.threads):
-        for batch in LengthLoader(pairs.lengths(rows), lambda places: pairs.batch(rows[places]), 4096):
+        loader = LengthLoader(pairs.lengths(rows), lambda places: pairs.batch(rows[places]), 4096)
+        for batch in counted(loader, "scoring"):
             sums = loss(trained.model(batch), batch.targets)
             total, count = total + float(sums[0]), count + int(sums[1])
     return total / max(count, 1)

@@ -11,7 +11,7 @@ from edgewise.data.text import Tokenizer
 from edgewise.errors import DataError
 from edgewise.estimators.config import begin
 from edgewise.estimators.report.leakage import Sides, text_sides
-from edgewise.estimators.run import MemberReport, Run, of_one
+from edgewise.estimators.run import Run
 from edgewise.estimators.translation.estimator import (
     TokenPairs,
     bleu,
@@ -52,11 +52,11 @@ class TranslationRun(Run):
         continues = begin(folder, job, resume=resume, rows=rows, rejected=texts.rejected)
         return cls(folder, continues, job, texts, tokenizer, pairs, parts)
 
-    def learned(self, report: MemberReport | None) -> tuple[TrainedTranslation, dict[str, Any]]:
+    def learned(self) -> tuple[TrainedTranslation, dict[str, Any]]:
         """What has been trained, and its scores; the test rows are translated."""
         job, texts, rows = self.job, self.texts, self.parts["test"]
         trained, metrics = fit_pairs(
-            self.tokenizer, self.pairs, self.parts, job, folder=self.folder, resume=self.resume, report=of_one(report)
+            self.tokenizer, self.pairs, self.parts, job, folder=self.folder, resume=self.resume
         )
         trained.names = (job.text_columns[0], job.target_columns[0]) if job.text_columns else ("source", "target")
         metrics["rows"]["rejected"] = len(texts.rejected)

@@ -17,6 +17,7 @@ from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.recurrent_translation import RecurrentTranslationModel
 from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.models.translation import TranslationModel
+from edgewise.progress import counted
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import seed_of
@@ -63,7 +64,7 @@ class TrainedTranslation:
         able.sort(key=lambda row: len(tokens[row]))
         self.model.to(device).eval()
         with cpu_threads(self.threads):
-            for first in range(0, len(able), TEXTS_A_BATCH):
+            for first in counted(range(0, len(able), TEXTS_A_BATCH), "translating"):
                 rows = able[first : first + TEXTS_A_BATCH]
                 source, lengths = padded([with_end(tokens[row], self.end) for row in rows], self.end)
                 ends = self.end, self.end
