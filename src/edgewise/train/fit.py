@@ -90,7 +90,14 @@ def fit(
     if settings.precision == "64":
         task.double()
     devices = [torch.cuda.current_device()] if device == "cuda" else []
-    with quiet_lightning(), cpu_threads(settings.threads), torch.random.fork_rng(devices=devices):
+    with (
+        quiet_lightning(),
+        cpu_threads(settings.threads),
+        torch.random.fork_rng(devices=devices),
+        stage("training", num_steps) as training,
+    ):
+        if is_monitored():  # each hook costs every step some time
+            callbacks.append(ProgressKeeper(training, keeper))
         trainer = pl.Trainer(
             accelerator=device,
             devices=1,
@@ -109,9 +116,7 @@ def fit(
             # Tensors made in inference mode cannot take part in training later: validation leaves none behind.
             inference_mode=False,
         )
-        with interruptible(trainer), compiling(settings), stage("training", num_steps) as training:
-            if is_monitored():
-                trainer.callbacks.append(ProgressKeeper(training, keeper))
+        with interruptible(trainer), compiling(settings):
             trainer.fit(task, train_loader, val_loader if has_val else None, ckpt_path=last, weights_only=True)
     tensors = keeper.best if settings.keeps_best and keeper.best is not None else task.result()
     task.swap(False)

@@ -120,7 +120,7 @@ class ProgressKeeper(pl.Callback):
 
     def on_validation_start(self, trainer: pl.Trainer, task: Any) -> None:
         """A stage inside that of the steps."""
-        self.validation = self.ending.enter_context(stage("validation", sum(trainer.num_val_batches)))
+        self.validation = self.ending.enter_context(stage("validation", int(sum(trainer.num_val_batches))))
 
     def on_validation_batch_end(self, *others: Any) -> None:
         """One batch more."""
