@@ -103,6 +103,8 @@ def test_bad_words(learn, chain, edgewise, tmp_path):
         (["--model", "gru", "--num-heads", 8], "--num-heads does nothing with --model gru"),
         (["--edge-feature-columns", "weight"], "--edge-feature-columns does nothing for series"),
         (["--weighing", "gate"], "unknown setting 'weighing'"),
+        (["--no-baselines"], "unknown setting 'no-baselines'"),
+        (["--from", "runs/read"], "unknown setting 'from'"),
     ]:
         code, out, err = learn(*words, folder="bad")
         assert (code, out) == (2, ""), words

@@ -102,6 +102,27 @@ def test_a_transformer_over_an_extended_graph(learn, graph, edgewise, tmp_path, 
     assert "expander-degree = 4" in config
 
 
+def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
+    """--category-columns is for one graph as it is for many; a word that the training did not have is named."""
+    nodes, edges = graph
+    table = read_csv(nodes)
+    for row, each in enumerate(table):
+        each["color"] = ("green", "violet", "green ")[row % 3]
+    names = list(table[0])
+    worded = write_csv(tmp_path / "worded.csv", {name: [each[name] for each in table] for name in names})
+    code, out, err = learn("--category-columns", "color", "--epochs", 1, nodes=worded)
+    assert (code, err) == (0, "")
+    assert "4 features of a node" in out
+    new = [{**each, "color": "pink"} if row == 5 else each for row, each in enumerate(table)]
+    other = write_csv(tmp_path / "new.csv", {name: [each[name] for each in new] for name in names})
+    told = tmp_path / "told.csv"
+    code, _, err = edgewise("predict", tmp_path / "run", other, "--edges", edges, "-o", told)
+    assert code == 0 and "59 of 60 rows predicted" in err
+    assert "'pink' is none of the 2 words that are known" in read_csv(told)[5]["status"]
+    code, _, err = learn("--category-columns", "color", "--edge-type-column", "trust", nodes=worded, folder="kinds")
+    assert code == 2 and "--category-columns does nothing beside kinds of nodes and edges" in err
+
+
 def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkeypatch):
     from edgewise.train.keeper import EpochKeeper
 

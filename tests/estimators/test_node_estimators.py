@@ -43,7 +43,8 @@ def test_a_classifier(graph, tmp_path):
     )
     numbers = np.where(names == "red", 1, 0)
     numbers[:20:2] = -1
-    same = NodeClassifier(**SMALL).fit(features, numbers, index, validation=validation)
+    with pytest.warns(UserWarning, match="10 nodes have the label -1"):
+        same = NodeClassifier(**SMALL).fit(features, numbers, index, validation=validation)
     np.testing.assert_allclose(same.predict_proba(features, index), probabilities, atol=1e-6)
     assert same.get_params()["model"] == "gcn"
     assert same.set_params(epochs=3).settings["epochs"] == 3
@@ -95,7 +96,8 @@ def test_whatever_holds_them():
         found = edges_of(held, None)
         assert (found.senders.tolist(), found.receivers.tolist()) == ([0, 1], [1, 2])
     assert edges_of(index, [[0.5], [1]]).features.tolist() == [[0.5], [1]]
-    assert is_known(np.array([0, -1])).tolist() == [True, False]
+    assert is_known(np.array([0, -1, 2])).tolist() == [True, False, True]
+    assert is_known(np.array([1, -1])).tolist() == [True, True]
     assert is_known(np.array(["a", None, float("nan"), ""], dtype=object)).tolist() == [True, False, False, False]
 
 

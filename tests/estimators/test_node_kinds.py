@@ -6,6 +6,7 @@ import pytest
 from edgewise import DataError, Edges, NodeClassifier, NodeRegressor, SettingError
 from kind_cases import NUM_AUTHORS, arrays_of, debate
 
+pytestmark = pytest.mark.filterwarnings("ignore:fit. [0-9]+ nodes have the label -1")
 SMALL = {"model_dim": 16, "epochs": 100, "num_heads": 2, "dropout": 0.2}
 
 

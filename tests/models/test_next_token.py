@@ -1,5 +1,6 @@
 """A model of a text: what it may see, packing, decoding with a cache, and how tokens are drawn."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -134,6 +135,10 @@ def draws(count=4000, **settings):
         ({"top_p": 0.6}, [0], SCORES),
         ({"repetition_penalty": 2.0}, [0, 1, 2, 3], torch.tensor([1.0, 1.0, 0.0, -2.0])),
         ({"temperature": 0.0}, [0], SCORES),
+        ({"temperature": 1e-320}, [0], SCORES),
+        ({"temperature": math.inf}, [0, 1, 2, 3], torch.zeros(4)),
+        ({"temperature": math.inf, "top_k": 3}, [0, 1, 2], torch.zeros(4)),
+        ({"temperature": math.inf, "top_p": 0.5}, [0, 1], torch.zeros(4)),
     ],
     ids=str,
 )
@@ -145,7 +150,17 @@ def test_how_often_tokens_are_drawn(settings, kept, scores):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}, {"repetition_penalty": 0}, {"num_tokens": -1}],
+    [
+        *(
+            {"temperature": -1},
+            {"top_k": 0},
+            {"top_p": 0},
+            {"top_p": 1.5},
+            {"repetition_penalty": 0},
+            {"num_tokens": -1},
+        ),
+        *({"temperature": math.nan}, {"top_p": math.nan}, {"repetition_penalty": math.inf}, {"seed": 2**64}),
+    ],
     ids=str,
 )
 def test_draws_that_cannot_be(settings):
@@ -167,3 +182,10 @@ def test_draws_that_cannot_be(settings):
 def test_models_that_cannot_be(changes, message, shapes_unchecked):
     with pytest.raises(SettingError, match=message):
         replace(SMALL, **changes)
+
+
+@pytest.mark.parametrize("temperature", [math.inf, 1.0, 1e-30])
+def test_what_is_never_drawn_stays_so_at_every_temperature(temperature):
+    scores, generator = torch.tensor([1.0, -torch.inf, 0.0]), torch.Generator().manual_seed(0)
+    settings = SamplingSettings(temperature=temperature)
+    assert 1 not in [int(next_token(scores, torch.tensor([0]), settings, generator)) for _ in range(50)]

@@ -75,6 +75,15 @@ def test_multiclass_scores():
     assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 4)
 
 
+@pytest.mark.parametrize("truth", [[0, 1, 0, 1], [0, 1, 1, 1], [2, 2, 2, 2]])
+def test_f1_macro_is_over_the_classes_of_these_rows(truth):
+    from sklearn.metrics import f1_score
+
+    chosen = np.array([0, 1, 1, 1])
+    found = class_scores(np.array(truth, dtype=float), np.eye(5)[chosen], "multiclass")
+    assert found["f1_macro"] == pytest.approx(f1_score(truth, chosen, average="macro"))
+
+
 def test_a_sure_mistake_keeps_the_log_loss_finite():
     assert np.isfinite(class_scores(np.array([0.0, 1.0]), np.array([[0.0, 1.0]] * 2), "classification")["log_loss"])
 

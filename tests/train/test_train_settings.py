@@ -1,6 +1,9 @@
 """The recipe refuses numbers that it cannot have, and fits itself to a table."""
 
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -77,3 +80,22 @@ def test_patience_keeps_the_best_unless_told_otherwise():
     assert TrainSettings(patience=3).keeps_best
     assert not TrainSettings(patience=3, keep="last").keeps_best
     assert TrainSettings(keep="best").keeps_best
+
+
+@pytest.mark.parametrize(
+    ("wanted", "threads"), [("3", 3), ("5,2", 5), (None, 1), ("", 1), ("0", 1), ("-2", 1), ("many", 1), ("\u0663", 1)]
+)
+def test_threads_are_those_of_omp_num_threads(monkeypatch, wanted, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if wanted is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    assert TrainSettings().threads == threads
+
+
+def test_recipes_of_texts_follow_it_too():
+    kinds = ("language", "masked", "translation", "text")
+    script = "".join(f"from edgewise.estimators.{kind}.job import RECIPE as {kind}\n" for kind in kinds)
+    script += f"print(*(each.threads for each in ({', '.join(kinds)})))"
+    environment = {**os.environ, "OMP_NUM_THREADS": "3"}
+    found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert found.stdout.split() == ["3"] * 4, found.stderr

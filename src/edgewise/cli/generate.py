@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=known.temperature,
         metavar="T",
-        help=f"0 takes the likeliest token, 1 draws as they are likely (default: {known.temperature:g})",
+        help=f"0 takes the likeliest token, 1 draws as they are likely, inf draws all alike (default: "
+        f"{known.temperature:g})",
     )
     parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest (default: from all)")
     parser.add_argument(

@@ -58,5 +58,12 @@ def read(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
         source = replace(source, edge_type_column=arguments.edge_type_column or trained.graph.edge_type_column)
     strict, with_kinds = arguments.strict, known is not None
     return trained, read_nodes(
-        [arguments.data], columns, source, strict=strict, need_targets=False, with_kinds=with_kinds, known=known
+        [arguments.data],
+        columns,
+        source,
+        strict=strict,
+        need_targets=False,
+        with_kinds=with_kinds,
+        known=known,
+        categories=trained.categories,
     )

@@ -249,7 +249,7 @@ def add_graph_options(parser: argparse.ArgumentParser) -> None:
     add_flag(group, "--graph-column", metavar="COLUMN", help="a row is a graph: which one each node belongs to")
     add_flag(group, "--graphs", metavar="FILE", help="a table of graphs: targets, parts (default: the nodes say them)")
     add_flag(group, "--graph-feature-columns", nargs="+", metavar="COLUMN", help="numbers of a graph as a whole")
-    add_flag(group, "--category-columns", nargs="+", metavar="COLUMN", help="words of its nodes, such as an element")
+    add_flag(group, "--category-columns", nargs="+", metavar="COLUMN", help="words of nodes, such as an element")
     add_flag(group, "--decoder", choices=DECODERS, help=f"two nodes to a link (default: {LinkSettings().decoder})")
     add_flag(group, "--negatives", type=int, metavar="N", help="pairs that are no link for each link (default: 1)")
 
@@ -373,7 +373,14 @@ def add_recipe_options(parser: argparse.ArgumentParser) -> None:
         help="do not score the training mean and a random forest",
     )
     add_flag(group, "--device", choices=DEVICES, help=f"(default: {known.device})")
-    add_flag(group, "--threads", type=int, metavar="N", help=f"on the CPU (default: {known.threads})")
+    add_flag(
+        group,
+        "--threads",
+        type=int,
+        metavar="N",
+        help="on the CPU (default: OMP_NUM_THREADS where it is set, else 1; for texts the cores, up to 8, and up to 2 "
+        "for tables of texts)",
+    )
     add_flag(group, "--precision", choices=PRECISIONS, help=f"bits of a number (default: {known.precision})")
     add_flag(group, "--compile", action="store_true", help="the training step by torch.compile, which takes minutes")
     add_flag(group, "--logger", choices=LOGGERS, help="besides logs/metrics.csv (default: tensorboard, if installed)")

@@ -7,6 +7,7 @@ from typing import Any
 from edgewise.cli.options import add_molecule_limits
 from edgewise.cli.output import FORMATS, as_text, check_output, write
 from edgewise.errors import SettingError
+from edgewise.train.settings import usual_threads
 
 LINKS = "edgewise link model"
 SUMMARY = "predict the rows of a new table"
@@ -60,7 +61,13 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node-type-column", metavar="COLUMN", help="their kinds, where it is called otherwise")
     parser.add_argument("--edge-type-column", metavar="COLUMN", help="the same for the kinds of edges")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda", "mps"), default="auto", help="(default: auto)")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="on the CPU (default: 1)")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=usual_threads(),
+        metavar="N",
+        help="on the CPU (default: OMP_NUM_THREADS where it is set, else 1)",
+    )
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
     add_molecule_limits(parser, default=None, usual="as trained")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")

@@ -90,6 +90,7 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         prepared = kind.prepare(job, folder, overwrite=overwrite, resume=resume)
         keep_memory()
         of.print_data(prepared)
+        print(where(prepared.job.train))
         sys.stdout.flush()
         prepared.finish()
     except KeyboardInterrupt:
@@ -102,6 +103,15 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         print(after_training(folder))
     of.print_scores(folder)
     return 0
+
+
+def where(settings: Any) -> str:
+    """Which device a training computes on, and with how many threads."""
+    from edgewise.train.device import pick_device
+
+    device, threads = pick_device(settings.device), settings.threads
+    counted = f"{threads} thread" if threads == 1 else f"{threads} threads"
+    return f"training on the CPU with {counted}" if device == "cpu" else f"training on {device}"
 
 
 def kind_of(settings: dict[str, Any]) -> str:

@@ -32,6 +32,8 @@ class Columns:
     """The names of the nodes, where a row is a node of a graph; `auto` is a column that is called so, else the row."""
     node_type_column: str | None = None
     """Of which kind each node is, where a graph has several."""
+    category_columns: tuple[str, ...] = ()
+    """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
     text_columns: tuple[str, ...] = ()
     """Texts, where a row is no molecule: one, or several that belong together, such as a title and a review."""
     task_type: str = "regression"
@@ -45,6 +47,8 @@ class Columns:
             raise SettingError("a row is a molecule or a text: name --smiles-columns or --text-columns, not both.")
         if self.node_column is not None and (self.smiles_columns or self.text_columns):
             raise SettingError("a row with --edges is a node: leave out --smiles-columns and --text-columns.")
+        if self.category_columns and self.node_column is None:
+            raise SettingError("category_columns are words of the nodes of a graph; leave out --category-columns.")
         if self.text_columns and self.descriptors_columns:
             raise SettingError("descriptors_columns belong to molecules; a row of texts has none.")
         if self.task_type not in (*TASK_TYPES, AUTO):
@@ -67,6 +71,7 @@ class Columns:
             "node_type_column": () if self.node_type_column is None else (self.node_type_column,),
             "target_columns": self.target_columns,
             "descriptors_columns": self.descriptors_columns,
+            "category_columns": self.category_columns,
             "ignore_columns": self.ignore_columns,
             "weight_column": () if self.weight_column is None else (self.weight_column,),
             "splits_column": () if self.splits_column is None else (self.splits_column,),

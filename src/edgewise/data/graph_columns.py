@@ -15,8 +15,6 @@ class GraphColumns(Columns):
 
     graph_column: str = "graph"
     """Which graph each node belongs to."""
-    category_columns: tuple[str, ...] = ()
-    """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
     graph_feature_columns: tuple[str, ...] = ()
     """Numbers of a graph as a whole: a temperature, a cosmology."""
 
@@ -25,7 +23,6 @@ class GraphColumns(Columns):
         return {
             "graph_column": (self.graph_column,),
             **super().roles(),
-            "category_columns": self.category_columns,
             "graph_feature_columns": self.graph_feature_columns,
         }
 

@@ -1,10 +1,10 @@
-"""What is known of the nodes of many graphs: numbers, and words as one feature each."""
+"""What is known of the nodes of one graph or of many: numbers, and words as one feature each."""
 
 import numpy as np
 from jaxtyping import Float32
 
 from edgewise.data.cell import Problems
-from edgewise.data.graph_columns import GraphColumns
+from edgewise.data.columns import Columns
 from edgewise.data.graph_file import read_arrays
 from edgewise.data.node_features import features_of_arrays, features_of_columns
 from edgewise.data.read import Cells, check_columns_exist
@@ -14,7 +14,7 @@ Categories = dict[str, list[str]]
 
 
 def features_of_nodes(
-    cells: Cells, columns: GraphColumns, path: str | None, categories: Categories | None
+    cells: Cells, columns: Columns, path: str | None, categories: Categories | None
 ) -> tuple[Float32[np.ndarray, " node feature"], Problems, Categories]:
     """The features of nodes, 0 where a cell cannot be read; which cells those are; and the words that were found.
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from edgewise.data.cell import Problems
 from edgewise.data.columns import AUTO, AnyColumns, Columns
 from edgewise.data.edges import EdgeList, read_edges
 from edgewise.data.graph_file import check_edges, is_graph_file, read_arrays, read_graph_file
+from edgewise.data.graph_nodes import Categories, features_of_nodes
 from edgewise.data.graph_source import GraphSource
 from edgewise.data.kind_names import KindNames, Named
 from edgewise.data.kinds import GraphKinds, NodeKinds, kept_kinds, named_nodes, node_kinds, untold
@@ -39,6 +40,8 @@ class NodeTable(Table):
     """What the nodes are called."""
     kinds: GraphKinds | None = None
     """Of which kinds nodes and edges are; None where nobody says so, or asks."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories, in the order of their features."""
 
     @property
     def unit(self) -> str:
@@ -71,6 +74,7 @@ class _Graph:
     edges: EdgeList
     problems: Problems
     kinds: NodeKinds | None = None
+    categories: Categories = field(default_factory=dict)
 
 
 def read_nodes(
@@ -83,6 +87,7 @@ def read_nodes(
     classes: Classes | None = None,
     with_kinds: bool = True,
     known: KindNames | None = None,
+    categories: Categories | None = None,
 ) -> NodeTable:
     """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
 
@@ -99,12 +104,13 @@ def read_nodes(
         classes: names of the classes that a trained model knows; by default those that occur.
         with_kinds: whether the kinds of nodes and edges are read, where the data says them.
         known: the kinds that a trained model knows; by default those that occur.
+        categories: the words of columns that a trained model knows; by default those that occur.
 
     Raises:
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
         SettingError: there is not one file, or no table of edges beside a table of nodes.
     """
-    graph = _graph(paths, columns, source, strict, need_targets, need_targets, with_kinds, known)
+    graph = _graph(paths, columns, source, strict, need_targets, need_targets, with_kinds, known, categories)
     return _with_degrees(_interpret(graph, source.directed, strict, need_targets, classes))
 
 
@@ -131,13 +137,16 @@ def _graph(
     find_features: bool,
     with_kinds: bool,
     known: KindNames | None,
+    categories: Categories | None = None,
 ) -> _Graph:
     """What the files say."""
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not parted by files.")
     if is_graph_file(paths[0]):
+        if columns.category_columns:
+            raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
         return _from_file(paths[0], columns, source, need_targets, with_kinds, known)
-    return _from_tables(paths[0], columns, source, strict, need_targets, find_features, known)
+    return _from_tables(paths[0], columns, source, strict, need_targets, find_features, known, categories)
 
 
 def nodes_from_arrays(
@@ -200,7 +209,7 @@ def _interpret(
         found["status"] = untold(found["status"], graph.kinds)
         return NodeTable(**found, features=kept[0], edges=kept[1], names=graph.names, kinds=kept[2])
     edges = edges if is_directed else edges.both_ways(len(graph.names))
-    return NodeTable(**found, features=features, edges=edges, names=graph.names)
+    return NodeTable(**found, features=features, edges=edges, names=graph.names, categories=graph.categories)
 
 
 def _with_degrees(table: NodeTable) -> NodeTable:
@@ -253,6 +262,7 @@ def _from_tables(
     need_targets: bool,
     find_features: bool,
     known: KindNames | None,
+    categories: Categories | None,
 ) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
@@ -263,7 +273,13 @@ def _from_tables(
     kinds, foreign = None, None
     if known is not None or columns.node_type_column is not None or source.edge_type_column is not None:
         kinds = node_kinds(named_nodes(cells, columns.node_type_column), len(names), path, known)
-    if source.features is not None:
+    if columns.category_columns:
+        if kinds is not None:
+            raise SettingError("--category-columns does nothing beside kinds of nodes and edges; leave it out.")
+        columns = with_features(cells, columns) if find_features and source.features is None else columns
+        dense, problems, categories = features_of_nodes(cells, columns, source.features, categories)
+        features = NodeFeatures.of(dense)
+    elif source.features is not None:
         arrays, blank, problems = read_arrays(source.features), None, Problems()
         if kinds is not None and "x" in arrays:
             arrays["x"], blank = without_blanks(arrays["x"])
@@ -288,7 +304,7 @@ def _from_tables(
         type_column=source.edge_type_column,
         strict=strict,
     )
-    return _Graph(cells, columns, names, features, edges, problems, kinds)
+    return _Graph(cells, columns, names, features, edges, problems, kinds, categories or {})
 
 
 def named(

@@ -15,6 +15,9 @@ from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSett
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import require
 
+TYPED = {"from_run": "from"}
+"""Settings whose flags are called otherwise."""
+
 
 def job_to_config(job: Any) -> dict[str, Any]:
     """The job as one flat table, names written as the flags are; settings that are None are left out."""
@@ -54,13 +57,19 @@ def arranged(
         if name not in owners:
             close = difflib.get_close_matches(name, owners, n=1)
             hint = f"; did you mean {close[0].replace('_', '-')!r}?" if close else "."
-            raise SettingError(f"{source} has the unknown setting {name.replace('_', '-')!r}{hint}")
+            raise SettingError(f"{source} has the unknown setting {as_typed(name, value)!r}{hint}")
         part, owner = owners[name]
         values[part][name] = checked(source, name, value, owner)
     for name in missing:
         if not given.get(name):
             raise SettingError(missing[name])
     return values.pop(""), values
+
+
+def as_typed(name: str, value: Any) -> str:
+    """How a setting is called by its flag: what is switched off begins with `no-`."""
+    typed = TYPED.get(name, name.replace("_", "-"))
+    return f"no-{typed}" if value is False else typed
 
 
 def named_model(

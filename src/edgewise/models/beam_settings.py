@@ -1,5 +1,6 @@
 """How far a search for the best text looks around; free of torch so that the command line can show it."""
 
+import math
 from dataclasses import dataclass
 
 from edgewise.errors import SettingError
@@ -19,8 +20,8 @@ class BeamSettings:
     def __post_init__(self) -> None:
         if self.beam_size < 1:
             raise SettingError(f"--beam-size is {self.beam_size}; expected at least 1.")
-        if self.length_penalty < 0:
-            raise SettingError(f"--length-penalty is {self.length_penalty}; expected at least 0.")
+        if not 0 <= self.length_penalty < math.inf:
+            raise SettingError(f"--length-penalty is {self.length_penalty}; expected at least 0 and finite.")
         if self.max_length < 1:
             raise SettingError(f"--max-length is {self.max_length}; expected at least 1.")
 

@@ -66,12 +66,13 @@ def next_token(
         scores = scores.index_put((seen,), torch.where(there > 0, there / penalty, there * penalty))
     if settings.temperature == 0:
         return scores.argmax(keepdim=True)
-    scores = scores / settings.temperature
+    ordered, places = scores.sort(descending=True, stable=True)
     if settings.top_k is not None and settings.top_k < scores.shape[0]:
-        least = scores.topk(settings.top_k).values[-1]
-        scores = scores.masked_fill(scores < least, -torch.inf)
+        scores = scores.masked_fill(scores < ordered[settings.top_k - 1], -torch.inf)
+    # In float64 and below the largest: neither a temperature near 0 nor an infinite one leads to 0 / 0 or ∞ / ∞.
+    scaled = ((scores.double() - ordered[0]) / settings.temperature).masked_fill(scores == -torch.inf, -torch.inf)
     if settings.top_p < 1:
-        ordered, places = scores.sort(descending=True, stable=True)
-        before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
-        scores = scores.index_fill(0, places[before >= settings.top_p], -torch.inf)
-    return torch.multinomial(scores.softmax(-1), 1, generator=generator)
+        probabilities = scaled[places].softmax(-1)
+        before = probabilities.cumsum(-1) - probabilities
+        scaled = scaled.index_fill(0, places[before >= settings.top_p], -torch.inf)
+    return torch.multinomial(scaled.softmax(-1).float(), 1, generator=generator)

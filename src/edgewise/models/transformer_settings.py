@@ -1,5 +1,6 @@
 """What a transformer is made of: one dataclass of choices, free of torch so that the command line can show them."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,7 +112,7 @@ class SamplingSettings:
     num_tokens: int = 200
     """Tokens to write, at most."""
     temperature: float = 1.0
-    """What scores are divided by: below 1 the likely become likelier, 0 takes the likeliest."""
+    """What scores are divided by: below 1 the likely become likelier, 0 takes the likeliest, inf draws all alike."""
     top_k: int | None = None
     """Only the k likeliest can be drawn; None is all."""
     top_p: float = 1.0
@@ -128,8 +129,8 @@ class SamplingSettings:
             "temperature": (self.temperature >= 0, "at least 0"),
             "top_k": (self.top_k is None or self.top_k >= 1, "at least 1"),
             "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
-            "repetition_penalty": (self.repetition_penalty > 0, "above 0"),
-            "seed": (self.seed >= 0, "at least 0"),
+            "repetition_penalty": (0 < self.repetition_penalty < math.inf, "above 0 and finite"),
+            "seed": (0 <= self.seed < 2**63, "at least 0 and below 2^63"),
         }
         for name, (holds, expected) in expectations.items():
             if not holds:

@@ -61,7 +61,9 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
         task_type: classification (two classes, the second is the positive one) or multiclass.
 
     Returns:
-        num_rows and the scores of the task; None for a score that these rows do not define.
+        num_rows and the scores of the task; None for a score that these rows do not define. `f1_macro` is the mean over
+        the classes that occur among these targets or predictions, as scikit-learn's; `balanced_accuracy` is that over
+        the classes of these targets.
     """
     from sklearn import metrics
 
@@ -70,7 +72,6 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
     if not len(truth):
         return {"num_rows": 0}
     chosen = probabilities.argmax(axis=1)
-    classes = np.arange(probabilities.shape[1])
     seen = np.unique(truth)
     scores: dict[str, Any] = {
         "num_rows": len(truth),
@@ -83,7 +84,8 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
     else:
         scores["mcc"] = None
     if task_type == "multiclass":
-        scores["f1_macro"] = metrics.f1_score(truth, chosen, labels=classes, average="macro", zero_division=0)
+        # Over the classes that occur in these rows, as targets or as predictions: one that does not has no F1.
+        scores["f1_macro"] = metrics.f1_score(truth, chosen, average="macro", zero_division=0)
     else:
         positive = probabilities[:, 1]
         both = len(seen) == 2

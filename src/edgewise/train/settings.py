@@ -1,7 +1,8 @@
 """How to train: one dataclass of numbers, free of torch so that the command line can show them at once."""
 
 import math
-from dataclasses import dataclass, replace
+import os
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from edgewise.errors import SettingError
@@ -12,6 +13,15 @@ PRECISIONS = ("32", "bf16", "16", "64")
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 KEEPS = ("best", "last")
 OPTIMIZERS = ("adamw", "adam")
+
+
+def usual_threads(most: int = 1) -> int:
+    """The CPU threads of a run that names none: OMP_NUM_THREADS where it is set, else the cores, at most `most`."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if wanted.isascii() and wanted.isdigit() and int(wanted):
+        return int(wanted)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, most)
 
 
 @dataclass(frozen=True)
@@ -56,9 +66,10 @@ class TrainSettings:
     """Whether torch.compile turns the model and its loss into one program for the training steps, which starts few
     kernels instead of many. It takes minutes before the first step, and dropout draws other numbers. What is validated
     and predicted, and what is saved, knows nothing of it."""
-    threads: int = 1
-    """CPU threads of one training. The steps of small models are too short to share: a second thread gains nothing on
-    an idle machine, and on a busy one both wait for each other, many times longer than they compute."""
+    threads: int = field(default_factory=usual_threads)
+    """CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, of texts up to 8. The steps of small models
+    are too short to share: a second thread gains nothing on an idle machine, and on a busy one both wait for each
+    other, many times longer than they compute."""
     logger: str | None = None
     """Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is installed."""
 

@@ -14,10 +14,11 @@ from edgewise.estimators.faces import (
     CLASSES,
     NUMBERS,
     SettingsEstimator,
+    accuracy,
     class_numbers,
     joined,
-    load_for,
     most_probable,
+    r2,
     task_of,
 )
 from edgewise.estimators.graph.explain import explain_graph
@@ -151,14 +152,14 @@ class GraphClassifier(ClassifierMixin, GraphEstimator):
         probabilities = self.predict_proba(X, graph_features)
         return most_probable(probabilities, self.classes_, self.table_of(X, graph_features).status)
 
+    def score(self, X: Graphs, y: Any = None, sample_weight: Any = None, *, graph_features: Any = None) -> float:
+        """The share of the graphs that are predicted right; y and graph_features as in `fit`."""
+        return accuracy(targets_of(X, y), self.predict(X, graph_features), sample_weight)
+
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The classifier of a run folder with one target, written by `save` or by `edgewise train`."""
-        loaded = cls()
-        loaded.trained_ = load_for(TrainedGraphs, folder, CLASSES)
-        (classes,) = loaded.trained_.classes.values()
-        loaded.classes_ = np.array(classes)
-        return loaded
+        return cls.load_as(TrainedGraphs, folder, CLASSES)
 
 
 class GraphRegressor(RegressorMixin, GraphEstimator):
@@ -186,13 +187,15 @@ class GraphRegressor(RegressorMixin, GraphEstimator):
             [each.high for each in found], self.one_target_
         )
 
+    def score(self, X: Graphs, y: Any = None, sample_weight: Any = None, *, graph_features: Any = None) -> float:
+        """R² over the targets that are known, of several the mean; y and graph_features as in `fit`."""
+        status = self.table_of(X, graph_features).status
+        return r2(targets_of(X, y), self.predict(X, graph_features), status, sample_weight)
+
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The regressor of a run folder, written by `save` or by `edgewise train`."""
-        loaded = cls()
-        loaded.trained_ = load_for(TrainedGraphs, folder, NUMBERS)
-        loaded.one_target_ = len(loaded.trained_.columns.target_columns) == 1
-        return loaded
+        return cls.load_as(TrainedGraphs, folder, NUMBERS)
 
 
 def graphs_of(X: Graphs) -> list[Graph]:

@@ -109,7 +109,7 @@ def _attributions(
     baseline = model.embedding.weight[explained.nothing].detach().expand_as(vectors)
     name = trained.tokenizer.written(explained.nothing)
     gradients = by_gradients([partial(explained.of_vectors, batch)], [vectors], [baseline], name)
-    return (*attention, lost(questions, about), *gradients)
+    return (lost(questions, about), *gradients, *attention)
 
 
 def _notes(explained: NextToken, prompt: Prompt, layers: list[Layer]) -> list[str]:

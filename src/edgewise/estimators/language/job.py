@@ -1,7 +1,6 @@
 """Everything that decides a run over a text, and the steps it comes to."""
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -9,7 +8,7 @@ from typing import Any, Literal
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.estimators.config import arranged, check_two_parts, named_model
 from edgewise.models.transformer_settings import TransformerSettings
-from edgewise.train.settings import TrainSettings, require, require_one_of
+from edgewise.train.settings import TrainSettings, require, require_one_of, usual_threads
 
 RECIPE = TrainSettings(
     batch_size=12,
@@ -18,7 +17,7 @@ RECIPE = TrainSettings(
     warmup=0.05,
     weight_decay=0.1,
     ema_decay=0.0,
-    threads=min(os.cpu_count() or 1, 8),
+    threads=usual_threads(8),
 )
 """How a language model is trained where nothing else is asked for; its matrices are too small for many threads."""
 STEPS_AN_EPOCH = 1000

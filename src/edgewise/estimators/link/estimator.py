@@ -34,6 +34,7 @@ class LinkPredictor(Learner[TrainedLinks]):
 
     kind = TrainedLinks
     fitted_by = "fit(features, edges)"
+    own_settings = ("split_sizes", "data_seed", "directed")
 
     def fit(self, X: Matrix | None, edges: Neighbors, *, edge_features: Any = None, parts: Any = None) -> Self:
         """Learns the links of a graph; `metrics_` holds the scores of validation and test links.

@@ -95,7 +95,7 @@ def explain_link(
         layers, attention, said = attended(settings, [trace], near, len(shown))
         links, link_notes = links_lost(questions, len(shown), is_extended=False)
         lost, num_asked = nodes_lost(questions, len(shown))
-        attributions = (*attention, lost, *gradients([here.probability], near, len(shown)))
+        attributions = (lost, *gradients([here.probability], near, len(shown)), *attention)
         found = believed(questions, attributions, num_asked)
     if num_asked < len(shown):
         notes.append(f"Only the nearest {num_asked:,} nodes were taken away; deletion and insertion are of them.")

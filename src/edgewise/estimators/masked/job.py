@@ -1,6 +1,5 @@
 """Everything that decides a run over texts with hidden tokens."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -8,7 +7,7 @@ from typing import Any, Literal
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.estimators.config import arranged, check_two_parts, named_model
 from edgewise.models.transformer_settings import TransformerSettings
-from edgewise.train.settings import TrainSettings, require, require_one_of
+from edgewise.train.settings import TrainSettings, require, require_one_of, usual_threads
 
 MODEL = TransformerSettings(num_layers=4, num_heads=4, model_dim=128, context=128, dropout=0.1)
 RECIPE = TrainSettings(
@@ -20,7 +19,7 @@ RECIPE = TrainSettings(
     weight_decay=0.01,
     ema_decay=0.0,
     keep="best",
-    threads=min(os.cpu_count() or 1, 8),
+    threads=usual_threads(8),
 )
 """How hidden tokens are learned where nothing else is asked for; the batch size counts tokens."""
 MISSING = {

@@ -14,10 +14,11 @@ from edgewise.estimators.faces import (
     CLASSES,
     NUMBERS,
     TableEstimator,
+    accuracy,
     class_numbers,
     joined,
-    load_for,
     most_probable,
+    r2,
     task_of,
 )
 from edgewise.estimators.molecule.explain import explain_molecule
@@ -37,6 +38,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("scikit-learn", "train") from error
 
+RENAMED = {"score": "attention_score", "seed": "random_state"}
+"""Settings of the command line that are called otherwise here, as scikit-learn calls them or since `score` is taken."""
 Molecules = Any
 """SMILES (row), or (row, component), or a DataFrame whose text columns are SMILES and whose numbers are conditions."""
 
@@ -176,6 +179,15 @@ class MoleculeEstimator(TableEstimator):
         ]
         return PropertySettings(**own[0]), TrainSettings(**own[1])
 
+    @classmethod
+    def params_of(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """The parameters of the constructor that the settings of a run become."""
+        renamed = {RENAMED.get(name, name): value for name, value in settings.items()}
+        names = set(cls().get_params(deep=False))
+        own = {name: value for name, value in renamed.items() if name in names}
+        more = {name: value for name, value in renamed.items() if name not in names}
+        return {**own, "more": more} if more else own
+
     def table_of(self, X: Molecules, conditions: Any) -> MoleculeTable:
         """Rows to predict; those that cannot be read keep their place."""
         check_is_fitted(self, "trained_")
@@ -222,7 +234,9 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         regressor.predict(["CCO", "c1ccccc1"])
     """
 
-    def fit(self, X: Molecules, y: Any, conditions: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: Molecules, y: Any, *, conditions: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Self:
         """Trains the model.
 
         Args:
@@ -245,13 +259,17 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         return joined([prediction.value for prediction in self.predictions(X, conditions)], self.one_target_)
 
     def predict_interval(
-        self, X: Molecules, conditions: Any = None, coverage: float | None = None
+        self, X: Molecules, conditions: Any = None, *, coverage: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The lower and upper ends of the intervals, each as `predict`; NaN with too few validation rows."""
         found = self.predictions(X, conditions, coverage)
         return joined([each.low for each in found], self.one_target_), joined(
             [each.high for each in found], self.one_target_
         )
+
+    def score(self, X: Molecules, y: Any, sample_weight: Any = None, *, conditions: Any = None) -> float:
+        """R² over the targets that are known, of several the mean; conditions as in `fit`."""
+        return r2(y, self.predict(X, conditions), self.table_of(X, conditions).status, sample_weight)
 
     def explain(self, X: Molecules, conditions: Any = None, *, target: str | None = None) -> Explanation:
         """What is told of one row, and why; see `explain_molecule`.
@@ -266,16 +284,15 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The estimator of a run folder, written by `save` or by `edgewise train`."""
-        loaded = cls()
-        loaded.trained_ = load_for(TrainedProperty, folder, NUMBERS)
-        loaded.one_target_ = len(loaded.trained_.columns.target_columns) == 1
-        return loaded
+        return cls.load_as(TrainedProperty, folder, NUMBERS)
 
 
 class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     """Predicts classes of molecules, and their probabilities; two classes or more."""
 
-    def fit(self, X: Molecules, y: Any, conditions: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: Molecules, y: Any, *, conditions: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Self:
         """Trains the model; as `MoleculeRegressor.fit`, with y: (row) class labels."""
         self.classes_, numbers = class_numbers(y)
         return self.fit_targets(
@@ -303,6 +320,10 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
         probabilities = self.predict_proba(X, conditions)
         return most_probable(probabilities, self.classes_, self.table_of(X, conditions).status)
 
+    def score(self, X: Molecules, y: Any, sample_weight: Any = None, *, conditions: Any = None) -> float:
+        """The share of the rows that are predicted right; conditions as in `fit`."""
+        return accuracy(y, self.predict(X, conditions), sample_weight)
+
     def explain(self, X: Molecules, conditions: Any = None, *, label: Any = None) -> Explanation:
         """What is told of one row, and why; see `explain_molecule`.
 
@@ -316,11 +337,7 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The estimator of a run folder with one target, written by `save` or by `edgewise train`."""
-        loaded = cls()
-        loaded.trained_ = load_for(TrainedProperty, folder, CLASSES)
-        (classes,) = loaded.trained_.classes.values()
-        loaded.classes_ = np.array(classes)
-        return loaded
+        return cls.load_as(TrainedProperty, folder, CLASSES)
 
 
 def class_cells(numbers: np.ndarray) -> list[str]:

@@ -1,6 +1,7 @@
 """NodeClassifier and NodeRegressor: the nodes of a graph from Python, in the habit of scikit-learn."""
 
 import os
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,7 +14,18 @@ from edgewise.data.node_features import NodeFeatures, without_blanks
 from edgewise.data.nodes import NodeTable, nodes_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
-from edgewise.estimators.faces import CLASSES, NUMBERS, SettingsEstimator, class_numbers, joined, load_for, task_of
+from edgewise.estimators.faces import (
+    CLASSES,
+    NUMBERS,
+    SettingsEstimator,
+    accuracy,
+    class_numbers,
+    has_label,
+    joined,
+    labels_of,
+    r2,
+    task_of,
+)
 from edgewise.estimators.node.explain import explain_node
 from edgewise.estimators.node.job import WITH_KINDS, node_job
 from edgewise.estimators.node.run import NodeRun
@@ -161,7 +173,8 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
 
         Args:
             X: (node, feature).
-            y: (node) class labels; None, NaN, or −1 among whole numbers, where there is none.
+            y: (node) class labels; None, NaN or an empty text where there is none. −1 among whole numbers with two or
+                more other values means none too, with a warning; with fewer it is a class, as in −1 and 1.
             edges: who is connected with whom, as it is: give both ways where both are meant.
             edge_features: (edge, feature).
             sample_weight: (node).
@@ -173,8 +186,14 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         Raises:
             DataError: Shapes do not fit, an edge names no node, or there are fewer than two classes.
         """
-        labels = np.asarray(y)
+        labels = labels_of(y)
         known = is_known(labels)
+        if num_left_out := int((has_label(labels) & ~known).sum()):
+            warnings.warn(
+                f"fit: {num_left_out:,} nodes have the label -1 and are taken as nodes without a label; where -1 is a "
+                "class, give the labels as text; where it is none, None or NaN says so without this warning.",
+                stacklevel=2,
+            )
         self.classes_, numbers = class_numbers(labels[known])
         cells = np.full(len(labels), "", dtype=object)
         cells[known] = [str(number) for number in numbers]
@@ -197,7 +216,7 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
     ) -> np.ndarray:
         """(node): the most probable class; −1 or None, as in `fit`, for kinds of which no node had a label."""
         probabilities = self.predict_proba(X, edges, edge_features, node_kinds=node_kinds, edge_kinds=edge_kinds)
-        return without_untold(self.classes_[probabilities.argmax(axis=1)], np.isnan(probabilities).any(axis=1))
+        return predicted_classes(self.classes_, probabilities)
 
     def score(
         self,
@@ -207,27 +226,32 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         edge_features: Any = None,
         *,
         nodes: Any = None,
+        sample_weight: Any = None,
         node_kinds: Any = None,
         edge_kinds: Any = None,
     ) -> float:
-        """How many of the nodes that have a label are told right, as a part; of `nodes` (node, bool) where given."""
-        labels = np.asarray(y)
-        asked = is_known(labels) if nodes is None else is_known(labels) & np.asarray(nodes, dtype=bool)
-        told = self.predict(X, edges, edge_features, node_kinds=node_kinds, edge_kinds=edge_kinds)
-        return float((told[asked] == labels[asked]).mean())
+        """The share of the nodes with a label that are predicted right; of `nodes` (node, bool) where given.
+
+        Labels are missing as in `fit`; −1 is one where it is in `classes_`.
+        """
+        labels = labels_of(y)
+        judged = has_label(labels)
+        if np.issubdtype(labels.dtype, np.integer) and -1 not in self.classes_.tolist():
+            judged &= labels != -1
+        judged &= True if nodes is None else np.asarray(nodes, dtype=bool)
+        if not judged.any():
+            raise DataError("score: no node has a label; expected labels to compare with.")
+        found = self.predict(X, edges, edge_features, node_kinds=node_kinds, edge_kinds=edge_kinds)
+        return accuracy(labels[judged], found[judged], weights_of(sample_weight, judged))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The classifier of a run folder with one target, written by `save` or by `edgewise train`."""
-        loaded = cls()
-        loaded.trained_ = load_for(TrainedNodes, folder, CLASSES)
-        (classes,) = loaded.trained_.classes.values()
-        loaded.classes_ = np.array(classes)
-        return loaded
+        return cls.load_as(TrainedNodes, folder, CLASSES)
 
 
 class NodeRegressor(RegressorMixin, NodeEstimator):
-    """Tells numbers of the nodes of a graph, and intervals around them."""
+    """Predicts numbers of the nodes of a graph, and intervals around them."""
 
     def fit(
         self,
@@ -255,28 +279,77 @@ class NodeRegressor(RegressorMixin, NodeEstimator):
         found = self.predictions(self.table_of(X, edges, edge_features, node_kinds, edge_kinds))
         return joined([prediction.value for prediction in found], self.one_target_)
 
+    def predict_interval(
+        self,
+        X: Matrix,
+        edges: Neighbors,
+        edge_features: Any = None,
+        *,
+        coverage: float | None = None,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and upper ends of the intervals, each as `predict`; NaN with too few validation nodes."""
+        found = self.predictions(self.table_of(X, edges, edge_features, node_kinds, edge_kinds), coverage)
+        ends = ([each.low for each in found], [each.high for each in found])
+        return joined(ends[0], self.one_target_), joined(ends[1], self.one_target_)
+
+    def score(
+        self,
+        X: Matrix,
+        y: Any,
+        edges: Neighbors,
+        edge_features: Any = None,
+        *,
+        nodes: Any = None,
+        sample_weight: Any = None,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
+    ) -> float:
+        """R² over the nodes with a target, of several targets the mean; of `nodes` (node, bool) where given.
+
+        Args:
+            y: As in `fit`; NaN where there is none.
+        """
+        table = self.table_of(X, edges, edge_features, node_kinds, edge_kinds)
+        predicted = joined([each.value for each in self.predictions(table)], self.one_target_)
+        judged = np.ones(len(predicted), dtype=bool) if nodes is None else np.asarray(nodes, dtype=bool)
+        targets = np.asarray(y, dtype=np.float64)
+        if len(targets) != len(predicted):
+            raise DataError(f"score: y has {len(targets)} rows, but there are {len(predicted)} nodes.")
+        status = [table.status[row] for row in np.flatnonzero(judged).tolist()]
+        return r2(targets[judged], predicted[judged], status, weights_of(sample_weight, judged))
+
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The regressor of a run folder, written by `save` or by `edgewise train`."""
-        loaded = cls()
-        loaded.trained_ = load_for(TrainedNodes, folder, NUMBERS)
-        loaded.one_target_ = len(loaded.trained_.columns.target_columns) == 1
-        return loaded
+        return cls.load_as(TrainedNodes, folder, NUMBERS)
 
 
 def is_known(labels: np.ndarray) -> np.ndarray:
-    """(node): where there is a label."""
-    if np.issubdtype(labels.dtype, np.integer):
-        return labels >= 0
-    return np.array([label is not None and label == label and label != "" for label in labels.tolist()], dtype=bool)
+    """(node): where there is a label; −1 among whole numbers is none where there are two or more others."""
+    known = has_label(labels)
+    if np.issubdtype(labels.dtype, np.integer) and len(np.unique(labels[labels != -1])) >= 2:
+        known &= labels != -1
+    return known
 
 
-def without_untold(classes: np.ndarray, is_untold: np.ndarray) -> np.ndarray:
-    """(node): the classes, and what says that there is none."""
-    if not is_untold.any():
-        return classes
-    found = classes if np.issubdtype(classes.dtype, np.number) else classes.astype(object)
-    found[is_untold] = -1 if np.issubdtype(classes.dtype, np.integer) else None
+def weights_of(sample_weight: Any, rows: np.ndarray) -> np.ndarray | None:
+    """The weights of some nodes."""
+    return None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[rows]
+
+
+def predicted_classes(classes: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """(node): the most probable classes, and what stands for none: −1 among whole numbers where no class is −1, else
+    None."""
+    found, has_none = classes[probabilities.argmax(axis=1)], np.isnan(probabilities).any(axis=1)
+    if not has_none.any():
+        return found
+    if np.issubdtype(classes.dtype, np.integer) and -1 not in classes.tolist():
+        found[has_none] = -1
+    else:
+        found = found.astype(object)
+        found[has_none] = None
     return found
 
 

@@ -77,7 +77,7 @@ def explain_node(
         layers, attention, said = attended(trained.settings, traces, near, len(shown))
         links, link_notes = links_lost(questions, len(shown), is_extended=trained.settings.is_extended)
         lost, asked = nodes_lost(questions, len(shown))
-        attributions = (*attention, lost, *gradients(_members(explained), near, len(shown)))
+        attributions = (lost, *gradients(_members(explained), near, len(shown)), *attention)
         found = believed(questions, attributions, asked)
         parts = _kinds_lost(questions, trained, len(shown))
     if asked < len(shown):

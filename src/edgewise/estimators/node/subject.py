@@ -54,4 +54,12 @@ def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
         group_column=None,
     )
     known = trained.kinds
-    return read_nodes(list(job.data), columns, job.graph, need_targets=False, with_kinds=known is not None, known=known)
+    return read_nodes(
+        list(job.data),
+        columns,
+        job.graph,
+        need_targets=False,
+        with_kinds=known is not None,
+        known=known,
+        categories=trained.categories,
+    )

@@ -73,6 +73,8 @@ class TrainedNodes(TrainedTable):
     """Features of a node as they stand in the file."""
     kinds: KindNames | None = None
     """The kinds of nodes and edges; None where the model does not look at them."""
+    categories: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    """The words of each column of categories."""
 
     @property
     def target_scale(self) -> TargetScaler | None:
@@ -157,6 +159,7 @@ class TrainedNodes(TrainedTable):
             "scale": None if self.scale is None else self.scale.to_json(),
             "num_columns": self.num_columns,
             "kinds": None if self.kinds is None else dataclasses.asdict(self.kinds),
+            "categories": self.categories,
             "ensemble_size": len(self.members),
             "coverage": self.coverage,
         }
@@ -183,6 +186,7 @@ class TrainedNodes(TrainedTable):
                 scale=None if content["scale"] is None else TargetScaler.from_json(content["scale"]),
                 num_columns=content["num_columns"],
                 kinds=kinds,
+                categories=content.get("categories", {}),
             )
             trained.take_tensors(load_file(folder.path / "model.safetensors"), content["ensemble_size"])
         return trained
@@ -225,6 +229,7 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
         scaler=scaler,
         scale=TargetScaler.fit(table.targets, splits.train) if is_number else None,
         num_columns=table.features.shape[1],
+        categories=table.categories,
         kinds=None if kinds is None else replace(kinds.names, told=told_kinds(table, splits.train)),
     )
 

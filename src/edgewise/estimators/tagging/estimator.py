@@ -140,6 +140,7 @@ class Tagger(Learner[TrainedTagger]):
 
     kind = TrainedTagger
     fitted_by = "fit(sentences, tags)"
+    own_settings = ()
 
     def fit(self, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Self:
         """Learns the tags of some sentences.

@@ -112,7 +112,7 @@ def _attributions(explained: WordTag, questions: TokenQuestions, trace: Trace) -
     name = "zeros" if hidden is None else trained.tokenizer.written(hidden)
     told = partial(explained.of_vectors, batch)
     gradients = by_gradients([told], [vectors], [nothing.expand_as(vectors)], name)
-    return (*attention, lost(questions, about), *gradients)
+    return (lost(questions, about), *gradients, *attention)
 
 
 def _notes(explained: WordTag, sentence: WrittenSentence, layers: Sequence[Layer]) -> list[str]:

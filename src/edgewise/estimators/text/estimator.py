@@ -16,8 +16,8 @@ from edgewise.estimators.faces import (
     SettingsEstimator,
     class_numbers,
     joined,
-    load_for,
     most_probable,
+    r2,
     task_of,
 )
 from edgewise.estimators.table_run import fit_members
@@ -110,7 +110,7 @@ class TextClassifier(ClassifierMixin, TextEstimator):
         classifier.predict(["a film to remember"])
     """
 
-    def fit(self, X: Texts, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Texts, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Trains the model.
 
         Args:
@@ -145,17 +145,13 @@ class TextClassifier(ClassifierMixin, TextEstimator):
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The classifier of a run folder with one target, written by `save` or by `edgewise train`."""
-        loaded = cls()
-        loaded.trained_ = load_for(TrainedTexts, folder, CLASSES)
-        (classes,) = loaded.trained_.classes.values()
-        loaded.classes_ = np.array(classes)
-        return loaded
+        return cls.load_as(TrainedTexts, folder, CLASSES)
 
 
 class TextRegressor(RegressorMixin, TextEstimator):
     """Tells numbers of texts, and intervals around them."""
 
-    def fit(self, X: Texts, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Texts, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Trains the model; as `TextClassifier.fit`, with y: (row) or (row, target) numbers, NaN where missing."""
         targets = np.asarray(y, dtype=np.float64)
         self.one_target_ = targets.ndim == 1
@@ -172,13 +168,14 @@ class TextRegressor(RegressorMixin, TextEstimator):
             [each.high for each in found], self.one_target_
         )
 
+    def score(self, X: Texts, y: Any, sample_weight: Any = None) -> float:
+        """R² over the targets that are known, of several the mean."""
+        return r2(y, self.predict(X), self.table_of(X).status, sample_weight)
+
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """The regressor of a run folder, written by `save` or by `edgewise train`."""
-        loaded = cls()
-        loaded.trained_ = load_for(TrainedTexts, folder, NUMBERS)
-        loaded.one_target_ = len(loaded.trained_.columns.target_columns) == 1
-        return loaded
+        return cls.load_as(TrainedTexts, folder, NUMBERS)
 
 
 def rows_of(X: Texts) -> Any:

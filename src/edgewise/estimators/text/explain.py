@@ -88,7 +88,7 @@ def explain_text(
         about = (
             "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
         )
-        attributions = (*attention, lost(questions, about), *_gradients(explained, row))
+        attributions = (lost(questions, about), *_gradients(explained, row), *attention)
         parts, part_note = _parts(questions, row, texts, names)
         found = believed(questions, attributions)
     notes = [*_notes(trained, row, layers), *([part_note] if part_note else []), *run_notes(questions)]

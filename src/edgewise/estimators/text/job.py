@@ -1,6 +1,5 @@
 """Everything that decides a run over a table of texts."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +11,7 @@ from edgewise.estimators.reading import chosen, scheduled
 from edgewise.estimators.table_job import TableJob
 from edgewise.models.text_settings import TextSettings
 from edgewise.models.transformer_settings import TransformerSettings
-from edgewise.train.settings import TrainSettings, require, require_one_of
+from edgewise.train.settings import TrainSettings, require, require_one_of, usual_threads
 
 MODEL = TransformerSettings(num_layers=1, hidden_dim=256, dropout=0.3, context=512)
 RECIPE = TrainSettings(
@@ -21,7 +20,7 @@ RECIPE = TrainSettings(
     final_learning_rate=1e-6,
     weight_decay=0.2,
     ema_decay=0.0,
-    threads=min(os.cpu_count() or 1, 2),
+    threads=usual_threads(2),
 )
 """How a table of texts is learned where nothing else is asked for."""
 RECURRENT_RATE = 2e-3

@@ -153,6 +153,7 @@ class Translator(Learner[TrainedTranslation]):
 
     kind = TrainedTranslation
     fitted_by = "fit(sources, targets)"
+    own_settings = ()
 
     def fit(
         self,

@@ -78,7 +78,7 @@ def explain_translation(
     questions = asked.questions
     with cpu_threads(trained.threads):
         layers, attention = _attended(trained, translated, place, top)
-        of_source = (*attention, lost(questions, LOST), *_gradients(asked))
+        of_source = (lost(questions, LOST), *_gradients(asked), *attention)
         parts, part_note = sentence_parts(questions, [text], [trained.names[0]], translated.source)
         parts_without = with_effects(questions, parts)
         found = believed(questions, of_source)

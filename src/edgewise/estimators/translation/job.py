@@ -1,6 +1,5 @@
 """Everything that decides a run over pairs of texts."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from edgewise.estimators.config import arranged, check_three_parts
 from edgewise.models.beam_settings import BeamSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
-from edgewise.train.settings import TrainSettings, require
+from edgewise.train.settings import TrainSettings, require, usual_threads
 
 ModelSettings = TransformerSettings | RecurrentSettings
 MODEL = TransformerSettings(num_layers=3, model_dim=256, hidden_dim=512, context=256, dropout=0.3)
@@ -24,7 +23,7 @@ RECIPE = TrainSettings(
     weight_decay=0.01,
     ema_decay=0.0,
     keep="best",
-    threads=min(os.cpu_count() or 1, 8),
+    threads=usual_threads(8),
 )
 """How a translation is learned where nothing else is asked for; the batch size counts tokens."""
 MISSING = {
