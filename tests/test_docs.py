@@ -103,6 +103,15 @@ def test_links_between_pages_lead_somewhere(page):
             assert anchor in [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles], target
 
 
+def test_the_first_screen_says_how_to_install_try_and_test():
+    screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for command in ("demo", "test"):
+        assert command in targets and f"`make {command}`" in screen
+    for words in ("pip install", "minutes", "GB"):
+        assert words in screen
+
+
 QUICK = ["--epochs", "2", "--model-dim", "8", "--num-heads", "2", "--head-dim", "8", "--no-baselines"]
 """Added to every training command that is shown: the same flags on a small model, two passes over the rows."""
 
