@@ -4,6 +4,7 @@ import math
 import random
 import re
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -115,6 +116,64 @@ def test_an_interrupted_run_ends_with_the_same_bits(make_model, make_batch, tmp_
         assert [record["val_loss"] for record in result.history] == [r["val_loss"] for r in expected.history]
         # Three batches an epoch: those of the epochs already done are not made again.
         assert visited.count("train") == 3 * (6 - stop)
+
+
+@pytest.mark.parametrize("precision", ["32", "64"])
+def test_a_run_that_is_killed_within_an_epoch_goes_on_there(make_model, make_batch, tmp_path, monkeypatch, precision):
+    """A run of few epochs, or of one, must not begin anew: the checkpoint is there before the first epoch ends."""
+    settings = TrainSettings(**{**SETTINGS.__dict__, "epochs": 2, "batch_size": 2, "precision": precision})
+    whole, visited = make_model(), []
+    expected = train(whole, recorded(make_batch, visited), settings)
+    assert visited.count("train") == 20
+    monkeypatch.setattr("edgewise.train.keeper.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("edgewise.train.keeper.CHECKPOINT_SHARE", math.inf)
+    for stop in (1, 7, 14):
+        folder = tmp_path / str(stop)
+        folder.mkdir()
+        with monkeypatch.context() as patch:
+            original = EpochKeeper.keep_within
+
+            def dies(self, trainer, task, batches, original=original, stop=stop):
+                if trainer.global_step == stop + 1:
+                    raise KilledError
+                original(self, trainer, task, batches)
+
+            patch.setattr(EpochKeeper, "keep_within", dies)
+            with pytest.raises(KilledError):
+                train(make_model(), make_batch, settings, folder=folder)
+        assert (folder / "last.ckpt").is_file()
+        resumed, steps = make_model(), []
+        with monkeypatch.context() as patch:
+
+            def counts(self, trainer, task, batches, steps=steps):
+                steps.append(trainer.global_step)
+
+            patch.setattr(EpochKeeper, "keep_within", counts)
+            result = train(resumed, make_batch, settings, folder=folder, resume=True)
+        assert steps[0] == stop + 1, "no step is taken twice"
+        assert same(resumed, whole)
+        for found, known in zip(result.history, expected.history, strict=True):
+            assert {**found, "seconds": 0} == {**known, "seconds": 0}
+            assert 0 < found["seconds"] < 60
+
+
+def test_writing_within_an_epoch_takes_a_small_share_of_the_time(make_model, make_batch, tmp_path, monkeypatch):
+    import lightning.pytorch as pl
+
+    monkeypatch.setattr("edgewise.train.keeper.CHECKPOINT_SECONDS", 0.0)
+    written = []
+    original = pl.Trainer.save_checkpoint
+
+    def slow(self, path, **details):
+        original(self, path, **details)
+        until = time.perf_counter() + 0.05
+        while time.perf_counter() < until:
+            pass
+        written.append(self.global_step)
+
+    monkeypatch.setattr(pl.Trainer, "save_checkpoint", slow)
+    train(make_model(), make_batch, TrainSettings(epochs=1, batch_size=1, device="cpu"), val=None, folder=tmp_path)
+    assert len(written) < 8, "20 steps of milliseconds"
 
 
 def kill_in_epoch(monkeypatch, stop: int) -> None:

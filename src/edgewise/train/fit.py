@@ -18,7 +18,7 @@ from edgewise.progress import is_monitored, stage
 from edgewise.train.checkpoint import CheckpointFiles, load_checkpoint, save_checkpoint
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.keeper import EpochKeeper, ProgressKeeper
-from edgewise.train.loader import Loader
+from edgewise.train.loader import EpochLoader, Loader
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
@@ -51,8 +51,9 @@ def fit(
 ) -> FitResult:
     """Trains a model in place.
 
-    Every epoch draws its random numbers from (seed, epoch) alone and ends with a checkpoint, so that a run killed at
-    any moment and resumed ends with the same weights, bit for bit, as one that was left alone. Where the step is
+    Every epoch draws its random numbers from (seed, epoch) alone and ends with a checkpoint, and a long one has some
+    within, which hold the state of the random numbers: a run killed at any moment and resumed ends with the same
+    weights, bit for bit, as one that was left alone. Where the step is
     compiled they are the same up to rounding: what the compiler makes may depend on the first batch that it sees.
 
     Args:
@@ -117,7 +118,9 @@ def fit(
             inference_mode=False,
         )
         with interruptible(trainer), compiling(settings):
-            trainer.fit(task, train_loader, val_loader if has_val else None, ckpt_path=last, weights_only=True)
+            trainer.fit(
+                task, EpochLoader(train_loader), val_loader if has_val else None, ckpt_path=last, weights_only=True
+            )
     tensors = keeper.best if settings.keeps_best and keeper.best is not None else task.result()
     task.swap(False)
     model.float().cpu()
@@ -148,6 +151,8 @@ def quiet_lightning() -> Iterator[None]:
         logger.setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"lightning\..*")
+        # Checkpoints within an epoch say themselves which batch comes next.
+        warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before the epoch ended")
         try:
             yield
         finally:

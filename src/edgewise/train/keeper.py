@@ -1,4 +1,4 @@
-"""What is kept at the end of each epoch: the history, the best weights, the checkpoint to continue from."""
+"""What is kept of a training: the history, the best weights, the checkpoint to continue from."""
 
 import contextlib
 import math
@@ -15,9 +15,16 @@ from edgewise.train.checkpoint import load_checkpoint, save_checkpoint
 from edgewise.train.log import MetricsLog
 from edgewise.train.settings import TrainSettings
 
+CHECKPOINT_SECONDS = 10.0
+"""An epoch that takes longer is written down within, about so often, so that an interrupted run loses no more."""
+CHECKPOINT_SHARE = 0.05
+"""The share of the time that writing within epochs takes at most."""
+
 
 class EpochKeeper(pl.Callback):
     """Ends each epoch: notes its numbers, keeps the best weights, writes the checkpoint, and stops when patience ends.
+
+    Within a long epoch it writes the checkpoint every few seconds.
 
     Args:
         settings: The recipe.
@@ -36,6 +43,7 @@ class EpochKeeper(pl.Callback):
         self.best_epoch = -1
         self.best: dict[str, Tensor] | None = None
         self.began = 0.0
+        self.next_checkpoint = 0.0
 
     def state_dict(self) -> dict[str, Any]:
         """What a continued run has to know."""
@@ -58,12 +66,26 @@ class EpochKeeper(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
         """A run that was killed between its last epoch and its end trains no further."""
         trainer.should_stop = self.is_out_of_patience
+        self.began = time.perf_counter()
+        self.next_checkpoint = self.began + CHECKPOINT_SECONDS
+        task.after_step = lambda batch_index: self.keep_within(trainer, task, batch_index + 1)
         if self.metrics_log is not None and self.history:
             self.metrics_log.write(self.member, self.history, new=False)
 
     def on_train_epoch_start(self, trainer: pl.Trainer, task: Any) -> None:
         """Starts the clock."""
         self.began = time.perf_counter()
+
+    def keep_within(self, trainer: pl.Trainer, task: Any, batches: int) -> None:
+        """Writes the checkpoint after a step within an epoch, if it is time."""
+        now = time.perf_counter()
+        if self.folder is None or now < self.next_checkpoint or batches == len(trainer.train_dataloader):
+            return
+        task.note_within(batches)
+        trainer.save_checkpoint(self.folder / "last.ckpt")
+        task.within = None
+        took = time.perf_counter() - now
+        self.next_checkpoint = now + took + max(CHECKPOINT_SECONDS, took / CHECKPOINT_SHARE)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, task: Any) -> None:
         """Notes, keeps, writes, and decides whether to go on."""
@@ -89,6 +111,7 @@ class EpochKeeper(pl.Callback):
                 save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / "best.ckpt")
         if self.folder is not None:
             trainer.save_checkpoint(self.folder / "last.ckpt")
+            self.next_checkpoint = time.perf_counter() + CHECKPOINT_SECONDS
         if self.metrics_log is not None:
             self.metrics_log.write(self.member, self.history)
         trainer.should_stop = self.is_out_of_patience

@@ -1,5 +1,6 @@
 """The Lightning side of training: one step, one validation, the optimizer, and the averaged weights."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -38,6 +39,8 @@ class ModelTask(pl.LightningModule):
         self.swapped = False
         self.sums: dict[str, Any] = {}
         self.train_loss = self.val_loss = float("nan")
+        self.after_step: Callable[[int], None] = lambda batch_index: None
+        self.within: dict[str, Any] | None = None
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """The loss of one batch."""
@@ -87,12 +90,30 @@ class ModelTask(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_train_start(self) -> None:
-        """Starts the averaged weights, or takes them to the device after loading."""
+        """Starts the averaged weights, or takes them to the device after loading; goes on within an epoch."""
+        if self.within is not None:
+            loader: Any = self.trainer.train_dataloader
+            loader.epoch, loader.first, loader.begin = self.current_epoch, self.within["batches"], self.go_on_within
         if not self.settings.ema_decay:
             return
         parameters = list(self.model.parameters())
         source = self.averaged or parameters
         self.averaged = [s.detach().clone().to(p) for s, p in zip(source, parameters, strict=True)]
+
+    def go_on_within(self) -> None:
+        """Takes the random numbers and the losses of an epoch up where its checkpoint was written."""
+        assert self.within is not None
+        torch.set_rng_state(self.within["random"])
+        if self.within["random_on_device"] is not None:
+            torch.cuda.set_rng_state(self.within["random_on_device"])
+        self.sums = {name: tuple(each.to(self.device) for each in sums) for name, sums in self.within["sums"].items()}
+        self.within = None
+
+    def note_within(self, batches: int) -> None:
+        """Notes how far the epoch is, for the next checkpoint."""
+        on_device = torch.cuda.get_rng_state() if self.device.type == "cuda" else None
+        random = {"random": torch.get_rng_state(), "random_on_device": on_device}
+        self.within = {"batches": batches, **random, "sums": {name: tuple(sums) for name, sums in self.sums.items()}}
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
         """averaged ← decay · averaged + (1 − decay) · weights; the decay itself grows at the beginning."""
@@ -101,6 +122,7 @@ class ModelTask(pl.LightningModule):
             decay = min(self.settings.ema_decay, (1 + step) / (10 + step))
             with torch.no_grad():
                 torch._foreach_lerp_(self.averaged, list(self.model.parameters()), 1 - decay)
+        self.after_step(batch_idx)
 
     def on_validation_start(self) -> None:
         """Validates the averaged weights."""
@@ -129,12 +151,14 @@ class ModelTask(pl.LightningModule):
         return tensors
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """The averaged weights travel with the checkpoint."""
+        """The averaged weights travel with the checkpoint, and how far an unfinished epoch is."""
         checkpoint["averaged"] = self.averaged
+        checkpoint["within"] = self.within
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """The averaged weights come back."""
+        """The averaged weights come back, and how far an unfinished epoch is."""
         self.averaged = list(checkpoint["averaged"])
+        self.within = checkpoint.get("within")
 
 
 def doubled(record: Any) -> Any:
