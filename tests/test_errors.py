@@ -292,6 +292,24 @@ STRUCTURES = {
         lambda: Edges.from_adjacency(numpy.ones(3)),
         "from_adjacency: adjacency must have the axes (query, key), not shape (3,).",
     ),
+    "adjacency batched": (
+        lambda: Edges.from_adjacency(torch.zeros(2, 3, 3).to_sparse()),
+        "from_adjacency: adjacency must have the axes (query, key), not shape (2, 3, 3).",
+    ),
+    "adjacency hybrid": (
+        lambda: Edges.from_adjacency(torch.zeros(2, 3).to_sparse(1)),
+        "from_adjacency: adjacency has the layout torch.sparse_coo with 1 dense axes; expected a dense matrix or "
+        "torch's COO, CSR or CSC without them: to_dense() makes one.",
+    ),
+    "adjacency ragged": (
+        lambda: Edges.from_adjacency([[0], [1, 2]]),
+        "from_adjacency: adjacency must be a tensor, an array or a sparse matrix of torch or SciPy, not list (expected "
+        "sequence of length 1 at dim 1 (got 2)).",
+    ),
+    "edge index of fractions": (
+        lambda: Edges.from_edge_index(numpy.ones((2, 1)), 3),
+        "from_edge_index: edge_index must be whole numbers (int64), not torch.float64.",
+    ),
     "loops of two kinds": (
         lambda: EDGES.with_self_loops(),
         "with_self_loops: senders and receivers are different nodes here (6 and 5); it is defined for one set of "

@@ -218,6 +218,42 @@ class TestEdges:
             assert (edges.num_receivers, edges.num_senders) == (2, 3)
             assert edges.senders.dtype == torch.int64
 
+    @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+    def test_from_adjacency_of_torch_is_that_of_the_dense_matrix(self):
+        dense = torch.tensor([[0, 1.5, 0, 2], [0, 0, 0, 0], [-3, 4, 5, 0]], requires_grad=True)
+        expected = Edges.from_adjacency(dense)
+        assert self.pairs(expected) == [(1, 0), (3, 0), (0, 2), (1, 2), (2, 2)]
+        stored_zero = torch.sparse_coo_tensor(
+            [[2, 0, 0, 0, 2, 2, 1], [2, 3, 1, 1, 0, 1, 1]], [5, 2, 1, 0.5, -3, 4, 0], check_invariants=True
+        )
+        for matrix in (dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_csc(), stored_zero, dense.bool()):
+            edges = Edges.from_adjacency(matrix)
+            assert torch.equal(edges.senders, expected.senders)
+            assert torch.equal(edges.receivers, expected.receivers)
+            assert edges.sizes == (3, 4) or matrix is stored_zero
+        values = dense.detach().to_sparse().coalesce().values()
+        assert torch.equal(values, dense[expected.receivers, expected.senders])
+        sparse = pytest.importorskip("scipy.sparse")
+        twice = sparse.csr_matrix(([1.0, -1.0, 2.0], [0, 0, 1], [0, 3]), shape=(1, 2))  # 1 − 1 at one place
+        assert self.pairs(Edges.from_adjacency(twice)) == [(1, 0)]
+
+    def test_the_classes_of_other_libraries_stay_outside(self):
+        geometric = pytest.importorskip("torch_geometric")
+
+        class Own(torch.Tensor):
+            pass
+
+        table = torch.tensor([[0, 2], [1, 0]])
+        for index in (geometric.EdgeIndex(table, sparse_size=(3, 3)), table.as_subclass(Own)):
+            for edges in (Edges.from_edge_index(index, 3), Edges(index[0], index[1], 3, 3)):
+                held = [edges.senders, edges.receivers, *(x for x in vars(edges.plan).values() if torch.is_tensor(x))]
+                assert {type(x) for x in held} == {torch.Tensor}
+                assert self.pairs(edges) == [(0, 1), (2, 0)]
+        own = table.as_subclass(Own)
+        edges = Edges.from_edge_index(own, 3)
+        own.zero_()
+        assert self.pairs(edges) == [(0, 1), (2, 0)]
+
     def test_from_adjacency_leaves_out_stored_zeros(self):
         sparse = pytest.importorskip("scipy.sparse")
         stored = sparse.csr_matrix(([0.0, 3.0], ([0, 1], [1, 0])), shape=(2, 2))

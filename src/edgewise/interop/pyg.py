@@ -75,7 +75,7 @@ def from_pyg(data: "Data", *, edge_attribute: str | None = None) -> WeightedGrap
                 "from_pyg: the data does not say how many nodes there are, and those without edges would be lost; set "
                 "data.num_nodes."
             ) from warning
-    edges = Edges.from_edge_index(index.as_subclass(Tensor), num_nodes)
+    edges = Edges.from_edge_index(index, num_nodes)
     graph = WeightedGraph.unweighted(edges, _fractions("x", data.x, num_nodes) if "x" in data else None)
     held = [name for name in ("edge_attr", "edge_weight") if name in data]
     if edge_attribute is None and len(held) > 1:

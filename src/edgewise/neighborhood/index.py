@@ -6,13 +6,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from edgewise.errors import ShapeError
 
 
+def plain(x: Tensor) -> Tensor:
+    """A tensor without the class that another library gave it, which all that is computed of it would inherit."""
+    if type(x) is Tensor or torch.compiler.is_compiling():
+        return x
+    if is_traceable_wrapper_subclass(x):  # it holds no numbers itself, such as PyTorch Geometric's EdgeIndex
+        return torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x)
+    return x.as_subclass(Tensor)
+
+
 def integers(owner: str, name: str, value: Any) -> Tensor:
-    """`value` as an int64 tensor; lists and arrays are welcome, fractions are not."""
-    index = torch.as_tensor(value)
+    """`value` as a plain int64 tensor; lists and arrays are welcome, fractions are not."""
+    index = plain(torch.as_tensor(value))
     if index.dtype != torch.int64:
         if (index.dtype.is_floating_point and index.numel() > 0) or index.dtype.is_complex or index.dtype == torch.bool:
             raise ShapeError(f"{owner}: {name} must be whole numbers (int64), not {index.dtype}.")
@@ -22,6 +32,7 @@ def integers(owner: str, name: str, value: Any) -> Tensor:
 
 def copied(owner: str, name: str, value: Any) -> Tensor:
     """`integers` in memory of their own: what the caller does to `value` afterwards is not seen."""
+    value = plain(value) if isinstance(value, Tensor) else value
     index = integers(owner, name, value)
     is_new = isinstance(value, list | tuple) or (isinstance(value, Tensor) and index is not value)
     return index if is_new else index.clone(memory_format=torch.contiguous_format)

@@ -11,8 +11,9 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from edgewise.errors import ShapeError
+from edgewise.neighborhood.adjacency import entries
 from edgewise.neighborhood.drawing import MOST_SIDE, Drawing
-from edgewise.neighborhood.index import check_range, copied, one_way, sent, whole
+from edgewise.neighborhood.index import check_range, copied, integers, one_way, sent, whole
 from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
@@ -267,12 +268,13 @@ class Edges(Neighborhood):
 
     @classmethod
     def from_edge_index(cls, edge_index: Tensor, num_nodes: int | tuple[int, int]) -> "Edges":
-        """From PyTorch Geometric's `(2, edge)` table, source → target.
+        """From PyTorch Geometric's `(2, edge)` table, source → target; its `EdgeIndex` becomes plain tensors.
 
         Args:
             edge_index: first row senders, second row receivers.
             num_nodes: one number, or (senders, receivers) of a bipartite graph.
         """
+        edge_index = integers("from_edge_index", "edge_index", edge_index)
         if edge_index.dim() != 2 or edge_index.shape[0] != 2:
             raise ShapeError(f"from_edge_index: edge_index must be (2, edge), not {tuple(edge_index.shape)}.")
         senders, receivers = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
@@ -280,20 +282,15 @@ class Edges(Neighborhood):
 
     @classmethod
     def from_adjacency(cls, adjacency: Any) -> "Edges":
-        """From a matrix, dense or scipy sparse: i attends to j where `adjacency[i, j]` is not zero, as in D⁻¹AH.
+        """From a matrix: i attends to j where `adjacency[i, j]` is not zero, as in D⁻¹AH.
 
-        Edges follow row by row; their values are not kept.
+        Edges follow row by row, then column by column, as `adjacency[adjacency != 0]` lists the values, which are not
+        kept; nor are stored zeros. Entries at one place are added up first.
+
+        Args:
+            adjacency: dense, or sparse: torch's COO, CSR or CSC, or any format of SciPy.
         """
-        if not hasattr(adjacency, "tocoo"):
-            adjacency = torch.as_tensor(adjacency)
-        shape = tuple(adjacency.shape)
-        if len(shape) != 2:
-            raise ShapeError(f"from_adjacency: adjacency must have the axes (query, key), not shape {shape}.")
-        if hasattr(adjacency, "tocoo"):
-            rows_and_columns = adjacency.tocsr().sorted_indices().nonzero()
-            receivers, senders = (torch.as_tensor(places, dtype=torch.int64) for places in rows_and_columns)
-        else:
-            receivers, senders = adjacency.nonzero(as_tuple=True)
+        receivers, senders, shape = entries(adjacency)
         return cls(senders, receivers, shape[1], shape[0])
 
     @property
