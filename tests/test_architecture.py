@@ -22,7 +22,7 @@ LEVELS = [
     {"score", "normalize", "trace", "records"},
     {"neighborhood"},
     {"files"},
-    {"errors", "choices", "operator", "process", "progress", "rank"},
+    {"errors", "choices", "operator", "plural", "process", "progress", "rank"},
 ]
 """From top to bottom; a room may import rooms below its own."""
 

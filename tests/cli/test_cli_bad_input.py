@@ -29,7 +29,7 @@ def test_single_bad_rows_are_listed_and_the_run_goes_on(train, tmp_path):
     assert "40 rows, 38 distinct molecules, 6 rows rejected" in out
     rejected = read_csv(tmp_path / "run/rejected.csv")
     # Lines of the file: the header is line 1.
-    assert [(int(row["row"]), row["column"], row["value"]) for row in rejected] == [
+    assert [(int(row["line"]), row["column"], row["value"]) for row in rejected] == [
         (5, "smiles", "C1CC"),
         (9, "smiles", ""),
         (13, "y", "abc"),
@@ -62,7 +62,7 @@ def test_bad_conditions_and_weights_are_rows_too(edgewise, tmp_path):
     words = [*columns, "--target-columns", "y", *SMALL, "--no-baselines", "-o", tmp_path / "run"]
     code, _, err = edgewise("train", data, *words)
     assert (code, err) == (0, "")
-    found = [(row["row"], row["column"]) for row in read_csv(tmp_path / "run/rejected.csv")]
+    found = [(row["line"], row["column"]) for row in read_csv(tmp_path / "run/rejected.csv")]
     assert found == [("4", "kelvin"), ("5", "kelvin"), ("7", "w")]
     # Rows to predict need no weight, but they need the temperature.
     assert edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "out.csv")[0] == 0

@@ -99,7 +99,7 @@ def test_a_run_leaves_everything_it_promises(files, edgewise, tmp_path):
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["rows"] == {"train": 32, "val": 4, "test": 4, "rejected": 1}
     assert metrics["validation"].keys() == metrics["test"].keys() == metrics["baselines"]["usual_tags"]["test"].keys()
-    assert [row["row"] for row in read_csv(run / "rejected.csv")] == ["41"]
+    assert [row["line"] for row in read_csv(run / "rejected.csv")] == ["41"]
     rows = read_lines(run / "test_predictions.jsonl")
     known = sentences(40)
     assert [(row["tokens"], row["tags"]) for row in rows] == [

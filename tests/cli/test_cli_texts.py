@@ -144,7 +144,7 @@ def test_bad_rows_are_listed_and_strict_stops(tmp_path, learn):
     code, out, _ = learn(data, "--text-columns", "text")
     assert code == 0
     assert "2 rows rejected" in out
-    rejected = [(row["row"], row["column"], row["reason"]) for row in read_csv(tmp_path / "run/rejected.csv")]
+    rejected = [(row["line"], row["column"], row["reason"]) for row in read_csv(tmp_path / "run/rejected.csv")]
     assert rejected == [("5", "text", "the text is empty"), ("7", "label", "the target cell is empty")]
     code, _, err = learn(data, "--text-columns", "text", "--strict", folder="strict")
     assert (code, "row 4 (line 5), column 'text': the text is empty" in err) == (2, True)

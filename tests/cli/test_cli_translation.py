@@ -206,7 +206,7 @@ def test_pairs_that_cannot_be_used_are_listed(edgewise, tmp_path):
     assert (code, err) == (0, "")
     assert "33 pairs, 3 rejected" in out
     listed = read_csv(tmp_path / "run/rejected.csv")
-    assert [(row["row"], row["column"]) for row in listed] == [("32", "de"), ("34", "en"), ("33", "source")]
+    assert [(row["line"], row["column"]) for row in listed] == [("32", "de"), ("34", "en"), ("33", "source")]
     assert "more than --context 20" in listed[2]["reason"]
 
 

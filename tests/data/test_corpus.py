@@ -31,7 +31,7 @@ def test_every_cell_that_is_not_empty_is_a_text(table):
     found = read_corpus([table, table], ("title", "text"))
     assert found.texts == ["Good", "I liked it.", "No title.", "Bad"] * 2
     assert found.row_of_text.tolist() == [0, 0, 1, 2, 3, 3, 4, 5]
-    listed = [(each.row, each.column, each.value, each.reason) for each in found.rejected]
+    listed = [(each.line, each.column, each.value, each.reason) for each in found.rejected]
     assert listed == [(3, "title", "", "the text is empty"), (4, "text", " ", "the text is empty")] * 2
 
 

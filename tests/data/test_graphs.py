@@ -90,7 +90,7 @@ def test_nodes_without_names_are_counted_within_their_graph(read):
 def test_a_graph_that_cannot_be_used_is_listed(read, tmp_path):
     nodes = NODES.replace("h,1,7,8,1.50", "h,1,7,8,1.6") + "m,0,1,1,,train\nn,0,x,1,3.5,train\nn,1,,1,,\n"
     table = read(nodes, EDGES + "g,0,9,1\nq,0,1,1\ng,,0,1\n", source={"edge_feature_columns": ("length",)})
-    assert [(each.row, each.column, each.reason) for each in table.rejected] == [
+    assert [(each.line, each.column, each.reason) for each in table.rejected] == [
         (3, "y", "the graph says '1.5' in line 3 and '1.6' in line 5"),
         (8, "y", "no node of the graph has a target"),
         (9, "a", "the node '0' in line 9: 'x' is not a number"),
@@ -165,7 +165,7 @@ def test_features_in_a_file_of_their_own(read, tmp_path):
         (NODES, EDGES, {"target_columns": ("z",)}, "no column 'z'"),
         (NODES, EDGES, {"category_columns": ("z",)}, "no column 'z'"),
         (NODES, "mol,from,to\n", {}, "a header but no rows"),
-        (NODES, "mol,from\ng,0\n", {}, "1 columns name nodes, expected two"),
+        (NODES, "mol,from\ng,0\n", {}, "1 column names nodes, expected two"),
         (NODES, "mol,from,to\ng,0,7\n", {}, "'7' is not a node of the graph 'g' .*; none of the rows is an edge"),
     ],
 )

@@ -131,7 +131,7 @@ def test_one_edge_between_two_in_two_relations_is_two_edges(tmp_path):
 
 def test_what_is_missing_in_some_of_a_kind_is_listed(tmp_path):
     table = table_of(tmp_path, NODES.replace("2001,12", ",12"), EDGES + "p1,p2,\np1,p2,nan\n")
-    assert [(each.row, each.column, each.reason) for each in table.rejected] == [
+    assert [(each.line, each.column, each.reason) for each in table.rejected] == [
         (5, "year", "empty cell, expected a number"),
         (8, "how", "the edge has no kind"),
         (9, "how", "the edge has no kind"),

@@ -9,6 +9,7 @@ from edgewise.data.columns import AUTO, Columns
 from edgewise.data.edges import EdgeList
 from edgewise.data.graph_source import GraphSource
 from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, read_parts
+from edgewise.data.names import NodeNames
 from edgewise.data.nodes import read_graph
 from edgewise.data.pair_numbers import PairNumbers
 from edgewise.data.pair_table import read_pairs_of_nodes
@@ -209,7 +210,7 @@ def test_a_column_of_parts_needs_a_table_of_edges():
 
 def test_pairs_to_be_told(tmp_path):
     (tmp_path / "pairs.csv").write_text("one,other,why\na, b,x\nq,a,x\na,,x\nb,b,x\n")
-    places = {"a": 0, "b": 1}
+    places = NodeNames(["a", "b"])
     table = read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places)
     assert table.usable.tolist() == [True, False, False, False]
     assert (table.senders[0], table.receivers[0], table.num_rows) == (0, 1, 4)
@@ -221,7 +222,7 @@ def test_pairs_to_be_told(tmp_path):
     with pytest.raises(DataError, match=r"pairs.csv, line 3, one: 'q' is not a node of the graph; mend the row"):
         read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, strict=True)
     with pytest.raises(DataError, match="line 2, one: 'a' is not a node of the graph; none of the rows names two"):
-        read_pairs_of_nodes(str(tmp_path / "pairs.csv"), {"c": 0})
+        read_pairs_of_nodes(str(tmp_path / "pairs.csv"), NodeNames(["c"]))
     with pytest.raises(DataError, match="no column 'first'"):
         read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, ("first", "other"))
     (tmp_path / "one.csv").write_text("one\na\n")

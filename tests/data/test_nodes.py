@@ -87,7 +87,7 @@ def test_nodes_without_names_are_counted_from_zero(tmp_path):
 def test_what_cannot_be_read_is_listed(tmp_path):
     nodes = NODES.replace("y,2,0", "y,two,0").replace("w,0.5,1", "w,nan,1")
     table = table_of(tmp_path, nodes, EDGES + "x,nobody,1\n,x,1\n")
-    assert [(each.row, each.column, each.reason) for each in table.rejected] == [
+    assert [(each.line, each.column, each.reason) for each in table.rejected] == [
         (3, "a", "'two' is not a number"),
         (5, "a", "'nan' is not a number"),
         (6, "to", f"'nobody' is not a node of {tmp_path}/nodes.csv"),
@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_listed(tmp_path):
         (NODES, "from,to\nq,r\n", {}, r"edges.csv, line 2, column 'from': 'q' is not a node of .*none of the rows"),
         (NODES, EDGES + "q,x,1\n", {"strict": True}, r"edges.csv, line 6, .*'q' is not a node.*do without strict"),
         (NODES, "from,to\n", {}, "a header but no rows"),
-        (NODES, "from\nx\n", {}, "1 columns name nodes, expected two"),
+        (NODES, "from\nx\n", {}, "1 column names nodes, expected two"),
         (NODES, EDGES, {"source": {"edge_columns": ("from", "goal")}}, "no column 'goal'"),
         (NODES, EDGES, {"source": {"edge_feature_columns": ("width",)}}, "no column 'width'"),
         (NODES, EDGES, {"node_column": "name"}, "no column 'name'"),

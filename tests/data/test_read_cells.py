@@ -1,13 +1,20 @@
 """Files as strings, and everything a file can have wrong with it."""
 
+import csv
 import gzip
+import io
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from edgewise.data.limits import read_limits
 from edgewise.data.read import cells_from_arrays, check_columns_exist, join_cells, read_cells
-from edgewise.errors import DataError
+from edgewise.errors import DataError, SettingError
 
 CSV = "smiles,y\nCCO,1.50\nC,\n"
 
@@ -136,9 +143,89 @@ def test_a_file_that_is_no_table_says_where(tmp_path, content, message):
     assert refused(tmp_path, content) == message
 
 
-def test_a_field_beyond_the_limit_of_csv_says_where(tmp_path):
-    message = refused(tmp_path, "smiles,y\nC,1\n" + "C" * 200_000 + ",1\n")
-    assert message == "data.csv, line 3: not a CSV file (field larger than field limit (131072))."
+def test_a_row_beyond_the_limit_says_where(tmp_path):
+    content = "smiles,y\nC,1\n" + "C" * 200_000 + ",1\nN,2\n"
+    assert read_cells(written(tmp_path, content)).frame["smiles"].str.len().tolist() == [1, 200_000, 1]
+    expected = (
+        'data.csv, line 3: the row that begins here has more than 100,000 bytes. Is a quote (") in it never closed? '
+        "If the row is meant to be so long, raise --max-row-bytes."
+    )
+    with read_limits(max_row_bytes=100_000):
+        assert refused(tmp_path, content) == expected
+        assert refused(tmp_path, 'smiles,y\nC,1\n"' + "C,1\n" * 50_000) == expected
+        # A quote within a cell: Python's csv reads the file.
+        assert refused(tmp_path, 'smiles,y\nC5",1\n"' + "C,1\n" * 50_000) == expected
+        assert refused(tmp_path, "smiles,y\nC,1\n" + '"' * 200_000) == expected
+
+
+def test_a_table_with_too_many_columns_says_so(tmp_path):
+    with read_limits(max_columns=1_000):
+        for header in (",".join(map(str, range(1_001))), 'x"y,' + ",".join(map(str, range(1_000)))):
+            assert refused(tmp_path, f"{header}\n") == (
+                "data.csv, line 1: 1,001 columns, expected at most 1,000; if the table is meant to be so wide, raise "
+                "--max-columns."
+            )
+        pd.DataFrame({str(place): [1] for place in range(1_001)}).to_parquet(tmp_path / "a.parquet")
+        with pytest.raises(DataError, match=r"1,001 columns, expected at most 1,000"):
+            read_cells(tmp_path / "a.parquet")
+    with pytest.raises(SettingError, match="--max-columns is 0; expected at least 1"), read_limits(max_columns=0):
+        pass
+
+
+def test_a_packed_table_that_unpacks_to_very_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("edgewise.data.limits._FREE", 2**18)
+    message = refused(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 2**18), "a.csv.gz")
+    assert "or more, over 100 times as many; if the file is what it should be, raise --max-unpack-ratio." in message
+    pd.DataFrame({"a": np.zeros(2**18, dtype=np.int64)}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="raise --max-unpack-ratio"):
+        read_cells(tmp_path / "a.parquet")
+    with read_limits(max_unpack_ratio=100_000):
+        assert len(read_cells(tmp_path / "a.csv.gz").frame) == 2**18
+
+
+CELL = st.text('ab ,;"\n\r\té', max_size=4)
+
+
+@given(st.data())
+def test_the_fast_reader_reads_what_pythons_csv_reads(data):
+    """Tables of all kinds, written well or badly: the same cells, lines and errors, whichever reads them."""
+    content = data.draw(st.text('ab,"\n\r \té', max_size=30))
+    if data.draw(st.booleans()):
+        width = data.draw(st.integers(1, 3))
+        buffer = io.StringIO(newline="")
+        rows = data.draw(st.lists(st.lists(CELL, min_size=width, max_size=width), max_size=5))
+        quoting = data.draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+        ending = data.draw(st.sampled_from(["\n", "\r\n"]))
+        csv.writer(buffer, quoting=quoting, lineterminator=ending).writerows([["x", "y", "z"][:width], *rows])
+        content = buffer.getvalue()
+
+    def outcome():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a.csv"
+            path.write_bytes(content.encode())
+            try:
+                cells = read_cells(path)
+            except DataError as error:
+                return str(error).replace(folder, "")
+        return cells.frame.to_dict("list"), cells.lines.tolist()
+
+    found = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgewise.data.read._read_columns", lambda *_: None)
+        assert found == outcome()
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [("id;x;y\na;1,5;2,5\n", 2), ("id;x\na;2\nb;1,5\n", 3)],
+)
+def test_decimal_commas_between_semicolons_are_named(tmp_path, content, line):
+    message = refused(tmp_path, content)
+    assert message.startswith(f"data.csv, line {line}: ")
+    assert message.endswith(
+        "but the header has 1 column. Its first line looks separated by ';', expected commas in .csv and tabs in .tsv. "
+        "In numbers, write a decimal point, not a comma."
+    )
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_bad_row_keeps_its_place_and_says_why(tmp_path, row, column, value, re
     assert table.status == ["ok", f"{column}: {reason}", "ok"]
     assert table.usable.tolist() == [True, False, True]
     (rejection,) = table.rejected
-    assert (rejection.file, rejection.row, rejection.column) == (str(tmp_path / "data.csv"), 3, column)
+    assert (rejection.file, rejection.line, rejection.column) == (str(tmp_path / "data.csv"), 3, column)
     assert (rejection.value, rejection.reason) == (value, reason)
     assert len(table.frame) == 3
     assert table.targets[[0, 2], 0].tolist() == [1, 2]
@@ -108,7 +108,7 @@ def test_strict_stops_at_a_bad_row(tmp_path, row, column, value, reason):
 
 def test_a_row_with_several_faults_is_listed_once_by_its_first(tmp_path):
     table = read(tmp_path, "smiles,y,T,w\nC,1,1,1\nxyz,abc,hot,-1\n", ALL_ROLES)
-    assert [(rejection.row, rejection.column) for rejection in table.rejected] == [(3, "smiles")]
+    assert [(rejection.line, rejection.column) for rejection in table.rejected] == [(3, "smiles")]
     assert table.graph_of_row.tolist() == [[0], [-1]]
     assert math.isnan(table.conditions[1, 0]) and math.isnan(table.targets[1, 0]) and math.isnan(table.weights[1])
 
@@ -281,7 +281,7 @@ def test_several_files_are_one_table(tmp_path):
     assert table.files == (f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")
     assert table.file_of_row.tolist() == [0, 0, 1, 1]
     assert table.graph_of_row[:, 0].tolist() == [0, -1, 0, 1]
-    assert [(rejection.file[-5:], rejection.row) for rejection in table.rejected] == [("a.csv", 3), ("b.csv", 3)]
+    assert [(rejection.file[-5:], rejection.line) for rejection in table.rejected] == [("a.csv", 3), ("b.csv", 3)]
     (tmp_path / "a.csv").write_text("smiles,y\nC,1\nN,2\n")
     with pytest.raises(DataError, match=r"b\.csv, row 2 \(line 3\), column 'y': 'abc' is not a number"):
         join_files([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, strict=True, with_descriptors=False)

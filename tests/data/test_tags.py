@@ -97,7 +97,7 @@ def test_objects_that_are_listed(tmp_path, row, column, reason):
     path = write(tmp_path / "a.jsonl", lines(GOOD, row, GOOD))
     read = read_tagged([path])
     (rejected,) = read.rejected
-    assert (rejected.file, rejected.row, rejected.column, rejected.reason) == (path, 2, column, reason)
+    assert (rejected.file, rejected.line, rejected.column, rejected.reason) == (path, 2, column, reason)
     assert read.status == ["ok", f"{column}: {reason}", "ok"]
     assert read.words == [["a"], [], ["a"]]
     assert read.split((1, 0, 0), 0)["train"].tolist() == [0, 2]
@@ -110,7 +110,7 @@ def test_objects_that_are_listed(tmp_path, row, column, reason):
 def test_columns_that_are_listed(tmp_path):
     path = write(tmp_path / "a.conll", "a N X\nb N Y\n\nc N X\nd\n\ne X\n")
     read = read_tagged([path])
-    assert [(each.row, each.value, each.reason) for each in read.rejected] == [
+    assert [(each.line, each.value, each.reason) for each in read.rejected] == [
         (5, "d", "one column, expected a word and its tag"),
         (7, "e X", "2 columns, but lines before have 3"),
     ]

@@ -20,7 +20,7 @@ def test_a_table_by_hand(tmp_path):
     table = table_of(tmp_path, 'title,text,y\nA,"one, two",good\n,three,bad\n , ,bad\n', text_columns=("title", "text"))
     assert table.texts == [("A", "one, two"), ("", "three"), (" ", " ")]
     assert table.status == ["ok", "ok", "title: the text is empty"]
-    assert [(each.row, each.column, each.reason) for each in table.rejected] == [(4, "title", "the text is empty")]
+    assert [(each.line, each.column, each.reason) for each in table.rejected] == [(4, "title", "the text is empty")]
     assert table.columns.task_type == "classification"
     assert table.classes == {"y": ["bad", "good"]}
     assert table.targets[:, 0].tolist() == [1.0, 0.0, 0.0]

@@ -31,7 +31,7 @@ def print_data(run: "ForecastRun") -> None:
     if edges.rejected:
         first, place = edges.rejected[0], run.folder.path / "rejected.csv"
         print(
-            f"  {len(edges.rejected):,} edges rejected, the first in line {first.row}: {first.reason} (all in {place})"
+            f"  {len(edges.rejected):,} edges rejected, the first in line {first.line}: {first.reason} (all in {place})"
         )
     counts = {part: len(starts) for part, starts in run.parts.items()}
     print(

@@ -38,7 +38,7 @@ def print_data(run: "LinkRun") -> None:
     if table.rejected:
         first, place = table.rejected[0], run.folder.path / "rejected.csv"
         print(
-            f"  the first in {first.file}, line {first.row}, column {first.column!r}: {first.reason} (all in {place})"
+            f"  the first in {first.file}, line {first.line}, column {first.column!r}: {first.reason} (all in {place})"
         )
     for note in run.notes():
         print(f"  {note}")
@@ -79,6 +79,7 @@ def predict(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from edgewise.data.links import Links
+    from edgewise.data.names import NodeNames
     from edgewise.data.pair_table import read_pairs_of_nodes
     from edgewise.errors import DataError
     from edgewise.estimators.trained import spread
@@ -86,8 +87,9 @@ def predict(arguments: argparse.Namespace) -> int:
 
     trained = loaded(arguments)
     graph = graph_of(trained, arguments)
-    places = {name: place for place, name in enumerate(graph.names)}
-    table = read_pairs_of_nodes(arguments.data, places, trained.place.edge_columns, strict=arguments.strict)
+    table = read_pairs_of_nodes(
+        arguments.data, NodeNames(graph.names), trained.place.edge_columns, strict=arguments.strict
+    )
     rows = np.flatnonzero(table.usable)
     ends = table.senders[rows], table.receivers[rows]
     links = Links.of(graph.edges, len(graph), trained.place.directed)
@@ -128,6 +130,7 @@ def graph_of(trained: Any, arguments: argparse.Namespace) -> Any:
     from dataclasses import replace
 
     from edgewise.data.edges import read_edges
+    from edgewise.data.names import NodeNames
     from edgewise.errors import SettingError
     from edgewise.estimators.link.graph import LinkGraph
 
@@ -141,7 +144,7 @@ def graph_of(trained: Any, arguments: argparse.Namespace) -> Any:
         return graph
     found = read_edges(
         arguments.edges,
-        {name: number for number, name in enumerate(graph.names)},
+        NodeNames(graph.names),
         graph.source,
         edge_columns=place.edge_columns,
         feature_columns=place.edge_feature_columns,
@@ -150,7 +153,8 @@ def graph_of(trained: Any, arguments: argparse.Namespace) -> Any:
     if found.rejected:
         first = found.rejected[0]
         print(
-            f"{len(found.rejected):,} edges passed over, the first in line {first.row}: {first.reason}", file=sys.stderr
+            f"{len(found.rejected):,} edges passed over, the first in line {first.line}: {first.reason}",
+            file=sys.stderr,
         )
     edges = found if place.directed else found.both_ways(len(graph))
     return replace(graph, edges=edges, source=arguments.edges)

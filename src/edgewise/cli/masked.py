@@ -25,7 +25,7 @@ def print_data(run: "MaskedRun") -> None:
     print(f"{', '.join(texts.files)}: {len(texts.texts):,} texts{rejected}; a vocabulary of {len(run.tokenizer):,}")
     if texts.rejected:
         first = texts.rejected[0]
-        print(f"  the first in line {first.row}, column {first.column!r} (all in {run.folder.path / 'rejected.csv'})")
+        print(f"  the first in line {first.line}, column {first.column!r} (all in {run.folder.path / 'rejected.csv'})")
     train, val = parts["train"], parts["val"]
     print(
         f"{train.num_texts:,} training and {val.num_texts:,} validation texts; {len(train.numbers):,} and "

@@ -38,7 +38,7 @@ def print_data(run: "TableRun") -> None:
     for column, count in Counter(rejection.column for rejection in table.rejected).items():
         first = next(rejection for rejection in table.rejected if rejection.column == column)
         print(
-            f"  {count:,} for column {column!r}, the first in line {first.row}: {first.reason} "
+            f"  {count:,} for column {column!r}, the first in line {first.line}: {first.reason} "
             f"(all in {run.folder.path / 'rejected.csv'})"
         )
     print(

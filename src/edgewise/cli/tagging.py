@@ -35,7 +35,7 @@ def print_data(run: "TaggingRun") -> None:
     if sentences.rejected:
         first = sentences.rejected[0]
         place = run.folder.path / "rejected.csv"
-        print(f"  the first in line {first.row}: {first.column}: {first.reason} (all in {place})")
+        print(f"  the first in line {first.line}: {first.column}: {first.reason} (all in {place})")
     counts = {part: len(rows) for part, rows in parts.items()}
     print(f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test sentences")
     if run.num_unknown:
@@ -103,7 +103,7 @@ def predict(arguments: argparse.Namespace) -> int:
     summary = f"{known:,} of {len(tags):,} sentences tagged"
     if known < len(tags):
         first = sentences.rejected[0]
-        summary += f"; the first that could not be in line {first.row}: {first.column}: {first.reason}"
+        summary += f"; the first that could not be in line {first.line}: {first.column}: {first.reason}"
     print(f"{summary}: {arguments.output}", file=sys.stderr)
     return 0
 

@@ -31,7 +31,7 @@ def print_data(run: "TranslationRun") -> None:
     if texts.rejected:
         first = texts.rejected[0]
         place = run.folder.path / "rejected.csv"
-        print(f"  the first in line {first.row}: {first.column}: {first.reason} (all in {place})")
+        print(f"  the first in line {first.line}: {first.column}: {first.reason} (all in {place})")
     counts = {part: len(rows) for part, rows in parts.items()}
     print(f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test pairs")
 

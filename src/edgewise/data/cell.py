@@ -3,25 +3,39 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
+from edgewise.errors import MissingExtraError
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute
+except ImportError as error:
+    raise MissingExtraError("pyarrow", "molecules") from error
+
+Texts: TypeAlias = Any
+"""A column of texts: of a table, or a list."""
 OK = "ok"
 """The status of a row that can be used."""
 
 # What numpy and pandas write for a missing number.
 _MISSING = ("", "nan")
+# Numbers that pyarrow and Python read alike; all others are judged by `read_number`.
+_NUMBER = r"^-?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][-+]?[0-9]{1,2})?$"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rejection:
     """One row that cannot be used, and why."""
 
     file: str
     """The file, as it was named."""
-    row: int
-    """Line of the file on which the row begins; the header is line 1."""
+    line: int
+    """Line of the file on which the row begins; the header is line 1. Of Parquet, which has no lines, the row, counted
+    likewise; of what is in memory, its place."""
     column: str
     """The first column that cannot be read."""
     value: str
@@ -58,18 +72,64 @@ def read_number(cell: str) -> tuple[float, str]:
 
 
 def read_numbers(
-    cells: Sequence[str], column: str, problems: Problems, *, may_be_missing: bool = False, may_be_negative: bool = True
+    cells: Texts, column: str, problems: Problems, *, may_be_missing: bool = False, may_be_negative: bool = True
 ) -> Float64[np.ndarray, " row"]:
     """One column of numbers, NaN where missing or unreadable; what is unreadable goes to `problems`."""
-    values = np.full(len(cells), np.nan)
-    for row, cell in enumerate(cells):
-        number, reason = read_number(cell)
-        if number < 0 and not may_be_negative:
-            number, reason = math.nan, f"{cell.strip()!r} is negative, expected zero or more"
-        values[row] = number
-        if reason and not (may_be_missing and is_missing(cell)):
+    values, bad = parse_numbers(cells)
+    if not may_be_negative:
+        for row in np.flatnonzero(values < 0).tolist():
+            values[row] = math.nan
+            problems.add(row, column, cells[row], f"{cells[row].strip()!r} is negative, expected zero or more")
+    for row, (cell, reason) in bad.items():
+        if not (may_be_missing and is_missing(cell)):
             problems.add(row, column, cell, reason)
     return values
+
+
+def parse_numbers(cells: Texts) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
+    """A column as numbers, NaN where `read_number` finds none, and each such cell with the reason, by its row.
+
+    All cells are converted at once; only those that are refused there are judged one by one.
+    """
+    texts = as_arrow(cells)
+    try:
+        found = texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        trimmed = pa.compute.utf8_trim_whitespace(texts)
+        is_number = pa.compute.match_substring_regex(trimmed, _NUMBER)
+        found = pa.compute.if_else(is_number, trimmed, "nan").cast(pa.float64())
+    values = np.require(found.to_numpy(), requirements="W")
+    rows = np.flatnonzero(~np.isfinite(values))
+    bad: dict[int, tuple[str, str]] = {}
+    known: dict[str, tuple[float, str]] = {}
+    for row, cell in zip(rows.tolist(), texts.take(pa.array(rows)).to_pylist(), strict=True):
+        if cell not in known:
+            known[cell] = read_number(cell)
+        values[row], reason = known[cell]
+        if reason:
+            bad[row] = (cell, reason)
+    return values, bad
+
+
+def as_arrow(cells: Texts) -> "pa.ChunkedArray":
+    """A column of texts as pyarrow has it."""
+    texts = pa.array(cells, pa.large_string())
+    return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
+
+
+def stripped(cells: Texts) -> "pa.ChunkedArray":
+    """A column of texts without blanks around them."""
+    texts = as_arrow(cells)
+    if not pa.compute.any(pa.compute.match_substring_regex(texts, r"^\s|\s$|[^ -~]")).as_py():
+        return texts
+    # Python's blanks, some of which pyarrow does not know.
+    return pa.chunked_array([pa.array([text.strip() for text in texts.to_pylist()], pa.large_string())])
+
+
+def missing(cells: Texts) -> Bool[np.ndarray, " row"]:
+    """Which cells of a column say that there is no number."""
+    lower = pa.compute.utf8_lower(stripped(cells))
+    return np.array(pa.compute.is_in(lower, pa.array(_MISSING, pa.large_string())))
 
 
 def is_missing(cell: str) -> bool:

@@ -1,11 +1,19 @@
 """The bytes of a file as text: UTF-8, also gzip-compressed, or an error that names the line and the byte."""
 
+import codecs
 import gzip
 import zlib
+from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
+from typing import cast
 
+import numpy as np
+
+from edgewise.data.limits import current_limits
 from edgewise.errors import DataError
 
+_PIECE = 2**22
 _GZIP_NAMES = {"CSV": ".csv.gz or .tsv.gz", "text": ".txt.gz", "CoNLL": ".conll.gz", "JSON": ".jsonl.gz"}
 # What a file begins with when it is something else under the name of a text.
 _MAGIC = {
@@ -32,54 +40,90 @@ def check_file(name: str, expected: str) -> Path:
     return file
 
 
-def uncompressed(name: str, file: Path) -> bytes:
-    """What a gzip file holds."""
-    try:
-        return gzip.decompress(file.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{name}: its name says gzip, but it cannot be unpacked ({error}).") from error
+class TextFile:
+    """A file of text, packed with gzip or not, that is read piece by piece and checked on the way."""
+
+    def __init__(self, name: str, kind: str, expected: str):
+        """Look at the beginning of the file.
+
+        Args:
+            name: the path as it was given; packed where it ends in .gz.
+            kind: what the file should be, "CSV", "text", "CoNLL" or "JSON", for the messages.
+            expected: the same in the words of a message, such as "a text file".
+
+        Raises:
+            DataError: it is missing, cannot be unpacked, or is something else.
+        """
+        self.name, self.kind = name, kind
+        self.path = check_file(name, expected)
+        self.is_packed = name.lower().endswith(".gz")
+        with self.binary() as file:
+            begin = self._read(file, 4)
+        self.mark = len(codecs.BOM_UTF8) if begin.startswith(codecs.BOM_UTF8) else 0
+        """Bytes of the mark at the beginning, which is no text."""
+        for magic, found in _MAGIC.items():
+            if begin.startswith(magic):
+                raise DataError(f"{name}: not a {kind} file but {found.format(kind=kind, gzip=_GZIP_NAMES[kind])}.")
+
+    def binary(self) -> BufferedIOBase:
+        """The bytes, unpacked, mark and all."""
+        return cast(BufferedIOBase, gzip.open(self.path) if self.is_packed else open(self.path, "rb"))
+
+    def pieces(self, size: int = _PIECE) -> Iterator[bytes]:
+        """The bytes behind the mark in pieces of a size, each checked before it is given.
+
+        Raises:
+            DataError: it is not UTF-8, holds a zero byte, cannot be unpacked, or unpacks to too much; the message
+                names the line and the byte.
+        """
+        limits, decoder = current_limits(), codecs.getincrementaldecoder("utf-8")()
+        packed, offset, line = self.path.stat().st_size, self.mark, 1
+        with self.binary() as file:
+            self._read(file, self.mark)
+            while piece := self._read(file, size):
+                if self.is_packed:
+                    limits.check_unpacked(self.name, packed, offset + len(piece))
+                # Most texts are ASCII all through, and that is fast to see.
+                if decoder.getstate()[0] or not piece.isascii():
+                    self._check_utf8(decoder, piece, offset, line)
+                if (place := piece.find(b"\0")) >= 0:
+                    line += piece.count(b"\n", 0, place)
+                    raise DataError(f"{self.name}, line {line}: not a {self.kind} file, it holds a zero byte.")
+                yield piece
+                # Faster than bytes.count where lines are short.
+                offset += len(piece)
+                line += int(np.count_nonzero(np.frombuffer(piece, dtype=np.uint8) == ord("\n")))
+            self._check_utf8(decoder, b"", offset, line)
+
+    def _check_utf8(self, decoder: codecs.IncrementalDecoder, piece: bytes, offset: int, line: int) -> None:
+        """Raise a DataError where the piece at an offset, or what waits before it for its end, is not UTF-8."""
+        waiting = decoder.getstate()[0]
+        try:
+            decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            whole, place = waiting + piece, offset - len(waiting) + error.start
+            line += whole.count(b"\n", 0, error.start)
+            raise DataError(
+                f"{self.name}, line {line}: byte {whole[error.start]:#04x} at offset {place} is not UTF-8; save the "
+                "file as UTF-8."
+            ) from error
+
+    def _read(self, file: BufferedIOBase, size: int) -> bytes:
+        try:
+            return file.read(size)
+        except (OSError, EOFError, zlib.error) as error:
+            if not self.is_packed:
+                raise
+            raise DataError(f"{self.name}: its name says gzip, but it cannot be unpacked ({error}).") from error
 
 
 def read_decoded(name: str, kind: str, expected: str) -> str:
-    """The text of a file, unpacked where its name ends in .gz.
+    """The text of a file, unpacked where its name ends in .gz, without a mark at its beginning.
 
     Args:
-        name: the path as it was given.
-        kind: what the file should be, as in `decoded`.
-        expected: the same in the words of a message, such as "a text file".
+        name, kind, expected: as in `TextFile`.
 
     Raises:
-        DataError: it is missing, something else, or not UTF-8.
+        DataError: it is missing, something else, not UTF-8, or holds a zero byte.
     """
-    file = check_file(name, expected)
-    content = uncompressed(name, file) if file.name.lower().endswith(".gz") else file.read_bytes()
-    return decoded(name, content, kind)
-
-
-def decoded(name: str, content: bytes, kind: str) -> str:
-    """The text that stands in a file, with or without a mark at its beginning.
-
-    Args:
-        name: the path as it was given.
-        content: the bytes of the file.
-        kind: what the file should be, "CSV", "text", "CoNLL" or "JSON", for the messages.
-
-    Raises:
-        DataError: it is something else, or not UTF-8; the message names the line and the byte.
-    """
-    for magic, found in _MAGIC.items():
-        if content.startswith(magic):
-            raise DataError(f"{name}: not a {kind} file but {found.format(kind=kind, gzip=_GZIP_NAMES[kind])}.")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # The offset counts from behind the mark that utf-8-sig takes away.
-        offset = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
-        line = content.count(b"\n", 0, offset) + 1
-        raise DataError(
-            f"{name}, line {line}: byte {content[offset]:#04x} at offset {offset} is not UTF-8; save the file as UTF-8."
-        ) from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(f"{name}, line {line}: not a {kind} file, it holds a zero byte.")
-    return text
+    return b"".join(TextFile(name, kind, expected).pieces()).decode()

@@ -1,19 +1,23 @@
 """Who is connected with whom: a table of edges, each row the names of two nodes and what is known of the edge."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
-from edgewise.data.cell import Rejection, is_missing, read_number
+from edgewise.data.cell import Problems, Rejection, missing, parse_numbers, stripped
 from edgewise.data.kind_names import Named
+from edgewise.data.names import NodeNames
 from edgewise.data.read import Cells, check_columns_exist, read_cells
 from edgewise.errors import DataError
 from edgewise.neighborhood.index import one_way
+from edgewise.plural import counted
+
+_MAX_HINTS = 100
+"""Unknown names that are compared with the known ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,8 @@ class EdgeList:
     """Rows of the table that are no edge, in file order."""
     kinds: Named | None = None
     """What each edge is called, where they have names; not of edges that were added."""
+    unused_columns: tuple[str, ...] = ()
+    """Columns of the table that nothing was read from."""
 
     def __len__(self) -> int:
         return len(self.senders)
@@ -60,19 +66,25 @@ class EdgeList:
 
         Which those are is the rule of `Edges.undirected`: multi-edges are mirrored one by one.
         """
-        added = one_way(torch.from_numpy(self.senders), torch.from_numpy(self.receivers), num_nodes).numpy()
+        return self.with_mirrored(
+            one_way(torch.from_numpy(self.senders), torch.from_numpy(self.receivers), num_nodes).numpy()
+        )
+
+    def with_mirrored(self, added: Int64[np.ndarray, " added"]) -> "EdgeList":
+        """The same edges and, behind them, the other way of some, with the same features."""
         return EdgeList(
             np.concatenate([self.senders, self.receivers[added]]),
             np.concatenate([self.receivers, self.senders[added]]),
             np.concatenate([self.features, self.features[added]]),
             len(added),
             self.rejected,
+            unused_columns=self.unused_columns,
         )
 
 
 def read_edges(
     path: str | Path,
-    place_of_node: Mapping[str, int],
+    names: NodeNames,
     nodes: str,
     *,
     edge_columns: Sequence[str] = (),
@@ -80,11 +92,14 @@ def read_edges(
     type_column: str | None = None,
     strict: bool = False,
 ) -> EdgeList:
-    """Read a table of edges, as they stand there: none is mirrored, joined or dropped but those that name no node.
+    """Read a table of edges, as they stand there: none is mirrored or joined.
+
+    A row that names no node, or a feature of which is no finite number (empty, NaN), is no edge: it is passed over and
+    listed in `rejected`.
 
     Args:
         path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
-        place_of_node: the nodes by their names.
+        names: the nodes by their names.
         nodes: what messages call the table of nodes.
         edge_columns: sender and receiver; the first two columns by default.
         feature_columns: numbers of the edge.
@@ -96,7 +111,7 @@ def read_edges(
     """
     return edges_of_cells(
         read_cells(path),
-        place_of_node,
+        names,
         nodes,
         edge_columns=edge_columns,
         feature_columns=feature_columns,
@@ -107,7 +122,7 @@ def read_edges(
 
 def edges_of_cells(
     cells: Cells,
-    place_of_node: Mapping[Any, int],
+    names: NodeNames,
     nodes: str,
     *,
     edge_columns: Sequence[str] = (),
@@ -121,53 +136,62 @@ def edges_of_cells(
     Args:
         graph_column: the column that names the graph of an edge, where nodes are known by graph and name.
     """
-    names = tuple(edge_columns) or tuple(name for name in cells.frame.columns if name != graph_column)[:2]
-    if len(names) != 2:
-        raise DataError(f"{cells.source}: {len(names)} columns name nodes, expected two: sender and receiver.")
+    frame = cells.frame
+    ends = tuple(edge_columns) or tuple(name for name in frame.columns if name != graph_column)[:2]
+    if len(ends) != 2:
+        raise DataError(
+            f"{cells.source}: {counted(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
+            "receiver."
+        )
     typed = () if type_column is None else (type_column,)
-    check_columns_exist(cells, (*names, *feature_columns, *typed))
-    sides: list[list[Any]] = [[name.strip() for name in cells.frame[column]] for column in names]
-    if graph_column is not None:
-        graphs = [graph.strip() for graph in cells.frame[graph_column]]
-        sides = [list(zip(graphs, side, strict=True)) for side in sides]
-    places = [[place_of_node.get(node, -1) for node in side] for side in sides]
-    features = np.zeros((len(cells.frame), len(feature_columns)), dtype=np.float32)
-    rejected = _unknown(cells, names, places, nodes, graph_column)
+    check_columns_exist(cells, (*ends, *feature_columns, *typed))
+    graphs = None if graph_column is None else frame[graph_column]
+    places = [names.places(frame[column], graphs) for column in ends]
+    problems = Problems()
+    for column, side in zip(ends, places, strict=True):
+        _add_unknown(problems, cells, column, np.flatnonzero(side < 0), names, nodes, graph_column)
+    features = np.zeros((len(frame), len(feature_columns)), dtype=np.float32)
     for place, column in enumerate(feature_columns):
-        for row, cell in enumerate(cells.frame[column]):
-            features[row, place], reason = read_number(cell)
-            if reason and row not in rejected:
-                rejected[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, reason)
+        features[:, place], bad = parse_numbers(frame[column])
+        for row, (cell, reason) in bad.items():
+            problems.add(row, column, cell, reason)
     for column in typed:
-        for row, cell in enumerate(cells.frame[column]):
-            if is_missing(cell) and row not in rejected:
-                rejected[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, "the edge has no kind")
-    listed = tuple(rejected[row] for row in sorted(rejected))
-    if listed and (strict or len(listed) == len(cells.frame)):
+        for row in np.flatnonzero(missing(frame[column])).tolist():
+            problems.add(row, column, frame[column].iloc[row], "the edge has no kind")
+    listed = tuple(
+        Rejection(cells.source, int(cells.lines[row]), *problems.first[row]) for row in sorted(problems.first)
+    )
+    if listed and (strict or len(listed) == len(frame)):
         first = listed[0]
         advice = "mend the row, or do without strict to pass over it" if strict else "none of the rows is an edge"
-        raise DataError(f"{first.file}, line {first.row}, column {first.column!r}: {first.reason}; {advice}.")
-    good = np.array([row not in rejected for row in range(len(cells.frame))], dtype=bool)
-    senders, receivers = (np.array(side, dtype=np.int64)[good] for side in places)
+        raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")
+    good = np.ones(len(frame), dtype=bool)
+    good[list(problems.first)] = False
+    lines = cells.lines[good]
     kinds = None
     for column in typed:
-        called = tuple(name.strip() for name in cells.frame[column][good])
-        kinds = Named(called, f"{cells.source}, line ", cells.lines[good], f", column {column!r}")
-    return EdgeList(senders, receivers, features[good], rejected=listed, kinds=kinds), cells.lines[good]
+        called = tuple(stripped(frame[column][good]).to_pylist())
+        kinds = Named(called, f"{cells.source}, line ", lines, f", column {column!r}")
+    used = {*ends, *feature_columns, *typed, graph_column}
+    unused = tuple(name for name in frame.columns if name not in used)
+    senders, receivers = (side[good] for side in places)
+    return EdgeList(senders, receivers, features[good], rejected=listed, kinds=kinds, unused_columns=unused), lines
 
 
-def _unknown(
-    cells: Cells, names: Sequence[str], places: Sequence[list[int]], nodes: str, graph_column: str | None
-) -> dict[int, Rejection]:
-    """The rows that name a node which is not there."""
-    found: dict[int, Rejection] = {}
-    for column, side in zip(names, places, strict=True):
-        for row, place in enumerate(side):
-            if place < 0 and row not in found:
-                cell = cells.frame[column].iloc[row]
-                home = nodes
-                if graph_column is not None:
-                    home = f"the graph {cells.frame[graph_column].iloc[row].strip()!r} in {nodes}"
-                reason = f"{cell.strip()!r} is not a node of {home}" if cell.strip() else "the cell names no node"
-                found[row] = Rejection(cells.source, int(cells.lines[row]), column, cell, reason)
-    return found
+def _add_unknown(
+    problems: Problems,
+    cells: Cells,
+    column: str,
+    rows: np.ndarray,
+    names: NodeNames,
+    nodes: str,
+    graph_column: str | None,
+) -> None:
+    """Remember the rows of a column that name a node which is not there."""
+    written = cells.frame[column].iloc[rows].tolist()
+    graphs = [None] * len(rows) if graph_column is None else cells.frame[graph_column].iloc[rows].tolist()
+    for row, cell, graph in zip(rows.tolist(), written, graphs, strict=True):
+        name, home = cell.strip(), nodes if graph is None else f"the graph {graph.strip()!r} in {nodes}"
+        # Only the first names are compared with all others, which takes its time.
+        hint = names.hint(name) if graph is None and len(problems.first) < _MAX_HINTS else ""
+        problems.add(row, column, cell, f"{name!r} is not a node of {home}{hint}" if name else "the cell names no node")

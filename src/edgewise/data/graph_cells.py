@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgewise.data.cell import Problems, is_missing, read_number
+from edgewise.data.cell import Problems, is_missing, read_number, stripped
 from edgewise.data.graph_columns import GraphColumns
 from edgewise.data.read import Cells, check_columns_exist, pd, read_cells
 from edgewise.errors import DataError
@@ -18,7 +18,7 @@ def graph_of_rows(cells: Cells, column: str) -> list[str]:
         DataError: there is no such column, or a cell of it is empty.
     """
     check_columns_exist(cells, (column,))
-    names = [name.strip() for name in cells.frame[column]]
+    names = stripped(cells.frame[column]).to_pylist()
     if "" in names:
         row = names.index("")
         raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: the cell names no graph.")

@@ -3,12 +3,14 @@
 import numpy as np
 from jaxtyping import Float32
 
-from edgewise.data.cell import Problems
+from edgewise.data.cell import Problems, stripped
 from edgewise.data.columns import Columns
 from edgewise.data.graph_file import read_arrays
+from edgewise.data.names import NodeNames
 from edgewise.data.node_features import features_of_arrays, features_of_columns
 from edgewise.data.read import Cells, check_columns_exist
 from edgewise.errors import DataError
+from edgewise.plural import counted
 
 Categories = dict[str, list[str]]
 
@@ -36,16 +38,17 @@ def features_of_nodes(
     check_columns_exist(cells, columns.category_columns)
     found, parts = {}, [numbers.to_dense()]
     for number, column in enumerate(columns.category_columns):
-        words = [word.strip() for word in cells.frame[column]]
-        known = sorted(set(words) - {""}) if categories is None else list(categories.values())[number]
-        place = {word: index for index, word in enumerate(known)}
+        words = stripped(cells.frame[column])
+        distinct = set(words.unique().to_pylist()) - {""}
+        known = sorted(distinct) if categories is None else list(categories.values())[number]
+        places = NodeNames(known).places(words)
         one_hot = np.zeros((len(words), len(known)), dtype=np.float32)
-        for row, word in enumerate(words):
-            if word in place:
-                one_hot[row, place[word]] = 1
-            else:
-                reason = f"{word!r} is none of the {len(known)} words that are known" if word else "the cell is empty"
-                problems.add(row, column, word, reason)
+        found_rows = np.flatnonzero(places >= 0)
+        one_hot[found_rows, places[found_rows]] = 1
+        for row in np.flatnonzero(places < 0).tolist():
+            word = words[row].as_py()
+            reason = f"{word!r} is none of the {counted(len(known), 'word')} that are known"
+            problems.add(row, column, word, reason if word else "the cell is empty")
         found[column] = known
         parts.append(one_hot)
     return np.concatenate(parts, axis=1), problems, found

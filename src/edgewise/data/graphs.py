@@ -13,6 +13,7 @@ from edgewise.data.graph_cells import cells_of_graphs, graph_of_rows, read_graph
 from edgewise.data.graph_columns import GraphColumns, GraphsSource
 from edgewise.data.graph_file import check_edges, is_graph_file
 from edgewise.data.graph_nodes import Categories, features_of_nodes
+from edgewise.data.names import NodeNames
 from edgewise.data.nodes import named, with_features
 from edgewise.data.read import Cells, Values, cells_from_arrays, read_cells
 from edgewise.data.rows import Table, judged
@@ -155,20 +156,21 @@ def read_graphs(
     features, unreadable, categories = features_of_nodes(cells, columns, source.features, categories)
     # Graph after graph; nodes of graphs that no row names come last, and are cut off.
     place = {name: row for row, name in enumerate(rows.frame[columns.graph_column])}
-    graph_of_node = np.array([place.get(graph, len(place)) for graph in graphs])
+    graph_of_node = NodeNames(list(place)).places(graphs)
+    graph_of_node[graph_of_node < 0] = len(place)
     order = np.argsort(graph_of_node, kind="stable")
     counts = np.bincount(graph_of_node, minlength=len(place) + 1)
-    keys = [(graphs[row], names[row]) if is_local else names[row] for row in order.tolist()]
+    own, of_graph = np.array(names, dtype=object)[order], np.array(graphs, dtype=object)[order]
     edges, lines = edges_of_cells(
         edge_cells,
-        {key: number for number, key in enumerate(keys)},
+        NodeNames(own, of_graph if is_local else None),
         paths[0],
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
         graph_column=columns.graph_column if is_local else None,
         strict=strict,
     )
-    _check_within(edge_cells, edges, lines, np.array(graphs)[order])
+    _check_within(edge_cells, edges, lines, of_graph)
     edges = edges.taken(np.flatnonzero(edges.senders < len(cells.frame) - counts[-1]))
     for row, (column, cell, reason) in sorted(unreadable.first.items()):
         if graph_of_node[row] < len(place):
@@ -270,7 +272,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
     conditions = np.zeros((len(cells.frame), len(columns.graph_feature_columns)))
     for number, column in enumerate(columns.graph_feature_columns):
-        conditions[:, number] = read_numbers(list(cells.frame[column]), column, problems)
+        conditions[:, number] = read_numbers(cells.frame[column], column, problems)
     features = graphs.features
     if not features.shape[1]:
         # Nothing is known of the nodes but how many edges come and go.

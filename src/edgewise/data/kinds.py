@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 
-from edgewise.data.cell import OK, is_missing
+from edgewise.data.cell import OK, missing, pa, stripped
 from edgewise.data.edges import EdgeList
 from edgewise.data.kind_names import BACKWARD, KindNames, Named, Relation, backward, spoken
 from edgewise.data.node_features import NodeFeatures
@@ -36,7 +36,7 @@ class NodeKinds:
         """The same with the features in columns of a table: where every cell of a kind is empty, it has none there."""
         if self.known is not None:
             return self._knowing(len(columns))
-        filled = np.array([[not is_missing(cell) for cell in cells.frame[column]] for column in columns], dtype=bool)
+        filled = np.array([~missing(cells.frame[column]) for column in columns], dtype=bool)
         return self._owning(filled.reshape(len(columns), len(self.of_node)).T)
 
     def of_array(self, name: str, blank: Bool[np.ndarray, " node column"] | None, num_columns: int) -> "NodeKinds":
@@ -125,7 +125,8 @@ def named_nodes(cells: Cells, column: str | None) -> Named | None:
     if column is None:
         return None
     check_columns_exist(cells, (column,))
-    names = tuple("" if is_missing(cell) else cell.strip() for cell in cells.frame[column])
+    texts = stripped(cells.frame[column])
+    names = tuple(pa.compute.if_else(pa.array(missing(texts)), "", texts).to_pylist())
     return Named(names, f"{cells.source}, line ", cells.lines, f", column {column!r}")
 
 
@@ -239,14 +240,7 @@ def _both_ways(
     # A loop is its own other way.
     added = np.flatnonzero(np.where(is_turned, edges.senders != edges.receivers, is_lonely))
     more = [backward(relation_of[edge]) if is_turned[edge] else relation_of[edge][::-1] for edge in added.tolist()]
-    both = EdgeList(
-        np.concatenate([edges.senders, edges.receivers[added]]),
-        np.concatenate([edges.receivers, edges.senders[added]]),
-        np.concatenate([edges.features, edges.features[added]]),
-        len(added),
-        edges.rejected,
-    )
-    return both, [*relation_of, *more]
+    return edges.with_mirrored(added), [*relation_of, *more]
 
 
 def _check_free(edges: EdgeList, names: set[str]) -> None:

@@ -173,6 +173,6 @@ def read_parts(path: str | None, column: str, edges: EdgeList) -> tuple[list[str
         )
     cells = read_cells(path)
     check_columns_exist(cells, (column,))
-    good = ~np.isin(cells.lines, [each.row for each in edges.rejected])
+    good = ~np.isin(cells.lines, [each.line for each in edges.rejected])
     places = [f"{path}, line {line}, column {column!r}" for line in cells.lines[good].tolist()]
     return cells.frame[column][good].tolist(), places

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from edgewise.data.cell import Problems, is_missing, read_number
+from edgewise.data.cell import Problems, missing, parse_numbers
 from edgewise.data.read import Cells, check_columns_exist
 from edgewise.errors import DataError
 
@@ -75,13 +75,16 @@ def features_of_columns(
     check_columns_exist(cells, columns)
     problems, values = Problems(), np.zeros((len(cells.frame), len(columns)))
     for place, column in enumerate(columns):
-        for row, cell in enumerate(cells.frame[column]):
-            number, reason = read_number(cell)
-            if foreign is not None and foreign[row, place]:
-                number, reason = 0.0, "" if is_missing(cell) else "no node of this kind had a value here in training"
-            values[row, place] = 0.0 if reason else number
-            if reason:
-                problems.add(row, column, cell, reason)
+        values[:, place], bad = parse_numbers(cells.frame[column])
+        if foreign is not None:
+            strange, is_blank = foreign[:, place], missing(cells.frame[column])
+            bad = {row: found for row, found in bad.items() if not strange[row]}
+            for row in np.flatnonzero(strange & ~is_blank).tolist():
+                bad[row] = (cells.frame[column].iloc[row], "no node of this kind had a value here in training")
+            values[strange, place] = 0.0
+        for row, (cell, reason) in bad.items():
+            problems.add(row, column, cell, reason)
+            values[row, place] = 0.0
     if len(problems.first) == len(cells.frame):
         column, _, reason = problems.first[0]
         raise DataError(

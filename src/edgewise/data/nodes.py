@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from edgewise.data.cell import Problems
+from edgewise.data.cell import Problems, stripped
 from edgewise.data.columns import AUTO, AnyColumns, Columns
 from edgewise.data.edges import EdgeList, read_edges
 from edgewise.data.graph_file import check_edges, is_graph_file, read_arrays, read_graph_file
@@ -17,8 +17,9 @@ from edgewise.data.graph_source import GraphSource
 from edgewise.data.kind_names import KindNames, Named
 from edgewise.data.kinds import GraphKinds, NodeKinds, kept_kinds, named_nodes, node_kinds, untold
 from edgewise.data.labels import Classes
+from edgewise.data.names import NodeNames
 from edgewise.data.node_features import NodeFeatures, features_of_arrays, features_of_columns, without_blanks
-from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
+from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, pd, read_cells
 from edgewise.data.rows import Table, judged
 from edgewise.errors import DataError, SettingError
 
@@ -297,7 +298,7 @@ def _from_tables(
         features, problems = features_of_columns(cells, columns.descriptors_columns, foreign)
     edges = read_edges(
         source.edges,
-        {name: row for row, name in enumerate(names)},
+        NodeNames(names),
         path,
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
@@ -337,16 +338,16 @@ def named(
             counts[graph] += 1
         cells = replace(cells, frame=cells.frame.assign(**{column: numbers}))
     check_columns_exist(cells, (column,))
-    names = tuple(name.strip() for name in cells.frame[column])
-    first: dict[tuple[str, str], int] = {}
-    for row, node in enumerate(zip(graphs, names, strict=True)):
-        name = node[1]
-        if not name or node in first:
-            what = (
-                f"the node {name!r} stands in line {cells.lines[first[node]]} too" if name else "the node has no name"
-            )
-            raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
-        first[node] = row
+    names = tuple(stripped(cells.frame[column]).to_pylist())
+    keys = pd.DataFrame({"name": names} if graph_of_row is None else {"name": names, "graph": graphs})
+    is_wrong = keys.duplicated().to_numpy() | (keys["name"] == "").to_numpy()
+    if is_wrong.any():
+        row = int(is_wrong.argmax())
+        what = "the node has no name"
+        if name := names[row]:
+            first = next(other for other in range(row) if (graphs[other], names[other]) == (graphs[row], name))
+            what = f"the node {name!r} stands in line {cells.lines[first]} too"
+        raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
     return cells, replace(columns, node_column=column), names
 
 

@@ -1,12 +1,13 @@
 """Pairs of nodes of which it is asked whether they are linked: a table, each row the names of two nodes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int64
 
 from edgewise.data.cell import OK
+from edgewise.data.names import NodeNames
 from edgewise.data.read import check_columns_exist, pd, read_cells
 from edgewise.errors import DataError
 
@@ -38,13 +39,13 @@ class PairTable:
 
 
 def read_pairs_of_nodes(
-    path: str, place_of_node: Mapping[str, int], pair_columns: Sequence[str] = (), *, strict: bool = False
+    path: str, nodes: NodeNames, pair_columns: Sequence[str] = (), *, strict: bool = False
 ) -> PairTable:
     """Read pairs of nodes.
 
     Args:
         path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
-        place_of_node: the nodes of the graph by their names.
+        nodes: those of the graph by their names.
         pair_columns: sender and receiver; the first two columns by default.
         strict: stop at the first row that names no two nodes.
 
@@ -56,17 +57,17 @@ def read_pairs_of_nodes(
     if len(names) != 2:
         raise DataError(f"{path}: {len(names)} columns name nodes, expected two: the nodes of each pair.")
     check_columns_exist(cells, names)
-    written = [[cell.strip() for cell in cells.frame[column]] for column in names]
-    ends = np.array([[place_of_node.get(name, -1) for name in side] for side in written], dtype=np.int64)
+    ends = np.stack([nodes.places(cells.frame[column]) for column in names])
     status = [OK] * len(cells.frame)
-    for row, line in enumerate(cells.lines.tolist()):
-        for column, side, place in zip(names, written, ends[:, row], strict=True):
-            if place < 0 and status[row] == OK:
-                what = f"{side[row]!r} is not a node of the graph" if side[row] else "the cell names no node"
-                status[row] = f"{column}: {what}"
-        if status[row] == OK and ends[0, row] == ends[1, row]:
-            status[row] = f"{names[1]}: {written[1][row]!r} and itself are no link"
-        if status[row] != OK and strict:
+    for row in np.flatnonzero((ends < 0).any(0) | (ends[0] == ends[1])).tolist():
+        column = names[0] if ends[0, row] < 0 else names[1]
+        name = cells.frame[column].iloc[row].strip()
+        what = f"{name!r} is not a node of the graph{nodes.hint(name)}" if name else "the cell names no node"
+        if (ends[:, row] >= 0).all():
+            what = f"{name!r} and itself are no link"
+        status[row] = f"{column}: {what}"
+        if strict:
+            line = cells.lines[row]
             raise DataError(f"{path}, line {line}, {status[row]}; mend the row, or do without strict to pass over it.")
     if all(each != OK for each in status):
         raise DataError(f"{path}, line {cells.lines[0]}, {status[0]}; none of the rows names two nodes.")

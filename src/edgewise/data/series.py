@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64
 
-from edgewise.data.cell import is_missing, read_number
+from edgewise.data.cell import is_missing, parse_numbers
 from edgewise.data.edges import EdgeList, read_edges
+from edgewise.data.names import NodeNames
 from edgewise.data.read import check_columns_exist, read_cells
 from edgewise.errors import DataError, SettingError
 from edgewise.neighborhood import Edges
@@ -98,15 +99,14 @@ def read_series(
     names = tuple(name for name in cells.frame.columns if name != time_column)
     values = np.full((len(cells.frame), len(names)), np.nan)
     for place, name in enumerate(names):
-        for row, cell in enumerate(cells.frame[name]):
-            values[row, place], reason = read_number(cell)
-            if reason and not is_missing(cell):
+        values[:, place], bad = parse_numbers(cells.frame[name])
+        for row, (cell, reason) in bad.items():
+            if not is_missing(cell):
                 where = f"{path}, line {cells.lines[row]}, column {name!r}"
                 raise DataError(f"{where}: {reason}; leave the cell empty if nothing is known.")
     listed = EdgeList(*(np.zeros(0, dtype=np.int64),) * 2, np.zeros((0, 0), dtype=np.float32))
     if edges is not None:
-        places = {name: place for place, name in enumerate(names)}
-        listed = read_edges(edges, places, f"the columns of {path}", edge_columns=edge_columns)
+        listed = read_edges(edges, NodeNames(names), f"the columns of {path}", edge_columns=edge_columns)
         listed = listed if is_directed else listed.both_ways(len(names))
     times = map(str, range(len(values))) if time_column is None else cells.frame[time_column]
     return Series(path, names, values, tuple(times), listed)

@@ -170,7 +170,7 @@ def _interpret(
     """The cells as molecules and numbers; a row is usable when every cell it needs can be read."""
     problems = Problems()
     store, graph_of_row = _read_molecules(cells, columns.smiles_columns, problems, with_descriptors, limits)
-    conditions = [read_numbers(list(cells.frame[column]), column, problems) for column in columns.descriptors_columns]
+    conditions = [read_numbers(cells.frame[column], column, problems) for column in columns.descriptors_columns]
     fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
     return MoleculeTable(
         **fields,

@@ -258,7 +258,7 @@ def _together(
         if listed and (strict or (need_tags and len(listed) == len(part))):
             first = listed[0]
             few = "" if strict else f" none of the {len(part)} sentences can be used;"
-            raise DataError(f"{path}, line {first.row}:{few} {first.column}: {first.reason}.")
+            raise DataError(f"{path}, line {first.line}:{few} {first.column}: {first.reason}.")
         rejected += listed
     every = [sentence for part in parts for sentence in part]
     return TaggedSentences(

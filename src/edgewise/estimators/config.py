@@ -180,8 +180,8 @@ def begin(
     folder.write_json("checkpoints/data.json", data)
     if rows is not None:
         folder.write_json("splits.json", rows)
-        listed = [[each.file, each.row, each.column, each.value, each.reason] for each in rejected]
-        folder.write_table("rejected.csv", ["file", "row", "column", "value", "reason"], listed)
+        listed = [[each.file, each.line, each.column, each.value, each.reason] for each in rejected]
+        folder.write_table("rejected.csv", ["file", "line", "column", "value", "reason"], listed)
     folder.write_config(config)
     return False
 

@@ -263,7 +263,7 @@ def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any
 
 
 def rejected_rows(folder: RunFolder) -> list[list[str]]:
-    """The lines of rejected.csv: file, row, column, value, reason; none where there is no such file."""
+    """The lines of rejected.csv: file, line, column, value, reason; none where there is no such file."""
     path = folder.path / "rejected.csv"
     if not path.is_file():
         return []

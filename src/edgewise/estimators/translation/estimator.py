@@ -183,7 +183,7 @@ class Translator(Learner[TrainedTranslation]):
         tokenizer, pairs, texts = tokens_of(texts, rows, job)
         if texts.rejected:
             first = texts.rejected[0]
-            raise DataError(f"{first.file}: number {first.row}: the {first.column} cannot be used: {first.reason}.")
+            raise DataError(f"{first.file}: number {first.line}: the {first.column} cannot be used: {first.reason}.")
         self.trained_, self.metrics_ = fit_pairs(tokenizer, pairs, rows, job)
         if len(rows["val"]):
             self.metrics_["validation"] = {"loss": token_loss(self.trained_, pairs, rows["val"])}

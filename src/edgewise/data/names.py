@@ -1,0 +1,82 @@
+"""The nodes of a graph by their names: where each of a column of names stands, and what a wrong one may mean."""
+
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+import pyarrow.compute
+from jaxtyping import Int64
+
+from edgewise.data.cell import Texts, pa, stripped
+
+_COMPARED = 10_000
+"""More names than that are not compared letter by letter with one that is wrong."""
+
+
+class NodeNames:
+    """Nodes by their names, or by the names of their graph and their own.
+
+    >>> names = NodeNames(["a", "b", "98"])
+    >>> names.places(["b", " a", "00098"]).tolist(), names.hint("00098")
+    ([1, 0, -1], " (did you mean '98'?)")
+    """
+
+    def __init__(self, names: Texts, graphs: Texts | None = None):
+        """The nodes in their order.
+
+        Args:
+            names: of each node; names of one graph differ.
+            graphs: of each node, the name of its graph; None where names of all nodes differ.
+        """
+        self._names = stripped(names)
+        self._values, self._graphs = self._names, None
+        if graphs is not None:
+            graphs = stripped(graphs)
+            self._values, self._graphs = pa.compute.unique(self._names), pa.compute.unique(graphs)
+            codes = self._codes(self._names, graphs)
+            self._order = codes.argsort()
+            self._sorted = codes[self._order]
+
+    def places(self, names: Texts, graphs: Texts | None = None) -> Int64[np.ndarray, " row"]:
+        """The node that each name names, −1 where there is none.
+
+        Args:
+            names: a column of names, blanks around them or not.
+            graphs: likewise of their graphs, where names belong to graphs.
+        """
+        if self._graphs is None:
+            return _places(stripped(names), self._values)
+        codes = self._codes(stripped(names), stripped(graphs))
+        found = np.searchsorted(self._sorted, codes).clip(max=max(len(self._sorted) - 1, 0))
+        is_there = (self._sorted[found] == codes) & (codes >= 0) if len(self._sorted) else np.zeros(len(codes), bool)
+        return np.where(is_there, self._order[found], -1) if len(self._sorted) else np.full(len(codes), -1)
+
+    def hint(self, name: str) -> str:
+        """` (did you mean ...?)` where a node has nearly this name; nothing where none has."""
+        near = self._by_meaning.get(_meaning(name))
+        if near is None and len(self._names) <= _COMPARED:
+            near = next(iter(get_close_matches(name, self._names.to_pylist(), n=1)), None)
+        return "" if near is None else f" (did you mean {near!r}?)"
+
+    @cached_property
+    def _by_meaning(self) -> dict[str, str]:
+        return {_meaning(name): name for name in reversed(self._names.to_pylist())}
+
+    def _codes(self, names: "pa.ChunkedArray", graphs: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
+        """One number for each graph and name, −1 where one of both is not known."""
+        name, graph = _places(names, self._values), _places(graphs, self._graphs)
+        return np.where((name < 0) | (graph < 0), -1, graph * len(self._values) + name)
+
+
+def _places(texts: "pa.ChunkedArray", among: "pa.Array | pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
+    found = pyarrow.compute.index_in(texts, among)
+    return found.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _meaning(name: str) -> str:
+    """A name in the writing that names which mean the same share: letters small, numbers without zeros around them."""
+    text = name.casefold()
+    if text.replace(".", "", 1).isdecimal():
+        whole, _, rest = text.partition(".")
+        return ".".join(part for part in (whole.lstrip("0") or "0", rest.rstrip("0")) if part)
+    return text
