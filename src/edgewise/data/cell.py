@@ -102,7 +102,8 @@ def parse_numbers(cells: Texts) -> tuple[Float64[np.ndarray, " row"], dict[int, 
     rows = np.flatnonzero(~np.isfinite(values))
     bad: dict[int, tuple[str, str]] = {}
     known: dict[str, tuple[float, str]] = {}
-    for row, cell in zip(rows.tolist(), texts.take(pa.array(rows)).to_pylist(), strict=True):
+    refused = texts.filter(pa.array(~np.isfinite(values))).to_pylist() if len(rows) else []
+    for row, cell in zip(rows.tolist(), refused, strict=True):
         if cell not in known:
             known[cell] = read_number(cell)
         values[row], reason = known[cell]
@@ -120,9 +121,15 @@ def as_arrow(cells: Texts) -> "pa.ChunkedArray":
 def stripped(cells: Texts) -> "pa.ChunkedArray":
     """A column of texts without blanks around them."""
     texts = as_arrow(cells)
-    if not pa.compute.any(pa.compute.match_substring_regex(texts, r"^\s|\s$|[^ -~]")).as_py():
+    signs = np.zeros(256, dtype=bool)
+    for chunk in texts.chunks:
+        content = chunk.buffers()[2]
+        signs[np.frombuffer(content or b"", dtype=np.uint8)] = True
+    if not signs[:0x21].any() and not signs[0x7F:].any():
         return texts
-    # Python's blanks, some of which pyarrow does not know.
+    if not signs[0x1C:0x20].any() and not signs[0x7F:].any():
+        return pa.compute.ascii_trim_whitespace(texts)
+    # Python's blanks, not all of which pyarrow knows.
     return pa.chunked_array([pa.array([text.strip() for text in texts.to_pylist()], pa.large_string())])
 
 

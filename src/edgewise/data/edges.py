@@ -165,17 +165,19 @@ def edges_of_cells(
         first = listed[0]
         advice = "mend the row, or do without strict to pass over it" if strict else "none of the rows is an edge"
         raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")
-    good = np.ones(len(frame), dtype=bool)
-    good[list(problems.first)] = False
-    lines = cells.lines[good]
+    lines = cells.lines
+    if listed:
+        good = np.ones(len(frame), dtype=bool)
+        good[list(problems.first)] = False
+        frame, lines, features = frame[good], lines[good], features[good]
+        places = [side[good] for side in places]
     kinds = None
     for column in typed:
-        called = tuple(stripped(frame[column][good]).to_pylist())
+        called = tuple(stripped(frame[column]).to_pylist())
         kinds = Named(called, f"{cells.source}, line ", lines, f", column {column!r}")
     used = {*ends, *feature_columns, *typed, graph_column}
     unused = tuple(name for name in frame.columns if name not in used)
-    senders, receivers = (side[good] for side in places)
-    return EdgeList(senders, receivers, features[good], rejected=listed, kinds=kinds, unused_columns=unused), lines
+    return EdgeList(*places, features, rejected=listed, kinds=kinds, unused_columns=unused), lines
 
 
 def _add_unknown(
