@@ -1,7 +1,6 @@
 """Single cells as numbers, and the record of those that cannot be read."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
