@@ -1,7 +1,7 @@
 """Numbers of things in messages: `1 node`, `2,000 nodes`."""
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def plural(number: int, one: str, many: str | None = None) -> str:
     """A number and what it counts.
 
     Args:
@@ -9,7 +9,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
         one: what follows 1.
         many: what follows any other number; by default `one` and an s.
 
-    >>> counted(1, "node"), counted(1200, "node"), counted(0, "trajectory", "trajectories")
+    >>> plural(1, "node"), plural(1200, "node"), plural(0, "trajectory", "trajectories")
     ('1 node', '1,200 nodes', '0 trajectories')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"

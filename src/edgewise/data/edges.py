@@ -14,7 +14,7 @@ from edgewise.data.names import NodeNames
 from edgewise.data.read import Cells, check_columns_exist, read_cells
 from edgewise.errors import DataError
 from edgewise.neighborhood.index import one_way
-from edgewise.plural import counted
+from edgewise.plural import plural
 
 _MAX_HINTS = 100
 """Unknown names that are compared with the known ones."""
@@ -140,7 +140,7 @@ def edges_of_cells(
     ends = tuple(edge_columns) or tuple(name for name in frame.columns if name != graph_column)[:2]
     if len(ends) != 2:
         raise DataError(
-            f"{cells.source}: {counted(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
+            f"{cells.source}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
             "receiver."
         )
     typed = () if type_column is None else (type_column,)

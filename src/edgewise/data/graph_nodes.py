@@ -10,7 +10,7 @@ from edgewise.data.names import NodeNames
 from edgewise.data.node_features import features_of_arrays, features_of_columns
 from edgewise.data.read import Cells, check_columns_exist
 from edgewise.errors import DataError
-from edgewise.plural import counted
+from edgewise.plural import plural
 
 Categories = dict[str, list[str]]
 
@@ -47,7 +47,7 @@ def features_of_nodes(
         one_hot[found_rows, places[found_rows]] = 1
         for row in np.flatnonzero(places < 0).tolist():
             word = words[row].as_py()
-            reason = f"{word!r} is none of the {counted(len(known), 'word')} that are known"
+            reason = f"{word!r} is none of the {plural(len(known), 'word')} that are known"
             problems.add(row, column, word, reason if word else "the cell is empty")
         found[column] = known
         parts.append(one_hot)

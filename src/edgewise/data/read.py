@@ -17,7 +17,8 @@ from edgewise.data.decode import TextFile, check_file
 from edgewise.data.limits import current_limits
 from edgewise.data.scan import Layout, scan
 from edgewise.errors import DataError, MissingExtraError
-from edgewise.plural import counted
+from edgewise.plural import plural
+from edgewise.progress import stage
 
 try:
     import pandas as pd
@@ -84,7 +85,8 @@ def read_cells(path: str | Path) -> Cells:
         raise DataError(f"{name}: the file is empty, expected a first line with the names of the columns.")
     if suffix == ".parquet":
         return _read_parquet(name)
-    return _read_delimited(TextFile(name, "CSV", "a table"), _DELIMITERS[suffix.removesuffix(".gz")])
+    with stage(f"reading {file.name}"):
+        return _read_delimited(TextFile(name, "CSV", "a table"), _DELIMITERS[suffix.removesuffix(".gz")])
 
 
 def check_columns_exist(cells: Cells, names: tuple[str, ...]) -> None:
@@ -269,8 +271,8 @@ def _checked_rows(
             if other := _other_separator(header):
                 advice = f". {other} In numbers, write a decimal point, not a comma."
             raise DataError(
-                f"{name}, line {line}: {counted(len(cells), 'cell')}, but the header has "
-                f"{counted(len(header), 'column')}{advice}"
+                f"{name}, line {line}: {plural(len(cells), 'cell')}, but the header has "
+                f"{plural(len(header), 'column')}{advice}"
             )
         yield line, cells or [""]
 
