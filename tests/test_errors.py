@@ -357,8 +357,8 @@ STRUCTURES = {
     ),
     "own score": (
         lambda: attend(**tensors(score=lambda query, key: query * key)),
-        "score: <lambda> gave the shape (5, 6, 2, 4); expected (5, 6, 2), one number for each pair of queries (5, 1, 2, "
-        "4) and keys (1, 6, 2, 4), whose last axis is the features.",
+        "score: <lambda> gave the shape (5, 6, 2, 4); expected (5, 6, 2), one number for each pair of queries "
+        "(5, 1, 2, 4) and keys (1, 6, 2, 4), whose last axis is the features.",
     ),
     "mask of other queries": (
         lambda: attention_weights(torch.ones(2, 2), torch.ones(2, 2), queries=[True, False, True]),
