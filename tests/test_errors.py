@@ -57,6 +57,24 @@ SHAPES = {
         "attend: axis 'batch -2' is 7 in query but 5 in value.",
     ),
     "batch of none": (tensors(query=(0, 5, 4)), "attend: axis 'batch -1' is 0 in query but 2 in key."),
+    "array": (
+        tensors(query=numpy.ones((2, 5, 4))),
+        "attend: query must be a tensor, not ndarray; torch.as_tensor(query) makes one of it.",
+    ),
+    "list": (tensors(bias=[0.5]), "attend: bias must be a tensor, not list; torch.as_tensor(bias) makes one of it."),
+    "neighborhood as key": (tensors(key=EDGES), "attend: key must be a tensor, not Edges; it goes to neighborhood=."),
+    "edge_index as key": (
+        tensors(key=torch.tensor([[0, 1], [1, 0]])),
+        "attend: key must be floating point, not torch.int64. Pass an edge_index as neighborhood=edge_index.",
+    ),
+    "no value": (
+        tensors(value=None),
+        "attend: value must be a tensor, not NoneType; without values there are weights alone: attention_weights.",
+    ),
+    "only one key": (
+        tensors(query=(5, 4), key=(4,), value=(4,)),
+        "attend: key must have the axes (…, node, feature), not shape (4,).",
+    ),
     "rank of key": (tensors(key=(4,)), "attend: key must have the axes (…, node, feature), not shape (4,)."),
     "rank of value": (tensors(value=(6,)), "attend: value must have the axes (…, node, feature), not shape (6,)."),
     "rank of query": (tensors(query=()), "attend: query must have the axes (…, node, feature), not shape ()."),
@@ -174,7 +192,7 @@ SHAPES = {
     ),
     "whole numbers": (
         tensors(query=torch.ones(2, 5, 4, dtype=torch.int64)),
-        "attend: query must be floating point, not torch.int64.",
+        "attend: query must be floating point, not torch.int64. query.float() makes it so.",
     ),
     "boolean bias": (
         tensors(bias=torch.ones(5, 6, dtype=torch.bool)),
@@ -217,16 +235,53 @@ def test_the_verb_that_was_called_is_named():
         aggregate(query, EDGES)
     with pytest.raises(ShapeError, match=r"^aggregate: axis 'query' is 4 in query but 5 in Edges\.$"):
         aggregate(torch.randn(6, 3), EDGES, num_queries=4)
+    with pytest.raises(ShapeError, match=r"^aggregate: value must be a tensor, not ndarray; torch\.as_tensor\(value\)"):
+        aggregate(numpy.ones((6, 3)), EDGES)
+    with pytest.raises(
+        ShapeError, match=r"^aggregate: value must have the axes \(…, node, feature\), not shape \(6,\)"
+    ):
+        aggregate(torch.randn(6), EDGES)
 
 
 MISUSES = {
     "mask as neighborhood": (
         lambda: attend(**tensors(neighborhood=torch.ones(5, 6, dtype=torch.bool))),
-        "attend: neighborhood must be a Neighborhood, say Mask(mask), not Tensor.",
+        "attend: neighborhood must be a Neighborhood or an edge_index, not a tensor (5, 6) of torch.bool; Mask(mask) "
+        "makes one, True = may attend.",
+    ),
+    "matrix as neighborhood": (
+        lambda: attention_weights(torch.ones(5, 2), torch.ones(6, 2), torch.ones(5, 6)),
+        "attention_weights: neighborhood must be a Neighborhood or an edge_index, not a tensor (5, 6) of "
+        "torch.float32; Edges.from_adjacency makes one of a matrix, and an additive mask goes to bias.",
     ),
     "class as neighborhood": (
         lambda: attend(**tensors(neighborhood=Causal)),
-        "attend: neighborhood must be a Neighborhood, say Mask(mask), not ABCMeta.",
+        "attend: neighborhood must be a Neighborhood or an edge_index, not the class Causal; write Causal(…).",
+    ),
+    "no neighborhood": (
+        lambda: aggregate(torch.ones(2, 2), None),
+        "aggregate: neighborhood must be a Neighborhood or an edge_index, not None; Full() lets all attend to all.",
+    ),
+    "array as neighborhood": (
+        lambda: aggregate(torch.ones(2, 2), numpy.ones((2, 1), dtype=int)),
+        "aggregate: neighborhood must be a Neighborhood or an edge_index, not ndarray; Edges.from_edge_index takes "
+        "arrays and lists, Edges.from_adjacency matrices.",
+    ),
+    "score's class": (
+        lambda: attend(**tensors(score=Dot)),
+        "attend: score must be an object, such as ScaledDot(), or a function, not the class Dot; write Dot(…).",
+    ),
+    "score's name": (
+        lambda: attention_weights(torch.ones(2, 2), torch.ones(2, 2), score="dot"),
+        "attention_weights: score must be an object, such as ScaledDot(), or a function, not 'dot'.",
+    ),
+    "normalizer's name": (
+        lambda: why(**tensors(normalize="softmax")),
+        "why: normalize must be an object, such as Softmax(), or a function, not 'softmax'.",
+    ),
+    "dropout in words": (
+        lambda: attend(**tensors(dropout="0.1")),
+        "attend: dropout must be at least 0 and less than 1, not '0.1'.",
     ),
     "dropout": (lambda: attend(**tensors(dropout=1.0)), "attend: dropout must be at least 0 and less than 1, not 1.0."),
     "dropout nan": (

@@ -12,10 +12,10 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from edgewise.backends import choose, gather, numba, refused, without_autocast
-from edgewise.backends.call import checked_call
+from edgewise.backends.call import checked_call, require_tensors
 from edgewise.backends.weigh import weigh
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood import Edges, Full, Neighborhood
+from edgewise.neighborhood import Edges, Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Identity, Mean, Normalize, Softmax
 from edgewise.score import Constant, ScaledDot, Score
 from edgewise.trace import Weights
@@ -27,7 +27,7 @@ def attend(
     query: Float[Tensor, " *query_batch query query_dim"] | Float[Tensor, " query_dim"],
     key: Float[Tensor, " *key_batch key key_dim"],
     value: Float[Tensor, " *value_batch key value_dim"],
-    neighborhood: Neighborhood = Full(),
+    neighborhood: GivenNeighborhood = Full(),
     *,
     score: Score = ScaledDot(),
     normalize: Normalize = Softmax(),
@@ -48,7 +48,8 @@ def attend(
         query: `(*batch, query, key_dim)`, or `(key_dim)` for one query.
         key: `(*batch, key, key_dim)`.
         value: `(*batch, key, value_dim)`.
-        neighborhood: which keys each query may attend to.
+        neighborhood: which keys each query may attend to; or PyTorch Geometric's `edge_index`, `(2, edge)` from source
+            to target, of which every call makes `Edges` anew.
         score: s(q, k), how well a pair matches.
         normalize: from the scores of a row to its weights.
         bias: b, added to the score; `(*batch, edge)` for `Edges`, in their order, else `(*batch, query, key)`.
@@ -89,7 +90,7 @@ def attend(
 def attention_weights(
     query: Float[Tensor, " *query_batch query query_dim"] | Float[Tensor, " query_dim"],
     key: Float[Tensor, " *key_batch key key_dim"],
-    neighborhood: Neighborhood = Full(),
+    neighborhood: GivenNeighborhood = Full(),
     *,
     score: Score = ScaledDot(),
     normalize: Normalize = Softmax(),
@@ -118,15 +119,16 @@ def attention_weights(
     [0, 1, 2]
     """
     call = checked_call(
-        "attention_weights", query, key, None, neighborhood, score, normalize, bias, edge_key, None, 0.0
-    )
+        "attention_weights", query, key, None, neighborhood, score, normalize, bias, edge_key, None, 0.0,
+        has_value=False,
+    )  # fmt: skip
     with without_autocast(call):
         return weigh(call, top, queries)
 
 
 def aggregate(
     value: Float[Tensor, " *batch key value_dim"],
-    neighborhood: Neighborhood = Full(),
+    neighborhood: GivenNeighborhood = Full(),
     how: How = "sum",
     *,
     edge_value: Float[Tensor, " ... edge value_dim"] | None = None,
@@ -157,11 +159,18 @@ def aggregate(
     """
     if how not in ("sum", "mean", "max", "min"):
         raise SettingError(f"aggregate: how must be 'sum', 'mean', 'max' or 'min', not {how!r}.")
+    require_tensors("aggregate", {"value": value})
+    if value.dim() < 2:
+        raise ShapeError(f"aggregate: value must have the axes (…, node, feature), not shape {tuple(value.shape)}.")
+    num_keys = value.shape[-2]
+    neighborhood = neighborhood_of(
+        "aggregate", neighborhood, num_keys if num_queries is None else num_queries, num_keys
+    )
     if num_queries is None:
-        num_queries = value.shape[-2] if neighborhood.sizes[0] is None else neighborhood.sizes[0]
+        num_queries = num_keys if neighborhood.sizes[0] is None else neighborhood.sizes[0]
     elif not torch.compiler.is_compiling() and num_queries < 0:
         raise ShapeError(f"aggregate: num_queries must not be negative, not {num_queries}.")
-    query, key = value.new_zeros(num_queries, 1), value.new_zeros(value.shape[-2], 1)
+    query, key = value.new_zeros(num_queries, 1), value.new_zeros(num_keys, 1)
     normalize = Mean() if how == "mean" else Identity()
     call = checked_call(
         "aggregate", query, key, value, neighborhood, Constant(), normalize, None, None, edge_value, 0.0,
@@ -179,7 +188,7 @@ def why(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    neighborhood: Neighborhood = Full(),
+    neighborhood: GivenNeighborhood = Full(),
     *,
     score: Score = ScaledDot(),
     normalize: Normalize = Softmax(),

@@ -1,13 +1,14 @@
 """One call of the operator, checked, as the backends receive it."""
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood import Edges, Neighborhood
+from edgewise.neighborhood import Edges, GivenNeighborhood, Neighborhood, is_edge_index, neighborhood_of
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
@@ -94,7 +95,7 @@ def checked_call(
     query: Tensor,
     key: Tensor,
     value: Tensor | None,
-    neighborhood: Neighborhood,
+    neighborhood: GivenNeighborhood,
     score: Score,
     normalize: Normalize,
     bias: Tensor | None,
@@ -102,6 +103,7 @@ def checked_call(
     edge_value: Tensor | None,
     dropout: float,
     follows_autocast: bool = True,
+    has_value: bool = True,
 ) -> Call:
     """Check every shape once, where the values enter, and put a single query and a constant score into the common form.
 
@@ -111,14 +113,20 @@ def checked_call(
         ShapeError: an axis, dtype or device does not fit; the message names it, the arguments and both sizes.
         SettingError: dropout is no probability, or an argument is of the wrong kind.
     """
-    if not isinstance(neighborhood, Neighborhood):
-        raise SettingError(
-            f"{verb}: neighborhood must be a Neighborhood, say Mask(mask), not {type(neighborhood).__name__}."
-        )
-    if not 0 <= dropout < 1:
-        raise SettingError(f"{verb}: dropout must be at least 0 and less than 1, not {dropout}.")
+    needed: dict[str, Any] = {"query": query, "key": key} | ({"value": value} if has_value else {})
+    beside = {"bias": bias, "edge_key": edge_key, "edge_value": edge_value}
+    require_tensors(verb, needed | {name: x for name, x in beside.items() if x is not None})
+    for name, part, example in (("score", score, "ScaledDot()"), ("normalize", normalize, "Softmax()")):
+        if isinstance(part, type) or not callable(part):
+            called = f"the class {part.__name__}; write {part.__name__}(…)" if isinstance(part, type) else repr(part)
+            raise SettingError(f"{verb}: {name} must be an object, such as {example}, or a function, not {called}.")
+    if not isinstance(dropout, Real) or not 0 <= dropout < 1:
+        raise SettingError(f"{verb}: dropout must be at least 0 and less than 1, not {dropout!r}.")
     if query.dim() == 1:
         query = query.unsqueeze(0)
+    if not isinstance(neighborhood, Neighborhood):
+        sizes = (x.shape[-2] if x.dim() > 1 else 0 for x in (query, key))
+        neighborhood = neighborhood_of(verb, neighborhood, *sizes)
     call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
     if follows_autocast and is_autocast(query.device):
         call = _autocast(call)
@@ -137,6 +145,19 @@ def checked_call(
         call = replace(call, bias=call.bias.to(precise))
     call = _with_rank(call, max(len(shape) for shape in shapes.values()))
     return _with_every_batch_axis(call, torch.broadcast_shapes(*shapes.values()))
+
+
+def require_tensors(verb: str, given: dict[str, Any]) -> None:
+    """Raise a ShapeError where an argument is no tensor."""
+    for name, x in given.items():
+        if isinstance(x, Tensor):
+            continue
+        remedy = f"torch.as_tensor({name}) makes one of it"
+        if isinstance(x, Neighborhood):
+            remedy = "it goes to neighborhood="
+        elif x is None:
+            remedy = "without values there are weights alone: attention_weights" if name == "value" else "it is needed"
+        raise ShapeError(f"{verb}: {name} must be a tensor, not {type(x).__name__}; {remedy}.")
 
 
 def is_autocast(device: torch.device) -> bool:
@@ -167,6 +188,7 @@ def _is_plain(call: Call) -> bool:
     num_queries, num_keys = neighborhood.fixed_sizes
     return (
         len(own) >= 2
+        and len(own) == len(other)
         and (own == other or (own[:-2] == other[:-2] and own[-1] == other[-1]))
         and (other == last or other[:-1] == last[:-1])
         and query.dtype == key.dtype == value.dtype
@@ -184,7 +206,13 @@ def _check_kinds(verb: str, call: Call) -> None:
             axes = "node, feature" if name != "bias" else "edge" if _node_axes(name, call) == 1 else "query, key"
             raise ShapeError(f"{verb}: {name} must have the axes (…, {axes}), not shape {tuple(tensor.shape)}.")
         if not tensor.dtype.is_floating_point:
-            remedy = " Pass a boolean mask as neighborhood=Mask(mask)." if tensor.dtype == torch.bool else ""
+            remedy = ""
+            if tensor.dtype == torch.bool:
+                remedy = " Pass a boolean mask as neighborhood=Mask(mask)."
+            elif is_edge_index(tensor):
+                remedy = " Pass an edge_index as neighborhood=edge_index."
+            elif not tensor.is_complex():
+                remedy = f" {name}.float() makes it so."
             raise ShapeError(f"{verb}: {name} must be floating point, not {tensor.dtype}.{remedy}")
         if tensor.dtype != call.query.dtype and name != "bias":
             raise ShapeError(f"{verb}: dtype is {call.query.dtype} in query but {tensor.dtype} in {name}.")

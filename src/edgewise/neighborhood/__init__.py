@@ -14,6 +14,14 @@ the table.
 
 from edgewise.neighborhood.derived import looped, membership
 from edgewise.neighborhood.extended import EDGE_KINDS, ExtendedEdges, expander_edges, extend_edges, virtual_edges
+from edgewise.neighborhood.given import (
+    EdgeIndex,
+    GivenEdges,
+    GivenNeighborhood,
+    edges_of,
+    is_edge_index,
+    neighborhood_of,
+)
 from edgewise.neighborhood.kinds import Kinds, Relations
 from edgewise.neighborhood.pairs import (
     Edges,
@@ -31,9 +39,12 @@ __all__ = [
     "EDGE_KINDS",
     "Bounds",
     "Causal",
+    "EdgeIndex",
     "Edges",
     "ExtendedEdges",
     "Full",
+    "GivenEdges",
+    "GivenNeighborhood",
     "Intersection",
     "Kinds",
     "Lengths",
@@ -46,9 +57,12 @@ __all__ = [
     "Segments",
     "Union",
     "Window",
+    "edges_of",
     "expander_edges",
     "extend_edges",
+    "is_edge_index",
     "looped",
     "membership",
+    "neighborhood_of",
     "virtual_edges",
 ]

@@ -1,0 +1,70 @@
+"""Who attends to whom as it is handed to the operator and to layers: one conversion, at the public edge."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from edgewise.errors import SettingError
+from edgewise.neighborhood.pairs import Edges, Neighborhood
+
+EdgeIndex = Int[Tensor, " 2 edge"]
+"""PyTorch Geometric's table of edges: sources, which are senders, above targets, which are receivers."""
+GivenNeighborhood = Neighborhood | EdgeIndex
+"""What the operator and layers take for a neighborhood."""
+GivenEdges = Edges | EdgeIndex
+"""What layers take that need a list of edges."""
+
+
+def neighborhood_of(verb: str, given: Any, num_queries: int, num_keys: int) -> Neighborhood:
+    """A neighborhood as it is, and PyTorch Geometric's `edge_index` as `Edges`.
+
+    A table is read, checked and planned anew at every call: make `Edges.from_edge_index(edge_index, num_nodes)` once
+    where it serves several.
+
+    Args:
+        verb: what it was handed to, for messages.
+        given: a neighborhood, or a tensor `(2, edge)` of whole numbers, source → target.
+        num_queries, num_keys: the sizes of the edges that are made.
+
+    Raises:
+        SettingError: it is neither; the message says what would make it one.
+        ShapeError: a number of the table names no node.
+    """
+    if isinstance(given, Neighborhood):
+        return given
+    if is_edge_index(given):
+        return Edges.from_edge_index(given, (num_keys, num_queries))
+    raise SettingError(f"{verb}: neighborhood must be a Neighborhood or an edge_index, not {_called(given)}.")
+
+
+def edges_of(verb: str, given: Any, num_queries: int, num_keys: int) -> Edges:
+    """The same as a list of edges: other neighborhoods are listed, which takes as long as their table is large.
+
+    Raises:
+        SettingError, ShapeError: as above, or the neighborhood has other sizes, or varies over batch axes.
+    """
+    return neighborhood_of(verb, given, num_queries, num_keys).to_edges(num_queries, num_keys)
+
+
+def is_edge_index(given: Any) -> bool:
+    """Whether it is a table `(2, edge)` of whole numbers."""
+    if not isinstance(given, Tensor) or given.dim() != 2 or given.shape[0] != 2 or given.layout != torch.strided:
+        return False
+    return not (given.is_floating_point() or given.is_complex() or given.dtype == torch.bool)
+
+
+def _called(given: Any) -> str:
+    """What it is, and what would make a neighborhood of it."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}; write {given.__name__}(…)"
+    if given is None:
+        return "None; Full() lets all attend to all"
+    if not isinstance(given, Tensor):
+        remedy = "Edges.from_edge_index takes arrays and lists, Edges.from_adjacency matrices"
+        return f"{type(given).__name__}; {remedy}"
+    what = f"a tensor {tuple(given.shape)} of {given.dtype}"
+    if given.dtype == torch.bool:
+        return f"{what}; Mask(mask) makes one, True = may attend"
+    return f"{what}; Edges.from_adjacency makes one of a matrix, and an additive mask goes to bias"
