@@ -10,13 +10,13 @@ from types import ModuleType
 
 import torch
 
-from edgewise.backends import flex, gather, numba, reference, sdpa, triton, varlen
+from edgewise.backends import flex, gather, numba, reference, sdpa, triton, uniform, varlen
 from edgewise.backends.call import Call, is_autocast
 from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.neighborhood import Ranges
 
-ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, triton, numba, gather, reference)
+ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, uniform, triton, numba, gather, reference)
 BY_NAME = {backend.NAME: backend for backend in ORDER}
 
 

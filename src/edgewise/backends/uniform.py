@@ -1,0 +1,112 @@
+"""Weights that do not look at the content, over runs of keys: a difference of two running sums, no pair is visited.
+
+    o_i = c_i (S[stop_i] − S[start_i])      S[t] = Σ_{j<t} v_j      c_i = 1/|N(i)| under `Mean`, else one number
+
+Running sums are float64, so that their difference is exact to float32. Values that are not finite stay out of them:
+they would reach every query behind them.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from edgewise.backends.call import Call
+from edgewise.neighborhood import Full, Ranges
+from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
+from edgewise.score import Constant, Cosine, Dot, ScaledDot
+
+NAME = "uniform"
+
+
+def refusals(call: Call) -> tuple[str, ...]:
+    """Why the weights are not known beforehand, or running sums do not serve, in words; empty where they do."""
+    reasons = []
+    if not isinstance(call.neighborhood, Ranges):
+        reasons.append(f"the neighborhood is {type(call.neighborhood).__name__}, not ranges")
+    elif type(call.neighborhood) is not Full and call.query.device.type != "cpu":
+        reasons.append("running sums on a device add in no fixed order")
+    if call.dropout > 0 or call.bias is not None or _weight(call) is None:
+        reasons.append("the weights of a row are not all the same")
+    return tuple(reasons)
+
+
+def run(call: Call) -> Tensor:
+    """o_i = c_i Σ_{j∈N(i)} v_j. Memory and time O(query + key)."""
+    assert call.value is not None and isinstance(call.neighborhood, Ranges)
+    dtype, value, weight = call.query.dtype, call.value, _weight(call)
+    batch = torch.broadcast_shapes(*call.batch_shapes.values())
+    if type(call.neighborhood) is Full:
+        wide = torch.promote_types(dtype, torch.float32)
+        total = value.sum(-2, keepdim=True, dtype=wide)
+        out = (total / max(call.num_keys, 1) if weight is None or weight == MEAN else total * weight).to(dtype)
+    else:
+        positions = torch.arange(call.num_queries, device=value.device)
+        starts, stops = torch.broadcast_tensors(*call.neighborhood.runs(positions, call.num_queries, call.num_keys))
+        factor = 1 / (stops - starts).clamp(min=1).unsqueeze(-1).double() if weight == MEAN else weight
+        out = (_between(value, starts, stops) * factor).to(dtype)
+    out = out.expand(*batch, call.num_queries, value.shape[-1])
+    # What the weights are blind to is given zeros for a gradient, as everywhere.
+    blind = [x[..., :0].sum() for x in (call.query, call.key) if x.requires_grad]
+    return out.contiguous() + sum(blind) if blind else out.contiguous()
+
+
+MEAN = -math.inf
+"""Stands for 1/|N(i)|, which differs from row to row."""
+SHARING = Softmax | Hardmax | Sparsemax | Entmax15
+"""Normalizers that give equal scores equal shares."""
+
+
+def _weight(call: Call) -> float | None:
+    """The weight of every pair, `MEAN`, or None where it depends on the pair."""
+    score, normalize = call.score, call.normalize
+    if not isinstance(score, Constant | Dot | ScaledDot | Cosine):
+        return None
+    if isinstance(normalize, Mean):
+        return MEAN
+    if isinstance(normalize, Softmax):
+        if isinstance(normalize.temperature, Tensor):
+            return None
+        if normalize.temperature == math.inf:
+            return MEAN
+    if not isinstance(score, Constant) or not math.isfinite(constant := float(score.edge_weight)):
+        return None
+    if isinstance(normalize, SHARING):
+        return MEAN
+    if isinstance(normalize, Sigmoid):
+        return 1 / (1 + math.exp(-constant)) if constant > -700 else 0.0
+    return constant if isinstance(normalize, Identity) else None
+
+
+def _between(value: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
+    """Σ of the values from start to stop, float64: `(*batch, query, feature)` of runs `(*batch, query)`."""
+    if _is_free() and bool(value.sum().isfinite()):
+        return _difference(value, starts, stops)
+    finite = value.isfinite()
+    reached = _difference((~finite).double(), starts, stops) > 0
+    return torch.where(reached, torch.nan, _difference(torch.where(finite, value, 0.0), starts, stops))
+
+
+def _difference(x: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
+    sums = x.double().cumsum(-2)
+    total = _before(sums, stops)
+    return total if _is_free() and not bool(starts.any()) else total - _before(sums, starts)
+
+
+def _before(sums: Tensor, position: Tensor) -> Tensor:
+    """S[position], the sum of all that stands before a position: `(*batch, query, feature)`."""
+    if sums.shape[-2] == 0:
+        position, sums = position.clamp(max=0), torch.nn.functional.pad(sums, (0, 0, 0, 1))
+    row = (position - 1).clamp(min=0)
+    if row.dim() == 1:
+        found = sums.index_select(-2, row)
+    else:
+        batch = torch.broadcast_shapes(sums.shape[:-2], row.shape[:-1])
+        sums = sums.expand(*batch, *sums.shape[-2:])
+        found = sums.gather(-2, row.unsqueeze(-1).expand(*batch, row.shape[-1], sums.shape[-1]))
+    return found if _is_free() and bool(position.all()) else found * (position > 0).unsqueeze(-1)
+
+
+def _is_free() -> bool:
+    """Whether a look at a number costs nothing: not while a program is traced or transformed."""
+    return not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
