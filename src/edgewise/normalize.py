@@ -33,6 +33,10 @@ class Rows(ABC):
         """The largest x of its row, without gradient; 0 where all are −∞."""
 
     @abstractmethod
+    def softmax(self, x: Tensor) -> Tensor:
+        """exp(x − largest) over the total of its row, `softmax_of` or something faster."""
+
+    @abstractmethod
     def descending(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """In each row's descending order: the rank of x (from 1), and Σx and Σx² down to and with it, in float64."""
 
@@ -64,6 +68,8 @@ class Softmax:
                 return Hardmax()(scores, rows)
             if self.temperature == math.inf:
                 return Mean()(scores, rows)
+            if self.temperature == 1:
+                return rows.softmax(scores)
         gap = rows.keep(scores - rows.largest(scores))
         if isinstance(self.temperature, Tensor):
             shut = gap == -math.inf  # −∞ / T would give T the gradient 0 · ∞
@@ -142,6 +148,11 @@ class Identity:
 
     def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
         return rows.keep(scores)
+
+
+def softmax_of(scores: Tensor, rows: Rows) -> Tensor:
+    """The formula of `Softmax` at temperature 1, for any rows."""
+    return _shares(torch.exp(rows.keep(scores - rows.largest(scores))), rows)
 
 
 def _shares(x: Tensor, rows: Rows) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood import Edges
+from edgewise.neighborhood.index import can_be_read
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,19 +32,12 @@ class Weights:
         cell = self.receivers * self.num_senders + self.senders
         size = self.num_receivers * self.num_senders
         table = self.values.new_zeros(*self.values.shape[:-1], size)
-        if cell.dim() == 1 and self._rises(cell):
+        if cell.dim() == 1 and can_be_read(cell) and bool((cell[1:] > cell[:-1]).all()):
             # Each cell stands once: nothing adds up, and a list as long as the table is the table.
             table = self.values.clone() if cell.shape[0] == size else table.index_copy(-1, cell, self.values)
         else:
             table = table.scatter_add(-1, cell.expand(self.values.shape), self.values)
         return table.unflatten(-1, (self.num_receivers, self.num_senders))
-
-    @staticmethod
-    def _rises(cell: Tensor) -> bool:
-        """Whether every cell is greater than the one before it; asked where asking is free."""
-        if cell.device.type != "cpu" or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            return False
-        return bool((cell[1:] > cell[:-1]).all())
 
     def to_graph(self, names: Sequence[Hashable] | None = None) -> "WeightedGraph":
         """The weights as a graph whose edges carry one feature a head (or other batch axis).

@@ -75,7 +75,7 @@ class Call:
     @property
     def batch_size(self) -> int:
         """How many members all batch axes make together."""
-        return torch.broadcast_shapes(*self.batch_shapes.values()).numel()
+        return 1 if self.query.dim() == 2 else torch.broadcast_shapes(*self.batch_shapes.values()).numel()
 
     def in_float32(self, but: tuple[str, ...] = ()) -> "Call":
         """The same call with half-precision tensors as float32, for the arithmetic, but for some that stay."""
@@ -179,10 +179,15 @@ def _autocast(call: Call) -> Call:
 def _is_plain(call: Call) -> bool:
     """Whether a few comparisons tell that all fits: tensors of one batch and kind, nothing beside them. Most calls are
     so, and the checks below, cold among the work of others, take as long as a small graph."""
-    query, key, value, neighborhood = call.query, call.key, call.value, call.neighborhood
-    if value is None or call.bias is not None or call.edge_key is not None or call.edge_value is not None:
+    query, key, neighborhood = call.query, call.key, call.neighborhood
+    value = key if call.value is None else call.value
+    if call.bias is not None or call.edge_key is not None or call.edge_value is not None:
         return False
-    if not isinstance(call.score, NO_TENSORS) or isinstance(getattr(call.normalize, "temperature", None), Tensor):
+    if not isinstance(call.score, NO_TENSORS) and not (
+        isinstance(call.score, Constant) and _edge_weight(call.score) is None
+    ):
+        return False
+    if isinstance(getattr(call.normalize, "temperature", None), Tensor):
         return False
     own, other, last = query.shape, key.shape, value.shape
     num_queries, num_keys = neighborhood.fixed_sizes

@@ -7,6 +7,7 @@ so that one gathered row serves all heads.
 never more than one slice of the (query, key) table is held.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -17,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from edgewise.backends.call import Call
 from edgewise.backends.rows import EdgeRows, TableRows
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, Full
 from edgewise.neighborhood.index import can_be_read
 from edgewise.score import DotProduct, Score, score_pairs
 
@@ -65,35 +66,48 @@ def table_blocks(call: Call) -> Iterator[tuple[int, int, int, int]]:
         yield start, stop, *call.neighborhood.key_span(start, stop, call.num_queries, call.num_keys)
 
 
-def block_weights(call: Call, start: int, stop: int, first: int, last: int) -> tuple[Tensor, Tensor]:
+def block_weights(call: Call, start: int, stop: int, first: int, last: int) -> tuple[Tensor, TableRows]:
     """α of queries `start:stop` over keys `first:last`, and which of these pairs are in the neighborhood."""
-    device = call.query.device
-    queries, keys = torch.arange(start, stop, device=device), torch.arange(first, last, device=device)
+    queries = torch.arange(start, stop, device=call.query.device)
+    bias = None if call.bias is None else _whole_bias(call, call.bias)[..., start:stop, first:last]
+    return _pair_weights(call, queries, call.query[..., start:stop, :], bias, first, last)
+
+
+def row_weights(call: Call, queries: Tensor, first: int, last: int) -> tuple[Tensor, TableRows]:
+    """The same for queries at any positions."""
+    bias = None if call.bias is None else _whole_bias(call, call.bias)[..., queries, first:last]
+    return _pair_weights(call, queries, call.query.index_select(-2, queries), bias, first, last)
+
+
+def _whole_bias(call: Call, bias: Tensor) -> Tensor:
+    return bias.expand(*bias.shape[:-2], call.num_queries, call.num_keys)
+
+
+def _pair_weights(
+    call: Call, queries: Tensor, query: Tensor, bias: Tensor | None, first: int, last: int
+) -> tuple[Tensor, TableRows]:
+    key, keys = call.key[..., first:last, :], torch.arange(first, last, device=queries.device)
     mask = call.neighborhood.block(queries, keys, call.num_queries, call.num_keys)
-    query, query_broken = _finite_part(call.query[..., start:stop, :])
-    key, key_broken = _finite_part(call.key[..., first:last, :])
-    scores = table_scores(call.score, query, key)
-    # Whether a mask forbids a pair may not decide which axes the weights have.
-    scores = scores.expand(torch.broadcast_shapes(scores.shape, mask.shape))
-    if call.bias is not None:
-        bias = call.bias.expand(*call.bias.shape[:-2], call.num_queries, call.num_keys)[..., start:stop, first:last]
-        scores = scores + bias.to(scores.dtype)
-    if _is_whole(mask, query_broken, key_broken):
-        return call.normalize(scores, TableRows(mask, is_whole=True)), mask
+    if can_be_read(mask) and isinstance(call.score, DotProduct):
+        scores = _pair_scores(call.score, query, key, bias, mask)
+        if math.isfinite(scores.detach().sum()):  # so is then every number that they were made of
+            rows = TableRows(mask, is_whole=bool(mask.all()))
+            return call.normalize(scores, rows), rows
+    query, query_broken = _finite_part(query)
+    key, key_broken = _finite_part(key)
+    scores = _pair_scores(call.score, query, key, bias, mask)
     broken = query_broken.unsqueeze(-1) | key_broken.unsqueeze(-2)
     # A pair outside the neighborhood reaches nothing, not even as NaN; a pair inside it is as broken as its ends.
     scores = torch.where(mask, torch.where(broken, torch.nan, scores), 0.0)
-    return call.normalize(scores, TableRows(mask)), mask
+    rows = TableRows(mask)
+    return call.normalize(scores, rows), rows
 
 
-def _is_whole(mask: Tensor, query_broken: Tensor, key_broken: Tensor) -> bool:
-    """Whether every pair of a block is in the neighborhood, and no end of one is broken: nothing need be kept out.
-
-    Asked where asking is free: not of a GPU, nor of a program that is traced or transformed.
-    """
-    if not can_be_read(mask):
-        return False
-    return bool(mask.all()) and not bool(query_broken.any()) and not bool(key_broken.any())
+def _pair_scores(score: Score, query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor) -> Tensor:
+    scores = table_scores(score, query, key)
+    if mask.dim() > 2:  # whether a mask forbids a pair may not decide which axes the weights have
+        scores = scores.expand(torch.broadcast_shapes(scores.shape, mask.shape))
+    return scores if bias is None else scores + bias.to(scores.dtype)
 
 
 def table_scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
@@ -132,12 +146,12 @@ def _run_table(call: Call) -> Tensor:
     whole = call.value
 
     def attend_block(start: int, stop: int, first: int, last: int) -> Tensor:
-        weights, mask = block_weights(call, start, stop, first, last)
+        weights, rows = block_weights(call, start, stop, first, last)
         broken = ~torch.isfinite(whole[..., first:last, :])
         value = torch.where(broken, 0.0, whole[..., first:last, :])
         out = F.dropout(weights, call.dropout).to(value.dtype) @ value
         if torch.compiler.is_compiling() or bool(broken.any()):
-            reached = mask.to(value.dtype) @ broken.to(value.dtype) > 0
+            reached = rows.mask.to(value.dtype) @ broken.to(value.dtype) > 0
             out = torch.where(reached, torch.nan, out)
         return out
 
@@ -192,6 +206,8 @@ def largest(call: Call) -> Tensor:
     """The largest of each feature over the neighborhood, 0 where that is empty: `(*batch, query, value_dim)`."""
     neighborhood, value = call.neighborhood, call.value
     assert value is not None
+    if type(neighborhood) is Full and call.num_keys > 0:
+        return value.amax(-2, keepdim=True).expand(*value.shape[:-2], call.num_queries, value.shape[-1])
     if isinstance(neighborhood, Edges):
         blocks = list(_blocks(value.shape[-1], neighborhood.num_edges * call.batch_size))
         return torch.cat(list(_each(partial(_largest_over_edges, call, neighborhood), blocks)), -1)

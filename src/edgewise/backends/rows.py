@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from edgewise.normalize import Rows
+from edgewise.normalize import Rows, softmax_of
 
 
 class TableRows(Rows):
@@ -13,7 +13,7 @@ class TableRows(Rows):
 
     Args:
         mask: which pairs are in the neighborhood.
-        is_whole: whether all are known to be, so that nothing need be kept out.
+        is_whole: whether all are known to be, with finite scores, so that nothing need be kept out.
     """
 
     def __init__(self, mask: Tensor, is_whole: bool = False):
@@ -32,6 +32,9 @@ class TableRows(Rows):
             -1, keepdim=True
         )
         return torch.where(largest == -math.inf, 0.0, largest)
+
+    def softmax(self, x: Tensor) -> Tensor:
+        return x.softmax(-1) if self.is_whole else softmax_of(x, self)
 
     def descending(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         ordered, order = torch.where(self.mask, x.double(), -math.inf).sort(-1, descending=True)
@@ -67,6 +70,9 @@ class EdgeRows(Rows):
         floor = x.new_full((self.num_receivers, *x.shape[1:]), -math.inf)
         largest = floor.scatter_reduce(0, index, x.detach(), "amax").index_select(0, self.receivers)
         return torch.where(largest == -math.inf, 0.0, largest)
+
+    def softmax(self, x: Tensor) -> Tensor:
+        return softmax_of(x, self)
 
     def descending(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x = torch.where(x.isfinite(), x, 0.0)  # the running sums pass from row to row: what is broken must not

@@ -2,8 +2,8 @@
 
     o_i = c_i (S[stop_i] − S[start_i])      S[t] = Σ_{j<t} v_j      c_i = 1/|N(i)| under `Mean`, else one number
 
-Running sums are float64, so that their difference is exact to float32. Values that are not finite stay out of them:
-they would reach every query behind them.
+Running sums are float64 where one is subtracted from another, so that the difference is exact to float32. Values that
+are not finite stay out of them: they would reach every query behind them.
 """
 
 import math
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Full, Ranges
+from edgewise.neighborhood.index import can_be_read
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
 from edgewise.score import Constant, Cosine, Dot, ScaledDot
 
@@ -35,20 +36,23 @@ def run(call: Call) -> Tensor:
     """o_i = c_i Σ_{j∈N(i)} v_j. Memory and time O(query + key)."""
     assert call.value is not None and isinstance(call.neighborhood, Ranges)
     dtype, value, weight = call.query.dtype, call.value, _weight(call)
-    batch = torch.broadcast_shapes(*call.batch_shapes.values())
+    batch = value.shape[:-2] if call.query.dim() == 2 else torch.broadcast_shapes(*call.batch_shapes.values())
     if type(call.neighborhood) is Full:
-        wide = torch.promote_types(dtype, torch.float32)
-        total = value.sum(-2, keepdim=True, dtype=wide)
-        out = (total / max(call.num_keys, 1) if weight is None or weight == MEAN else total * weight).to(dtype)
+        if weight == MEAN and call.num_keys > 0:
+            out = value.mean(-2, keepdim=True)
+        else:
+            out = value.sum(-2, keepdim=True, dtype=torch.promote_types(dtype, torch.float32))
+            out = (out if weight in (1, MEAN) else out * weight).to(dtype)
     else:
         positions = torch.arange(call.num_queries, device=value.device)
         starts, stops = torch.broadcast_tensors(*call.neighborhood.runs(positions, call.num_queries, call.num_keys))
-        factor = 1 / (stops - starts).clamp(min=1).unsqueeze(-1).double() if weight == MEAN else weight
-        out = (_between(value, starts, stops) * factor).to(dtype)
+        total = _between(value, starts, stops)
+        count = (stops - starts).clamp(min=1).unsqueeze(-1)
+        out = (total / count if weight == MEAN else total * weight).to(dtype)
     out = out.expand(*batch, call.num_queries, value.shape[-1])
     # What the weights are blind to is given zeros for a gradient, as everywhere.
     blind = [x[..., :0].sum() for x in (call.query, call.key) if x.requires_grad]
-    return out.contiguous() + sum(blind) if blind else out.contiguous()
+    return out + sum(blind) if blind else out
 
 
 MEAN = -math.inf
@@ -79,8 +83,8 @@ def _weight(call: Call) -> float | None:
 
 
 def _between(value: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
-    """Σ of the values from start to stop, float64: `(*batch, query, feature)` of runs `(*batch, query)`."""
-    if _is_free() and bool(value.sum().isfinite()):
+    """Σ of the values from start to stop, float32 or float64: `(*batch, query, feature)` of runs `(*batch, query)`."""
+    if can_be_read(value) and bool(value.detach().sum().isfinite()):
         return _difference(value, starts, stops)
     finite = value.isfinite()
     reached = _difference((~finite).double(), starts, stops) > 0
@@ -88,9 +92,10 @@ def _between(value: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
 
 
 def _difference(x: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
+    if can_be_read(starts) and not bool(starts.any()):  # torch adds up in float64 and rounds: nothing is subtracted
+        return _before(x.to(torch.promote_types(x.dtype, torch.float32)).cumsum(-2), stops)
     sums = x.double().cumsum(-2)
-    total = _before(sums, stops)
-    return total if _is_free() and not bool(starts.any()) else total - _before(sums, starts)
+    return _before(sums, stops) - _before(sums, starts)
 
 
 def _before(sums: Tensor, position: Tensor) -> Tensor:
@@ -99,14 +104,10 @@ def _before(sums: Tensor, position: Tensor) -> Tensor:
         position, sums = position.clamp(max=0), torch.nn.functional.pad(sums, (0, 0, 0, 1))
     row = (position - 1).clamp(min=0)
     if row.dim() == 1:
-        found = sums.index_select(-2, row)
+        is_every = can_be_read(row) and torch.equal(row, torch.arange(sums.shape[-2]))
+        found = sums if is_every else sums.index_select(-2, row)
     else:
         batch = torch.broadcast_shapes(sums.shape[:-2], row.shape[:-1])
         sums = sums.expand(*batch, *sums.shape[-2:])
         found = sums.gather(-2, row.unsqueeze(-1).expand(*batch, row.shape[-1], sums.shape[-1]))
-    return found if _is_free() and bool(position.all()) else found * (position > 0).unsqueeze(-1)
-
-
-def _is_free() -> bool:
-    """Whether a look at a number costs nothing: not while a program is traced or transformed."""
-    return not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active())
+    return found if can_be_read(position) and bool(position.all()) else found * (position > 0).unsqueeze(-1)

@@ -4,16 +4,20 @@ What kernels leave to the blocks is all pairs of a table: a list of these holds 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from edgewise.backends import triton
 from edgewise.backends.call import Call
-from edgewise.backends.gather import block_weights, edge_weights, table_blocks
+from edgewise.backends.gather import SLICE, block_weights, edge_weights, row_weights, table_blocks
+from edgewise.backends.rows import TableRows
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.index import integers
+from edgewise.neighborhood.pairs import unchecked
+from edgewise.score import DotProduct
 from edgewise.trace import Weights
 
 
@@ -24,17 +28,21 @@ def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> We
     chosen = _chosen(call, queries)
     neighborhood, is_fused = call.neighborhood, _is_fused(call)
     if isinstance(neighborhood, Edges):
-        found = _weigh_edges(call.in_float32(), neighborhood, is_fused, top, chosen)
+        found = _weigh_edges(call, neighborhood, is_fused, top, chosen)
     elif is_fused and isinstance(neighborhood, Ranges) and top and min(top, call.num_keys) <= triton.MOST_KEPT:
         found = _weigh_ranges(call, neighborhood, top, chosen)
+    elif chosen is not None:
+        found = _weigh_rows(call.in_float32(), top, chosen)
     else:
-        found = _weigh_table(call.in_float32(), top, chosen)
+        found = _weigh_table(call.in_float32(), top)
     senders, receivers, values = found
     return Weights(senders, receivers, values.to(call.query.dtype), call.num_keys, call.num_queries)
 
 
 def _is_fused(call: Call) -> bool:
     """Whether kernels weigh, which give no gradient."""
+    if call.query.device.type not in triton.DEVICES:
+        return False
     held = [x for part in (call.score, call.normalize) for x in getattr(part, "__dict__", {}).values()]
     tensors = [x for x in (*call.tensors.values(), *held) if isinstance(x, Tensor)]
     return not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)) and not triton.refusals(call)
@@ -51,11 +59,10 @@ def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
                 f"not {tuple(chosen.shape)}."
             )
         return chosen.nonzero().squeeze(-1)
-    chosen = integers("attention_weights", "queries", chosen).flatten()
-    outside = chosen[(chosen < 0) | (chosen >= call.num_queries)]
-    if outside.numel() > 0:
+    chosen = integers("attention_weights", "queries", chosen).flatten().unique()
+    if chosen.numel() > 0 and not 0 <= (low := int(chosen[0])) <= (high := int(chosen[-1])) < call.num_queries:
         raise ShapeError(
-            f"attention_weights: query {int(outside[0])} is chosen, but they are 0 … {call.num_queries - 1}."
+            f"attention_weights: query {low if low < 0 else high} is chosen, but they are 0 … {call.num_queries - 1}."
         )
     return chosen
 
@@ -63,11 +70,23 @@ def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
 def _weigh_edges(
     call: Call, edges: Edges, is_fused: bool, top: int | None, chosen: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
+    senders, receivers = edges.senders, edges.receivers
+    if chosen is not None:  # a graph of the edges of these queries alone
+        if chosen.shape[0] == 1:
+            is_wanted = receivers == chosen
+        else:
+            is_wanted = torch.zeros(call.num_queries, dtype=torch.bool, device=chosen.device)
+            is_wanted = is_wanted.index_fill(0, chosen, True).index_select(0, receivers)
+        kept = is_wanted.nonzero().squeeze(-1)
+        senders, receivers = senders[kept], receivers[kept]
+        own = torch.searchsorted(chosen, receivers)
+        edges = unchecked(edges, senders=senders, receivers=own, num_receivers=chosen.shape[0], _plan=None)
+        bias = None if call.bias is None else call.bias[..., kept]
+        edge_key = None if call.edge_key is None else call.edge_key.index_select(-2, kept)
+        query = call.query.index_select(-2, chosen)
+        call = replace(call, query=query, neighborhood=edges, bias=bias, edge_key=edge_key)
+    call = call.in_float32()
     values = triton.weights(call) if is_fused else edge_weights(call, edges).movedim(0, -1)
-    kept = torch.arange(edges.num_edges, device=values.device)
-    if chosen is not None:
-        kept = kept[torch.isin(edges.receivers, chosen)]
-    senders, receivers, values = edges.senders[kept], edges.receivers[kept], values[..., kept]
     if top is None:
         return senders, receivers, values
     by_value = values.argsort(dim=-1, descending=True, stable=True)
@@ -75,13 +94,13 @@ def _weigh_edges(
     # Rows are equally long in every head, so that the same places of the sorted list hold the strongest in all of them.
     sorted_receivers = receivers.sort(stable=True).values
     first = torch.searchsorted(sorted_receivers, sorted_receivers)
-    places = (torch.arange(len(kept), device=values.device) - first < top).nonzero().squeeze(-1)
+    places = (torch.arange(len(receivers), device=values.device) - first < top).nonzero().squeeze(-1)
     order = order[..., places]
     return senders[order], sorted_receivers[places], values.gather(-1, order)
 
 
 def _weigh_ranges(call: Call, ranges: Ranges, top: int, chosen: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    positions = torch.arange(call.num_queries, device=call.query.device) if chosen is None else chosen.unique()
+    positions = torch.arange(call.num_queries, device=call.query.device) if chosen is None else chosen
     values, keys = triton.strongest(call, min(top, call.num_keys), None if chosen is None else positions)
     if values.numel() == 0:
         return _nothing(values.shape[:-2], call.query)
@@ -91,28 +110,38 @@ def _weigh_ranges(call: Call, ranges: Ranges, top: int, chosen: Tensor | None) -
     return _in_slots(values, keys, counts, first.flatten(0, -2).amin(0) if first.dim() > 1 else first, positions)
 
 
-def _weigh_table(call: Call, top: int | None, chosen: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _weigh_rows(call: Call, top: int | None, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The weights of some rows of a table, of which no other row is computed."""
+    pairwise = 1 if isinstance(call.score, DotProduct) else call.key.shape[-1]
+    parts = []
+    for rows in chosen.split(max(1, SLICE // max(1, call.num_keys * pairwise * call.batch_size))):
+        first, last = 0, call.num_keys
+        if rows.numel() > 0:
+            span = int(rows[0]), int(rows[-1]) + 1
+            first, last = call.neighborhood.key_span(*span, call.num_queries, call.num_keys)
+        weights, table = row_weights(call, rows, first, last)
+        parts.append(_listed(weights, table, rows, first, top))
+    return _joined(parts)
+
+
+def _weigh_table(call: Call, top: int | None) -> tuple[Tensor, Tensor, Tensor]:
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     blocks = list(table_blocks(call))
     strongest = None if top is None or len(blocks) == 1 else _Strongest(call.num_queries * min(top, call.num_keys))
     for start, stop, first, last in blocks:
-        if chosen is not None and not bool(((chosen >= start) & (chosen < stop)).any()):
-            continue
-        weights, mask = block_weights(call, start, stop, first, last)
-        positions = torch.arange(start, stop, device=weights.device)
-        if chosen is not None:
-            wanted = torch.isin(positions, chosen)
-            positions, weights = positions[wanted], weights[..., wanted, :]
-            mask = mask[..., wanted, :]
-        part = _listed(weights, mask, positions, first, top)
+        weights, table = block_weights(call, start, stop, first, last)
+        part = _listed(weights, table, torch.arange(start, stop, device=weights.device), first, top)
         if strongest is None:
             parts.append(part)
         else:
             strongest.add(part)
-    if strongest is not None and strongest.tables is not None:
-        return strongest.found()
-    if not parts:
-        return _nothing(torch.broadcast_shapes(*call.batch_shapes.values()), call.query)
+    return _joined(parts) if strongest is None else strongest.found()
+
+
+def _joined(parts: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Lists of weights as one."""
+    if len(parts) == 1:
+        return parts[0]
     senders, receivers, values = zip(*parts)
     return torch.cat(senders, -1), torch.cat(receivers), torch.cat(values, -1)
 
@@ -145,14 +174,23 @@ class _Strongest:
 
 
 def _listed(
-    weights: Tensor, mask: Tensor, positions: Tensor, first: int, top: int | None
+    weights: Tensor, table: TableRows, positions: Tensor, first: int, top: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The weights of a block as a list. A batch shares one list of pairs: what a member may not see has weight 0."""
+    number = weights.shape[-1] if top is None else min(top, weights.shape[-1])
+    if table.is_whole:  # every pair, and no slot is vacant
+        receivers = positions.unsqueeze(-1).expand(-1, number).flatten()
+        if top is None:
+            columns = torch.arange(first, first + number, device=weights.device)
+            return columns.expand(positions.shape[0], -1).flatten(), receivers, weights.flatten(-2)
+        strongest, columns = weights.topk(number, -1)
+        return (columns + first if first else columns).flatten(-2), receivers, strongest.flatten(-2)
+    mask = table.mask
     anyone = mask.flatten(0, -3).any(0) if mask.dim() > 2 else mask
     if top is None:
         rows, columns = anyone.nonzero(as_tuple=True)
         return columns + first, positions[rows], weights[..., rows, columns]
-    strongest, columns = torch.where(mask, weights, -torch.inf).topk(min(top, weights.shape[-1]), -1)
+    strongest, columns = torch.where(mask, weights, -torch.inf).topk(number, -1)
     neighbor = anyone.to(torch.uint8).argmax(-1) if anyone.shape[-1] > 0 else positions  # without a key, no slot asks
     return _in_slots(strongest, columns + first, mask.sum(-1), neighbor + first, positions)
 

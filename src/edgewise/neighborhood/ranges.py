@@ -19,6 +19,9 @@ Align = Literal["end", "start"]
 class Full(Ranges):
     """Every query attends to every key."""
 
+    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
+        return torch.ones(1, 1, dtype=torch.bool, device=query.device).expand(query.shape[0], key.shape[0])
+
 
 @dataclass(frozen=True, eq=False)
 class Causal(Ranges):
