@@ -73,8 +73,6 @@ def rows(nodes: int, edges: int) -> list[Row]:
             lambda: attention_weights(features, features, graph, queries=[one]).values,
             of_one_receiver,
         ),
-        (f"all weights of {len(small):,} nodes", lambda: attention_weights(small, small).values.view(len(small), -1),
-         lambda: (small @ small.T * scale).softmax(-1)),
         (f"`to_dense` of the weights of {len(small):,} nodes", dense.to_dense, table),
         (f"`aggregate` over `Full`, max, {nodes:,}", lambda: aggregate(x, Full(), "max"),
          lambda: x.amax(-2, keepdim=True).expand(nodes, 64)),
@@ -112,7 +110,7 @@ def page(found: dict[str, Any]) -> str:
     lines = [
         "# Small and plain calls",
         "",
-        "Written by `python benchmarks/plain_calls.py`: each call beside the obvious line of torch, which is in the source.",
+        "Written by `python benchmarks/plain_calls.py`, where the obvious lines of torch stand beside each call.",
         "Values agree; timed in turn on one thread; medians. Asked: at most 2× the line of torch.",
         "",
         f"{found['machine']}",
@@ -135,7 +133,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     sizes, seconds = ((64, 500), 0.01) if options.quick else ((4096, 200_000), 3.0)
-    machine = f"{platform.processor() or platform.machine()}, 1 thread, Python {platform.python_version()}, torch {torch.__version__}"
+    python = f"Python {platform.python_version()}, torch {torch.__version__}"
+    machine = f"{platform.processor() or platform.machine()}, 1 thread, {python}"
     found = {"machine": machine, "rows": [measured(row, seconds) for row in rows(*sizes)]}
     print(page(found))
     if not options.quick:

@@ -37,7 +37,7 @@ from edgewise import (
     Window,
     attend,
 )
-from edgewise.backends import ORDER, flex, triton, varlen
+from edgewise.backends import ORDER, flex, triton, uniform, varlen
 from edgewise.neighborhood import Neighborhood
 
 MEMBERS, HEADS, KEY_DIM, VALUE_DIM = 2, 3, 5, 3
@@ -46,8 +46,8 @@ ALL_LAYOUTS = ("mixed", "bare", "deep")
 """Which batch axes the tensors of a problem have: of every kind that broadcasts; none, so that only the neighborhood,
 score and normalizer have some; or one more than the neighborhood, of size 2, before all others."""
 
-all_backends: list[str] = [backend.NAME for backend in ORDER if backend not in (varlen, flex, triton)]
-"""Those that run on a CPU; the kernels for CUDA have tests of their own."""
+all_backends: list[str] = [backend.NAME for backend in ORDER if backend not in (varlen, flex, triton, uniform)]
+"""Those that run on a CPU and look at the content; the kernels for CUDA and `uniform` have tests of their own."""
 
 
 @dataclass(frozen=True)

@@ -239,6 +239,20 @@ def test_the_committed_page_is_that_of_the_committed_numbers(tmp_path):
     assert json.loads((tmp_path / "attention.json").read_text()) == data
 
 
+def test_plain_calls_agree_with_the_obvious_lines_of_torch():
+    for row in runpy.run_path(str(FOLDER / "plain_calls.py"))["rows"](64, 500):
+        _, ours, plain = row
+        torch.testing.assert_close(ours(), plain(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_page_of_plain_calls_is_that_of_the_committed_numbers():
+    path = FOLDER / "results" / "plain_calls.json"
+    if not path.is_file():
+        pytest.skip("no result is committed yet")
+    page = runpy.run_path(str(FOLDER / "plain_calls.py"))["page"](json.loads(path.read_text()))
+    assert (FOLDER / "results" / "plain_calls.md").read_text() == page
+
+
 def test_the_benchmark_of_words_runs_and_compares_before_it_times():
     done = subprocess.run([sys.executable, FOLDER / "words.py", "--quick"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

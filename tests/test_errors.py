@@ -290,7 +290,7 @@ MISUSES = {
     ),
     "backend": (
         lambda: attend(**tensors(backend="fast")),
-        "backend must be one of auto, sdpa, varlen, flex, triton, numba, gather, reference, not 'fast'.",
+        "backend must be one of auto, sdpa, varlen, flex, uniform, triton, numba, gather, reference, not 'fast'.",
     ),
     "how": (
         lambda: aggregate(torch.ones(2, 2), how="prod"),
@@ -469,7 +469,8 @@ def test_a_refusal_lists_all_of_its_reasons():
             attend(x, x, x, backend="sdpa", **options)
         assert str(caught.value) == f"backend 'sdpa' refuses this call: {reason}."
         if "<lambda>" not in reason:
-            assert why(x, x, x, **options).startswith(f"numba runs.\n  sdpa refuses: {reason}.\n  varlen refuses: ")
+            runs = "uniform" if reason.endswith("inf") else "numba"
+            assert why(x, x, x, **options).startswith(f"{runs} runs.\n  sdpa refuses: {reason}.\n  varlen refuses: ")
     everything = {"neighborhood": Full().to_edges(3), "score": Additive(torch.ones(4)), "normalize": Sparsemax()}
     with pytest.raises(UnsupportedError, match=r"list of edges; the score Additive .*; the normalizer Sparsemax"):
         attend(x, x, x, backend="sdpa", **everything)
@@ -494,6 +495,7 @@ def test_numba_says_what_it_does_not_know():
         "  sdpa refuses: the neighborhood is a list of edges; the score <lambda> is no dot product.\n"
         "  varlen refuses: the tensors are on cpu.\n"
         "  flex refuses: the tensors are on cpu.\n"
+        "  uniform refuses: the neighborhood is Edges, not ranges; the weights of a row are not all the same.\n"
         "  triton refuses: the tensors are on cpu; the score <lambda> is not one of the library's.\n"
         "  numba refuses: the score <lambda> is not one of the library's."
     )

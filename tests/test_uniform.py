@@ -1,0 +1,85 @@
+"""Weights that do not look at the content: running sums say what the reference says, and keep broken values apart."""
+
+import math
+
+import pytest
+import torch
+
+from cases import all_neighborhoods, label, named, problem
+from cases import all_normalizers as normalizers
+from cases import all_scores as scores
+from edgewise import Causal, Constant, Full, Lengths, Mean, Segments, Softmax, Window, aggregate, attend, why
+from edgewise.errors import UnsupportedError
+from edgewise.neighborhood import Ranges
+
+RANGES = [case for case in all_neighborhoods if isinstance(case.neighborhood, Ranges)]
+CASES = [
+    *((case, score, normalize) for case in RANGES for score, normalize in [*zip(
+        named(scores, "constant", "scaled_dot"), named(normalizers, "identity", "mean")
+    )]),
+    *((RANGES[0], named(scores, "constant")[0], normalize) for normalize in named(
+        normalizers, "softmax", "softmax_cold", "softmax_hot", "hardmax", "sparsemax", "entmax15", "sigmoid", "mean"
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=label)
+def test_it_says_what_the_oracle_and_the_reference_say(case):
+    call = problem(*case, with_extras=False)
+    out, gradients = call.run("uniform")
+    torch.testing.assert_close(out, call.solution(), rtol=1e-12, atol=1e-12)
+    _, expected = call.run("reference")
+    for name, gradient in expected.items():
+        torch.testing.assert_close(gradients[name], gradient, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "neighborhood", [Causal(), Window(1, 1), Lengths(torch.tensor([4])), Segments(torch.tensor([0, 3, 6]))]
+)
+def test_what_is_broken_reaches_those_that_see_it_and_nobody_else(neighborhood, bad):
+    value = torch.randn(1, 6, 3)
+    value[0, 4, 1] = bad
+    out = aggregate(value, neighborhood, "mean", backend="uniform")
+    sees = neighborhood.to_mask(6).expand(1, 6, 6)[0, :, 4]
+    assert torch.equal(~out[0, :, 1].isfinite(), sees)
+    assert bool(out[..., [0, 2]].isfinite().all())
+    whole = aggregate(value.nan_to_num(0.0, 0.0, 0.0), neighborhood, "mean", backend="reference")
+    torch.testing.assert_close(out[0, ~sees], whole[0, ~sees])
+
+
+def test_small_values_behind_large_ones_keep_their_digits():
+    value = torch.cat([torch.full((50, 1), 1e6), torch.rand(50, 1)])
+    out = aggregate(value, Window(2, 0), "mean")
+    exact = aggregate(value.double(), Window(2, 0), "mean", backend="reference")
+    torch.testing.assert_close(out[60:].double(), exact[60:], rtol=1e-6, atol=0)
+
+
+def test_half_precision_does_not_overflow_on_the_way():
+    value = torch.full((4000, 2), 100.0, dtype=torch.float16)
+    for neighborhood in (Full(), Causal(), Window(3000, 0)):
+        assert torch.equal(aggregate(value, neighborhood, "mean"), value)
+
+
+def test_it_takes_what_it_can_and_says_why_it_refuses_the_rest():
+    x = torch.randn(2, 5, 4)
+    taken = [
+        {"normalize": Mean()},
+        {"neighborhood": Causal(), "normalize": Softmax(math.inf)},
+        {"neighborhood": Window(1, 0), "score": Constant(0.3)},
+    ]
+    for options in taken:
+        assert why(x, x, x, **options).startswith("uniform runs")
+    refused = [{}, {"normalize": Mean(), "dropout": 0.1}, {"normalize": Mean(), "bias": torch.zeros(5, 5)}]
+    refused += [{"score": Constant(), "normalize": Softmax(torch.tensor(2.0))}, {"score": Constant(math.inf)}]
+    for options in refused:
+        with pytest.raises(UnsupportedError, match="'uniform' refuses this call: the weights of a row are not all"):
+            attend(x, x, x, backend="uniform", **options)
+
+
+def test_largest_over_all_shares_the_gradient_among_those_alike():
+    value = torch.tensor([[1.0], [3.0], [3.0]], requires_grad=True)
+    out = aggregate(value, Full(), "max", num_queries=2)
+    assert out.tolist() == [[3.0], [3.0]]
+    out.sum().backward()
+    assert value.grad.tolist() == [[0.0], [1.0], [1.0]]
