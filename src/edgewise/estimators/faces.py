@@ -29,7 +29,7 @@ NUMBERS, CLASSES = ("regression",), ("classification", "multiclass")
 class TableEstimator(BaseEstimator):
     """An estimator that is kept in a run folder."""
 
-    trained_: TrainedTable
+    trained_: Any
     """What has been trained; there after `fit` or `load`."""
     classes_: np.ndarray
     """(class): of a classifier, in order."""

@@ -79,7 +79,7 @@ class EpochKeeper(pl.Callback):
     def keep_within(self, trainer: pl.Trainer, task: Any, batches: int) -> None:
         """Writes the checkpoint after a step within an epoch, if it is time."""
         now = time.perf_counter()
-        if self.folder is None or now < self.next_checkpoint or batches == len(trainer.train_dataloader):
+        if self.folder is None or now < self.next_checkpoint or batches == trainer.num_training_batches:
             return
         task.note_within(batches)
         trainer.save_checkpoint(self.folder / "last.ckpt")
