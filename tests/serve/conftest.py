@@ -1,10 +1,14 @@
 """A server in this process, and one that is really listening."""
 
 import contextlib
+import os
+import resource
+import subprocess
 import sys
 import threading
 import time
 import types
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +17,52 @@ pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'ed
 from stand_in import StandIn
 
 from edgewise.serve.application import create_app
+from edgewise.serve.connections import bounded_protocol
 from edgewise.serve.limits import Limits
+
+SERVED = """
+import sys, types
+from stand_in import open_stand_in
+explaining = types.ModuleType("edgewise.estimators.explaining")
+explaining.Explainer = types.SimpleNamespace(open=open_stand_in)
+sys.modules["edgewise.estimators.explaining"] = explaining
+from edgewise.cli.main import main
+sys.exit(main(["serve", *sys.argv[1:]]))
+"""
+
+
+def command_of(*words):
+    """Starts `edgewise serve` over a stand-in."""
+    return [sys.executable, "-W", "error", "-c", SERVED, *map(str, words)]
+
+
+def environment(**more):
+    """In which the stand-in is found."""
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    return {**os.environ, "PYTHONPATH": paths, **more}
+
+
+@pytest.fixture(scope="module")
+def process():
+    """Starts `edgewise serve`; gives the process and its address."""
+    started = []
+
+    def start(*words, num_files=None, **more):
+        def limit():
+            if num_files is not None:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (num_files, num_files))
+
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        done = subprocess.Popen(command_of(*words), **pipes, env=environment(**more), preexec_fn=limit)
+        started.append(done)
+        line = done.stdout.readline()
+        assert "http://" in line, done.stderr.read()
+        return done, line.split()[1]
+
+    yield start
+    for done in started:
+        done.kill()
+        done.communicate()
 
 
 @pytest.fixture
@@ -23,8 +72,8 @@ def client():
 
     with contextlib.ExitStack() as open_clients:
 
-        def make(explainer=None, hosts=("*",), **limits):
-            app = create_app(explainer or StandIn(), limits=Limits(**limits), hosts=hosts)
+        def make(explainer=None, hosts=("*",), api_key=None, **limits):
+            app = create_app(explainer or StandIn(), limits=Limits(**limits), hosts=hosts, api_key=api_key)
             return open_clients.enter_context(TestClient(app, raise_server_exceptions=False))
 
         yield make
@@ -37,20 +86,22 @@ def listening():
 
     with contextlib.ExitStack() as servers:
 
-        def make(explainer, hosts=("*",), **limits):
-            return servers.enter_context(served(uvicorn, explainer, hosts, limits))
+        def make(explainer, hosts=("*",), api_key=None, **limits):
+            return servers.enter_context(served(uvicorn, explainer, hosts, api_key, limits))
 
         yield make
 
 
 @contextlib.contextmanager
-def served(uvicorn, explainer, hosts, limits):
+def served(uvicorn, explainer, hosts, api_key, limits):
     """A server in a thread."""
     from edgewise.cli.serve import listening as socket_of
 
-    app = create_app(explainer, limits=Limits(**limits), hosts=hosts)
+    bounds = Limits(**limits)
+    app = create_app(explainer, limits=bounds, hosts=hosts, api_key=api_key)
+    protocol = bounded_protocol(bounds, bounds.connections)
     with socket_of("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on"))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="on", http=protocol))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         for _ in range(500):

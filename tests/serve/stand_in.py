@@ -1,5 +1,7 @@
 """A model that is served in tests: it counts, refuses, fails and dawdles on demand, and notes what it was asked."""
 
+import os
+import signal
 import threading
 import time
 
@@ -59,6 +61,10 @@ class StandIn:
         numbers = [each for each in others if not isinstance(each, str)]
         if "bad" in text or not text.strip():
             raise DataError(f"{next(iter(row))}: {text[:20]!r} cannot be read.")
+        if "hang" in text:
+            time.sleep(60)
+        if "die" in text:
+            os.kill(os.getpid(), signal.SIGKILL)
         if "boom" in text:
             raise RuntimeError("/srv/secret/model.py went wrong")
         return (Told("length", float(len(text)), std=float("nan"), low=0.0, high=sum(numbers, 0.0) / 2),)
@@ -67,3 +73,8 @@ class StandIn:
 def molecule_row(smiles="CCO", temperature=300):
     """A row as a client sends it."""
     return {"smiles": smiles, "temperature / K": temperature}
+
+
+def open_stand_in(folder, max_atoms=None, molecule_timeout=None):
+    """The model of a "folder", which is how many seconds it takes; also in a process that a server starts."""
+    return StandIn(seconds=float(folder))

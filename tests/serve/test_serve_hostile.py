@@ -110,3 +110,97 @@ def test_slow_work_is_given_up_and_others_are_answered(listening):
     assert (answer.status_code, answer.json()) == (504, {"error": "it takes longer than 0.5 seconds", "where": None})
     explainer.gate.set()
     assert httpx.post(f"{address}/predict", json={"rows": [molecule_row()]}, timeout=20).status_code == 200
+
+
+def test_headers_must_come_in_time_however_slowly_they_drip(listening):
+    address = listening(StandIn(), header_seconds=0.5)
+    place = urlsplit(address)
+    began = time.monotonic()
+    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+        for part in (b"GET /model HTTP/1.1\r\n", b"host: x\r\n", b"a: b\r\n", b"c: d\r\n"):
+            connection.sendall(part)
+            time.sleep(0.1)
+        assert b" 408 " in connection.recv(1000)
+        assert connection.recv(1000) == b""
+    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+        connection.sendall(b"GET /assets/serve.css HTTP/1.1\r\nhost: x\r\n\r\n")
+        while b"}\n" not in connection.recv(100_000)[-3:]:
+            pass
+        connection.sendall(b"GET /model HTTP")  # the second request on it does not come to its end either
+        assert b" 408 " in connection.recv(1000)
+    assert time.monotonic() - began < 15
+
+
+def test_idle_connections_make_room_for_those_that_ask(listening):
+    import httpx
+
+    address = listening(StandIn(), connections=8)
+    place = urlsplit(address)
+    idle = [socket.create_connection((place.hostname, place.port), timeout=20) for _ in range(40)]
+    assert httpx.post(f"{address}/predict", json={"rows": [molecule_row()]}, timeout=20).status_code == 200
+    time.sleep(0.1)
+    still_open = 0
+    for each in idle:
+        each.setblocking(False)
+        try:
+            each.recv(1)
+        except BlockingIOError:
+            still_open += 1
+        except ConnectionResetError:
+            pass
+        each.close()
+    assert still_open <= 8
+
+
+def test_work_that_nobody_waits_for_is_not_done(listening):
+    import httpx
+
+    explainer = StandIn()
+    address = listening(explainer, batch_size=1)
+    explainer.gate.clear()
+    place = urlsplit(address)
+    body = json.dumps({"rows": [molecule_row("C" * size) for size in range(1, 26)]}).encode()
+    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+        connection.sendall(head(f"content-length: {len(body)}") + body)
+        while not explainer.batches:
+            time.sleep(0.01)
+    time.sleep(0.2)
+    explainer.gate.set()
+    assert httpx.post(f"{address}/predict", json={"rows": [molecule_row()]}, timeout=20).status_code == 200
+    assert explainer.batches == [1, 1], "24 rows of the client that left"
+
+
+def test_the_names_of_the_server_are_a_list(client):
+    asker = client(hosts=("models.example.org", "*.example.net", "ip"))
+    wanted = {
+        "models.example.org": 200,
+        "MODELS.example.org:8000": 200,
+        "a.b.example.net": 200,
+        "10.0.0.7:80": 200,
+        "[fe80::1]:80": 200,
+        "example.net": 421,
+        "evil.example": 421,
+        "models.example.org.evil.example": 421,
+        "10.0.0.7.evil.example": 421,
+        "": 421,
+    }
+    assert {host: asker.get("/model", headers={"host": host}).status_code for host in wanted} == wanted
+
+
+def test_without_the_key_there_is_only_the_page(client):
+    asker = client(api_key="open sesame")
+    assert [asker.get(path).status_code for path in ("/", "/assets/serve.js")] == [200, 200]
+    for path in ("/model", "/docs", "/openapi.json", "/assets/../model"):
+        assert asker.get(path).status_code in (401, 404)
+    row = {"rows": [molecule_row()]}
+    for given in ({}, {"authorization": "Bearer open"}, {"authorization": "Basic open sesame"}, {"x": "open sesame"}):
+        answer = asker.post("/predict", json=row, headers=given)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert "sesame" not in answer.text
+    assert asker.post("/predict", json=row, headers={"authorization": "bearer open sesame"}).status_code == 200
+
+
+def test_rows_that_are_not_ascii_leave_the_others_alone(client):
+    rows = [molecule_row(name) for name in ("CC", "CC\U0001f600bad", "C(" + "\u00e9" * 1000 + "bad", "CCC")]
+    answer = client().post("/predict", json={"rows": rows})
+    assert [len(each["told"]) for each in answer.json()["rows"]] == [1, 0, 0, 1]

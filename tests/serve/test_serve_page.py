@@ -149,3 +149,19 @@ def test_it_is_used_by_keyboard_alone(opened):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.textContent || document.activeElement.tagName"))
     assert "numbers (.json)" in reached
+
+
+def test_the_page_asks_for_the_key_and_keeps_it_in_memory(page, listening, plain_view):
+    page.served = listening(StandIn("text", TEXT), hosts=("127.0.0.1",), api_key="open sesame")
+    page.goto(page.served)
+    page.get_by_label("API key").fill("guess")
+    page.get_by_role("button", name="open").click()
+    page.get_by_text("does not know this key").wait_for()
+    page.get_by_label("API key").fill("open sesame")
+    page.get_by_role("button", name="open").click()
+    page.wait_for_selector("form label textarea")
+    page.locator("[data-panel=a] textarea").fill("film")
+    page.locator("[data-panel=a] .told dd").wait_for()
+    assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
+    page.problems[:] = [each for each in page.problems if "401" not in each]
+    assert page.problems == []

@@ -7,15 +7,16 @@ import pytest
 from stand_in import StandIn, molecule_row
 
 from edgewise.errors import DataError
+from edgewise.serve.lanes import ThreadLane, told_or_why
 from edgewise.serve.limits import Limits
-from edgewise.serve.worker import BusyError, Worker, told_or_why
+from edgewise.serve.worker import BusyError, Worker
 
 
 def with_worker(explainer, work, **limits):
     """What `work` returns, which is given a running worker."""
 
     async def run():
-        worker = Worker(explainer, Limits(**limits))
+        worker = Worker([ThreadLane(explainer)], Limits(**limits))
         worker.start()
         try:
             return await work(worker)
@@ -51,7 +52,7 @@ def test_a_full_batch_does_not_wait():
     assert explainer.batches == [4, 4]
 
 
-def test_a_batch_is_no_larger_than_allowed_and_a_request_stays_whole():
+def test_a_batch_is_no_larger_than_allowed_and_a_long_request_is_divided():
     explainer = StandIn()
 
     async def work(worker):
@@ -59,7 +60,7 @@ def test_a_batch_is_no_larger_than_allowed_and_a_request_stays_whole():
 
     found = with_worker(explainer, work, batch_wait=20, batch_size=4)
     assert [len(each) for each in found] == [3, 3, 9, 1, 2]
-    assert explainer.batches == [4, 3, 9, 2]
+    assert explainer.batches == [4, 4, 4, 4, 2]
 
 
 def test_without_batching_each_request_is_alone():
@@ -145,7 +146,7 @@ def test_the_model_is_asked_by_one_thread_and_explanations_take_turns():
     async def work(worker):
         asked = []
         for _ in range(4):
-            asked += [worker.predict(rows_of("C")), worker.do(lambda: threading.current_thread().name)]
+            asked += [worker.predict(rows_of("C")), worker.do(lambda explainer: threading.current_thread().name)]
         return await asyncio.gather(*asked)
 
     found = with_worker(explainer, work, batch_wait=20)
@@ -154,7 +155,7 @@ def test_the_model_is_asked_by_one_thread_and_explanations_take_turns():
 
 
 def test_long_rows_are_not_computed_all_at_once(monkeypatch):
-    monkeypatch.setattr("edgewise.serve.worker.CHARACTERS", 10)
+    monkeypatch.setattr("edgewise.serve.lanes.CHARACTERS", 10)
     explainer = StandIn()
     names = ["C" * size for size in (4, 5, 2, 25, 1, 1, 9)]
     assert [each[0].value for each in told_or_why(explainer, rows_of(*names))] == list(map(len, names))

@@ -2,21 +2,31 @@
 
 import argparse
 import math
+import os
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cli.options import add_molecule_limits
+
+if TYPE_CHECKING:
+    from edgewise.serve.lanes import ProcessLane
 
 SUMMARY = "answer requests: a page to type into, and an interface for programs"
 DESCRIPTION = (
     "Serve a model that `edgewise explain` explains, of texts, sentences, molecules or graphs: a page where an input "
     "is typed and its prediction and picture change, and POST /predict, POST /explain and GET /model for programs, "
-    "described at /docs. Requests that come together are predicted together. Only this machine is answered unless "
-    "--host says otherwise; there is no password. Ctrl-C ends it when what is running has been answered."
+    "described at /docs. Requests that come together are predicted together, in processes that are killed at the time "
+    "limit. Only this machine is answered unless --host says otherwise; --api-key then keeps strangers out. Ctrl-C "
+    "ends it when what is running has been answered."
 )
+API_KEY = "EDGEWISE_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EXAMPLES = {"text": "a", "smiles": "C", "number": 0.0}
 """What a first row may hold, for a model to be warm when the first request comes."""
@@ -44,19 +54,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-characters", type=int, default=20_000, metavar="N", help="of a text (default: 20000)")
     parser.add_argument("--max-smiles", type=int, default=2_000, metavar="N", help="characters (default: 2000)")
     parser.add_argument("--max-rows", type=int, default=256, metavar="N", help="of a request (default: 256)")
+    add_molecule_limits(parser, default=None, usual="as trained")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=2,
+        metavar="N",
+        help="processes that compute, each with a copy of the model; the first of several is kept for quick rows "
+        "(default: 2)",
+    )
+    parser.add_argument(
+        "--max-connections", type=int, default=512, metavar="N", help="that are open at once (default: 512)"
+    )
+    parser.add_argument(
+        "--header-timeout", type=float, default=10.0, metavar="SECONDS", help="for a request's headers (default: 10)"
+    )
+    parser.add_argument(
+        "--allowed-hosts",
+        nargs="+",
+        default=(),
+        metavar="NAME",
+        help="names under which the server answers besides localhost, such as models.example.org or *.example.org; "
+        "* for all (default: with --host its own name and addresses in numbers)",
+    )
+    parser.add_argument(
+        "--api-key",
+        metavar="KEY",
+        help=f"answer only requests with this key (default: the environment variable {API_KEY}, which other users of "
+        "the machine cannot read)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until it is stopped."""
-    from edgewise.errors import MissingExtraError
+    from edgewise.errors import MissingExtraError, SettingError
 
     try:
         import uvicorn
     except ModuleNotFoundError as error:
         raise MissingExtraError("uvicorn", "serve") from error
-    from edgewise.estimators.explaining import Explainer
     from edgewise.serve.application import create_app
+    from edgewise.serve.connections import bound_log, bounded_protocol, within_file_limit
     from edgewise.serve.limits import Limits
+    from edgewise.train.settings import require
 
     limits = Limits(
         characters=arguments.max_characters,
@@ -66,31 +106,72 @@ def run(arguments: argparse.Namespace) -> int:
         batch_size=arguments.batch_size,
         batch_wait=arguments.batch_wait_ms,
         batching=not arguments.no_batching,
+        connections=arguments.max_connections,
+        header_seconds=arguments.header_timeout,
     )
-    explainer = Explainer.open(arguments.folder)
-    warm(explainer)
+    require("--workers", arguments.workers, arguments.workers >= 1, "at least 1")
+    key = os.environ.get(API_KEY) if arguments.api_key is None else arguments.api_key
+    if key is not None and (not key.strip() or not key.isascii()):
+        raise SettingError(f"the key of --api-key or {API_KEY} is empty or not ASCII; expected letters and digits.")
+    connections, backlog = within_file_limit(limits.connections)
     is_loopback = arguments.host in LOOPBACK
-    hosts = ("127.0.0.1", "localhost", "[::1]") if is_loopback else ("*",)
-    with listening(arguments.host, arguments.port) as listener:
+    bound_log()
+    with lanes_of(arguments) as lanes, listening(arguments.host, arguments.port) as listener:
+        app = create_app(
+            lanes[0].describe(), limits=limits, hosts=hosts_of(arguments), api_key=key and key.strip(), lanes=lanes
+        )
         server = uvicorn.Server(
             uvicorn.Config(
-                create_app(explainer, limits=limits, hosts=hosts),
-                log_level="warning",
+                app,
+                log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
                 lifespan="on",
+                http=bounded_protocol(limits, connections),
+                ws="none",
+                backlog=backlog,
+                h11_max_incomplete_event_size=limits.header_bytes,
+                timeout_keep_alive=math.ceil(limits.header_seconds),
                 timeout_graceful_shutdown=math.ceil(limits.seconds),
             )
         )
         name = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
         print(f"{arguments.folder}: http://{name}:{listener.getsockname()[1]} (Ctrl-C stops it)", flush=True)
-        if not is_loopback:
-            print("whoever reaches this address may ask: there is no password", file=sys.stderr, flush=True)
+        if not is_loopback and key is None:
+            print("everybody who reaches this address is answered: there is no --api-key", file=sys.stderr, flush=True)
         with stopping(), suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
     print("stopped", file=sys.stderr)
     return 0
+
+
+def hosts_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The names under which the server answers."""
+    names = ("127.0.0.1", "localhost", "[::1]")
+    if arguments.allowed_hosts or arguments.host in LOOPBACK:
+        return (*names, *arguments.allowed_hosts)
+    # A site whose name leads here sends that name; an address in numbers is nobody else's.
+    return (*names, "ip", arguments.host, socket.gethostname())
+
+
+@contextmanager
+def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
+    """Processes with the model of a folder, ready to compute."""
+    from edgewise.estimators.explaining import Explainer
+    from edgewise.serve.lanes import ProcessLane
+
+    given = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
+    opened = partial(Explainer.open, arguments.folder, **given)
+    lanes = [ProcessLane(opened, warm) for _ in range(arguments.workers)]
+    try:
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            for started in [threads.submit(lane.start) for lane in lanes]:
+                started.result()
+        yield lanes
+    finally:
+        for lane in lanes:
+            lane.close()
 
 
 @contextmanager
@@ -129,7 +210,7 @@ def stopping() -> Iterator[None]:
 
 def warm(explainer: Any) -> None:
     """Predicts one row, so that kernels are compiled before somebody waits for them."""
-    from edgewise.serve.worker import told_or_why
+    from edgewise.serve.lanes import told_or_why
 
     if all(field["type"] in EXAMPLES for field in explainer.fields):
         told_or_why(explainer, [{field["name"]: EXAMPLES[field["type"]] for field in explainer.fields}])

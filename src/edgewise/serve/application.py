@@ -10,9 +10,9 @@
 | `GET /docs`, `GET /openapi.json` | the description of all this |
 """
 
-import json
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
@@ -21,8 +21,8 @@ from importlib.resources import files
 from typing import Any
 
 from edgewise.errors import EdgewiseError, MissingExtraError, UnsupportedError
-from edgewise.explanation import Explanation
 from edgewise.serve.bounds import Bounds
+from edgewise.serve.lanes import READING, Description, Explains, Lane, ThreadLane, explained
 from edgewise.serve.limits import Limits
 from edgewise.serve.manual import manual
 from edgewise.serve.messages import (
@@ -34,7 +34,7 @@ from edgewise.serve.messages import (
     as_answer,
     cells_of,
 )
-from edgewise.serve.worker import READING, BusyError, Explains, Worker, explained
+from edgewise.serve.worker import BusyError, Client, Worker
 from edgewise.view.policy import explanation_assets, source_of
 
 try:
@@ -61,6 +61,7 @@ HEADERS = {
 }
 REASONS = {
     400: "The body is no JSON, or lies too deep.",
+    401: "The API key is missing or another one.",
     408: "The body did not arrive in time.",
     413: "The body is too long.",
     415: "The body is not called application/json.",
@@ -78,14 +79,25 @@ _ERROR = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorA
 LOG = logging.getLogger("edgewise.serve")
 
 
-def create_app(explainer: Explains, *, limits: Limits = Limits(), hosts: Sequence[str] = ("*",)) -> FastAPI:
+def create_app(
+    explainer: Explains | Description,
+    *,
+    limits: Limits = Limits(),
+    hosts: Sequence[str] = ("*",),
+    api_key: str | None = None,
+    lanes: Sequence[Lane] = (),
+) -> FastAPI:
     """The application that serves a model.
 
     Args:
         explainer: The model, as `edgewise.estimators.explaining.Explainer.open` gives it.
         limits: What a request may ask for.
         hosts: The names under which the server may be addressed; all by default. A server on loopback that answers
-            to other names can be reached by any site whose name leads to 127.0.0.1.
+            to other names can be reached by any site whose name leads to 127.0.0.1. `*.example.org` stands for all
+            names that end so, and `ip` for every address in numbers.
+        api_key: What a client must send as `Authorization: Bearer KEY`; nothing where None. The page asks for it.
+        lanes: Where the model computes; by default in a thread of this process, where nothing can be killed, and
+            `explainer` is the model itself. With `ProcessLane`s it is the description that one of them gives.
 
     Raises:
         MissingExtraError: FastAPI is not installed.
@@ -93,8 +105,9 @@ def create_app(explainer: Explains, *, limits: Limits = Limits(), hosts: Sequenc
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.worker = Worker(explainer, limits)
+        app.state.worker = Worker(lanes or [ThreadLane(explainer)], limits)  # type: ignore[arg-type]
         app.state.worker.start()
+        asyncio.get_running_loop().set_exception_handler(_log_briefly)
         yield
         await app.state.worker.stop()
 
@@ -107,14 +120,19 @@ def create_app(explainer: Explains, *, limits: Limits = Limits(), hosts: Sequenc
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
     )
-    app.add_middleware(Bounds, limits=limits, hosts=tuple(hosts))
+    app.add_middleware(Bounds, limits=limits, hosts=tuple(hosts), api_key=api_key)
     _add_errors(app, limits)
     _add_pages(app)
     _add_questions(app, explainer, limits)
     return app
 
 
-def _add_questions(app: FastAPI, explainer: Explains, limits: Limits) -> None:
+def _log_briefly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A line for what goes wrong outside requests; asyncio would write a traceback for every connection."""
+    LOG.error("%s: %r", context.get("message"), context.get("exception"))
+
+
+def _add_questions(app: FastAPI, explainer: Explains | Description, limits: Limits) -> None:
     requests = Requests.of(explainer.fields, explainer.facts, limits)
 
     @app.get("/model", response_model=ModelAnswer, summary="What is served")
@@ -124,9 +142,9 @@ def _add_questions(app: FastAPI, explainer: Explains, limits: Limits) -> None:
         return JSONResponse({**told, "limits": asdict(limits)}, headers=HEADERS)
 
     @app.post("/predict", response_model=PredictAnswer, responses=REFUSALS, summary="Predict rows")
-    async def predict(asked: requests.predict) -> Response:
+    async def predict(asked: requests.predict, request: Request) -> Response:
         """What is told of each row. A row that cannot be read has its reason; where none can, the answer is 422."""
-        found = await app.state.worker.predict([cells_of(row) for row in asked.rows])
+        found = await app.state.worker.predict([cells_of(row) for row in asked.rows], client_of(request))
         reasons = [str(each) if isinstance(each, EdgewiseError) else None for each in found]
         if all(reasons):
             return failure(422, reasons[0] or "", "rows.0")
@@ -136,31 +154,28 @@ def _add_questions(app: FastAPI, explainer: Explains, limits: Limits) -> None:
         ]
         return JSONResponse({"rows": rows}, headers=HEADERS)
 
-    async def answer(asked: Any, finish: Callable[[Explanation], Any]) -> Any:
-        """What `finish` makes of an explanation, computed where the model is."""
+    async def answer(asked: Any, form: str, request: Request) -> Any:
+        """An explanation in one of `FORMS`, made where the model is."""
         chosen = {name: getattr(asked, name) for name in ("target", "label", "top")}
-        return await app.state.worker.do(partial(explained, explainer, cells_of(asked.row), chosen, finish))
+        job = partial(explained, row=cells_of(asked.row), chosen=chosen, form=form)
+        return await app.state.worker.do(job, client_of(request))
 
     @app.post("/explain", response_model=ExplainAnswer, responses=REFUSALS, summary="Explain a row")
-    async def explain(asked: requests.explain) -> Response:
+    async def explain(asked: requests.explain, request: Request) -> Response:
         """What is told of a row, where the model attended, what changes the prediction, and whether to believe it."""
-        return Response(await answer(asked, _as_json), media_type="application/json", headers=HEADERS)
+        return Response(await answer(asked, "json", request), media_type="application/json", headers=HEADERS)
 
     @app.post("/page", response_class=HTMLResponse, responses=_drawn("text/html"), summary="Explain on a page")
-    async def page(asked: requests.explain) -> Response:
+    async def page(asked: requests.explain, request: Request) -> Response:
         """The explanation as an HTML page that needs nothing else."""
-        from edgewise.view.explanation import explanation_page
-
-        return HTMLResponse(await answer(asked, lambda found: explanation_page([found])), headers=HEADERS)
+        return HTMLResponse(await answer(asked, "page", request), headers=HEADERS)
 
     svg = _drawn("image/svg+xml")
 
     @app.post("/picture", response_class=Response, responses=svg, summary="Explain in a picture")
-    async def picture(asked: requests.explain) -> Response:
+    async def picture(asked: requests.explain, request: Request) -> Response:
         """The explanation as an SVG picture."""
-        from edgewise.view.picture import explanation_svg
-
-        return Response(await answer(asked, explanation_svg), media_type="image/svg+xml", headers=HEADERS)
+        return Response(await answer(asked, "picture", request), media_type="image/svg+xml", headers=HEADERS)
 
 
 def _drawn(kind: str) -> dict[int | str, dict[str, Any]]:
@@ -171,8 +186,9 @@ def _drawn(kind: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {kind: {"schema": {"type": "string"}}}}, **refusals}
 
 
-def _as_json(explanation: Explanation) -> bytes:
-    return json.dumps(explanation.to_json(), allow_nan=False).encode()
+def client_of(request: Request) -> Client:
+    """Whose turn it is: the address and the port of the client."""
+    return () if request.client is None else (request.client.host, request.client.port)
 
 
 def _add_pages(app: FastAPI) -> None:

@@ -1,6 +1,9 @@
-"""Bodies are bounded before anybody reads them: their kind, length, time and depth."""
+"""Requests are bounded before anybody reads them: the host they name, their key, kind, length, time and depth."""
 
 import asyncio
+import hashlib
+import hmac
+import ipaddress
 import json
 import re
 from collections.abc import Sequence
@@ -20,18 +23,25 @@ class Bounds:
     Args:
         app: The application behind it.
         limits: What is let through.
-        hosts: The names under which the server may be addressed, or `*`.
+        hosts: The names under which the server may be addressed: a name, `*.` before the end of names, `ip` for any
+            address in numbers, or `*`.
+        api_key: What requests must bring, but for the page itself; None for nothing.
     """
 
-    def __init__(self, app: Any, limits: Limits, hosts: Sequence[str] = ("*",)):
-        self.app, self.limits, self.hosts = app, limits, hosts
+    def __init__(self, app: Any, limits: Limits, hosts: Sequence[str] = ("*",), api_key: str | None = None):
+        self.app, self.limits = app, limits
+        self.hosts = tuple(host.lower() for host in hosts)
+        self._key = None if api_key is None else _digest(api_key.encode())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers a request, or hands it on with its body read."""
         headers = {name.lower(): value for name, value in scope.get("headers", ())}
         if scope["type"] == "http" and not self._is_called(headers.get(b"host", b"")):
             # A site may let its own name lead here, and would then read our answers as its own.
-            await refuse(send, 421, "this server is not called so; name it by --host")
+            await refuse(send, 421, "this server does not answer to that name; allow it by --allowed-hosts")
+            return
+        if scope["type"] == "http" and not self._has_key(scope["path"], headers):
+            await refuse(send, 401, "expected the API key: Authorization: Bearer KEY", ("www-authenticate", "Bearer"))
             return
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
@@ -52,16 +62,41 @@ class Bounds:
         if problem[0]:
             await refuse(send, *problem)
             return
-        waiting = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+        await self._answer(scope, bytes(body), receive, send)
+
+    async def _answer(self, scope: Any, body: bytes, receive: Any, send: Any) -> None:
+        """Hands a request on, and ends the work on it when the client is gone."""
+        waiting = [{"type": "http.request", "body": body, "more_body": False}]
+        # All of the body is here: what comes next can only be the end of the connection.
+        leaving = asyncio.ensure_future(receive())
 
         async def again() -> Any:
-            return waiting.pop() if waiting else await receive()
+            return waiting.pop() if waiting else await asyncio.shield(leaving)
 
-        await self.app(scope, again, send)
+        answering = asyncio.ensure_future(self.app(scope, again, send))
+        try:
+            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+        finally:
+            leaving.cancel()
+            answering.cancel()
+            await asyncio.wait([answering])
 
     def _is_called(self, host: bytes) -> bool:
-        name = host.decode("latin-1").lower()
-        return "*" in self.hosts or re.sub(r":\d+$", "", name) in self.hosts
+        name = re.sub(r":\d+$", "", host.decode("latin-1").lower())
+        if "*" in self.hosts or name in self.hosts:
+            return True
+        if "ip" in self.hosts and _is_address(name):
+            return True
+        return any(known.startswith("*.") and name.endswith(known[1:]) for known in self.hosts)
+
+    def _has_key(self, path: str, headers: dict[bytes, bytes]) -> bool:
+        # The page holds nothing of the model, and asks for the key.
+        if self._key is None or path == "/" or path.startswith("/assets/"):
+            return True
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(_digest(given.strip()), self._key)
 
     async def _read(self, headers: dict[bytes, bytes], body: bytearray, receive: Any) -> tuple[int, str]:
         """Reads into `body`; the status and reason of a refusal, or 0."""
@@ -99,10 +134,24 @@ def nesting(body: bytes | bytearray, enough: int) -> int:
     return deepest
 
 
-async def refuse(send: Any, status: int, reason: str) -> None:
+def _digest(key: bytes) -> bytes:
+    """Of one length for all keys: the time of a comparison then says nothing of the key."""
+    return hashlib.sha256(key).digest()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+async def refuse(send: Any, status: int, reason: str, *more: tuple[str, str]) -> None:
     """An error as the interface has them."""
     body = json.dumps({"error": reason, "where": None}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in more]
     # What is left of the body would be taken for the next request.
     await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
     await send({"type": "http.response.body", "body": body})

@@ -1,64 +1,33 @@
-"""One model, one thread that computes with it, many requests that wait for their turn.
+"""Requests wait for their turn, are predicted together, and are computed in several lanes.
 
-Rows of several requests are predicted together: while a batch is computed, the next one gathers. A row that cannot be
-read is found by halving, and takes nobody along.
+Clients take turns by the time that was spent on them, so that one client cannot starve the others. Quick rows are
+predicted together; slow ones (long rows, explanations) are computed alone, and leave the first of several lanes free
+for the quick ones. What nobody waits for any longer is not computed, and killed where that is possible.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
-from edgewise.errors import DataError, EdgewiseError, SettingError
-from edgewise.explanation import Explanation, Told
+from edgewise.process import ProcessDiedError
+from edgewise.serve.lanes import Job, Lane, Outcome, Row, characters, told_or_why
 from edgewise.serve.limits import Limits
 
-Row = dict[str, Any]
-"""The cells of a row by the names of their columns."""
-Outcome = tuple[Told, ...] | EdgewiseError
-"""What is told of a row, or why nothing can be."""
-READING = (DataError, SettingError)
-"""The errors that are the asker's: all others are ours."""
-CHARACTERS = 2**16
-"""Of rows that are predicted at once."""
+SLOW_CHARACTERS = 400
+"""A row of more is slow: a molecule of that many characters may take seconds, a text of as many tokens hundreds of
+times as long as a short one."""
+ROW_SECONDS = 0.001
+"""What a row is charged before anybody knows how long it takes."""
+_ACCOUNTS = 10_000
+LOG = logging.getLogger("edgewise.serve")
 
-
-class Explains(Protocol):
-    """What is served: a trained model that predicts and explains rows."""
-
-    @property
-    def kind(self) -> str:
-        """`text`, `molecule` or `graph`."""
-        ...
-
-    @property
-    def fields(self) -> Sequence[dict[str, Any]]:
-        """What a row consists of: `name` and `type` of each cell (`text`, `smiles`, `number`, `node`)."""
-        ...
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What there is to know of the model; no path."""
-        ...
-
-    def predict(self, rows: list[Row]) -> list[tuple[Told, ...]]:
-        """What is told of each row; raises DataError for one that cannot be read."""
-        ...
-
-    def unread(self, row: Row) -> str:
-        """What of a row is cut off before the model reads it, in words; raises DataError where it cannot be read."""
-        ...
-
-    def explain(
-        self, row: Row, *, target: str | None = None, label: str | None = None, top: int | None = None
-    ) -> Explanation:
-        """A row explained; raises DataError where it cannot be."""
-        ...
+Client = tuple[str | int, ...]
+"""Who waits: the address, and the port of the connection."""
 
 
 class BusyError(RuntimeError):
@@ -71,10 +40,22 @@ class Task:
 
     answer: "asyncio.Future[Any]"
     """Where the answer goes; done already where nobody waits any longer."""
+    client: Client
+    """Who waits."""
+    deadline: float
+    """When nobody waits any longer, by the clock of the loop."""
+    number: int
+    """Its place in the order of arrival."""
     rows: list[Row] | None = None
     """Rows to predict, maybe together with those of others."""
-    call: Callable[[], Any] | None = None
+    job: Job | None = None
     """What else there is to do, alone."""
+    is_slow: bool = False
+    """Whether it may take long."""
+    is_alone: bool = False
+    """Whether it failed in a batch, and is now computed without others."""
+    num_deaths: int = 0
+    """How often a process died while it was computed alone."""
 
     @property
     def size(self) -> int:
@@ -83,166 +64,219 @@ class Task:
 
 
 class Worker:
-    """Answers requests, one computation at a time.
-
-    A model is asked by one thread only, so that it needs no locks; the threads of its kernels are its own affair.
+    """Answers requests, one computation at a time in each lane.
 
     Args:
-        explainer: The model.
+        lanes: Where to compute; with several, the first computes quick rows only.
         limits: How many rows are gathered, how long, and how many may wait.
     """
 
-    def __init__(self, explainer: Explains, limits: Limits):
-        self.explainer, self.limits = explainer, limits
+    def __init__(self, lanes: Sequence[Lane], limits: Limits):
+        self.lanes, self.limits = lanes, limits
         self.num_batches = 0
-        self._tasks: deque[Task] = deque()
-        self._arrived, self._enough = asyncio.Event(), asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="edgewise-model")
-        self._loop: asyncio.Task[None] | None = None
+        self._tasks: list[Task] = []
+        self._num_tasks = 0
+        self._wakes = [asyncio.Event() for _ in lanes]
+        self._enough = asyncio.Event()
+        self._threads = ThreadPoolExecutor(len(lanes), thread_name_prefix="edgewise-model")
+        self._loops: list[asyncio.Task[None]] = []
+        self._spent: dict[Client, float] = {}
+        self._clocks: dict[Client, float] = {}
 
     def start(self) -> None:
         """Begins to work; from within a running event loop."""
-        self._loop = asyncio.get_running_loop().create_task(self._work())
+        for place in range(len(self.lanes)):
+            self._loops.append(asyncio.get_running_loop().create_task(self._work(place)))
 
     async def stop(self) -> None:
         """Ends; what waits still is cancelled."""
-        if self._loop is not None:
-            self._loop.cancel()
-            await asyncio.wait([self._loop])
+        for loop in self._loops:
+            loop.cancel()
+        if self._loops:
+            await asyncio.wait(self._loops)
         for task in self._tasks:
             task.answer.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for lane in self.lanes:
+            lane.kill()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def predict(self, rows: list[Row]) -> list[Outcome]:
-        """What is told of each row, or why nothing is.
-
-        Raises:
-            BusyError: Too many rows wait already.
-            TimeoutError: It takes too long.
-        """
-        return await self._answer(Task(asyncio.get_running_loop().create_future(), rows=rows))
-
-    async def do(self, call: Callable[[], Any]) -> Any:
-        """What `call` returns, computed in the thread of the model when its turn has come.
+    async def predict(self, rows: list[Row], client: Client = ()) -> list[Outcome]:
+        """The predictions of each row, or why there are none.
 
         Raises:
             BusyError: Too many rows wait already.
             TimeoutError: It takes too long.
         """
-        return await self._answer(Task(asyncio.get_running_loop().create_future(), call=call))
+        chunks: list[list[Row]] = []
+        places: list[list[int]] = []
+        quick = [place for place, row in enumerate(rows) if characters(row) <= SLOW_CHARACTERS]
+        size = self.limits.batch_size if self.limits.batching else len(rows)
+        # A long request is divided, so that others have their turn in between; a slow row is computed alone.
+        for start in range(0, len(quick), size):
+            places.append(quick[start : start + size])
+        places += [[place] for place in sorted(set(range(len(rows))) - set(quick))]
+        chunks = [[rows[place] for place in chunk] for chunk in places]
+        tasks = [
+            self._task(client, rows=chunk, is_slow=max(map(characters, chunk)) > SLOW_CHARACTERS) for chunk in chunks
+        ]
+        found: dict[int, Outcome] = {}
+        for chunk, outcomes in zip(places, await self._answers(tasks), strict=True):
+            found.update(zip(chunk, outcomes, strict=True))
+        return [found[place] for place in range(len(rows))]
 
-    async def _answer(self, task: Task) -> Any:
-        if self._num_waiting + task.size > max(self.limits.waiting, task.size):
+    async def do(self, job: Job, client: Client = ()) -> Any:
+        """What `job` returns for the model, computed where the model is when its turn has come.
+
+        Raises:
+            BusyError: Too many rows wait already.
+            TimeoutError: It takes too long.
+        """
+        return (await self._answers([self._task(client, job=job, is_slow=True)]))[0]
+
+    def _task(self, client: Client, **what: Any) -> Task:
+        loop = asyncio.get_running_loop()
+        self._num_tasks += 1
+        return Task(loop.create_future(), client, loop.time() + self.limits.seconds, self._num_tasks, **what)
+
+    async def _answers(self, tasks: list[Task]) -> list[Any]:
+        size = sum(task.size for task in tasks)
+        if self._num_waiting + size > max(self.limits.waiting, size):
             raise BusyError
-        self._tasks.append(task)
-        self._arrived.set()
+        for account in {account for task in tasks for account in _accounts(task.client)}:
+            # Who was away has saved nothing for later.
+            self._spent[account] = max(self._spent.get(account, 0.0), self._clocks.get(account[:-1], 0.0))
+        self._put(tasks)
+        try:
+            # One error cancels the rest, as does the end of the wait: nobody would get their answers.
+            async with asyncio.timeout(self.limits.seconds):
+                return [await task.answer for task in tasks]
+        finally:
+            for task in tasks:
+                task.answer.cancel()
+
+    def _put(self, tasks: Sequence[Task]) -> None:
+        self._tasks += tasks
         if self._num_waiting >= self.limits.batch_size:
             self._enough.set()
-        return await asyncio.wait_for(task.answer, self.limits.seconds)
+        for wake in self._wakes:
+            wake.set()
 
     @property
     def _num_waiting(self) -> int:
-        return sum(task.size for task in self._tasks)
+        return sum(task.size for task in self._tasks if not task.answer.done())
 
-    async def _work(self) -> None:
+    async def _work(self, place: int) -> None:
+        lane, takes_slow = self.lanes[place], place > 0 or len(self.lanes) == 1
+        loop = asyncio.get_running_loop()
         while True:
-            await self._gather()
-            tasks = self._next()
-            if tasks and await self._compute(tasks) is not None and len(tasks) > 1:
-                # Nobody knows whose row it was: each is tried alone, and only that one fails.
-                for task in tasks:
-                    await self._compute([task])
+            started = loop.run_in_executor(self._threads, lane.start)
+            await asyncio.wait([started])
+            if (error := started.exception()) is not None:
+                LOG.error("a worker process does not start: %s", error)
+                await asyncio.sleep(1)
+                continue
+            await self._gather(place)
+            tasks = self._next(takes_slow)
+            if tasks:
+                await self._compute(lane, tasks)
+            else:
+                self._wakes[place].clear()
 
-    async def _compute(self, tasks: list[Task]) -> BaseException | None:
-        """Answers tasks; an error of the model is the answer to a single one, and returned where there are several."""
-        rows = [row for task in tasks for row in task.rows or ()]
-        call = tasks[0].call or partial(told_or_why, self.explainer, rows)
-        self.num_batches += 1
-        computed = asyncio.get_running_loop().run_in_executor(self._thread, call)
-        # Asked for its error rather than awaited: what goes wrong with a request must not end the work.
-        await asyncio.wait([computed])
-        error = computed.exception()
-        if error is None or len(tasks) == 1:
-            _settle(tasks, computed, error)
-        return error
-
-    async def _gather(self) -> None:
+    async def _gather(self, place: int) -> None:
         """Waits for a task, and then a little for others that can be computed with it."""
-        await self._arrived.wait()
+        await self._wakes[place].wait()
         if self.limits.batching and self.limits.batch_wait and not self._enough.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.batch_wait / 1000):
                     await self._enough.wait()
 
-    def _next(self) -> list[Task]:
+    def _next(self, takes_slow: bool) -> list[Task]:
         """The task whose turn it is, and with it as many as fit into its batch."""
         # Who has given up waiting needs no answer.
-        waiting = [task for task in self._tasks if not task.answer.done()]
+        self._tasks = [task for task in self._tasks if not task.answer.done()]
+        waiting = sorted((task for task in self._tasks if takes_slow or not task.is_slow), key=self._turn)
         taken = waiting[:1]
-        if taken and taken[0].rows is not None and self.limits.batching:
+        if taken and _is_shared(taken[0]) and self.limits.batching:
             size = taken[0].size
             for task in waiting[1:]:
-                if task.rows is not None and size + task.size <= self.limits.batch_size:
+                if _is_shared(task) and size + task.size <= self.limits.batch_size:
                     taken.append(task)
                     size += task.size
         chosen = set(map(id, taken))
-        self._tasks = deque(task for task in waiting if id(task) not in chosen)
-        if not self._tasks:
-            self._arrived.clear()
+        self._tasks = [task for task in self._tasks if id(task) not in chosen]
         if self._num_waiting < self.limits.batch_size:
             self._enough.clear()
+        for task in taken:
+            self._charge(task, ROW_SECONDS * task.size)
         return taken
 
+    def _turn(self, task: Task) -> tuple[float, ...]:
+        """Tasks are taken by the time spent on their address, then on their connection, then as they came."""
+        return (*(self._spent.get(account, 0.0) for account in _accounts(task.client)), task.number)
 
-def told_or_why(explainer: Explains, rows: list[Row]) -> list[Outcome]:
-    """What is told of each row, or why nothing can be.
+    def _charge(self, task: Task, seconds: float) -> None:
+        for account in _accounts(task.client):
+            spent = self._spent.get(account, 0.0)
+            self._clocks[account[:-1]] = max(self._clocks.get(account[:-1], 0.0), spent)
+            self._spent[account] = spent + seconds
+        if len(self._spent) > _ACCOUNTS:
+            self._spent = {one: spent for one, spent in self._spent.items() if spent > self._clocks.get(one[:-1], 0.0)}
+            self._clocks = {one: now for one, now in self._clocks.items() if not one or one in self._spent}
 
-    Cost: one call for rows of up to 65,536 characters together, so that memory stays bounded; about 2 log₂(rows) more
-        for each row that cannot be read.
-    """
-    cuts, size = [0], 0
-    for place, row in enumerate(rows):
-        own = sum(len(cell) for cell in row.values() if isinstance(cell, str))
-        if size + own > CHARACTERS and place > cuts[-1]:
-            cuts.append(place)
-            size = 0
-        size += own
-    return [each for first, last in pairwise([*cuts, len(rows)]) for each in _halved(explainer, rows[first:last])]
+    async def _compute(self, lane: Lane, tasks: list[Task]) -> None:
+        """Answers tasks; where a batch fails, each of its tasks waits again, to be computed alone."""
+        loop = asyncio.get_running_loop()
+        rows = [row for task in tasks for row in task.rows or ()]
+        job = tasks[0].job or partial(told_or_why, rows=rows)
+        self.num_batches += 1
+        began = loop.time()
+        left = min(task.deadline for task in tasks) - began
+        # A batch that takes long is given up while there is time to try its tasks alone.
+        computed = loop.run_in_executor(self._threads, lane.run, job, max(left if len(tasks) == 1 else left / 2, 0.01))
+        waiting = asyncio.ensure_future(asyncio.wait([task.answer for task in tasks]))
+        try:
+            await asyncio.wait([computed, waiting], return_when=asyncio.FIRST_COMPLETED)
+            if not computed.done():
+                # Nobody waits any longer; but who comes and goes must not cost more than a job would.
+                await asyncio.wait([computed], timeout=max(lane.restart_seconds - (loop.time() - began), 0))
+                if not computed.done():
+                    lane.kill()
+                # Its error is read rather than raised: what goes wrong with a request must not end the work.
+                await asyncio.wait([computed])
+        finally:
+            waiting.cancel()
+        for task in tasks:
+            self._charge(task, (loop.time() - began) * task.size / max(sum(each.size for each in tasks), 1))
+        error = computed.exception()
+        if error is None:
+            _settle(tasks, computed.result())
+        elif len(tasks) > 1:
+            # Nobody knows whose row it was: each is tried alone, and only that one fails.
+            for task in tasks:
+                task.is_alone, task.is_slow = True, task.is_slow or isinstance(error, TimeoutError)
+            self._put(tasks)
+        elif isinstance(error, ProcessDiedError) and tasks[0].num_deaths == 0:
+            # Something else may have killed the process; if it was the task, it will do so again.
+            tasks[0].num_deaths, tasks[0].is_slow = 1, True
+            self._put(tasks)
+        elif not tasks[0].answer.done():
+            tasks[0].answer.set_exception(error)
 
 
-def explained(explainer: Explains, row: Row, chosen: dict[str, Any], finish: Callable[[Explanation], Any]) -> Any:
-    """What `finish` makes of a row explained; raises DataError where the model reads only a part of it."""
-    _check_length(explainer, row)
-    return finish(explainer.explain(row, **chosen))
+def _is_shared(task: Task) -> bool:
+    return task.rows is not None and not task.is_slow and not task.is_alone
 
 
-def _check_length(explainer: Explains, row: Row) -> None:
-    """Raise DataError for a row that is longer than the model reads: an answer would be one about its beginning."""
-    if unread := explainer.unread(row):
-        raise DataError(f"the row is too long: {unread}.")
+def _accounts(client: Client) -> tuple[Client, ...]:
+    """Whose time is counted: an address, and each of its connections."""
+    return tuple(client[:end] for end in range(1, len(client) + 1))
 
 
-def _halved(explainer: Explains, rows: list[Row]) -> list[Outcome]:
-    """The same, halved until what cannot be read is alone."""
-    try:
-        for row in rows:
-            _check_length(explainer, row)
-        return list(explainer.predict(rows))
-    except READING as error:
-        if len(rows) == 1:
-            return [error]
-    middle = len(rows) // 2
-    return _halved(explainer, rows[:middle]) + _halved(explainer, rows[middle:])
-
-
-def _settle(tasks: list[Task], computed: "asyncio.Future[Any]", error: BaseException | None) -> None:
-    """Gives each task its part of what was computed, or the error."""
+def _settle(tasks: list[Task], result: Any) -> None:
+    """Gives each task its part of what was computed."""
     begin = 0
     for task in tasks:
         end = begin + task.size
         if not task.answer.done():
-            if error is not None:
-                task.answer.set_exception(error)
-            else:
-                task.answer.set_result(computed.result() if task.rows is None else computed.result()[begin:end])
+            task.answer.set_result(result if task.rows is None else result[begin:end])
         begin = end

@@ -24,8 +24,13 @@ class PropertyRun(TableRun):
     @staticmethod
     def read(job: PropertyJob) -> MoleculeTable:
         """The table of a job."""
-        options = {"strict": job.strict, "with_descriptors": job.molecule_descriptors, "limits": job.limits}
-        return join_files(list(job.data), job.columns, **options)
+        return join_files(
+            list(job.data),
+            job.columns,
+            strict=job.strict,
+            with_descriptors=job.molecule_descriptors,
+            limits=job.limits,
+        )
 
     @staticmethod
     def resolved(job: PropertyJob, table: MoleculeTable, splits: Splits) -> PropertyJob:

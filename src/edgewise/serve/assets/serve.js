@@ -16,9 +16,15 @@ function element(name, properties, ...children) {
   return made;
 }
 
+let key = ""; // only here: it is gone when the page is closed
+
+function withKey(headers) {
+  return key ? { ...headers, authorization: `Bearer ${key}` } : headers;
+}
+
 async function ask(path, body, signal) {
   const answer = await fetch(path, {
-    method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" }, signal,
+    method: "POST", body: JSON.stringify(body), headers: withKey({ "content-type": "application/json" }), signal,
   });
   if (answer.ok) return answer;
   const problem = await answer.json().catch(() => ({ error: `the server answers ${answer.status}` }));
@@ -212,8 +218,33 @@ function compare() {
   difference();
 }
 
+// Whether the server answers; where it wants a key, the page asks for it.
+async function open() {
+  const answer = await fetch("model", { headers: withKey({}) });
+  if (answer.status === 401) {
+    byId("about").textContent = key ? "The server does not know this key." : "The server wants a key.";
+    askForKey();
+    return false;
+  }
+  if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+  model = await answer.json();
+  return true;
+}
+
+function askForKey() {
+  const form = byId("key").content.cloneNode(true).firstElementChild;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    key = form.elements.key.value.trim();
+    form.remove();
+    start();
+  });
+  byId("panels").append(form);
+  form.elements.key.focus();
+}
+
 async function begin() {
-  model = await (await fetch("model")).json();
+  if (!(await open())) return;
   const { model: name, over, targets = [] } = model.facts;
   byId("about").textContent = [name, `over ${over}`, targets.length ? `tells ${targets.join(", ")}` : ""].filter(Boolean).join(", ");
   panels.push(new Panel("a"));
@@ -222,4 +253,6 @@ async function begin() {
   panels[0].cells[0].focus();
 }
 
-begin().catch((error) => { byId("about").textContent = `The model cannot be read: ${error.message}`; });
+const start = () => begin().catch((error) => { byId("about").textContent = `The model cannot be read: ${error.message}`; });
+
+start();
