@@ -147,7 +147,7 @@ def written(function):
 
 
 def test_the_names():
-    assert sorted(edgewise.__all__) == sorted(NAMES)
+    assert sorted(edgewise.__all__) == sorted([*NAMES, *ESTIMATORS])
     assert sorted(dir(edgewise)) == sorted([*NAMES, *ESTIMATORS])
     assert all(getattr(edgewise, name) is not None for name in NAMES)
     assert sorted(layers.__all__) == LAYERS
@@ -193,6 +193,17 @@ ORDERS = [
     "import edgewise; attend = edgewise.attend; import edgewise.attend; assert edgewise.attend is attend",
     "from edgewise import *",
 ]
+MINIMAL = """
+import sys
+sys.modules["rdkit"] = None  # as if it were not installed
+from edgewise import *
+import edgewise
+assert callable(attend) and "MoleculeRegressor" not in edgewise.__all__ and "MoleculeRegressor" in dir(edgewise)
+try:
+    edgewise.MoleculeRegressor
+except MissingExtraError as error:
+    print(error)
+"""
 AFRESH = """
 import sys, types
 for lines in sys.argv[1:]:
@@ -208,3 +219,9 @@ def test_attend_is_the_function_in_whatever_order_modules_are_imported():
     command = [sys.executable, "-W", "error", "-c", AFRESH, *ORDERS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_without_the_extras_a_star_brings_the_operator():
+    done = subprocess.run([sys.executable, "-c", MINIMAL], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("rdkit is not installed: pip install")

@@ -7,6 +7,7 @@ Names are imported on first use, so that the command line answers before torch i
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -91,9 +92,11 @@ _HOMES = {
     "edgewise.trace": ["Trace", "WeightedGraph", "Weights"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-# The estimators need extras, which `from edgewise import *` must not.
-_NEED_EXTRAS = {name for home, names in _HOMES.items() if home.startswith("edgewise.estimators") for name in names}
-__all__ = [*sorted(set(_HOME_OF) - _NEED_EXTRAS), "__version__"]
+# What the estimators import. Without one of these `from edgewise import *` gives the operator and the layers alone.
+_EXTRAS = ("pandas", "pyarrow", "rdkit", "scipy", "sklearn", "tokenizers")
+_HAS_EXTRAS = all(find_spec(package) is not None for package in _EXTRAS)
+_LISTED = [name for home, names in _HOMES.items() if _HAS_EXTRAS or home != "edgewise.estimators" for name in names]
+__all__ = [*sorted(_LISTED), "__version__"]
 
 
 def __getattr__(name: str) -> Any:
