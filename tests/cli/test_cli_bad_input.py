@@ -188,3 +188,12 @@ def test_a_run_folder_that_is_a_file(table, train, tmp_path):
     (tmp_path / "run").write_text("mine")
     assert "is a file; choose another folder with -o" in fails(train(table, "--overwrite", "-o", tmp_path / "run"))
     assert (tmp_path / "run").read_text() == "mine"
+
+
+def test_limits_on_tables_are_flags(train, tmp_path):
+    data = write_csv(tmp_path / "wide.csv", {"smiles": molecules(), "y": range(40), "note": ["x" * 2_000] * 40})
+    err = fails(train(data, "--max-columns", 2, "-o", tmp_path / "run"))
+    assert "wide.csv, line 1: 3 columns, expected at most 2; if the table is meant to be so wide, raise --max-" in err
+    err = fails(train(data, "--max-row-bytes", 1_000, "-o", tmp_path / "run"))
+    assert "wide.csv, line 2: the row that begins here has more than 1,000 bytes." in err
+    assert "--max-columns is 0; expected at least 1." in fails(train(data, "--max-columns", 0, "-o", tmp_path / "run"))

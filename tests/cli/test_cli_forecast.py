@@ -37,7 +37,7 @@ def test_it_hears_its_neighbors(learn, chain, edgewise, paste, tmp_path):
     code, out, err = learn(*recipe)
     assert (code, err) == (0, "")
     for words in (
-        "200 steps of 3 nodes, 0 cells empty",
+        "200 steps of 3 nodes, 0 empty cells",
         "2 edges, one way each; 0 nodes have no neighbor",
         "136 training, 16 validation and 36 test stretches, by time: 3 steps read, 2 told",
         "test stretches, 1 step ahead",

@@ -47,7 +47,7 @@ def test_every_model_learns_from_the_neighbors(learn, graph, edgewise, tmp_path,
         "47 training, 6 validation and 6 test rows (split: random)",
         "edges, both ways, ",
         "2 features of a node",
-        "1 nodes have no target: they are part of the graph, and not learned from",
+        "1 node has no target: it is part of the graph, and not learned from",
         "random forest",
     ):
         assert words in out

@@ -86,8 +86,9 @@ def test_numbers_of_graphs(learn, rings, edgewise, paste, tmp_path):
 
 def test_what_was_told_of_the_test_graphs_is_told_again(learn, rings, edgewise, tmp_path):
     words = ["--ignore-columns", "y", "--model", "gatv2", "--feature-columns", "a"]
-    code, _, _ = learn(*words, columns=["--graph-column", "g", "--target-columns", "kind"])
+    code, out, _ = learn(*words, columns=["--graph-column", "g", "--target-columns", "kind"])
     assert code == 0
+    assert "the table of edges has 1 more column, not used: 'length'; numbers of an edge are named with --edge-fe" in out
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["kind"]["accuracy"] >= 0.75
     edgewise("predict", tmp_path / "run", rings[0], "--edges", rings[1], "-o", tmp_path / "told.csv")
@@ -154,7 +155,9 @@ def test_merger_trees(learn, edgewise, tmp_path):
     assert (code, err) == (0, "")
     assert "60 rows, 58 distinct graphs, 2 rows rejected" in out
     assert "2 for column 'tree', the first in line 2: 2 nodes have no edge that leaves ('0', " in out
-    assert "edges, one way each; 2 features of a node" in out
+    num_nodes, num_edges = (sum(tree > 1 for tree in table["tree"]) for table in (nodes, edges))
+    assert f"  {num_nodes:,} nodes, " in out, "the two that are rejected are not counted"
+    assert f"; {num_edges:,} edges, one way each; 2 features of a node" in out
     assert "the longest way to a root is 6 edges long, and --num-layers 3 carry 3: from nodes further away" in out
     reasons = [row["reason"] for row in read_csv(tmp_path / "run/rejected.csv")]
     assert reasons[1].startswith("its edges run in a circle through the node ")

@@ -222,9 +222,9 @@ def test_parts_by_a_column_and_what_the_graph_lacks_is_said(learn, graph, tmp_pa
     for said in (
         "2 rows rejected",
         "line 7, column 'x0': 'nan' is not a number",
-        "1 edges are loops: no links, each carries messages",
-        "1 nodes have features that cannot be read, 0 there: their links are learned and told all the same",
-        "1 links are of no part: they carry messages, and are not told",
+        "1 edge is a loop, which is no link, and carries messages",
+        "1 node has features that cannot be read, 0 there: links are learned and predicted all the same",
+        "1 link is of no part: messages go along, and nothing is predicted",
         "(split: column)",
     ):
         assert said in out, out

@@ -99,6 +99,8 @@ def test_a_graph_that_cannot_be_used_is_listed(read, tmp_path):
         (7, "from", "the cell names no node"),
     ]
     assert table.usable.tolist() == [True, False, True, False, False]
+    assert (len(table.edges), len(table.usable_edges)) == (6, 4), "g's two edges and their other ways; h is rejected"
+    assert (table.edges.num_mirrored, table.usable_edges.num_mirrored) == (3, 2)
     with pytest.raises(DataError, match=r"'1\.6' in line 5"):
         read(nodes, strict=True)
     told = read(nodes, need_targets=False, splits_column=None, descriptors_columns=("a", "b"))

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.edges import EdgeList
 from edgewise.data.graph_source import GraphSource
+from edgewise.data.names import NodeNames
 from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import nodes_from_arrays, read_nodes
 from edgewise.data.split import split_rows
@@ -232,3 +235,44 @@ def test_a_graph_from_arrays():
     assert table.edges.senders.tolist() == [0], "edges are taken as they are"
     with pytest.raises(DataError, match="target has 3 rows, but node has 2"):
         nodes_from_arrays(NodeFeatures.of(np.eye(2)), edges, [1, 2, 3])
+
+
+def test_a_name_that_is_nearly_that_of_a_node_is_hinted_at(tmp_path):
+    nodes = NODES.replace("x,", "98,").replace("y,", "Anna,")
+    table = table_of(tmp_path, nodes, "from,to\n00098,Anna\nanna,z\n98.0,z\nqqqq,z\nz,w\n")
+    home = f"is not a node of {tmp_path}/nodes.csv"
+    assert [each.reason for each in table.rejected] == [
+        f"'00098' {home} (did you mean '98'?)",
+        f"'anna' {home} (did you mean 'Anna'?)",
+        f"'98.0' {home} (did you mean '98'?)",
+        f"'qqqq' {home}",
+    ]
+
+
+def test_columns_of_the_edges_that_are_not_used_are_named(tmp_path):
+    edges = "from,to,weight,word\nx,y,1,a\n"
+    table = table_of(tmp_path, edges=edges)
+    assert table.edges.unused_columns == ("weight", "word")
+    assert table.edges.unused("say so") == ["the table of edges has 2 more columns, not used: 'weight', 'word'; say so"]
+    table = table_of(tmp_path, edges=edges, source={"edge_feature_columns": ("weight",)})
+    assert table.edges.unused("say so", ["word"]) == []
+
+
+def test_an_edge_whose_weight_is_no_number_is_listed_and_passed_over(tmp_path):
+    table = table_of(
+        tmp_path, edges="from,to,weight\nx,y,nan\ny,z,\nz,w,2\n", source={"edge_feature_columns": ("weight",)}
+    )
+    assert table.edges.senders.tolist() == [2, 3]
+    assert [(each.line, each.column) for each in table.rejected] == [(2, "weight"), (3, "weight")]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab c"), st.sampled_from(["1", "01", " 1", "é", "2"])), max_size=8))
+def test_names_are_found_as_a_dictionary_finds_them(wanted):
+    known = [("a", "1"), ("a", "2"), ("b", "1"), ("c", "é")]
+    names, graphs = [name for _, name in wanted], [graph for graph, _ in wanted]
+    places = {node: place for place, node in enumerate(known)}
+    found = NodeNames([name for _, name in known], [graph for graph, _ in known]).places(names, graphs)
+    assert found.tolist() == [places.get((graph.strip(), name.strip()), -1) for graph, name in wanted]
+    for alone in (["1", "2", "é"], ["1", "2", "10"]):
+        expected = [alone.index(name.strip()) if name.strip() in alone else -1 for name in names]
+        assert NodeNames(alone).places(names).tolist() == expected

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.output import FORMATS, check_output, write
 from edgewise.cli.report import number, print_table
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -25,14 +26,16 @@ def print_data(run: "ForecastRun") -> None:
     """The series and the graph in a few lines."""
     series, edges, model = run.series, run.series.edges, run.job.model
     count = len(series.names)
-    print(f"{series.source}: {len(series.values):,} steps of {count:,} nodes, {series.num_missing:,} cells empty")
-    ways = "one way each" if run.job.graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
-    print(f"  {len(edges):,} edges, {ways}; {edges.num_isolated(count):,} nodes have no neighbor")
+    steps, empty = plural(len(series.values), "step"), plural(series.num_missing, "empty cell")
+    print(f"{series.source}: {steps} of {plural(count, 'node')}, {empty}")
+    isolated = plural(edges.num_isolated(count), "node has", "nodes have")
+    print(f"  {edges.ways(run.job.graph.directed)}; {isolated} no neighbor")
+    for note in edges.unused("no model of series reads them"):
+        print(f"  {note}")
     if edges.rejected:
         first, place = edges.rejected[0], run.folder.path / "rejected.csv"
-        print(
-            f"  {len(edges.rejected):,} edges rejected, the first in line {first.line}: {first.reason} (all in {place})"
-        )
+        passed = f"{plural(len(edges.rejected), 'edge')} rejected, the first in line {first.line}: {first.reason}"
+        print(f"  {passed} (all in {place})")
     counts = {part: len(starts) for part, starts in run.parts.items()}
     print(
         f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test stretches, by time: "

@@ -9,6 +9,7 @@ from typing import NoReturn
 from rich_argparse import RichHelpFormatter
 
 from edgewise.cli import convert, demo, explain, fingerprint, generate, pictures, predict, serve, simulate, train
+from edgewise.data.limits import ReadLimits, flag, read_limits
 from edgewise.errors import EdgewiseError
 
 VERBS = {
@@ -25,6 +26,16 @@ VERBS = {
 }
 TALKING = ("serve", "generate")
 """Verbs that write to the screen as they go, and show no progress beside it."""
+
+
+READING = ("train", "predict", "explain", "fingerprint", "report")
+"""Verbs that read tables."""
+LIMITS = {
+    "max_columns": f"columns of a table (default: {ReadLimits().max_columns:,})",
+    "max_row_bytes": f"bytes of a row (default: {ReadLimits().max_row_bytes:,})",
+    "max_unpack_ratio": f"bytes that a byte of a .gz or .parquet becomes (default: {ReadLimits().max_unpack_ratio})",
+}
+"""What a table may have at most; more is refused before it fills the memory."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -63,8 +74,17 @@ def build_parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         verb.add_arguments(added)
+        if name in READING:
+            add_limits(added)
         added.set_defaults(run=verb.run if name in TALKING else watched(verb.run))
     return parser
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """The flags that let larger tables in; one that is not typed leaves no trace."""
+    group = parser.add_argument_group("limits on tables")
+    for name, what in LIMITS.items():
+        group.add_argument(flag(name), dest=name, type=int, metavar="N", default=argparse.SUPPRESS, help=what)
 
 
 def watched(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -98,8 +118,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(arguments, "run"):
         parser.print_help()
         return 2
+    limits = {name: vars(arguments).pop(name) for name in LIMITS if name in vars(arguments)}
     try:
-        return arguments.run(arguments)
+        with read_limits(**limits):
+            return arguments.run(arguments)
     except EdgewiseError as error:
         return fail(str(error))
     except BrokenPipeError:

@@ -16,6 +16,8 @@ from edgewise.errors import DataError
 from edgewise.neighborhood.index import one_way
 from edgewise.plural import plural
 
+AS_FEATURES = "numbers of an edge are named with --edge-feature-columns"
+"""How a column of a table of edges is used."""
 _MAX_HINTS = 100
 """Unknown names that are compared with the known ones."""
 
@@ -55,6 +57,43 @@ class EdgeList:
         """Nodes that no edge but their own loop touches."""
         apart = self.senders != self.receivers
         return num_nodes - len(np.unique(np.concatenate([self.senders[apart], self.receivers[apart]])))
+
+    def ways(self, is_directed: bool) -> str:
+        """How many there are, and whether they go one way, in words."""
+        ways = "one way each" if is_directed else f"both ways, {self.num_mirrored:,} of them added for it"
+        return f"{plural(len(self), 'edge')}, {ways}"
+
+    def notes(self, num_nodes: int, num_repeated: int | None = None) -> list[str]:
+        """Lines about loops, repeated edges and nodes without any.
+
+        Args:
+            num_nodes: how many nodes there are.
+            num_repeated: where edges have kinds, how many repeat another one of their kind.
+        """
+        repeated = self.num_repeated(num_nodes) if num_repeated is None else num_repeated
+        counts = [
+            (self.num_loops, "edge is a loop, counted as a neighbor", "edges are loops, each counted as a neighbor"),
+            (repeated, "edge repeats another one, and counts again", "edges repeat another one, and count again"),
+            (self.num_isolated(num_nodes), "node has no neighbor", "nodes have no neighbor"),
+        ]
+        return [plural(*each) for each in counts if each[0]]
+
+    def unseen(self, model: str) -> list[str]:
+        """A line about features at which a model does not look; none where there are none."""
+        count = self.features.shape[1]
+        return [f"{plural(count, 'feature')} of an edge, at which --model {model} does not look"] if count else []
+
+    def unused(self, remedy: str, used: Sequence[str | None] = ()) -> list[str]:
+        """A line that names the columns of the table that nothing is read from; none where there are none.
+
+        Args:
+            remedy: how they could be used.
+            used: columns that something else is read from.
+        """
+        names = [repr(name) for name in self.unused_columns if name not in used]
+        if not names:
+            return []
+        return [f"the table of edges has {plural(len(names), 'more column')}, not used: {', '.join(names)}; {remedy}"]
 
     def taken(self, order: np.ndarray) -> "EdgeList":
         """Some of the edges, in an order."""

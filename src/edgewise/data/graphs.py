@@ -54,6 +54,8 @@ class GraphTable(Table):
     """The root of each graph; None where nobody asks."""
     num_strays: int
     """Nodes that are passed over: the table of graphs does not name their graph."""
+    mirrored_of: Int64[np.ndarray, " mirrored"]
+    """The graph of each edge that was added, because the other way was missing."""
 
     @property
     def unit(self) -> str:
@@ -69,6 +71,13 @@ class GraphTable(Table):
     def graph_of_edge(self) -> Int64[np.ndarray, " edge"]:
         """The graph that each edge lies in, ascending."""
         return np.repeat(np.arange(self.num_rows), self.num_nodes)[self.edges.senders]
+
+    @property
+    def usable_edges(self) -> EdgeList:
+        """The edges of graphs that can be used, nodes counted as in `edges`."""
+        is_usable = self.usable[self.graph_of_edge]
+        num_mirrored = int(self.usable[self.mirrored_of].sum())
+        return replace(self.edges.taken(np.flatnonzero(is_usable)), num_mirrored=num_mirrored)
 
     @property
     def edge_offsets(self) -> Int64[np.ndarray, " boundary"]:
@@ -267,8 +276,10 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
     if trees is not None:
         for row, reason in trees.reasons.items():
             problems.add(row, columns.graph_column, cells.frame[columns.graph_column].iloc[row], reason)
+    mirrored_of = np.zeros(0, dtype=np.int64)
     if not is_directed:
         edges = edges.both_ways(len(graph_of_node))
+        mirrored_of = graph_of_node[edges.senders[len(edges) - edges.num_mirrored :]]
         edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
     conditions = np.zeros((len(cells.frame), len(columns.graph_feature_columns)))
     for number, column in enumerate(columns.graph_feature_columns):
@@ -290,6 +301,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         categories=graphs.categories,
         trees=trees,
         num_strays=graphs.num_strays,
+        mirrored_of=mirrored_of,
     )
 
 

@@ -87,7 +87,7 @@ def _scan_piece(
     lines = line + np.searchsorted(ends, starts, side="right")
     found.longest_row = max(found.longest_row, int(lengths.max()))
     if found.longest_row > limits.max_row_bytes:
-        raise limits.row_error(name, int(lines[lengths.argmax()]))
+        raise limits.row_error(name, int(lines[(lengths > limits.max_row_bytes).argmax()]))
     is_blank = (lengths < 3) & _are_ends(signs, starts, row_ends)
     first = 0
     if not found.header and found.is_regular:

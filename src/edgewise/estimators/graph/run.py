@@ -5,11 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
+from edgewise.data.edges import AS_FEATURES
 from edgewise.data.graphs import GraphTable, read_graphs
 from edgewise.data.split import Splits
 from edgewise.estimators.graph.job import GraphJob
 from edgewise.estimators.graph.trained import TrainedGraphs, untrained_graphs
 from edgewise.estimators.table_run import TableRun
+from edgewise.plural import plural
 from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_mean
 
 
@@ -63,22 +65,25 @@ class GraphRun(TableRun):
 
     def notes(self) -> list[str]:
         """The nodes and edges, what was assumed of them, and what graphs lack."""
-        table, edges, job = self.table, self.table.edges, self.job
-        num_nodes = len(table.features)
-        ways = "one way each" if job.graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
+        table, job = self.table, self.job
+        # Graphs that are rejected are not counted.
+        edges, sizes = table.usable_edges, table.num_nodes[table.usable]
+        num_nodes = int(sizes.sum())
+        least, most = (f"{size:,}" for size in (sizes.min(), sizes.max()))
         found = [
-            f"{num_nodes:,} nodes, {table.num_nodes.min():,} to {table.num_nodes.max():,} a graph; "
-            f"{len(edges):,} edges, {ways}; {table.features.shape[1]:,} features of a node"
+            f"{plural(num_nodes, 'node')}, {least} to {most} a graph; {edges.ways(job.graph.directed)}; "
+            f"{plural(table.features.shape[1], 'feature')} of a node",
+            *edges.unused(AS_FEATURES),
         ]
-        counts = {
-            "edges are loops, each counted as a neighbor": edges.num_loops,
-            "edges repeat another one, and count again": edges.num_repeated(num_nodes),
-            "nodes have no neighbor": edges.num_isolated(num_nodes),
-            "graphs have one node": int((table.num_nodes == 1).sum()),
-            "graphs have no edge": int((np.diff(table.edge_offsets) == 0).sum()),
-            f"nodes belong to graphs that {job.graph.graphs} does not name, and are passed over": table.num_strays,
-        }
-        found += [f"{count:,} {what}" for what, count in counts.items() if count]
+        alone, empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())
+        strays = f"to graphs that {job.graph.graphs} does not name, and"
+        counts = [
+            (alone, "graph has one node", "graphs have one node"),
+            (empty, "graph has no edge", "graphs have no edge"),
+            (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
+        ]
+        found += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
+        found += [plural(*each) for each in counts if each[0]]
         if table.trees is not None:
             found.append(self.note_of_depth(int(table.trees.depths.max())))
         return found

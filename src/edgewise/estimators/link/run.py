@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from edgewise.data.edges import AS_FEATURES
 from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, read_parts
 from edgewise.data.nodes import NodeTable, read_graph
 from edgewise.estimators.config import begin
@@ -15,6 +16,7 @@ from edgewise.estimators.link.trained import TrainedLinks, probabilities
 from edgewise.estimators.node.job import holds_kinds
 from edgewise.estimators.run import Run
 from edgewise.estimators.trained import show
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 
@@ -78,22 +80,22 @@ class LinkRun(Run):
     def notes(self) -> list[str]:
         """The graph, what was assumed of it, and what it lacks."""
         table, edges, job, count = self.table, self.table.edges, self.job, self.table.num_rows
-        ways = "one way each" if job.graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
         features = table.features.shape[1]
-        known = f"{features:,} features of a node" if features else "no features: each node learns a vector of its own"
-        found = [f"{len(edges):,} edges, {ways}; {known}"]
-        counts = {
-            "edges are loops: no links, each carries messages": edges.num_loops,
-            "edges repeat another one: the same link": edges.num_repeated(count),
-            "nodes have no neighbor": edges.num_isolated(count),
-            "nodes have features that cannot be read, 0 there: their links are learned and told all the same": sum(
-                not each for each in table.usable.tolist()
-            ),
-            "links are of no part: they carry messages, and are not told": len(self.links)
-            - sum(len(part) for part in (self.parts.train, self.parts.val, self.parts.test)),
-        }
+        known = "no features: each node learns a vector of its own"
+        known = f"{plural(features, 'feature')} of a node" if features else known
+        found = [f"{edges.ways(job.graph.directed)}; {known}", *edges.unused(AS_FEATURES, [job.splits_column])]
+        bad = table.num_rows - int(table.usable.sum())
+        no_part = len(self.links) - sum(len(part) for part in (self.parts.train, self.parts.val, self.parts.test))
+        unread = "that cannot be read, 0 there: links are learned and predicted all the same"
+        counts = [
+            (edges.num_loops, "edge is a loop,", "edges are loops,", "which is no link, and carries messages"),
+            (edges.num_repeated(count), "edge repeats", "edges repeat", "another one: the same link"),
+            (edges.num_isolated(count), "node has", "nodes have", "no neighbor"),
+            (bad, "node has features", "nodes have features", unread),
+            (no_part, "link is", "links are", "of no part: messages go along, and nothing is predicted"),
+        ]
         if holds_kinds(job.data):
             found.append("kinds of nodes or edges, at which no model of links looks")
-        if (num_unseen := edges.features.shape[1]) and job.model.model != "attention":
-            found.append(f"{num_unseen:,} features of an edge, at which --model {job.model.model} does not look")
-        return found + [f"{number:,} {what}" for what, number in counts.items() if number]
+        if job.model.model != "attention":
+            found += edges.unseen(job.model.model)
+        return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgewise.data.edges import AS_FEATURES
 from edgewise.data.nodes import NodeTable, read_nodes
 from edgewise.data.split import Splits
 from edgewise.estimators.node import kinds
 from edgewise.estimators.node.job import NodeJob, holds_kinds
 from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
 from edgewise.estimators.table_run import TableRun
+from edgewise.plural import plural
 from edgewise.train.baseline import Baseline, fit_forest, fit_mean
 
 
@@ -52,8 +54,9 @@ class NodeRun(TableRun):
     def notes(self) -> list[str]:
         """The edges, what was assumed of them, and what the nodes lack."""
         table, edges, graph = self.table, self.table.edges, self.job.graph
-        ways = "one way each" if graph.directed else f"both ways, {edges.num_mirrored:,} of them added for it"
-        found = [f"{len(edges):,} edges, {ways}; {table.features.shape[1]:,} features of a node"]
+        found = [f"{edges.ways(graph.directed)}; {plural(table.features.shape[1], 'feature')} of a node"]
+        remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their kinds with --edge-type-column"
+        found += edges.unused(remedy)
         if table.kinds is not None:
             found += kinds.notes(table, self.splits.train)
             num_repeated = kinds.num_repeated(table)
@@ -61,23 +64,20 @@ class NodeRun(TableRun):
             num_repeated = edges.num_repeated(table.num_rows)
             if holds_kinds(self.job.data):
                 found.append(f"kinds of nodes or edges, at which --model {self.job.model.model} does not look")
-        counts = {
-            "edges are loops, each counted as a neighbor": edges.num_loops,
-            "edges repeat another one, and count again": num_repeated,
-            "nodes have no neighbor": edges.num_isolated(table.num_rows),
-            "nodes have no target: they are part of the graph, and not learned from": int(
-                np.isnan(table.targets).all(axis=1).sum()
-            ),
-        }
-        if (num_unseen := edges.features.shape[1]) and self.job.model.model != "attention":
-            found.append(f"{num_unseen:,} features of an edge, at which --model {self.job.model.model} does not look")
-        found += [f"{count:,} {what}" for what, count in counts.items() if count]
+        if self.job.model.model != "attention":
+            found += edges.unseen(self.job.model.model)
+        found += edges.notes(table.num_rows, num_repeated)
+        if count := int(np.isnan(table.targets).all(axis=1).sum()):
+            whole = ("node has no target: it is", "nodes have no target: they are")
+            found.append(f"{plural(count, *whole)} part of the graph, and not learned from")
         if lost := self.unlabelled_test:
-            found.append(f"{lost:,} of them are test nodes by their column, and are not scored")
+            whole = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
+            found.append(f"{plural(lost, *whole)} not scored")
         if degree := self.job.model.expander_degree:
-            found.append(f"each node is joined with up to {degree:,} others drawn at random")
+            found.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
         if num_virtual := self.job.model.num_virtual_nodes:
-            found.append(f"{num_virtual:,} virtual nodes are joined with all others")
+            whole = ("virtual node is", "virtual nodes are")
+            found.append(f"{plural(num_virtual, *whole)} joined with all others")
         return found
 
     @property
