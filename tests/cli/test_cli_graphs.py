@@ -88,7 +88,7 @@ def test_what_was_told_of_the_test_graphs_is_told_again(learn, rings, edgewise, 
     words = ["--ignore-columns", "y", "--model", "gatv2", "--feature-columns", "a"]
     code, out, _ = learn(*words, columns=["--graph-column", "g", "--target-columns", "kind"])
     assert code == 0
-    assert "the table of edges has 1 more column, not used: 'length'; numbers of an edge are named with --edge-fe" in out
+    assert "the table of edges has 1 more column, not used: 'length'; numbers of an edge are named with --edge" in out
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["kind"]["accuracy"] >= 0.75
     edgewise("predict", tmp_path / "run", rings[0], "--edges", rings[1], "-o", tmp_path / "told.csv")
