@@ -479,3 +479,26 @@ def test_no_argument_is_changed(backend):
         before = {key: x.clone() for key, x in task.leaves.items()}
         task.run(backend)
         assert all(torch.equal(before[key], x) for key, x in task.leaves.items()), label(task.case)
+
+
+LOWERED = ["cosine", "bilinear", "gat", "gaussian_per_head"]
+
+
+@pytest.mark.parametrize("backend", ["sdpa", "numba", "gather", "reference"])
+@pytest.mark.parametrize("neighborhood", ["lengths_both", "edges_bipartite", "mask", "segments_crossed"])
+@pytest.mark.parametrize("score", LOWERED)
+def test_a_broken_node_in_no_pair_spoils_no_parameter(score, neighborhood, backend):
+    case = named(all_neighborhoods, neighborhood)[0]
+    normalize = "softmax" if backend == "sdpa" else "softmax_per_head"
+    call = problem(case, named(all_scores, score)[0], named(all_normalizers, normalize)[0], with_extras=False)
+    pairs = [pair for member in range(2) for pair in case.pairs_of(member)]
+    with torch.no_grad():
+        for name, seen in (("query", {i for i, _ in pairs}), ("key", {j for _, j in pairs})):
+            unseen = sorted(set(range(call.tensors[name].shape[-2])) - seen)
+            call.tensors[name][..., unseen, :] = torch.nan
+    try:
+        out, gradients = call.run(backend)
+    except UnsupportedError:
+        pytest.skip("another backend takes this call")
+    assert out.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients.values())

@@ -90,7 +90,8 @@ def _pair_weights(
     mask = call.neighborhood.block(queries, keys, call.num_queries, call.num_keys)
     if can_be_read(mask) and isinstance(call.score, DotProduct):
         scores = _pair_scores(call.score, query, key, bias, mask)
-        if math.isfinite(scores.detach().sum()):  # so is then every number that they were made of
+        # Where there are scores, every number is in one of them: if they are finite, so is all that they were made of.
+        if scores.numel() > 0 and math.isfinite(scores.detach().sum()):
             rows = TableRows(mask, is_whole=bool(mask.all()))
             return call.normalize(scores, rows), rows
     query, query_broken = _finite_part(query)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from edgewise.backends.call import Call
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, Ranges
+from edgewise.neighborhood.index import can_be_read
 from edgewise.normalize import Hardmax, Mean, Softmax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
 
@@ -63,7 +64,7 @@ def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
     if normalizer is Mean:
         return Lowered(_without(call, "bias", "edge_key"), "Blind", normalizer=Mean)
     if not _runs_as_it_is(call, coldness):
-        call = call.in_float32(but=stored)
+        call = _without_unlinked(call).in_float32(but=stored)
     if call.bias is not None and not _is_one(coldness):
         call = replace(call, bias=_cooled(call.bias, coldness, call.bias.dim() - _batch_rank(call)))
     lowered = _known_score(call, coldness)
@@ -89,6 +90,33 @@ def _coldness(call: Call) -> tuple[Call, Factor]:
 def _runs_as_it_is(call: Call, coldness: Factor) -> bool:
     """Whether half precision can stay as it is stored: the operands are not changed before the kernel reads them."""
     return isinstance(call.score, Dot | ScaledDot | Additive | GATv2 | Constant) and not isinstance(coldness, Tensor)
+
+
+def _without_unlinked(call: Call) -> Call:
+    """Zeros for the nodes that are in no pair: what they hold, say NaN, would reach the gradient of whatever torch
+    multiplies all nodes with, a vector, a matrix or a temperature."""
+    query, key = call.query, call.key
+    if can_be_read(query) and math.isfinite(query.detach().sum() + key.detach().sum()):
+        return call
+    has_key, has_query = _linked(call)
+    return replace(call, query=torch.where(has_key, query, 0.0), key=torch.where(has_query, key, 0.0))
+
+
+def _linked(call: Call) -> tuple[Tensor, Tensor]:
+    """Which queries and which keys are in a pair, `(*batch, query, 1)` and `(*batch, key, 1)`."""
+    neighborhood, device = call.neighborhood, call.query.device
+    if isinstance(neighborhood, Edges):
+        sides = (call.num_queries, neighborhood.receivers), (call.num_keys, neighborhood.senders)
+        nothing = [torch.zeros(size, 1, dtype=torch.bool, device=device) for size, _ in sides]
+        has_key, has_query = (x.index_fill(0, index, True) for x, (_, index) in zip(nothing, sides))
+        return has_key, has_query
+    assert isinstance(neighborhood, Ranges)
+    positions = torch.arange(call.num_queries, device=device)
+    starts, stops = torch.broadcast_tensors(*neighborhood.runs(positions, call.num_queries, call.num_keys))
+    open_runs = torch.zeros(*starts.shape[:-1], call.num_keys + 1, dtype=torch.int64, device=device)
+    one = torch.ones_like(starts)
+    open_runs = open_runs.scatter_add(-1, starts, one).scatter_add(-1, stops, -one).cumsum(-1)
+    return (stops > starts).unsqueeze(-1), (open_runs[..., :-1] > 0).unsqueeze(-1)
 
 
 def _known_score(call: Call, coldness: Factor) -> Lowered:

@@ -6,6 +6,7 @@ asking a GPU for a value. On the CPU asking is free, and where no score can over
 """
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,8 @@ NAME = "sdpa"
 def refusals(call: Call) -> tuple[str, ...]:
     """Why torch's kernels cannot take the call, in words; empty where they can."""
     reasons = ["the neighborhood is a list of edges"] if isinstance(call.neighborhood, Edges) else []
+    if not torch.compiler.is_compiling() and 0 in (call.num_queries, call.num_keys):
+        reasons.append("there is no pair")
     return tuple(reasons + dots.refusals(call))
 
 
@@ -43,9 +46,10 @@ def run(call: Call) -> Tensor:
         return _fused(query, key, value, None, True, scale, call.dropout)
     mask = call.neighborhood.table(call.num_queries, call.num_keys, query.device)
     reached, reaching = mask.any(-2).unsqueeze(-1), mask.any(-1).unsqueeze(-1)
-    if not _is_harmless(query, key, value, scale):
-        query = torch.where(reaching, query, 0.0)
-        key, value = torch.where(reached, key, 0.0), torch.where(reached, value, 0.0)
+    if not _is_harmless(query, key, value, scale):  # replaced before a score makes its factors of them
+        query = torch.where(reaching, call.query, 0.0)
+        key, value = torch.where(reached, call.key, 0.0), torch.where(reached, value, 0.0)
+        query, key, value, scale = dots.operands(replace(call, query=query, key=key, value=value))
     out = _fused(query, key, value, _given(call, mask, reaching), False, scale, call.dropout)
     return torch.where(reaching, out, 0.0)
 
