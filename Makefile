@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 OLDEST := .venv-oldest
 OLDEST_TORCH := 2.11.0
 
-.PHONY: help demo test check format docs bench kernels bench-gpu test-oldest clean
+.PHONY: help demo test check format docs attack bench kernels bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ docs: $(READY)  ## draw the pictures, take those of the pages, run every block o
 	$(BIN)/python docs/picture.py
 	$(BIN)/python docs/screens.py
 	$(BIN)/python -m pytest tests/test_docs.py
+
+attack: $(READY)  ## damaged files, killed trainings and hostile requests, some minutes each: counts of what came out
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m attack
 
 bench: $(READY)  ## tests first, then the benchmarks
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30

@@ -10,6 +10,7 @@ import pytest
 import torch
 from cli_tables import read_csv
 
+from edgewise.errors import RunFolderError
 from edgewise.estimators.masked.trained import TrainedMasked, told_by_frequency
 from edgewise.records import TextBatch
 from edgewise.train.folder import RunFolder
@@ -242,5 +243,5 @@ def test_bad_words(lines, edgewise, tmp_path):
     assert "is no edgewise language model" in edgewise("generate", run)[2]
     assert edgewise("predict", run, table, "-o", tmp_path / "p.csv")[0] == 2
     (run / "model.safetensors").write_bytes(b"what")
-    with pytest.raises(Exception, match="holds a damaged model"):
+    with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged"):
         TrainedMasked.load(RunFolder.finished(run))

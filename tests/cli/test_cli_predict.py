@@ -191,12 +191,12 @@ def test_fingerprints_by_row(trained, edgewise, new, tmp_path):
     [
         (lambda run: (run / "model.json").write_text("{"), "model.json is not a JSON file"),
         (lambda run: (run / "model.json").write_text("[]"), "model.json is no edgewise property model"),
-        (lambda run: (run / "model.safetensors").write_bytes(b"x"), "holds a damaged model"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"x"), "model.safetensors is damaged"),
         (lambda run: (run / "model.safetensors").unlink(), "unfinished run"),
         (lambda run: newer(run), "has format 99, this Edgewise reads up to 1; upgrade it"),
         (lambda run: changed(run, "descriptors", ["other"]), "another release of RDKit"),
-        (lambda run: changed(run, "ensemble_size", 2), "holds a damaged model"),
-        (lambda run: changed(run, "sizes", {}), "holds a damaged model"),
+        (lambda run: changed(run, "ensemble_size", 2), "does not fit the model: the tensor"),
+        (lambda run: changed(run, "sizes", {}), "model.json is damaged: sizes.num_node_features is missing"),
     ],
 )
 def test_a_damaged_run_is_named(trained, edgewise, new, tmp_path, damage, message):

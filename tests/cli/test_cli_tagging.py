@@ -204,7 +204,7 @@ def test_a_damaged_model(files, edgewise, tmp_path):
     (run / "tokenizer.json").write_text("{}")
     code, out, err = edgewise("predict", run, files[1], "-o", tmp_path / "out.conll")
     assert (code, out) == (2, "")
-    assert "holds a damaged model: the tokenizer cannot be read" in err
+    assert "tokenizer.json is damaged: the tokenizer cannot be read" in err
 
 
 def test_a_tag_of_the_test_that_was_never_learned(files, edgewise, tmp_path):

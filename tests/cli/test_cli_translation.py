@@ -180,7 +180,10 @@ def test_a_transformer_of_the_first_format_is_read(table, edgewise, tmp_path):
     (run / "model.json").write_text(json.dumps(content))
     assert edgewise("predict", run, table, "-o", tmp_path / "older.csv")[0] == 0
     (run / "model.json").write_text(json.dumps(content | {"kind": "oracle"}))
-    assert "holds a damaged model" in edgewise("predict", run, table, "-o", tmp_path / "none.csv")[2]
+    assert (
+        'kind is "oracle", expected one of transformer, recurrent'
+        in edgewise("predict", run, table, "-o", tmp_path / "none.csv")[2]
+    )
 
 
 def test_aligned_files(edgewise, paste, tmp_path):

@@ -37,7 +37,7 @@ def test_what_it_is_kept_as(classifier, tmp_path):
     with pytest.raises(RunFolderError, match="holds a model for classification; expected regression"):
         TextRegressor.load(tmp_path / "run")
     (tmp_path / "run/tokenizer.json").write_text("{}")
-    with pytest.raises(RunFolderError, match="damaged model"):
+    with pytest.raises(RunFolderError, match=r"tokenizer\.json is damaged"):
         TextClassifier.load(tmp_path / "run")
 
 

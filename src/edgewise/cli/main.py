@@ -28,12 +28,13 @@ TALKING = ("serve", "generate")
 """Verbs that write to the screen as they go, and show no progress beside it."""
 
 
-READING = ("train", "predict", "explain", "fingerprint", "report")
+READING = ("train", "predict", "explain", "serve", "fingerprint", "report")
 """Verbs that read tables."""
 LIMITS = {
     "max_columns": f"columns of a table (default: {ReadLimits().max_columns:,})",
     "max_row_bytes": f"bytes of a row (default: {ReadLimits().max_row_bytes:,})",
-    "max_unpack_ratio": f"bytes that a byte of a .gz or .parquet becomes (default: {ReadLimits().max_unpack_ratio})",
+    "max_unpack_ratio": f"bytes that a byte of a packed file becomes (default: {ReadLimits().max_unpack_ratio})",
+    "max_unpacked_gb": "GB that an .npz unpacks to (default: half of the free memory)",
 }
 """What a table may have at most; more is refused before it fills the memory."""
 

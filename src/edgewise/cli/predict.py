@@ -133,8 +133,7 @@ def format_of(folder: str) -> str | None:
     """What kind of model a run folder holds, in the words of its model.json."""
     from edgewise.train.folder import RunFolder
 
-    content = RunFolder.finished(folder).read_json("model.json")
-    return content.get("format") if isinstance(content, dict) else None
+    return RunFolder.finished(folder).read_format()
 
 
 def read(arguments: argparse.Namespace) -> tuple[Any, Any]:

@@ -8,5 +8,5 @@ def array_names(path: str) -> frozenset[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return frozenset(name.removesuffix(".npy") for name in archive.namelist())
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return frozenset()

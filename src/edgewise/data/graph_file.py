@@ -1,13 +1,12 @@
 """A graph in one .npz file, by the names that PyTorch Geometric and the Planetoid collections give its arrays."""
 
-import zipfile
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
-from edgewise.data.decode import check_file
+from edgewise.data.arrays import read_arrays, require_kind
 from edgewise.data.edges import EdgeList
 from edgewise.data.kind_names import Named
 from edgewise.data.node_features import NodeFeatures, features_of_arrays, require_finite, without_blanks
@@ -96,20 +95,6 @@ def _kinds(name: str, arrays: dict[str, np.ndarray], key: str) -> Named | None:
     return Named.of_array(f"{name}: {key}", kinds)
 
 
-def read_arrays(path: str) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by their names.
-
-    Raises:
-        DataError: it is missing, damaged, or holds more than plain arrays.
-    """
-    file = check_file(str(path), "a file that ends in .npz")
-    try:
-        with np.load(file, allow_pickle=False) as content:
-            return {key: content[key] for key in content.files}
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, AttributeError) as error:
-        raise DataError(f"{path}: it is no .npz file of plain arrays, or damaged: {error}") from error
-
-
 def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList:
     index = arrays["edge_index"]
     if index.ndim != 2 or index.shape[0] != 2 or not np.issubdtype(index.dtype, np.integer):
@@ -117,8 +102,11 @@ def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList
     index = index.astype(np.int64)
     check_edges(name, index, num_nodes)
     features = arrays.get("edge_attr", np.zeros((index.shape[1], 0)))
+    require_kind(name, "edge_attr", features, "biuf")
     features = features[:, None] if features.ndim == 1 else features
-    if features.ndim != 2 or len(features) != index.shape[1]:
+    if features.ndim != 2:
+        raise DataError(f"{name}: edge_attr is {features.shape}, expected (edge, feature).")
+    if len(features) != index.shape[1]:
         raise DataError(f"{name}: edge_attr has {len(features)} rows, but there are {index.shape[1]} edges.")
     require_finite(name, "edge_attr", features)
     return EdgeList(index[0], index[1], features.astype(np.float32))
@@ -136,16 +124,22 @@ def check_edges(name: str, index: np.ndarray, num_nodes: int) -> None:
 def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
     """Cells of the target: names of classes where the file has them, nothing where a node has none."""
     y = arrays["y"]
+    require_kind(name, "y", y, "biufUS")
     _require_nodes(name, "y", y, num_nodes)
     if y.ndim != 1:
         raise DataError(f"{name}: y has {y.ndim} axes, expected (node).")
     labels = arrays.get("class_names")
     known = arrays.get("has_label", np.ones(num_nodes, dtype=bool))
     _require_nodes(name, "has_label", known, num_nodes)
+    if known.ndim != 1:
+        raise DataError(f"{name}: has_label has {known.ndim} axes, expected (node).")
+    require_kind(name, "has_label", known, "biuf")
+    if labels is not None and labels.ndim != 1:
+        raise DataError(f"{name}: class_names has {labels.ndim} axes, expected (class).")
     if labels is not None and np.issubdtype(y.dtype, np.integer):
         if y.size and not -1 <= y.min() <= y.max() < len(labels):
             raise DataError(f"{name}: y holds {y.min()} to {y.max()}, but class_names has {len(labels)}.")
-        known, y = known & (y >= 0), labels[y]
+        known, y = known.astype(bool) & (y >= 0), labels[y]
     cells = y.astype(object)
     cells[~known.astype(bool)] = ""
     return cells
@@ -157,6 +151,7 @@ def _parts(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarr
     for mask, part in MASKS.items():
         if mask not in arrays:
             continue
+        require_kind(name, mask, arrays[mask], "biuf")
         inside = arrays[mask].astype(bool)
         _require_nodes(name, mask, inside, num_nodes)
         if inside.ndim != 1:

@@ -3,9 +3,9 @@
 import numpy as np
 from jaxtyping import Float32
 
+from edgewise.data.arrays import read_arrays
 from edgewise.data.cell import Problems, stripped
 from edgewise.data.columns import Columns
-from edgewise.data.graph_file import read_arrays
 from edgewise.data.names import NodeNames
 from edgewise.data.node_features import features_of_arrays, features_of_columns
 from edgewise.data.read import Cells, check_columns_exist

@@ -20,12 +20,15 @@ class ReadLimits:
     max_row_bytes: int = 2**24
     """Bytes of one row, line breaks within quotes counted: a quote that is never closed makes a row of all the rest."""
     max_unpack_ratio: int = 100
-    """How many times larger than the file its content may be, when it is packed (.gz, .parquet) and unpacks to more
-    than 256 MiB."""
+    """How many times larger than the file its content may be, when it is packed (.gz, .parquet, .npz) and unpacks to
+    more than 256 MiB."""
+    max_unpacked_gb: int | None = None
+    """To how many gigabytes (10⁹ bytes) an .npz file may unpack; None is half of the free memory."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) < 1:
+            value = getattr(self, field.name)
+            if value is not None and value < 1:
                 raise SettingError(f"{flag(field.name)} is {getattr(self, field.name)}; expected at least 1.")
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:

@@ -10,13 +10,16 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float32, Float64, Int64
 
+from edgewise.data.arrays import read_arrays, require_kind
 from edgewise.data.dynamics import Trajectories, differences
-from edgewise.data.graph_file import read_arrays
 from edgewise.errors import DataError, SettingError
 from edgewise.neighborhood import Edges
 from edgewise.records import BodyBatch
 
 NEEDED = ("positions", "velocities")
+NUMBERS = ("positions", "velocities", "accelerations", "times", "masses", "charges", "couplings", "time_step")
+KINDS_OF = {**dict.fromkeys(NUMBERS, "biuf"), "names": "iuUS", "units": "U", "law": "U"}
+"""What each array holds, in the letters of numpy."""
 Told = Literal["positions", "accelerations"]
 """What may be told of bodies: where they will be, or how hard they are pulled."""
 
@@ -174,6 +177,9 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
     """Bodies over time out of the arrays of a file; what `read_motion` raises."""
     if missing := [name for name in NEEDED if name not in arrays]:
         raise DataError(f"{path}: there is no array {missing[0]!r}; the file has {', '.join(arrays) or 'none'}.")
+    for name, array in arrays.items():
+        if name in KINDS_OF:
+            require_kind(path, name, array, KINDS_OF[name])
     positions = arrays["positions"]
     if positions.ndim != 4 or 0 in positions.shape or positions.shape[2] < 2:
         raise DataError(
@@ -227,7 +233,7 @@ def _object(path: str, arrays: Mapping[str, np.ndarray], name: str) -> dict[str,
         return {}
     try:
         found: Any = json.loads(str(arrays[name]))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: {name} is not JSON: {error}") from error
     return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
 

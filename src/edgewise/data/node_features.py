@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
+from edgewise.data.arrays import require_kind
 from edgewise.data.cell import Problems, missing, parse_numbers
 from edgewise.data.read import Cells, check_columns_exist
 from edgewise.errors import DataError
@@ -102,7 +103,7 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatu
     """
     if "x" in arrays:
         x = arrays["x"]
-        if x.ndim != 2 or not np.issubdtype(x.dtype, np.number):
+        if x.ndim != 2 or x.dtype.kind not in "biuf":
             raise DataError(f"{name}: x is {x.dtype} {x.shape}, expected numbers (node, feature).")
         require_finite(name, "x", x)
         return NodeFeatures.of(x)
@@ -110,9 +111,15 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatu
         raise DataError(
             f"{name}: there are no features: expected x, or {', '.join(CSR)}; {', '.join(missing)} is missing."
         )
+    for part in (*CSR, "x_data"):
+        if part in arrays:
+            require_kind(name, part, arrays[part], "iuf" if part == "x_data" else "iu")
+            if arrays[part].ndim != 1:
+                raise DataError(f"{name}: {part} has {arrays[part].ndim} axes, expected one.")
     places, starts, size = (arrays[part].astype(np.int64) for part in CSR)
     values = arrays.get("x_data", np.ones(len(places))).astype(np.float32)
-    fits = size.shape == (2,) and starts.shape == (size[0] + 1,) and len(values) == len(places) == starts[-1]
+    fits = size.shape == (2,) and size.min() >= 0 and starts.size and starts[0] == 0
+    fits = fits and starts.shape == (size[0] + 1,) and len(values) == len(places) == starts[-1]
     if not fits or (len(places) and not 0 <= places.min() <= places.max() < size[1]) or (np.diff(starts) < 0).any():
         raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
     require_finite(name, "x_data", values)

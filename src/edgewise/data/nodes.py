@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
+from edgewise.data.arrays import read_arrays
 from edgewise.data.cell import Problems, stripped
 from edgewise.data.columns import AUTO, AnyColumns, Columns
 from edgewise.data.edges import EdgeList, read_edges
-from edgewise.data.graph_file import check_edges, is_graph_file, read_arrays, read_graph_file
+from edgewise.data.graph_file import check_edges, is_graph_file, read_graph_file
 from edgewise.data.graph_nodes import Categories, features_of_nodes
 from edgewise.data.graph_source import GraphSource
 from edgewise.data.kind_names import KindNames, Named

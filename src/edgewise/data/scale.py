@@ -28,6 +28,11 @@ class TargetScaler:
     std: tuple[float, ...]
     """Standard deviation of each target; 1 where it does not vary."""
 
+    def __post_init__(self) -> None:
+        _require_alike("TargetScaler", self.mean, self.std)
+        if min(self.std, default=1.0) <= 0:
+            raise DataError("TargetScaler: std must be above 0.")
+
     @classmethod
     def fit(cls, values: Float[np.ndarray, " row target"], rows: Rows) -> "TargetScaler":
         """Learn from the given rows; NaN is a missing target.
@@ -80,6 +85,9 @@ class FeatureScaler:
     """Standard deviation likewise; 0 marks a column that is always 0."""
     limit: float
     """Largest absolute value that comes out."""
+
+    def __post_init__(self) -> None:
+        _require_alike("FeatureScaler", self.center, self.spread)
 
     @classmethod
     def fit(cls, values: Float[np.ndarray, " row feature"], rows: Rows, *, limit: float = 4.0) -> "FeatureScaler":
@@ -141,6 +149,17 @@ class ConditionScaler:
     largest: tuple[float, ...] = ()
     """Largest training value of each column."""
 
+    def __post_init__(self) -> None:
+        _require_alike("ConditionScaler", self.mean, self.std)
+        _require_alike("ConditionScaler", self.log_columns, self.log_smallest, self.log_mean, self.log_std)
+        if self.smallest or self.largest:
+            _require_alike("ConditionScaler", self.mean, self.smallest, self.largest)
+        if (
+            not all(0 <= column < len(self.mean) for column in self.log_columns)
+            or min(self.log_smallest, default=1) <= 0
+        ):
+            raise DataError("ConditionScaler: log_columns must be columns of positive numbers.")
+
     @classmethod
     def fit(cls, values: Float[np.ndarray, " row condition"], rows: Rows) -> "ConditionScaler":
         """Learn from the given rows, whose values must all be finite."""
@@ -182,6 +201,11 @@ class ConditionScaler:
     def from_json(cls, text: str) -> "ConditionScaler":
         """The scaler that `to_json` wrote."""
         return cls(**_tuples(text))
+
+
+def _require_alike(name: str, *columns: Sequence[float]) -> None:
+    if len({len(column) for column in columns}) > 1:
+        raise DataError(f"{name}: its columns have {', '.join(str(len(column)) for column in columns)} numbers.")
 
 
 def _rows_of(values: NDArray[np.floating], rows: Rows) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT = "[UNK]", "[CLS]", "[SEP]"
 MASK_OF_BERT, PADDING_OF_BERT = "[MASK]", "[PAD]"
 SIGNS = {" ": "␣", "\t": "⇥", "\n": "⏎"}
 """What stands for what cannot be seen."""
+TRIAL = "Edge 1.\n"
+"""What a vocabulary that was read must be able to cut into tokens."""
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
 
@@ -140,6 +143,11 @@ class Tokenizer:
     def __len__(self) -> int:
         return self.inner.get_vocab_size()
 
+    @property
+    def largest(self) -> int:
+        """The largest number of a token; −1 where there is none."""
+        return max(self.inner.get_vocab().values(), default=-1)
+
     def encode(self, text: str) -> Tokens:
         """The tokens of a text; what is unknown has the number `unknown`."""
         numbers, starts, stops = [], [], []
@@ -233,17 +241,31 @@ class Tokenizer:
         """
         try:
             found = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"the tokenizer cannot be read: {error}") from error
-        if not isinstance(found, dict) or "model" not in found:
+        if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
             raise DataError("the tokenizer cannot be read: it has no model.")
         kind = _kind_of(found) if kind is None else kind
-        return cls(tokenizers.Tokenizer.from_str(content), kind)
+        with _Readable():
+            read = cls(tokenizers.Tokenizer.from_str(content), kind)
+            read.decode(read.encode(TRIAL).numbers)  # parts that do not fit each other fail only here
+        return read
+
+
+class _Readable:
+    """Makes errors of the tokenizers library DataErrors; it raises bare `Exception`, and Rust's panics."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is Exception or (kind is not None and kind.__name__ == "PanicException"):
+            raise DataError(f"the tokenizer cannot be read: {error}") from error
 
 
 def _kind_of(found: dict[str, Any]) -> TokenKind:
     """The kind of a tokenizer by its content; old ones do not name it."""
-    model, cut = found["model"], found.get("pre_tokenizer") or {}
+    model, cut = found["model"], found.get("pre_tokenizer")
+    cut = cut if isinstance(cut, dict) else {}
     if "merges" in model:
         return "bpe"
     if "max_input_chars_per_word" in model:

@@ -80,9 +80,8 @@ def from_run(folder: RunFolder) -> Trained:
     Raises:
         RunFolderError: it is of another kind, or damaged.
     """
-    content = folder.read_json("model.json")
     kinds: dict[str, Any] = {language.FORMAT: TrainedLanguage, masked.FORMAT: TrainedMasked}
-    found = content.get("format") if isinstance(content, dict) else None
+    found = folder.read_format()
     if found not in kinds:
         raise RunFolderError(f"{folder.path} holds {found!r}; only {' and '.join(kinds)} can be converted.")
     return kinds[found].load(folder)

@@ -107,8 +107,7 @@ class Explainer:
         """
         register()  # a notebook then shows what is explained as pages
         run = RunFolder.finished(folder)
-        content = run.read_json("model.json")
-        kind = content.get("format") if isinstance(content, dict) else None
+        kind = run.read_format()
         if kind not in SUBJECTS:
             raise UnsupportedError(
                 f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "

@@ -1,28 +1,24 @@
 """A model of texts and its run folder: how it begins, is trained there, kept, and read again."""
 
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 from torch import nn
 
 from edgewise.choices import TokenKind
 from edgewise.data.text import Tokenizer
-from edgewise.errors import RunFolderError
+from edgewise.errors import DataError, RunFolderError
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, seed_of
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
+from edgewise.train.weights import Model, filled, read_tensors
 
 if TYPE_CHECKING:
     from edgewise.train.fit import FitResult
-
-Model = TypeVar("Model", bound=nn.Module)
 
 
 def untrained(build: Callable[[], Model], seed: int = 0) -> Model:
@@ -79,21 +75,37 @@ def write_model(folder: RunFolder, model: nn.Module, tokenizer: Tokenizer, conte
     folder.write_json("model.json", content)
 
 
-def read_weights(folder: RunFolder, model: nn.Module) -> None:
-    """Puts the weights that `write_model` wrote into a model of the same kind, in evaluation mode."""
-    model.load_state_dict(load_file(folder.path / "model.safetensors"))
-    model.eval()
+def read_weights(folder: RunFolder, build: Callable[[], Model]) -> Model:
+    """A model with the weights that `write_model` wrote, in evaluation mode.
+
+    Args:
+        folder: where they are.
+        build: makes a model of the same kind.
+
+    Raises:
+        RunFolderError: model.safetensors is damaged, or belongs to another model.
+    """
+    path = folder.path / "model.safetensors"
+    return filled(build, read_tensors(path), path)
 
 
-def read_tokenizer(folder: RunFolder, kind: TokenKind) -> Tokenizer:
-    """The vocabulary that `write_model` wrote."""
-    return Tokenizer.from_json((folder.path / "tokenizer.json").read_text("utf-8"), kind)
+def read_tokenizer(folder: RunFolder, kind: TokenKind, most: int | None = None) -> Tokenizer:
+    """The vocabulary that `write_model` wrote.
 
+    Args:
+        folder: where it is.
+        kind: what a text is cut into.
+        most: the tokens that the model knows; as many as the vocabulary has where it is None.
 
-@contextlib.contextmanager
-def undamaged(folder: RunFolder) -> Iterator[None]:
-    """Makes whatever goes wrong while a model is read a RunFolderError that names the folder."""
+    Raises:
+        RunFolderError: it is damaged, or has more tokens than the model.
+    """
+    path = folder.path / "tokenizer.json"
     try:
-        yield
-    except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
-        raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
+        found = Tokenizer.from_json(path.read_text("utf-8"), kind)
+    except (DataError, OSError, ValueError) as error:
+        raise RunFolderError(f"{path} is damaged: {error}") from error
+    most = len(found) if most is None else most
+    if found.largest >= most:
+        raise RunFolderError(f"{path} has the token number {found.largest}, but the model knows {most} tokens.")
+    return found

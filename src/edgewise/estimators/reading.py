@@ -3,7 +3,7 @@ it is trained."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_args
 
 from edgewise.errors import SettingError
@@ -18,6 +18,13 @@ RECURRENT = ("num_layers", "num_heads", "model_dim", "context", "dropout")
 LEAST_STEPS, EPOCHS = 400, 4
 """Much text is read so many times; a little until so many steps are done."""
 Reader = TypeVar("Reader", bound=ReaderSettings)
+
+
+@dataclass(frozen=True)
+class PretrainedDocument:
+    """What a start must know of model.json."""
+
+    settings: TransformerSettings
 
 
 def chosen(
@@ -75,8 +82,7 @@ def pretrained_settings(path: str, named: str | None, reader: ReaderSettings) ->
 
     if named is not None or reader.encoder != "transformer":
         raise SettingError(f"--from {path} brings its own model; leave out --model.")
-    content = RunFolder.finished(path).read_model(*PRETRAINED)
-    return TransformerSettings(**content["settings"])
+    return RunFolder.finished(path).read_model(*PRETRAINED, PretrainedDocument).settings
 
 
 def scheduled(train: TrainSettings, num_rows: int) -> TrainSettings:

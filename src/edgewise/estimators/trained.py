@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -13,12 +14,13 @@ from torch import nn
 from edgewise.data.columns import Columns
 from edgewise.data.rows import Table
 from edgewise.data.scale import TargetScaler
-from edgewise.errors import DataError
+from edgewise.errors import DataError, RunFolderError
 from edgewise.progress import counted
 from edgewise.records import Prediction
 from edgewise.train.conformal import interval_radius
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
+from edgewise.train.weights import filled, read_tensors
 
 ROWS_A_BATCH = 512
 """Rows that are computed together where no gradient is wanted."""
@@ -65,6 +67,11 @@ class TrainedTable:
     def num_outputs(self) -> int:
         """Numbers that a model gives for a row."""
         return sum(self.num_classes) if self.task_type == "multiclass" else len(self.columns.target_columns)
+
+    @property
+    def model_outputs(self) -> int:
+        """The same, as the models are built."""
+        return self.num_outputs
 
     @property
     def are_fractions(self) -> bool:
@@ -237,16 +244,44 @@ class TrainedTable:
         tensors["validation.errors"] = torch.from_numpy(np.ascontiguousarray(self.errors))
         folder.write("model.safetensors", to_safetensors(tensors))
 
-    def take_tensors(self, tensors: dict[str, torch.Tensor], ensemble_size: int) -> None:
-        """Takes what `save_tensors` wrote: the errors, and as many members."""
-        self.errors = tensors["validation.errors"].numpy()
+    def take_tensors(self, folder: RunFolder, ensemble_size: int) -> None:
+        """Takes what `save_tensors` wrote: the errors, and as many members.
+
+        Raises:
+            RunFolderError: model.json or model.safetensors is damaged, or they do not fit each other.
+        """
+        path = folder.path / "model.safetensors"
+        self.check(folder.path / "model.json", ensemble_size)
+        tensors = read_tensors(path)
+        errors, num_targets = tensors.pop("validation.errors", None), len(self.columns.target_columns)
+        if errors is None or errors.ndim != 2 or (errors.numel() and errors.shape[1] != num_targets):
+            raise RunFolderError(f"{path} is damaged: validation.errors is no table (row, target).")
+        if not errors.is_floating_point() or torch.isinf(errors).any():
+            raise RunFolderError(f"{path} is damaged: validation.errors holds other things than errors.")
+        self.errors = errors.double().numpy()
         for number in range(ensemble_size):
             prefix = f"member_{number}."
-            with torch.random.fork_rng(devices=[]):
-                member = self.new_member()
-            own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-            member.load_state_dict(own)
-            self.members.append(member.eval())
+            own = {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
+            self.members.append(filled(self.new_member, own, path))
+        if tensors:
+            raise RunFolderError(f"{path} does not fit model.json: the tensor {min(tensors)} is not known.")
+
+    def check(self, path: Path, ensemble_size: int) -> None:
+        """Raise RunFolderError unless the parts of model.json fit each other, as predictions need it."""
+        names, scale = self.columns.target_columns, self.target_scale
+        counts = [len(self.classes.get(name, ())) for name in names]
+        least = {"regression": 0, "classification": 2, "multiclass": 2}[self.task_type]
+        holds = {
+            "target_columns": len(names) >= 1,
+            "ensemble_size": ensemble_size >= 1,
+            "coverage": 0 < self.coverage < 1,
+            "sizes.num_outputs": self.model_outputs == self.num_outputs,
+            "classes": all(count >= least for count in counts) and (least == 0 or set(self.classes) == set(names)),
+            "scale": scale is None if least else scale is not None and len(scale.mean) == len(names),
+        }
+        for name, fits in holds.items():
+            if not fits:
+                raise RunFolderError(f"{path} is damaged: {name} does not fit the targets {', '.join(names)[:60]}.")
 
 
 def spread(values: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray:
@@ -271,11 +306,6 @@ def prediction_columns(trained: TrainedTable, predictions: Sequence[Prediction])
         if prediction.probabilities is None:
             columns[f"{name}_low"], columns[f"{name}_high"] = prediction.low, prediction.high
     return columns
-
-
-def with_tuples(content: dict[str, Any]) -> dict[str, Any]:
-    """What JSON made lists of as tuples again."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
 
 
 def show(value: Any) -> Any:

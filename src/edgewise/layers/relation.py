@@ -44,7 +44,9 @@ class KindLinear(nn.Module):
         self.input_dims, self.output_dim = tuple(input_dims), output_dim
         bounds = torch.tensor([1 / math.sqrt(max(size, 1)) for size in self.input_dims])
         # The matrices of all kinds one above the other: of sparse features each is one row of them.
-        each = bounds.repeat_interleave(torch.tensor(self.input_dims, dtype=torch.int64))
+        each = bounds.repeat_interleave(
+            torch.tensor(self.input_dims, dtype=torch.int64), output_size=sum(self.input_dims)
+        )
         self.weight = nn.Parameter(each[:, None] * torch.empty(len(each), output_dim).uniform_(-1, 1))
         self.bias: nn.Parameter | None = None
         if bias:

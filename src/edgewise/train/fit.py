@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import nn
 
-from edgewise.errors import RunFolderError, SettingError
+from edgewise.errors import EdgewiseError, SettingError
 from edgewise.progress import is_monitored, stage
-from edgewise.train.checkpoint import CheckpointFiles, load_checkpoint, save_checkpoint
+from edgewise.train.checkpoint import CheckpointFiles, check_history, damaged, load_checkpoint, save_checkpoint
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.keeper import EpochKeeper, ProgressKeeper
 from edgewise.train.loader import EpochLoader, Loader
@@ -23,6 +24,7 @@ from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
 from edgewise.train.task import ModelTask, pl
+from edgewise.train.weights import check_weights
 
 PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed", "64": "32-true"}
 
@@ -117,7 +119,7 @@ def fit(
             # Tensors made in inference mode cannot take part in training later: validation leaves none behind.
             inference_mode=False,
         )
-        with interruptible(trainer), compiling(settings):
+        with interruptible(trainer), compiling(settings), restoring(last, keeper):
             trainer.fit(
                 task, EpochLoader(train_loader), val_loader if has_val else None, ckpt_path=last, weights_only=True
             )
@@ -133,13 +135,15 @@ def fit(
 def reload(model: nn.Module, path: Path, log: MetricsLog | None, member: int) -> FitResult:
     """The result of a training that had been finished before."""
     content = load_checkpoint(path)
-    try:
-        model.load_state_dict(content["state_dict"])
-    except RuntimeError as error:
-        raise RunFolderError(f"{path} belongs to another model: {error}") from error
+    weights, history, best_epoch = (content.get(name) for name in ("state_dict", "history", "best_epoch"))
+    if not isinstance(weights, dict) or not all(isinstance(name, str) for name in weights):
+        raise damaged(path, "state_dict is missing")
+    check_history(path, history, best_epoch)
+    check_weights(model.state_dict(), weights, path)
+    model.load_state_dict(weights)
     if log is not None:
-        log.write(member, content["history"], new=False)
-    return FitResult(content["history"], content["best_epoch"])
+        log.write(member, history, new=False)
+    return FitResult(history, best_epoch)
 
 
 @contextlib.contextmanager
@@ -158,6 +162,20 @@ def quiet_lightning() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels):
                 logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def restoring(path: Path | None, keeper: EpochKeeper) -> Iterator[None]:
+    """Takes an error of a training that continues, before its first step, for damage of the checkpoint."""
+    try:
+        yield
+    except (
+        RuntimeError, LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
+        MisconfigurationException,
+    ) as error:  # fmt: skip
+        if path is None or keeper.has_started or isinstance(error, EdgewiseError):
+            raise
+        raise damaged(path, error) from error
 
 
 @contextlib.contextmanager

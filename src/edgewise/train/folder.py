@@ -16,6 +16,7 @@ import tomli_w
 from edgewise.errors import RunFolderError
 from edgewise.files import remove_parts, write_bytes
 from edgewise.train import claim
+from edgewise.train.document import Content, read_document
 
 
 @dataclass(frozen=True)
@@ -187,22 +188,32 @@ class RunFolder:
         """Reads a JSON file of the folder; raises RunFolderError where it is missing or damaged."""
         return read_json(self.path / name)
 
-    def read_model(self, kind: str, newest: int) -> dict[str, Any]:
+    def read_model(self, kind: str, newest: int, document: type[Content]) -> Content:
         """Reads model.json; raises RunFolderError where it is damaged, of another kind, or newer than can be read.
 
         Args:
             kind: What stands under `format`.
             newest: The largest `format_version` that can be read.
+            document: The dataclass of the rest.
         """
         content, path = self.read_json("model.json"), self.path / "model.json"
         if not isinstance(content, dict) or content.get("format") != kind:
             raise RunFolderError(f"{path} is no {kind}.")
-        if content["format_version"] > newest:
+        version = content.get("format_version")
+        if type(version) is not int or version < 1:
+            raise RunFolderError(f"{path} is damaged: format_version is {version!r:.60}, expected a whole number.")
+        if version > newest:
             raise RunFolderError(
-                f"{path} has format {content['format_version']}, this Edgewise reads up to {newest}; "
+                f"{path} has format {version}, this Edgewise reads up to {newest}; "
                 "upgrade it: pip install --upgrade edgewise"
             )
-        return content
+        return read_document(document, content, path)
+
+    def read_format(self) -> str | None:
+        """What stands under `format` in model.json; raises RunFolderError where the file is missing or damaged."""
+        content = self.read_json("model.json")
+        found = content.get("format") if isinstance(content, dict) else None
+        return found if isinstance(found, str) else None
 
     def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Writes a CSV file."""
@@ -231,8 +242,10 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise RunFolderError(f"{path} does not exist.") from None
     except IsADirectoryError:
         raise RunFolderError(f"{path} is a folder; expected a TOML file such as config.toml in it.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} is not a TOML file: {error}.") from error
+    except OSError as error:
+        raise RunFolderError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def read_json(path: Path) -> Any:
@@ -241,8 +254,10 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise RunFolderError(f"{path} does not exist.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{path} is not a JSON file: {error}.") from error
+    except OSError as error:
+        raise RunFolderError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

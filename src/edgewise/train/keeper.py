@@ -11,9 +11,18 @@ from torch import Tensor
 
 from edgewise.errors import EdgewiseError
 from edgewise.progress import Stage, stage
-from edgewise.train.checkpoint import load_checkpoint, save_checkpoint
+from edgewise.train.checkpoint import (
+    check_history,
+    check_progress,
+    check_restored,
+    check_within,
+    damaged,
+    load_checkpoint,
+    save_checkpoint,
+)
 from edgewise.train.log import MetricsLog
 from edgewise.train.settings import TrainSettings
+from edgewise.train.weights import check_weights
 
 CHECKPOINT_SECONDS = 10.0
 """An epoch that takes longer is written down within, about so often, so that an interrupted run loses no more."""
@@ -44,6 +53,7 @@ class EpochKeeper(pl.Callback):
         self.best: dict[str, Tensor] | None = None
         self.began = 0.0
         self.next_checkpoint = 0.0
+        self.is_restored, self.has_started = False, False
 
     def state_dict(self) -> dict[str, Any]:
         """What a continued run has to know."""
@@ -51,11 +61,25 @@ class EpochKeeper(pl.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over where the interrupted run was."""
-        self.history = list(state_dict["history"])
-        self.best_loss = state_dict["best_loss"]
-        self.best_epoch = state_dict["best_epoch"]
+        history, best_loss, best_epoch = (state_dict.get(name) for name in ("history", "best_loss", "best_epoch"))
+        path = Path("last.ckpt") if self.folder is None else self.folder / "last.ckpt"
+        check_history(path, history, best_epoch)
+        if not isinstance(best_loss, float):
+            raise damaged(path, f"best_loss is {best_loss!r:.60}")
+        self.history, self.best_loss, self.best_epoch = list(history), best_loss, best_epoch
         if self.folder is not None and self.best_epoch >= 0:
-            self.best = load_checkpoint(self.folder / "best.ckpt")["state_dict"]
+            self.best = load_checkpoint(self.folder / "best.ckpt").get("state_dict") or {}
+
+    def on_load_checkpoint(self, trainer: pl.Trainer, task: Any, checkpoint: dict[str, Any]) -> None:
+        """Checks how far the interrupted run was, before anything counts on from there."""
+        self.is_restored = True
+        path = Path("last.ckpt") if self.folder is None else self.folder / "last.ckpt"
+        fresh = task.configure_optimizers()["lr_scheduler"]["scheduler"].state_dict()
+        usual = {"fit_loop": trainer.fit_loop.state_dict(), "lr_schedulers": [fresh], "epoch": 0, "global_step": 0}
+        loops = checkpoint.get("loops")
+        found = {name: checkpoint.get(name) for name in ("lr_schedulers", "epoch", "global_step")}
+        found["fit_loop"] = loops.get("fit_loop") if isinstance(loops, dict) else None
+        check_progress(path, found, usual, "progress")
 
     @property
     def is_out_of_patience(self) -> bool:
@@ -65,6 +89,13 @@ class EpochKeeper(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
         """A run that was killed between its last epoch and its end trains no further."""
+        if self.is_restored and self.folder is not None:
+            path = self.folder / "last.ckpt"
+            check_restored(path, task, trainer.optimizers[0], task.configure_optimizers()["optimizer"])
+            check_within(path, task.within, trainer.num_training_batches)
+            if self.best is not None:
+                check_weights(task.result(), self.best, self.folder / "best.ckpt")
+        self.has_started = True
         trainer.should_stop = self.is_out_of_patience
         self.began = time.perf_counter()
         self.next_checkpoint = self.began + CHECKPOINT_SECONDS

@@ -10,8 +10,8 @@ from safetensors.torch import save as to_safetensors
 from torch import nn
 
 from edgewise.data.motion import Moments, Motion, require_masses
-from edgewise.errors import SettingError
-from edgewise.estimators.kept import read_weights, undamaged, untrained
+from edgewise.errors import DataError, SettingError
+from edgewise.estimators.kept import read_weights
 from edgewise.models.dynamics import dynamics_model
 from edgewise.models.dynamics_settings import DynamicsSettings, Told
 from edgewise.progress import counted
@@ -73,6 +73,23 @@ class Units:
             targets=None if batch.targets is None else batch.targets / unit,
             sizes=None if batch.sizes is None else batch.sizes / unit,
         )
+
+
+@dataclass(frozen=True)
+class DynamicsDocument:
+    """What model.json says of a model of moving bodies, beside its format."""
+
+    settings: DynamicsSettings
+    sizes: tuple[int, int]
+    units: Units
+    ahead: int
+
+    def __post_init__(self) -> None:
+        units, (space_dim, num_charges) = self.units, self.sizes
+        if space_dim < 1 or num_charges != len(units.charges) or self.ahead < 0:
+            raise DataError(f"sizes are {self.sizes} and ahead is {self.ahead}, with {len(units.charges)} charges.")
+        if min(units.length, units.time, units.coupling, *units.charges) <= 0:
+            raise DataError("units: expected numbers above 0.")
 
 
 @dataclass
@@ -140,11 +157,6 @@ class TrainedDynamics:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            settings = DynamicsSettings(**content["settings"])
-            space_dim, num_charges = content["sizes"]
-            units = Units(**{**content["units"], "charges": tuple(content["units"]["charges"])})
-            model = untrained(lambda: dynamics_model(space_dim, num_charges, 1, settings))
-            read_weights(folder, model)
-        return cls(model, settings, (space_dim, num_charges), units, content["ahead"])
+        read = folder.read_model(FORMAT, FORMAT_VERSION, DynamicsDocument)
+        model = read_weights(folder, lambda: dynamics_model(*read.sizes, 1, read.settings))
+        return cls(model, read.settings, read.sizes, read.units, read.ahead)

@@ -12,7 +12,7 @@ from edgewise.data.graph_file import check_edges
 from edgewise.data.series import Series, Windows, parted
 from edgewise.errors import DataError
 from edgewise.estimators.forecast.job import ForecastJob, forecast_job
-from edgewise.estimators.kept import fit_in, read_weights, training_metrics, undamaged, untrained
+from edgewise.estimators.kept import fit_in, read_weights, training_metrics, untrained
 from edgewise.estimators.learner import Learner
 from edgewise.estimators.node.estimator import edges_of
 from edgewise.models.forecast import ForecastModel
@@ -27,6 +27,20 @@ from edgewise.train.loss import TargetLoss
 FORMAT, FORMAT_VERSION = "edgewise forecast model", 1
 ROWS_A_BATCH = 64
 """Stretches that are computed together where no gradient is wanted."""
+
+
+@dataclass(frozen=True)
+class ForecastDocument:
+    """What model.json says of a model of series, beside its format."""
+
+    settings: ForecastSettings
+    mean: float
+    std: float
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.std <= 0:
+            raise DataError(f"std is {self.std}; expected a number above 0.")
 
 
 @dataclass
@@ -89,12 +103,9 @@ class TrainedForecast:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            settings = ForecastSettings(**content["settings"])
-            model = untrained(lambda: ForecastModel(settings))
-            read_weights(folder, model)
-            return cls(model, content["mean"], content["std"], tuple(content["names"]))
+        read = folder.read_model(FORMAT, FORMAT_VERSION, ForecastDocument)
+        model = read_weights(folder, lambda: ForecastModel(read.settings))
+        return cls(model, read.mean, read.std, read.names)
 
 
 def fit_series(

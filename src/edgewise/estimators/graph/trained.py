@@ -6,7 +6,6 @@ from typing import Self
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from edgewise.data.graph_columns import GraphColumns, GraphsSource
 from edgewise.data.graphs import GraphTable
@@ -15,9 +14,8 @@ from edgewise.data.split import Splits
 from edgewise.data.union import Union, take
 from edgewise.errors import DataError
 from edgewise.estimators.graph.job import GraphJob
-from edgewise.estimators.kept import undamaged
 from edgewise.estimators.node.trained import with_loops
-from edgewise.estimators.trained import ROWS_A_BATCH, TrainedTable, with_tuples
+from edgewise.estimators.trained import ROWS_A_BATCH, TrainedTable
 from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes
 from edgewise.models.node_settings import NodeSettings
@@ -93,11 +91,29 @@ class Scales:
         parts = {"node": self.node, "edge": self.edge, "graph": self.graph, "target": self.target}
         return {name: None if scale is None else scale.to_json() for name, scale in parts.items()}
 
-    @classmethod
-    def from_json(cls, content: dict[str, str]) -> Self:
-        """The scales that `to_json` wrote."""
-        node, edge, graph = (ConditionScaler.from_json(content[name]) for name in ("node", "edge", "graph"))
-        return cls(node, edge, graph, None if content["target"] is None else TargetScaler.from_json(content["target"]))
+
+@dataclass(frozen=True)
+class GraphDocument:
+    """What model.json says of a model of graphs, beside its format."""
+
+    columns: GraphColumns
+    classes: dict[str, tuple[str | int | float | bool, ...]]
+    settings: NodeSettings
+    whole: GraphSettings
+    sizes: GraphSizes
+    graph: GraphsSource
+    scales: Scales
+    categories: dict[str, list[str]]
+    ensemble_size: int
+    coverage: float
+
+    def __post_init__(self) -> None:
+        for name, size, scaler in (
+            ("num_features", self.sizes.num_features, self.scales.node),
+            ("num_conditions", self.sizes.num_conditions, self.scales.graph),
+        ):
+            if size != scaler.num_features:
+                raise DataError(f"sizes.{name} is {size}, but scales have {scaler.num_features}.")
 
 
 @dataclass(kw_only=True)
@@ -128,6 +144,11 @@ class TrainedGraphs(TrainedTable):
     def rows_a_batch(self) -> int:
         """Graphs that are computed together: fewer where they are large."""
         return max(1, min(ROWS_A_BATCH, int(NODES_A_BATCH / self.sizes.typical_nodes)))
+
+    @property
+    def model_outputs(self) -> int:
+        """Numbers that a model gives for a row, as it is built."""
+        return self.sizes.num_outputs
 
     def new_member(self) -> GraphModel:
         """A model before its first step, drawn from torch's generator."""
@@ -195,22 +216,11 @@ class TrainedGraphs(TrainedTable):
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            trained = cls(
-                columns=GraphColumns(**with_tuples(content["columns"])),
-                classes={name: tuple(names) for name, names in content["classes"].items()},
-                members=[],
-                errors=np.zeros((0, 0)),
-                coverage=content["coverage"],
-                settings=NodeSettings(**content["settings"]),
-                whole=GraphSettings(**content["whole"]),
-                sizes=GraphSizes(**content["sizes"]),
-                graph=GraphsSource(**with_tuples(content["graph"])),
-                scales=Scales.from_json(content["scales"]),
-                categories=content["categories"],
-            )
-            trained.take_tensors(load_file(folder.path / "model.safetensors"), content["ensemble_size"])
+        read = folder.read_model(FORMAT, FORMAT_VERSION, GraphDocument)
+        parts = {field.name: getattr(read, field.name) for field in dataclasses.fields(read)}
+        ensemble_size = parts.pop("ensemble_size")
+        trained = cls(members=[], errors=np.zeros((0, 0)), **parts)
+        trained.take_tensors(folder, ensemble_size)
         return trained
 
 

@@ -9,9 +9,10 @@ from typing import Self
 import numpy as np
 import torch
 
+from edgewise.choices import TokenKind
 from edgewise.data.text import Tokenizer, Tokens
 from edgewise.errors import SettingError
-from edgewise.estimators.kept import read_tokenizer, read_weights, undamaged, untrained, write_model
+from edgewise.estimators.kept import read_tokenizer, read_weights, write_model
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.transformer_settings import SamplingSettings, TransformerSettings
@@ -24,6 +25,16 @@ from edgewise.train.loss import TokenLoss
 FORMAT, FORMAT_VERSION = "edgewise language model", 1
 WINDOWS_A_BATCH = 64
 """Windows that are read at once where no gradient is wanted."""
+
+
+@dataclass(frozen=True)
+class LanguageDocument:
+    """What model.json says of a model of a text, beside its format."""
+
+    tokens: TokenKind
+    num_tokens: int
+    has_end: bool
+    settings: TransformerSettings
 
 
 @dataclass
@@ -124,13 +135,10 @@ class TrainedLanguage:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            tokenizer = read_tokenizer(folder, content["tokens"])
-            settings = TransformerSettings(**content["settings"])
-            model = untrained(lambda: NextTokenModel(content["num_tokens"], settings))
-            read_weights(folder, model)
-        return cls(tokenizer, model, has_end=content["has_end"])
+        read = folder.read_model(FORMAT, FORMAT_VERSION, LanguageDocument)
+        tokenizer = read_tokenizer(folder, read.tokens, read.num_tokens)
+        model = read_weights(folder, lambda: NextTokenModel(read.num_tokens, read.settings))
+        return cls(tokenizer, model, has_end=read.has_end)
 
 
 def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> float:

@@ -11,6 +11,21 @@ from torch import Tensor
 from edgewise.data.edges import EdgeList
 from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import NodeTable
+from edgewise.errors import DataError
+
+ARRAYS: dict[str, tuple[int, type[np.generic]]] = {
+    "senders": (1, np.int64),
+    "receivers": (1, np.int64),
+    "edge_features": (2, np.floating),
+    "feature_rows": (1, np.int64),
+    "feature_columns": (1, np.int64),
+    "feature_values": (1, np.floating),
+    "feature_shape": (1, np.int64),
+    "names": (1, np.uint8),
+}
+"""The arrays of a graph in a file: axes and type of each."""
+MOST_UNNAMED = 1 << 24
+"""Nodes without names that a small file may have; a large one may have 16 for each number in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +71,45 @@ class LinkGraph:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], source: str) -> Self:
-        """What `to_tensors` made."""
+        """What `to_tensors` made.
+
+        Raises:
+            DataError: an array is missing, or they do not fit together.
+        """
         arrays = {name.removeprefix("graph."): tensor.numpy() for name, tensor in tensors.items()}
+        if arrays.keys() != ARRAYS.keys():
+            raise DataError(f"{', '.join(sorted(arrays.keys() ^ ARRAYS.keys()))}: missing or not known.")
+        for name, (rank, kind) in ARRAYS.items():
+            if arrays[name].ndim != rank or not np.issubdtype(arrays[name].dtype, kind):
+                raise DataError(f"{name} is {arrays[name].dtype} {arrays[name].shape}.")
+        if arrays["feature_shape"].shape != (2,) or arrays["feature_shape"].min() < 0:
+            raise DataError("feature_shape is no pair of counts.")
         num_nodes, num_features = map(int, arrays["feature_shape"])
+        for name, limit, length in (
+            ("senders", num_nodes, len(arrays["edge_features"])),
+            ("receivers", num_nodes, len(arrays["edge_features"])),
+            ("feature_rows", num_nodes, len(arrays["feature_values"])),
+            ("feature_columns", num_features, len(arrays["feature_values"])),
+        ):
+            found = arrays[name]
+            if len(found) != length or (length and not 0 <= found.min() <= found.max() < limit):
+                raise DataError(f"{name} does not fit the other arrays.")
+        if not (np.isfinite(arrays["edge_features"]).all() and np.isfinite(arrays["feature_values"]).all()):
+            raise DataError("a feature is not finite.")
         features = NodeFeatures(
             arrays["feature_rows"], arrays["feature_columns"], arrays["feature_values"], (num_nodes, num_features)
         )
         edges = EdgeList(arrays["senders"], arrays["receivers"], arrays["edge_features"])
-        names = arrays["names"].tobytes().decode()
-        listed = json.loads(names) if names else map(str, range(num_nodes))
-        return cls(source, tuple(listed), features, edges)
+        written = arrays["names"].tobytes()
+        try:
+            names = json.loads(written) if written else None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"the names of the nodes cannot be read: {error}") from error
+        if names is None:
+            # A count alone could ask for any amount of memory.
+            if num_nodes > max(MOST_UNNAMED, 16 * sum(array.size for array in arrays.values())):
+                raise DataError(f"feature_shape has {num_nodes} nodes, but the other arrays are small.")
+            names = list(map(str, range(num_nodes)))
+        if not isinstance(names, list) or len(names) != num_nodes or not all(isinstance(each, str) for each in names):
+            raise DataError(f"expected the names of {num_nodes} nodes.")
+        return cls(source, tuple(names), features, edges)

@@ -2,11 +2,10 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 
 from edgewise.data.graph_source import GraphSource
@@ -14,23 +13,36 @@ from edgewise.data.kind_features import KindScaler
 from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import NodeTable
 from edgewise.data.scale import ConditionScaler
-from edgewise.errors import DataError, SettingError
-from edgewise.estimators.kept import undamaged, untrained
+from edgewise.errors import DataError, RunFolderError, SettingError
+from edgewise.estimators.kept import untrained
 from edgewise.estimators.link.graph import LinkGraph
 from edgewise.estimators.link.job import LinkJob
 from edgewise.estimators.link.messages import Messages
 from edgewise.estimators.node.units import scale_of, scaled
-from edgewise.estimators.trained import with_tuples
 from edgewise.models.link import LinkModel
 from edgewise.models.link_settings import LinkSettings
 from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.records import NodeBatch
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
+from edgewise.train.weights import filled, read_tensors
 
 FORMAT, FORMAT_VERSION = "edgewise link model", 1
 PAIRS_AT_ONCE = 1 << 17
 """Pairs that are told together where no gradient is wanted."""
+
+
+@dataclass(frozen=True)
+class LinkDocument:
+    """What model.json says of a model of links, beside its format."""
+
+    settings: NodeSettings
+    link: LinkSettings
+    sizes: NodeSizes
+    place: GraphSource
+    feature_columns: tuple[str, ...]
+    feature_scale: Literal["rows", "standard", "none"]
+    scaler: ConditionScaler | None
 
 
 @dataclass
@@ -154,26 +166,18 @@ class TrainedLinks:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            tensors = load_file(folder.path / "model.safetensors")
-            settings, link = NodeSettings(**content["settings"]), LinkSettings(**content["link"])
-            sizes, place = NodeSizes(**with_tuples(content["sizes"])), GraphSource(**with_tuples(content["place"]))
-            model = untrained(lambda: LinkModel(sizes, settings, link, is_directed=place.directed))
-            own = {name: value for name, value in tensors.items() if name.startswith("model.")}
-            model.load_state_dict({name.removeprefix("model."): value for name, value in own.items()})
-            known = {name: value for name, value in tensors.items() if name not in own}
-            return cls(
-                model=model.eval(),
-                settings=settings,
-                link=link,
-                sizes=sizes,
-                place=place,
-                feature_columns=tuple(content["feature_columns"]),
-                feature_scale=content["feature_scale"],
-                scaler=None if content["scaler"] is None else ConditionScaler.from_json(content["scaler"]),
-                graph=LinkGraph.from_tensors(known, "the graph of the training"),
-            )
+        read, path = folder.read_model(FORMAT, FORMAT_VERSION, LinkDocument), folder.path / "model.safetensors"
+        tensors = read_tensors(path)
+        own = {name.removeprefix("model."): tensors[name] for name in tensors if name.startswith("model.")}
+        known = {name: value for name, value in tensors.items() if not name.startswith("model.")}
+        directed = read.place.directed
+        model = filled(lambda: LinkModel(read.sizes, read.settings, read.link, is_directed=directed), own, path)
+        try:
+            graph = LinkGraph.from_tensors(known, "the graph of the training")
+        except DataError as error:
+            raise RunFolderError(f"{path} is damaged: {error}") from error
+        parts = {field.name: getattr(read, field.name) for field in dataclasses.fields(read)}
+        return cls(model=model, graph=graph, **parts)
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:

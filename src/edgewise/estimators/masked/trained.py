@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from edgewise.choices import TokenKind
 from edgewise.data.text import Tokenizer
 from edgewise.data.texts import TextTable
 from edgewise.errors import DataError
@@ -16,7 +17,6 @@ from edgewise.estimators.kept import (
     read_tokenizer,
     read_weights,
     training_metrics,
-    undamaged,
     untrained,
     write_model,
 )
@@ -33,6 +33,17 @@ from edgewise.train.masks import Masking, MaskLoader, Pieces
 FORMAT, FORMAT_VERSION = "edgewise masked model", 1
 TOKENS_A_BATCH = 4096
 """Tokens that are read at once where no gradient is wanted; always as many, so that always the same are hidden."""
+
+
+@dataclass(frozen=True)
+class MaskedDocument:
+    """What model.json says of a model of hidden tokens, beside its format."""
+
+    tokens: TokenKind
+    num_tokens: int
+    has_head: bool
+    left_out: tuple[str, ...]
+    settings: TransformerSettings
 
 
 @dataclass
@@ -90,14 +101,10 @@ class TrainedMasked:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            tokenizer = read_tokenizer(folder, content["tokens"])
-            settings, num_tokens = TransformerSettings(**content["settings"]), content["num_tokens"]
-            model = untrained(lambda: MaskedModel(num_tokens, settings, has_head=content["has_head"]))
-            read_weights(folder, model)
-            left_out = tuple(content["left_out"])
-        return cls(tokenizer, model, left_out=left_out)
+        read = folder.read_model(FORMAT, FORMAT_VERSION, MaskedDocument)
+        tokenizer = read_tokenizer(folder, read.tokens, read.num_tokens)
+        model = read_weights(folder, lambda: MaskedModel(read.num_tokens, read.settings, has_head=read.has_head))
+        return cls(tokenizer, model, left_out=read.left_out)
 
 
 @dataclass(frozen=True)

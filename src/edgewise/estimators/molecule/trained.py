@@ -4,12 +4,10 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, similarity
@@ -17,8 +15,8 @@ from edgewise.data.molecule_limits import MoleculeLimits
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.store import MoleculeStore
 from edgewise.data.table import MoleculeTable
-from edgewise.errors import RunFolderError
-from edgewise.estimators.trained import TrainedTable, spread, with_tuples
+from edgewise.errors import DataError, RunFolderError
+from edgewise.estimators.trained import TrainedTable, spread
 from edgewise.models.property import PropertyModel, planned
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.records import Batch
@@ -44,15 +42,31 @@ class Scales:
         named = {"target": self.target, "feature": self.feature, "condition": self.condition}
         return {name: None if scale is None else json.loads(scale.to_json()) for name, scale in named.items()}
 
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Self:
-        """The scales that `to_json` wrote."""
-        target = content["target"]
-        return cls(
-            None if target is None else TargetScaler.from_json(json.dumps(target)),
-            FeatureScaler.from_json(json.dumps(content["feature"])),
-            ConditionScaler.from_json(json.dumps(content["condition"])),
-        )
+
+@dataclass(frozen=True)
+class PropertyDocument:
+    """What model.json says of a model of molecules, beside its format."""
+
+    columns: Columns
+    classes: dict[str, tuple[str | int | float | bool, ...]]
+    sizes: PropertySizes
+    settings: PropertySettings
+    scales: Scales
+    ensemble_size: int
+    coverage: float
+    descriptors: list[str]
+    known_rows: list[tuple[str, ...]]
+    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
+
+    def __post_init__(self) -> None:
+        sizes, scales = self.sizes, self.scales
+        for name, size, found in (
+            ("num_global_features", sizes.num_global_features, len(scales.feature.center)),
+            ("num_conditions", sizes.num_conditions, scales.condition.num_features),
+            ("num_components", sizes.num_components, len(self.columns.smiles_columns)),
+        ):
+            if size != found:
+                raise DataError(f"sizes.{name} is {size}, but the other fields have {found}.")
 
 
 @dataclass(frozen=True)
@@ -129,6 +143,11 @@ class TrainedProperty(TrainedTable):
         """From the unit of the targets to that of the model; None for classes."""
         return self.scales.target
 
+    @property
+    def model_outputs(self) -> int:
+        """Numbers that a model gives for a row, as it is built."""
+        return self.sizes.num_outputs
+
     def new_member(self) -> PropertyModel:
         """A model before its first step, drawn from torch's generator."""
         return PropertyModel(self.sizes, self.settings)
@@ -170,33 +189,27 @@ class TrainedProperty(TrainedTable):
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged, or of another format or RDKit."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
+        read = folder.read_model(FORMAT, FORMAT_VERSION, PropertyDocument)
         path = folder.path / "model.json"
-        if content["descriptors"] and content["descriptors"] != list(GLOBAL_FEATURE_NAMES):
-            other = sorted(set(content["descriptors"]) ^ set(GLOBAL_FEATURE_NAMES)) or ["their order"]
+        if read.descriptors and read.descriptors != list(GLOBAL_FEATURE_NAMES):
+            other = sorted(set(read.descriptors) ^ set(GLOBAL_FEATURE_NAMES)) or ["their order"]
             raise RunFolderError(
                 f"{path} was trained with another release of RDKit, whose descriptors differ in "
                 f"{', '.join(other[:3])}; install that release, or train again."
             )
-        columns, sizes = (with_tuples(content[name]) for name in ("columns", "sizes"))
-        settings: dict[str, Any] = {name: math.inf if v == "inf" else v for name, v in content["settings"].items()}
-        try:
-            tensors = load_file(folder.path / "model.safetensors")
-            trained = cls(
-                columns=Columns(**columns),
-                classes={name: tuple(names) for name, names in content["classes"].items()},
-                sizes=PropertySizes(**sizes),
-                settings=PropertySettings(**settings),
-                scales=Scales.from_json(content["scales"]),
-                members=[],
-                errors=np.zeros((0, 0)),
-                known_rows=[tuple(row) for row in content["known_rows"]],
-                coverage=content["coverage"],
-                limits=MoleculeLimits(**content.get("limits", {})),
-            )
-            trained.take_tensors(tensors, content["ensemble_size"])
-        except (KeyError, TypeError, RuntimeError, SafetensorError) as error:
-            raise RunFolderError(f"{folder.path} holds a damaged model: {error}") from error
+        trained = cls(
+            columns=read.columns,
+            classes=dict(read.classes),
+            sizes=read.sizes,
+            settings=read.settings,
+            scales=read.scales,
+            members=[],
+            errors=np.zeros((0, 0)),
+            known_rows=read.known_rows,
+            coverage=read.coverage,
+            limits=read.limits,
+        )
+        trained.take_tensors(folder, read.ensemble_size)
         return trained
 
 

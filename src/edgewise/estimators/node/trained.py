@@ -1,13 +1,12 @@
 """A trained ensemble over the nodes of a graph, with all it needs to read a new one: features, scales, sizes."""
 
 import dataclasses
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
 
 from edgewise.data.columns import Columns
 from edgewise.data.graph_source import GraphSource
@@ -18,11 +17,10 @@ from edgewise.data.nodes import NodeFeatures, NodeTable
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
-from edgewise.estimators.kept import undamaged
 from edgewise.estimators.node.job import NodeJob
 from edgewise.estimators.node.kinds import told_kinds, widths, with_kinds
 from edgewise.estimators.node.units import scale_of, scaled, with_loops
-from edgewise.estimators.trained import TrainedTable, with_tuples
+from edgewise.estimators.trained import TrainedTable
 from edgewise.models.node import NodeModel
 from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import EDGE_KINDS, Edges, extend_edges
@@ -51,6 +49,37 @@ class NodeBatches:
         """Rows to learn from."""
         targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
         return replace(self.batch(rows), targets=targets, weights=weights)
+
+
+@dataclass(frozen=True)
+class NodeDocument:
+    """What model.json says of a model of nodes, beside its format."""
+
+    columns: Columns
+    classes: dict[str, tuple[str | int | float | bool, ...]]
+    settings: NodeSettings
+    sizes: NodeSizes
+    graph: GraphSource
+    feature_scale: Literal["rows", "standard", "none"]
+    scaler: ConditionScaler | KindScaler | None
+    scale: TargetScaler | None
+    num_columns: int
+    ensemble_size: int
+    coverage: float
+    kinds: KindNames | None = None
+    categories: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        scaler, columns, kinds = self.scaler, self.num_columns, self.kinds
+        fits = (scaler is not None) == (self.feature_scale == "standard") and columns >= 0
+        fits = fits and (kinds is None or all(0 <= c < columns for own in kinds.features for c in own))
+        if isinstance(scaler, ConditionScaler):
+            fits = fits and (len(scaler.mean), scaler.num_features) == (columns, self.sizes.num_features)
+        if isinstance(scaler, KindScaler):
+            widths = [len(each.mean) for each in scaler.scalers]
+            fits = fits and kinds is not None and widths == [len(own) for own in kinds.features]
+        if not fits:
+            raise DataError("feature_scale, scaler, num_columns, sizes and kinds do not fit each other.")
 
 
 @dataclass(kw_only=True)
@@ -91,6 +120,11 @@ class TrainedNodes(TrainedTable):
     def rows_a_batch(self) -> int:
         """Rows that are computed together: all of them, since each batch is the whole graph."""
         return 1 << 40
+
+    @property
+    def model_outputs(self) -> int:
+        """Numbers that a model gives for a row, as it is built."""
+        return self.sizes.num_outputs
 
     def new_member(self) -> NodeModel:
         """A model before its first step, drawn from torch's generator."""
@@ -168,27 +202,11 @@ class TrainedNodes(TrainedTable):
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            kinds = None if content.get("kinds") is None else KindNames.from_dict(content["kinds"])
-            scaler = ConditionScaler if kinds is None else KindScaler
-            trained = cls(
-                columns=Columns(**with_tuples(content["columns"])),
-                classes={name: tuple(names) for name, names in content["classes"].items()},
-                members=[],
-                errors=np.zeros((0, 0)),
-                coverage=content["coverage"],
-                settings=NodeSettings(**content["settings"]),
-                sizes=NodeSizes(**with_tuples(content["sizes"])),
-                graph=GraphSource(**with_tuples(content["graph"])),
-                feature_scale=content["feature_scale"],
-                scaler=None if content["scaler"] is None else scaler.from_json(content["scaler"]),
-                scale=None if content["scale"] is None else TargetScaler.from_json(content["scale"]),
-                num_columns=content["num_columns"],
-                kinds=kinds,
-                categories=content.get("categories", {}),
-            )
-            trained.take_tensors(load_file(folder.path / "model.safetensors"), content["ensemble_size"])
+        read = folder.read_model(FORMAT, FORMAT_VERSION, NodeDocument)
+        parts = {field.name: getattr(read, field.name) for field in dataclasses.fields(read)}
+        ensemble_size = parts.pop("ensemble_size")
+        trained = cls(members=[], errors=np.zeros((0, 0)), **parts)
+        trained.take_tensors(folder, ensemble_size)
         return trained
 
 

@@ -21,7 +21,7 @@ def write_report(folder: RunFolder, found: Sequence[Section] | None = None) -> P
     found = sections(folder) if found is None else found
     from edgewise.view.page import page
 
-    kind = str(folder.read_json("model.json").get("format", "")).removeprefix("edgewise ")
+    kind = (folder.read_format() or "").removeprefix("edgewise ")
     with folder.locked():
         folder.write("report.html", page(f"{folder.path.resolve().name}: {kind}", found).encode())
     return folder.path / "report.html"

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from edgewise.choices import TokenKind
 from edgewise.data.pieces import Piece, pieces_of
 from edgewise.data.tags import KEYS
 from edgewise.data.text import Tokenizer
-from edgewise.estimators.kept import read_tokenizer, read_weights, undamaged, write_model
+from edgewise.estimators.kept import read_tokenizer, read_weights, write_model
 from edgewise.models.tagging import TagModel
 from edgewise.models.text_settings import ReaderSettings
 from edgewise.models.transformer_settings import TransformerSettings
@@ -25,6 +26,18 @@ from edgewise.train.spans import marks_spans
 FORMAT, FORMAT_VERSION = "edgewise tagging model", 1
 PIECES_A_BATCH = 64
 """Pieces of sentences that are read at once where no gradient is wanted."""
+
+
+@dataclass(frozen=True)
+class TagDocument:
+    """What model.json says of a model of tags, beside its format."""
+
+    tokens: TokenKind
+    tags: tuple[str, ...]
+    usual: str
+    names: tuple[str, str]
+    reader: ReaderSettings
+    settings: TransformerSettings
 
 
 @dataclass
@@ -101,14 +114,11 @@ class TrainedTagger:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            tokenizer, tags = read_tokenizer(folder, content["tokens"]), tuple(content["tags"])
-            reader, settings = ReaderSettings(**content["reader"]), TransformerSettings(**content["settings"])
-            model = TagModel(len(tokenizer), tokenizer.unknown, len(tags), reader, settings)
-            read_weights(folder, model)
-            usual, names = content["usual"], tuple(content["names"])
-        return cls(tokenizer, model, tags, usual, names)
+        read = folder.read_model(FORMAT, FORMAT_VERSION, TagDocument)
+        tokenizer = read_tokenizer(folder, read.tokens)
+        sizes = len(tokenizer), tokenizer.unknown, len(read.tags)
+        model = read_weights(folder, lambda: TagModel(*sizes, read.reader, read.settings))
+        return cls(tokenizer, model, read.tags, read.usual, read.names)
 
 
 def packed(pieces: Sequence[Piece]) -> TextBatch:

@@ -7,15 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
+from edgewise.choices import TokenKind
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
 from edgewise.data.text import Tokenizer
 from edgewise.data.texts import TextTable
-from edgewise.estimators.kept import read_tokenizer, undamaged
+from edgewise.estimators.kept import read_tokenizer
 from edgewise.estimators.text.tokens import RowTokens
-from edgewise.estimators.trained import TrainedTable, with_tuples
+from edgewise.estimators.trained import TrainedTable
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings
 from edgewise.models.transformer_settings import TransformerSettings
@@ -53,6 +53,21 @@ class TextBatches:
         """Rows to learn from."""
         targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
         return replace(self.batch(rows), targets=targets, weights=weights)
+
+
+@dataclass(frozen=True)
+class TextDocument:
+    """What model.json says of a model of texts, beside its format."""
+
+    columns: Columns
+    classes: dict[str, tuple[str | int | float | bool, ...]]
+    tokens: TokenKind
+    num_tokens: int
+    text: TextSettings
+    settings: TransformerSettings
+    scale: TargetScaler | None
+    ensemble_size: int
+    coverage: float
 
 
 @dataclass(kw_only=True)
@@ -124,21 +139,12 @@ class TrainedTexts(TrainedTable):
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            trained = cls(
-                columns=Columns(**with_tuples(content["columns"])),
-                classes={name: tuple(names) for name, names in content["classes"].items()},
-                members=[],
-                errors=np.zeros((0, 0)),
-                coverage=content["coverage"],
-                tokenizer=read_tokenizer(folder, content["tokens"]),
-                num_tokens=content["num_tokens"],
-                text=TextSettings(**content["text"]),
-                settings=TransformerSettings(**content["settings"]),
-                scale=None if content["scale"] is None else TargetScaler.from_json(content["scale"]),
-            )
-            trained.take_tensors(load_file(folder.path / "model.safetensors"), content["ensemble_size"])
+        read = folder.read_model(FORMAT, FORMAT_VERSION, TextDocument)
+        parts = {field.name: getattr(read, field.name) for field in dataclasses.fields(read)}
+        ensemble_size, tokens = parts.pop("ensemble_size"), parts.pop("tokens")
+        tokenizer = read_tokenizer(folder, tokens, read.num_tokens)
+        trained = cls(members=[], errors=np.zeros((0, 0)), tokenizer=tokenizer, **parts)
+        trained.take_tensors(folder, ensemble_size)
         return trained
 
 

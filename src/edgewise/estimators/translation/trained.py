@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 
 from edgewise.data.text import Tokenizer
-from edgewise.estimators.kept import read_tokenizer, read_weights, undamaged, write_model
+from edgewise.estimators.kept import read_tokenizer, read_weights, write_model
 from edgewise.estimators.translation.job import ModelSettings
 from edgewise.models.beam import translate
 from edgewise.models.beam_settings import BeamSettings
@@ -19,6 +19,7 @@ from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.progress import counted
 from edgewise.train.device import cpu_threads
+from edgewise.train.document import read_part
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import seed_of
 
@@ -28,6 +29,17 @@ SETTINGS: dict[str, type[ModelSettings]] = {"transformer": TransformerSettings, 
 """What a model of each kind is made of."""
 TEXTS_A_BATCH = 64
 """Texts that are translated at once."""
+
+
+@dataclass(frozen=True)
+class TranslationDocument:
+    """What model.json says of a model of translations, beside its format."""
+
+    num_tokens: int
+    names: tuple[str, str]
+    settings: dict[str, Any]
+    kind: Literal["transformer", "recurrent"] = "transformer"
+    beam: BeamSettings = field(default_factory=BeamSettings)
 
 
 @dataclass
@@ -95,14 +107,11 @@ class TrainedTranslation:
     @classmethod
     def load(cls, folder: RunFolder) -> Self:
         """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        content = folder.read_model(FORMAT, FORMAT_VERSION)
-        with undamaged(folder):
-            tokenizer = read_tokenizer(folder, "bpe")
-            settings = SETTINGS[content.get("kind", "transformer")](**content["settings"])
-            model = untrained(content["num_tokens"], settings, seed=0)
-            read_weights(folder, model)
-            beam = BeamSettings(**content.get("beam", {}))
-        return cls(tokenizer, model, tuple(content["names"]), beam=beam)
+        read = folder.read_model(FORMAT, FORMAT_VERSION, TranslationDocument)
+        settings = read_part(SETTINGS[read.kind], read.settings, "settings", folder.path / "model.json")
+        tokenizer = read_tokenizer(folder, "bpe", read.num_tokens)
+        model = read_weights(folder, lambda: untrained(read.num_tokens, settings, seed=0))
+        return cls(tokenizer, model, read.names, beam=read.beam)
 
 
 def with_end(numbers: np.ndarray, end: int) -> np.ndarray:
