@@ -197,11 +197,11 @@ def test_fields_of_every_part_with_more_batch_axes_than_the_tensors(backend, tab
 
 
 @pytest.mark.parametrize("backend", all_backends)
-@pytest.mark.parametrize("zero", ["batch", "query", "key", "value_dim"])
+@pytest.mark.parametrize("zero", ["batch", "query", "key", "key_dim", "value_dim"])
 def test_sizes_of_zero_pass_through(backend, zero):
-    sizes = {"batch": 2, "query": 3, "key": 4, "value_dim": 5} | {zero: 0}
-    query = torch.randn(sizes["batch"], 2, sizes["query"], 6, requires_grad=True)
-    key = torch.randn(sizes["batch"], 2, sizes["key"], 6, requires_grad=True)
+    sizes = {"batch": 2, "query": 3, "key": 4, "key_dim": 6, "value_dim": 5} | {zero: 0}
+    query = torch.randn(sizes["batch"], 2, sizes["query"], sizes["key_dim"], requires_grad=True)
+    key = torch.randn(sizes["batch"], 2, sizes["key"], sizes["key_dim"], requires_grad=True)
     value = torch.randn(sizes["batch"], 2, sizes["key"], sizes["value_dim"], requires_grad=True)
     for neighborhood in (
         Full(),
@@ -212,6 +212,7 @@ def test_sizes_of_zero_pass_through(backend, zero):
     ):
         out = attend(query, key, value, neighborhood, backend=backend)
         assert out.shape == (sizes["batch"], 2, sizes["query"], sizes["value_dim"])
+        torch.testing.assert_close(out, attend(query, key, value, neighborhood, backend="reference"))
         assert (out == 0).all() or zero not in ("key",)
         for gradient in torch.autograd.grad(out.sum(), (query, key, value)):
             assert gradient.isfinite().all()
@@ -230,6 +231,17 @@ def test_zero_edges_with_features_and_a_batch_of_none(backend):
         assert out.shape == (*batch, 3, 4)
         assert (out == 0).all()
         assert all((g == 0).all() for g in torch.autograd.grad(out.sum(), (query, key, value), materialize_grads=True))
+
+
+def test_a_transform_of_torch_func_over_tables_and_temperatures():
+    x, masks, temperatures = torch.randn(4, 5, 3), torch.rand(4, 1, 5) < 0.5, torch.rand(4) + 0.5
+    for score in (ScaledDot(), Additive(torch.randn(3))):
+        out = torch.func.vmap(lambda x, m, t, s=score: attend(x, x, x, Mask(m), score=s, normalize=Softmax(t)))(
+            x, masks, temperatures
+        )
+        torch.testing.assert_close(
+            out, attend(x, x, x, Mask(masks), score=score, normalize=Softmax(temperatures), backend="reference")
+        )
 
 
 @pytest.mark.parametrize("backend", all_backends)

@@ -35,7 +35,7 @@ def assert_same_with_gradients(compiled, layer, *arguments, **options):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["full", "causal", "mask", "lengths", "causal_segments", "edges"])
+@pytest.mark.parametrize("kind", ["full", "causal", "mask", "padding", "lengths", "causal_segments", "edges"])
 def test_a_compiled_layer_is_one_graph_on_every_kind_of_neighborhood(plain_edgewise, kind):
     from edgewise.layers import MultiHeadAttention
 
@@ -44,6 +44,7 @@ def test_a_compiled_layer_is_one_graph_on_every_kind_of_neighborhood(plain_edgew
         "full": e.Full(),
         "causal": e.Causal(),
         "mask": e.Mask(torch.rand(5, 5) < 0.5),
+        "padding": e.Mask(torch.arange(5) < torch.tensor([[[3]], [[5]]])) & e.Causal(),
         "lengths": e.Lengths(torch.tensor([3, 5])),
         "causal_segments": e.Causal() & e.Segments(torch.tensor([0, 2, 5])),
         "edges": graph(e, 5, 8),

@@ -21,6 +21,7 @@ from edgewise import (
     Lengths,
     Mask,
     MissingExtraError,
+    ScaledDot,
     Segments,
     SettingError,
     ShapeError,
@@ -302,6 +303,25 @@ MISUSES = {
     ),
     "temperature": (lambda: Softmax(-0.1), "Softmax: temperature must not be negative, not -0.1."),
     "temperature nan": (lambda: Softmax(math.nan), "Softmax: temperature must not be negative, not nan."),
+    "temperature tensor": (
+        lambda: Softmax(torch.tensor([0.5, -1.0])),
+        "Softmax: temperature must be positive where it is a tensor, not -1.0.",
+    ),
+    "temperature tensor zero": (
+        lambda: Softmax(torch.tensor(0.0, requires_grad=True)),
+        "Softmax: temperature must be positive where it is a tensor, not 0.0; the number 0 is Hardmax: Softmax(0).",
+    ),
+    "temperature word": (lambda: Softmax("hot"), "Softmax: temperature must be a number, not 'hot'."),
+    "length tensor": (lambda: Distance(length=torch.tensor(-2.0)), "Distance: length must be positive, not -2.0."),
+    "length nan": (lambda: Distance(length=math.nan), "Distance: length must be a number, not nan."),
+    "scale": (lambda: ScaledDot(math.inf), "ScaledDot: scale must be a finite number, not inf."),
+    "scale tensor": (lambda: ScaledDot(torch.tensor(2.0)), "ScaledDot: scale must be a number, not tensor(2.)."),
+    "slope": (lambda: GATv2(torch.ones(3), math.nan), "GATv2: negative_slope must be a number, not nan."),
+    "slope of GAT": (
+        lambda: GAT(torch.ones(3), torch.ones(3), -math.inf),
+        "GAT: negative_slope must be a finite number, not -inf.",
+    ),
+    "constant": (lambda: Constant(math.nan), "Constant: edge_weight must be a number, not nan."),
     "activation": (
         lambda: Additive(torch.ones(3), "sin"),
         "Additive: activation must be one of tanh, relu, sigmoid, silu, gelu, not 'sin'.",

@@ -287,6 +287,32 @@ def test_temperatures_near_the_ends_are_near_hard_and_uniform(backend, temperatu
     torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("backend", all_backends)
+def test_scores_near_the_end_of_float32_do_not_overflow_on_the_way(backend):
+    """q·k is beyond the largest number of float32, q·k / √key_dim is not."""
+    draw = torch.Generator().manual_seed(0)
+    shapes = (5, 64), (5, 64), (5, 64)
+    tensors = [torch.randn(shape, generator=draw) * size for shape, size in zip(shapes, (7e18, 7e18, 1.0))]
+    assert ((tensors[0] @ tensors[1].T).isinf()).any()
+    mask = torch.rand(5, 5, generator=draw) < 0.7
+    for neighborhood, temperature in itertools.product(
+        (Full(), Causal(), Mask(mask), Mask(mask).to_edges()), (1.0, 1e38)
+    ):
+        found = []
+        for dtype, name in ((torch.float64, "reference"), (torch.float32, backend)):
+            leaves = [x.to(dtype).requires_grad_() for x in tensors]
+            try:
+                out = attend(*leaves, neighborhood, normalize=Softmax(temperature), backend=name)
+            except UnsupportedError:
+                break
+            found.append((out, *torch.autograd.grad(out.sum(), leaves)))
+        else:
+            for expected, ours in zip(*found, strict=True):
+                torch.testing.assert_close(
+                    ours.double(), expected, rtol=1e-4, atol=1e-4 * float(expected.detach().abs().max())
+                )
+
+
 @pytest.mark.parametrize("normalize", [Softmax(0.0), Hardmax()], ids=["softmax", "hardmax"])
 def test_ties_share_the_weight_of_a_hard_choice(normalize):
     query, key = torch.ones(1, 2), torch.tensor([[1.0, 1.0], [0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import SettingError
+from edgewise.neighborhood.checks import not_positive, number
 
 
 class Rows(ABC):
@@ -52,14 +53,25 @@ Normalize = Callable[[Tensor, Rows], Tensor]
 class Softmax:
     """α_ij = exp((s_ij − m_i)/T) / Σ_k exp((s_ik − m_i)/T), m_i the largest score of the row.
 
-    T → 0 puts all weight on the largest (`Hardmax`), T → ∞ makes the weights equal (`Mean`); both ends are exact.
+    T → 0 puts all weight on the largest (`Hardmax`), T → ∞ makes the weights equal (`Mean`); both ends are exact, as
+    numbers. A tensor must be positive: at 0 the score and T have no gradient. It is looked at on a CPU only; a device
+    would have to be waited for.
     """
 
     temperature: float | Float[Tensor, " *batch"] = 1.0
     """T, not negative; a tensor may be learned and must be positive."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.temperature, (int, float)) and not self.temperature >= 0:
+        temperature = self.temperature
+        if isinstance(temperature, Tensor):
+            if (wrong := not_positive(temperature)) is not None:
+                remedy = "; the number 0 is Hardmax: Softmax(0)" if wrong == 0 else ""
+                raise SettingError(f"Softmax: temperature must be positive where it is a tensor, not {wrong}{remedy}.")
+            return
+        if isinstance(temperature, float) and math.isnan(temperature):
+            raise SettingError(f"Softmax: temperature must not be negative, not {temperature}.")
+        object.__setattr__(self, "temperature", number("Softmax", "temperature", temperature))
+        if self.temperature < 0:
             raise SettingError(f"Softmax: temperature must not be negative, not {self.temperature}.")
 
     def __call__(self, scores: Tensor, rows: Rows) -> Tensor:

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
+from edgewise.neighborhood.checks import not_positive, number
 
 Score = Callable[[Tensor, Tensor], Tensor]
 Activation = Literal["tanh", "relu", "sigmoid", "silu", "gelu"]
@@ -80,9 +81,18 @@ class ScaledDot(DotProduct):
     scale: float | None = None
     """What the dot product is multiplied by; 1/√key_dim where None."""
 
+    def __post_init__(self) -> None:
+        if self.scale is not None:
+            object.__setattr__(self, "scale", _finite("ScaledDot", "scale", self.scale))
+
+    def factor(self, key_dim: int) -> float:
+        """What the dot product is multiplied by; without features, it is 0 whatever the factor."""
+        if self.scale is not None:
+            return self.scale
+        return 1.0 if key_dim == 0 else 1 / math.sqrt(key_dim)
+
     def factors(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        scale = 1 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
-        return query * scale, key
+        return query * self.factor(query.shape[-1]), key
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +142,9 @@ class GATv2:
     negative_slope: float = 0.2
     """Slope of LeakyReLU below zero."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "negative_slope", _finite("GATv2", "negative_slope", self.negative_slope))
+
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
         return (self.vector * F.leaky_relu(query + key, self.negative_slope)).sum(-1)
 
@@ -146,6 +159,9 @@ class GAT:
     """b, `(*batch, key_dim)`."""
     negative_slope: float = 0.2
     """Slope of LeakyReLU below zero."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "negative_slope", _finite("GAT", "negative_slope", self.negative_slope))
 
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
         return F.leaky_relu((self.query_vector * query).sum(-1) + (self.key_vector * key).sum(-1), self.negative_slope)
@@ -169,8 +185,10 @@ class Distance:
     def __post_init__(self) -> None:
         if self.kind not in ("gaussian", "laplacian"):
             raise SettingError(f"Distance: kind must be 'gaussian' or 'laplacian', not {self.kind!r}.")
-        if isinstance(self.length, (int, float)) and not self.length > 0:
-            raise SettingError(f"Distance: length must be positive, not {self.length}.")
+        if not isinstance(self.length, Tensor):
+            object.__setattr__(self, "length", number("Distance", "length", self.length))
+        if (wrong := not_positive(self.length)) is not None:
+            raise SettingError(f"Distance: length must be positive, not {wrong}.")
 
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
         squares = (query - key).square().sum(-1)
@@ -189,6 +207,10 @@ class Constant:
     edge_weight: float | Float[Tensor, " ..."] = 1.0
     """c, of the shape that `bias` would have."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.edge_weight, Tensor):
+            object.__setattr__(self, "edge_weight", number("Constant", "edge_weight", self.edge_weight))
+
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
         blind = torch.broadcast_shapes(query.shape[:-1], key.shape[:-1])
         weight = self.edge_weight if isinstance(self.edge_weight, Tensor) else query.new_tensor(self.edge_weight)
@@ -200,6 +222,26 @@ def _unit(vector: Tensor) -> Tensor:
     squares = vector.square().sum(-1, keepdim=True)
     zero = squares == 0
     return torch.where(zero, 0.0, vector * torch.where(zero, 1.0, squares).rsqrt())
+
+
+def parted(scale: float) -> tuple[float, float]:
+    """A scale as a power of two, at most 1, and the rest: what to multiply with before the product and after it.
+
+    A product that is scaled afterwards may be beyond the largest number though the score is not; a power of two rounds
+    nothing.
+    """
+    if not 0 < abs(scale) < 1:
+        return 1.0, scale
+    _, exponent = math.frexp(scale)
+    before = math.ldexp(1.0, exponent - 1)
+    return before, scale / before
+
+
+def _finite(owner: str, name: str, value: Any) -> float:
+    found = number(owner, name, value)
+    if not math.isfinite(found):
+        raise SettingError(f"{owner}: {name} must be a finite number, not {found}.")
+    return found
 
 
 def _name(score: Score) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood import Edges
-from edgewise.neighborhood.index import can_be_read
+from edgewise.neighborhood.checks import can_be_read
 
 
 @dataclass(frozen=True, eq=False)

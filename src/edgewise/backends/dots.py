@@ -2,11 +2,12 @@
 
 import math
 
+import torch
 from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.normalize import Softmax
-from edgewise.score import DotProduct, ScaledDot
+from edgewise.score import DotProduct, ScaledDot, parted
 
 
 def refusals(call: Call) -> list[str]:
@@ -24,14 +25,28 @@ def refusals(call: Call) -> list[str]:
 
 
 def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Query, key, value and the scale, temperature included."""
+    """Query, key, value and the scale, temperature included.
+
+    The query takes the scale over, all but a rest between 1 and 2, so that no product overflows whose end does not. On
+    CUDA half precisions are left alone: it would cost a pass over the query, and only bfloat16 reaches so far.
+    """
     assert isinstance(call.score, DotProduct) and isinstance(call.normalize, Softmax) and call.value is not None
     assert not isinstance(call.normalize.temperature, Tensor)
     if isinstance(call.score, ScaledDot):  # leave the factor to the kernel, as torch's own call does
-        scale = 1 / math.sqrt(call.query.shape[-1]) if call.score.scale is None else call.score.scale
-        return call.query, call.key, call.value, scale / call.normalize.temperature
+        scale = call.score.factor(call.query.shape[-1]) / call.normalize.temperature
+        query, scale = scaled_before(call.query, scale)
+        return query, call.key, call.value, scale
     query, key = call.score.factors(call.query, call.key)
     return query, key, call.value, 1 / call.normalize.temperature
+
+
+def scaled_before(query: Tensor, scale: float) -> tuple[Tensor, float]:
+    """A query that was multiplied with a power of two, and what remains of the scale."""
+    before, after = parted(scale)
+    is_small = query.dtype == torch.float16  # its products are far from the largest number, itself from the smallest
+    if before == 1.0 or is_small or (query.dtype == torch.bfloat16 and query.device.type == "cuda"):
+        return query, scale
+    return query * before, after
 
 
 def four_axes(x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from edgewise.backends.call import Call
 from edgewise.backends.rows import EdgeRows, TableRows
 from edgewise.neighborhood import Edges, Full
-from edgewise.neighborhood.index import can_be_read
+from edgewise.neighborhood.checks import can_be_read, is_traced
 from edgewise.score import DotProduct, Score, score_pairs
 
 NAME = "gather"
@@ -151,7 +151,7 @@ def _run_table(call: Call) -> Tensor:
         broken = ~torch.isfinite(whole[..., first:last, :])
         value = torch.where(broken, 0.0, whole[..., first:last, :])
         out = F.dropout(weights, call.dropout).to(value.dtype) @ value
-        if torch.compiler.is_compiling() or bool(broken.any()):
+        if is_traced() or bool(broken.any()):
             reached = rows.mask.to(value.dtype) @ broken.to(value.dtype) > 0
             out = torch.where(reached, torch.nan, out)
         return out

@@ -142,8 +142,8 @@ def _known_score(call: Call, coldness: Factor) -> Lowered:
 def _factored(call: Call) -> tuple[Call, float]:
     """The two factors of a product, and the scale that the kernel multiplies with."""
     match call.score:
-        case ScaledDot(scale=scale):
-            return call, 1 / math.sqrt(call.query.shape[-1]) if scale is None else scale
+        case ScaledDot() as score:
+            return call, score.factor(call.query.shape[-1])
         case Dot():
             return call, 1.0
         case Cosine() if call.edge_key is not None:  # the length is that of the sum: a key of its own for each edge

@@ -15,7 +15,7 @@ from torch import Tensor
 from edgewise.backends import dots
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Causal, Edges, Full
-from edgewise.neighborhood.index import can_be_read
+from edgewise.neighborhood.checks import can_be_read
 from edgewise.normalize import Softmax
 
 NAME = "sdpa"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Full, Ranges
-from edgewise.neighborhood.index import can_be_read
+from edgewise.neighborhood.checks import can_be_read
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
 from edgewise.score import Constant, Cosine, Dot, ScaledDot
 

@@ -1,6 +1,5 @@
-"""Whole numbers that name nodes: made, checked, told apart."""
+"""Whole numbers that name nodes: made, moved, told apart."""
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,29 +37,16 @@ def copied(owner: str, name: str, value: Any) -> Tensor:
     return index if is_new else index.clone(memory_format=torch.contiguous_format)
 
 
-def whole(owner: str, name: str, value: Any) -> int:
-    """`value` as a whole number; those of numpy and torch are welcome, fractions are not."""
-    if torch.compiler.is_compiling():  # a symbol is not to be bound
-        return value
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ShapeError(f"{owner}: {name} must be a whole number, not {value!r}.") from None
-
-
-def can_be_read(x: Tensor) -> bool:
-    """Whether a look at the numbers of a tensor is free: on a CPU, where nothing is traced or transformed."""
-    is_plain = type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu"
-    return is_plain and not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
-
-
-def check_range(name: str, index: Tensor, size: int) -> None:
-    """Raise where a position of a node is negative or beyond the last."""
-    if index.numel() == 0:
-        return
-    low, high = int(index.min()), int(index.max())
-    if low < 0 or high >= size:
-        raise ShapeError(f"Edges: {name} must lie in 0 … {size - 1}; found {low if low < 0 else high}.")
+def pairs_among(
+    receivers: Tensor, senders: Tensor, query: Tensor, key: Tensor, num_queries: int, num_keys: int
+) -> Tensor:
+    """Which edges lie among some queries and keys, as a table: `(len(query), len(key))`, bool."""
+    # An edge outside lands in a spare last row or column, so that no size depends on the values.
+    row_of = query.new_full((num_queries,), query.shape[0]).index_put((query,), torch.arange(query.shape[0]).to(query))
+    column_of = key.new_full((num_keys,), key.shape[0]).index_put((key,), torch.arange(key.shape[0]).to(key))
+    table = torch.zeros(query.shape[0] + 1, key.shape[0] + 1, dtype=torch.bool, device=senders.device)
+    here = row_of[receivers], column_of[senders]
+    return table.index_put(here, torch.ones_like(senders, dtype=torch.bool))[:-1, :-1]
 
 
 def sent(x: Tensor, device: torch.device | str) -> Tensor:

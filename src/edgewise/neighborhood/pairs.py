@@ -12,8 +12,9 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.adjacency import entries
+from edgewise.neighborhood.checks import check_edges, joint_batch, joint_sizes, known_sizes, whole
 from edgewise.neighborhood.drawing import MOST_SIDE, Drawing
-from edgewise.neighborhood.index import check_range, copied, integers, one_way, sent, whole
+from edgewise.neighborhood.index import copied, integers, one_way, pairs_among, sent
 from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
@@ -82,8 +83,7 @@ class Neighborhood(ABC):
 
     def table(self, num_queries: int, num_keys: int, device: Any = None) -> Tensor:
         """`to_mask` as small as it is held: an axis of a `Mask` that serves all queries or keys stays of size 1."""
-        device = self._device(device)
-        rows, columns = torch.arange(num_queries, device=device), torch.arange(num_keys, device=device)
+        rows, columns = (torch.arange(size, device=self._device(device)) for size in (num_queries, num_keys))
         return self.block(rows, columns, num_queries, num_keys)
 
     def to_edges(self, num_queries: int | None = None, num_keys: int | None = None) -> "Edges":
@@ -202,14 +202,13 @@ class Mask(Neighborhood):
 
     @property
     def fixed_sizes(self) -> tuple[int | None, int | None]:
-        num_queries, num_keys = (None if size == 1 else size for size in self.mask.shape[-2:])
-        return num_queries, num_keys
+        num_queries, num_keys = self.sizes
+        return None if num_queries == 1 else num_queries, None if num_keys == 1 else num_keys
 
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
-        cells = self.mask
+        cells, own = self.mask, zip(self.mask.shape[-2:], (query, key), strict=True)
         if query.shape[0] != num_queries or key.shape[0] != num_keys:
-            first = query.new_zeros(1)
-            row, column = (first if size == 1 else at for size, at in zip(cells.shape[-2:], (query, key), strict=True))
+            row, column = (at.new_zeros(1) if size == 1 else at for size, at in own)
             cells = cells[..., row[:, None], column]
         return cells.expand(*self.batch_shape, query.shape[0], key.shape[0])
 
@@ -247,24 +246,11 @@ class Edges(Neighborhood):
     _plan: Plan | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "senders", copied("Edges", "senders", self.senders))
-        object.__setattr__(self, "receivers", copied("Edges", "receivers", self.receivers))
+        for name in ("senders", "receivers"):
+            object.__setattr__(self, name, copied("Edges", name, getattr(self, name)))
         for name in ("num_senders", "num_receivers"):
             object.__setattr__(self, name, whole("Edges", name, getattr(self, name)))
-        for name, index in (("senders", self.senders), ("receivers", self.receivers)):
-            if index.dim() != 1:
-                raise ShapeError(f"Edges: {name} must have the one axis 'edge', not shape {tuple(index.shape)}.")
-        if not torch.compiler.is_compiling() and min(self.num_senders, self.num_receivers) < 0:
-            raise ShapeError(
-                f"Edges: num_senders and num_receivers must not be negative, not {self.num_senders} and "
-                f"{self.num_receivers}."
-            )
-        in_senders, in_receivers = self.senders.shape[0], self.receivers.shape[0]
-        if in_senders != in_receivers:
-            raise ShapeError(f"Edges: axis 'edge' is {in_senders} in senders but {in_receivers} in receivers.")
-        if not torch.compiler.is_compiling():  # a check that reads values cannot be traced
-            check_range("senders", self.senders, self.num_senders)
-            check_range("receivers", self.receivers, self.num_receivers)
+        check_edges(self.senders, self.receivers, self.num_senders, self.num_receivers)
 
     @classmethod
     def from_edge_index(cls, edge_index: Tensor, num_nodes: int | tuple[int, int]) -> "Edges":
@@ -333,14 +319,7 @@ class Edges(Neighborhood):
         return Edges(senders, receivers, self.num_senders, self.num_receivers)
 
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
-        # An edge outside the block lands in a spare last row or column, so that no size depends on the values.
-        row_of = query.new_full((num_queries,), query.shape[0]).index_put(
-            (query,), torch.arange(query.shape[0]).to(query)
-        )
-        column_of = key.new_full((num_keys,), key.shape[0]).index_put((key,), torch.arange(key.shape[0]).to(key))
-        mask = torch.zeros(query.shape[0] + 1, key.shape[0] + 1, dtype=torch.bool, device=self.senders.device)
-        here = row_of[self.receivers], column_of[self.senders]
-        return mask.index_put(here, torch.ones_like(self.senders, dtype=torch.bool))[:-1, :-1]
+        return pairs_among(self.receivers, self.senders, query, key, num_queries, num_keys)
 
     def to_edges(self, num_queries: int | None = None, num_keys: int | None = None) -> "Edges":
         self._resolve("to_edges", num_queries, num_keys)
@@ -383,7 +362,7 @@ class RangeIntersection(Ranges):
 
     @property
     def batch_shape(self) -> torch.Size:
-        return _joint_batch(type(self).__name__, self.parts)
+        return joint_batch(type(self).__name__, [part.batch_shape for part in self.parts])
 
     def with_head_axis(self) -> "RangeIntersection":
         return replace(self, parts=tuple(part.with_head_axis() for part in self.parts))
@@ -404,29 +383,15 @@ class Combination(Neighborhood):
 
     @property
     def batch_shape(self) -> torch.Size:
-        return _joint_batch(type(self).__name__, self.parts)
+        return joint_batch(type(self).__name__, [part.batch_shape for part in self.parts])
 
     @property
     def sizes(self) -> tuple[int | None, int | None]:
-        own = [part.sizes for part in self.parts]
-        fixed = self.fixed_sizes
-        num_queries, num_keys = (
-            next((size for size in sizes if size is not None), None) for sizes in zip(*own, strict=True)
-        )
-        return num_queries if fixed[0] is None else fixed[0], num_keys if fixed[1] is None else fixed[1]
+        return known_sizes(self.fixed_sizes, *(part.sizes for part in self.parts))
 
     @property
     def fixed_sizes(self) -> tuple[int | None, int | None]:
-        return self._common("query", 0), self._common("key", 1)
-
-    def _common(self, axis: str, place: int) -> int | None:
-        found = None
-        for part in self.parts:
-            size = part.fixed_sizes[place]
-            if None not in (size, found) and size != found:
-                raise ShapeError(f"{type(self).__name__}: axis '{axis}' is {found} in one part but {size} in another.")
-            found = size if found is None else found
-        return found
+        return joint_sizes(type(self).__name__, [part.fixed_sizes for part in self.parts])
 
     @staticmethod
     @abstractmethod
@@ -479,19 +444,6 @@ def _parts(neighborhood: Neighborhood, *kinds: "type[RangeIntersection | Combina
     if not isinstance(neighborhood, kinds):
         return (neighborhood,)
     return tuple(piece for part in neighborhood.parts for piece in _parts(part, *kinds))
-
-
-def _joint_batch(owner: str, parts: tuple[Neighborhood, ...]) -> torch.Size:
-    joint: list[int] = []
-    for shape in (part.batch_shape for part in parts):
-        joint = [1] * (len(shape) - len(joint)) + joint
-        for axis in range(-1, -len(shape) - 1, -1):
-            if 1 not in (joint[axis], shape[axis]) and joint[axis] != shape[axis]:
-                raise ShapeError(
-                    f"{owner}: axis 'batch {axis}' is {joint[axis]} in one part but {shape[axis]} in another."
-                )
-            joint[axis] = shape[axis] if joint[axis] == 1 else joint[axis]
-    return torch.Size(joint)
 
 
 def _joint_device(parts: tuple[Neighborhood, ...], device: Any) -> Any:

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from edgewise.errors import ShapeError
-from edgewise.neighborhood.index import check_range, sent
+from edgewise.neighborhood.checks import check_range
+from edgewise.neighborhood.index import sent
 from edgewise.operator import define
 
 INT32_LIMIT = 2**31

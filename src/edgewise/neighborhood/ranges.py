@@ -9,7 +9,8 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import ShapeError
-from edgewise.neighborhood.index import can_be_read, copied, integers, whole
+from edgewise.neighborhood.checks import can_be_read, whole
+from edgewise.neighborhood.index import copied, integers
 from edgewise.neighborhood.pairs import Frame, Ranges, unchecked
 
 Align = Literal["end", "start"]

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgewise.backends.call import Call
+from edgewise.backends.dots import scaled_before
 from edgewise.backends.lower import Lowered, lower
 from edgewise.backends.numba import edge_operators, extreme_operators, range_operators
 from edgewise.backends.numba.normalize import ENTMAX15, HARDMAX, IDENTITY, MEAN, SIGMOID, SOFTMAX, SPARSEMAX
@@ -41,6 +42,9 @@ def _run(call: Call, seed: Tensor) -> Tensor:
     assert call.value is not None
     dtype, width = call.query.dtype, call.value.shape[-1]
     lowered = lower(call)
+    if lowered.kind == "Product":
+        query, number = scaled_before(lowered.call.query, lowered.number)
+        lowered = replace(lowered, call=replace(lowered.call, query=query), number=number)
     if isinstance(call.neighborhood, Edges):
         out = over_edges(lowered, call.neighborhood, seed)
     else:
