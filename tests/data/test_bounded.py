@@ -8,7 +8,7 @@ import pytest
 from edgewise.data.bounded import featurize
 from edgewise.data.feature import molecule_arrays
 from edgewise.data.molecule import Chem, count_atoms, descriptors, read_molecule
-from edgewise.data.molecule_limits import MoleculeLimits
+from edgewise.data.molecule_limits import MoleculeLimits, SlowMoleculeError, at_once
 from edgewise.data.store import MoleculeStore
 from edgewise.errors import SettingError
 
@@ -44,6 +44,15 @@ def test_one_hostile_molecule_is_rejected_and_the_others_are_read():
     molecule = Chem.MolFromSmiles(CHAIN)
     np.testing.assert_array_equal(store.global_features[1].numpy(), descriptors(molecule))
     np.testing.assert_array_equal(store.node_features[3:].numpy(), molecule_arrays(molecule).node_features)
+
+
+def test_where_nobody_may_wait_slow_molecules_are_left_alone():
+    with at_once():
+        assert len(MoleculeStore.from_smiles(["CCO"])) == 1
+        for smiles in (CHAIN, complete_graph(13)):
+            with pytest.raises(SlowMoleculeError, match="may take long"):
+                MoleculeStore.from_smiles(["CCO", smiles])
+    assert len(MoleculeStore.from_smiles([CHAIN], with_descriptors=False)) == 1
 
 
 def test_a_limit_can_be_raised():

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from edgewise.data.molecule_limits import SlowMoleculeError, is_at_once
 from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, Told, Unit
 
@@ -61,6 +62,8 @@ class StandIn:
         numbers = [each for each in others if not isinstance(each, str)]
         if "bad" in text or not text.strip():
             raise DataError(f"{next(iter(row))}: {text[:20]!r} cannot be read.")
+        if "dense" in text and is_at_once():
+            raise SlowMoleculeError(text)
         if "hang" in text:
             time.sleep(60)
         if "die" in text:

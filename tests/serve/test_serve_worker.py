@@ -160,3 +160,48 @@ def test_long_rows_are_not_computed_all_at_once(monkeypatch):
     names = ["C" * size for size in (4, 5, 2, 25, 1, 1, 9)]
     assert [each[0].value for each in told_or_why(explainer, rows_of(*names))] == list(map(len, names))
     assert explainer.batches == [2, 1, 1, 2, 1]
+
+
+def test_rows_that_turn_out_slow_are_computed_beside_the_quick_ones():
+    """The first lane leaves them alone, and answers others meanwhile."""
+    quick, slow = StandIn(), StandIn()
+    slow.gate.clear()
+
+    async def run():
+        worker = Worker([ThreadLane(quick), ThreadLane(slow)], Limits(batch_size=4, seconds=20))
+        worker.start()
+        try:
+            # The second lane takes quick rows too: it is kept busy first.
+            long = asyncio.ensure_future(worker.predict(rows_of("C" * 500)))
+            await asyncio.sleep(0.05)
+            mixed = asyncio.ensure_future(worker.predict(rows_of("C", "dense", "CC")))
+            async with asyncio.timeout(10):
+                for _ in range(3):
+                    assert (await worker.predict(rows_of("CCC")))[0][0].value == 3
+            assert not mixed.done()
+            slow.gate.set()
+            return await asyncio.gather(long, mixed)
+        finally:
+            await worker.stop()
+
+    (long,), mixed = asyncio.run(run())
+    assert [each[0].value for each in (long, *mixed)] == [500, 1, 5, 2]
+    assert slow.batches == [1, 1]
+
+
+def test_clients_take_turns_by_the_time_that_they_cost():
+    explainer = StandIn(seconds=0.02)
+    done = []
+
+    async def work(worker):
+        async def ask(client, name):
+            await worker.predict(rows_of(name), client)
+            done.append(client)
+
+        greedy = [ask(("1.1.1.1", port), "C") for port in range(30)]
+        modest = [ask(("2.2.2.2", 1), "CC") for _ in range(3)]
+        await asyncio.gather(*greedy, *modest)
+
+    with_worker(explainer, work, batch_size=1, batch_wait=0)
+    last = max(place for place, client in enumerate(done) if client[0] == "2.2.2.2")
+    assert last < 12, "thirty connections of one address count as one client"

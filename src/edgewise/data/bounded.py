@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 from edgewise.data.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecule import count_atoms, descriptors, read_molecule
-from edgewise.data.molecule_limits import MoleculeLimits
+from edgewise.data.molecule_limits import MoleculeLimits, SlowMoleculeError, is_at_once
 from edgewise.errors import DataError
 from edgewise.process import Process, ProcessDiedError
 
@@ -45,10 +45,15 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, *, with_descriptors
 
     Molecules that may take long are computed in processes of their own, each of which is killed at the time limit.
 
+    Raises:
+        SlowMoleculeError: One may take long, within `at_once`.
+
     Cost: milliseconds for each drug-like molecule; seconds to start the processes where one may take long.
     """
     found: list[Outcome | None] = [_at_once(text, limits, with_descriptors) for text in smiles]
     left = [place for place, outcome in enumerate(found) if outcome is None]
+    if left and is_at_once():
+        raise SlowMoleculeError(f"{_start(smiles[left[0]])} may take long")
     if left:
         outcomes = _SLOW.outcomes([smiles[place] for place in left], limits, with_descriptors)
         for place, each in zip(left, outcomes, strict=True):

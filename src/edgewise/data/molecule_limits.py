@@ -1,6 +1,9 @@
 """How large a molecule may be, and how long it may take; known without RDKit, for flags and settings."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from edgewise.errors import SettingError
@@ -37,3 +40,28 @@ class MoleculeLimits:
             self.max_atoms if max_atoms is None else max_atoms,
             self.molecule_timeout if molecule_timeout is None else molecule_timeout,
         )
+
+
+class SlowMoleculeError(RuntimeError):
+    """A molecule may take long, where `at_once` allows only those that do not."""
+
+
+_IS_AT_ONCE = ContextVar("_IS_AT_ONCE", default=False)
+
+
+def is_at_once() -> bool:
+    """Whether only molecules that take milliseconds may be read here."""
+    return _IS_AT_ONCE.get()
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Inside, reading a molecule that may take long raises SlowMoleculeError before anything of it is computed.
+
+    Who answers many clients then computes it elsewhere, and nobody waits for it.
+    """
+    before = _IS_AT_ONCE.set(True)
+    try:
+        yield
+    finally:
+        _IS_AT_ONCE.reset(before)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
+from edgewise.data.molecule_limits import SlowMoleculeError, at_once
 from edgewise.errors import DataError, EdgewiseError, SettingError
 from edgewise.explanation import Explanation, Told
 from edgewise.process import Process
@@ -15,6 +16,8 @@ Row = dict[str, Any]
 """The cells of a row by the names of their columns."""
 Outcome = tuple[Told, ...] | EdgewiseError
 """The predictions of a row, or why there are none."""
+QuickOutcome = Outcome | None
+"""The same, or None for a row that may take long and was left alone."""
 READING = (DataError, SettingError)
 """The errors that are the client's: all others are ours."""
 CHARACTERS = 2**16
@@ -166,12 +169,22 @@ def described(explainer: Explains) -> Description:
     return Description(explainer.kind, list(explainer.fields), explainer.facts)
 
 
+def told_at_once(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
+    """As `told_or_why`, but a molecule that may take long is left alone."""
+    with at_once():
+        return _in_parts(explainer, rows)
+
+
 def told_or_why(explainer: Explains, rows: list[Row]) -> list[Outcome]:
     """The predictions of each row, or why there are none.
 
     Cost: one call for rows of up to 65,536 characters together, so that memory stays bounded; about 2 log₂(rows) more
         for each row that cannot be read.
     """
+    return [each for each in _in_parts(explainer, rows) if each is not None]
+
+
+def _in_parts(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
     cuts, size = [0], 0
     for place, row in enumerate(rows):
         own = characters(row)
@@ -219,7 +232,7 @@ def _check_length(explainer: Explains, row: Row) -> None:
         raise DataError(f"the row is too long: {unread}.")
 
 
-def _halved(explainer: Explains, rows: list[Row]) -> list[Outcome]:
+def _halved(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
     """The same, halved until what cannot be read is alone."""
     try:
         for row in rows:
@@ -228,5 +241,8 @@ def _halved(explainer: Explains, rows: list[Row]) -> list[Outcome]:
     except READING as error:
         if len(rows) == 1:
             return [error]
+    except SlowMoleculeError:
+        if len(rows) == 1:
+            return [None]
     middle = len(rows) // 2
     return _halved(explainer, rows[:middle]) + _halved(explainer, rows[middle:])

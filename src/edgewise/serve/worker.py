@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from edgewise.process import ProcessDiedError
-from edgewise.serve.lanes import Job, Lane, Outcome, Row, characters, told_or_why
+from edgewise.serve.lanes import Job, Lane, Outcome, Row, characters, told_at_once, told_or_why
 from edgewise.serve.limits import Limits
 
 SLOW_CHARACTERS = 400
@@ -107,21 +107,23 @@ class Worker:
             BusyError: Too many rows wait already.
             TimeoutError: It takes too long.
         """
-        chunks: list[list[Row]] = []
-        places: list[list[int]] = []
-        quick = [place for place, row in enumerate(rows) if characters(row) <= SLOW_CHARACTERS]
-        size = self.limits.batch_size if self.limits.batching else len(rows)
-        # A long request is divided, so that others have their turn in between; a slow row is computed alone.
-        for start in range(0, len(quick), size):
-            places.append(quick[start : start + size])
-        places += [[place] for place in sorted(set(range(len(rows))) - set(quick))]
-        chunks = [[rows[place] for place in chunk] for chunk in places]
-        tasks = [
-            self._task(client, rows=chunk, is_slow=max(map(characters, chunk)) > SLOW_CHARACTERS) for chunk in chunks
-        ]
+        deadline = asyncio.get_running_loop().time() + self.limits.seconds
         found: dict[int, Outcome] = {}
-        for chunk, outcomes in zip(places, await self._answers(tasks), strict=True):
+        slow = {place for place, row in enumerate(rows) if characters(row) > SLOW_CHARACTERS}
+        quick = [place for place in range(len(rows)) if place not in slow]
+        # A long request is divided, so that others have their turn in between.
+        size = self.limits.batch_size if self.limits.batching else len(rows)
+        chunks = [quick[start : start + size] for start in range(0, len(quick), size)]
+        tasks = [self._task(client, deadline, rows=[rows[place] for place in chunk]) for chunk in chunks]
+        tasks += [self._task(client, deadline, rows=[rows[place]], is_slow=True) for place in sorted(slow)]
+        chunks += [[place] for place in sorted(slow)]
+        for chunk, outcomes in zip(chunks, await self._answers(tasks), strict=True):
             found.update(zip(chunk, outcomes, strict=True))
+        left = sorted(place for place, outcome in found.items() if outcome is None)
+        # Short molecules, too, may take long: the quick lane says so, and they are computed among the slow rows.
+        tasks = [self._task(client, deadline, rows=[rows[place]], is_slow=True) for place in left]
+        for place, (outcome,) in zip(left, await self._answers(tasks) if tasks else [], strict=True):
+            found[place] = outcome
         return [found[place] for place in range(len(rows))]
 
     async def do(self, job: Job, client: Client = ()) -> Any:
@@ -131,12 +133,12 @@ class Worker:
             BusyError: Too many rows wait already.
             TimeoutError: It takes too long.
         """
-        return (await self._answers([self._task(client, job=job, is_slow=True)]))[0]
+        deadline = asyncio.get_running_loop().time() + self.limits.seconds
+        return (await self._answers([self._task(client, deadline, job=job, is_slow=True)]))[0]
 
-    def _task(self, client: Client, **what: Any) -> Task:
-        loop = asyncio.get_running_loop()
+    def _task(self, client: Client, deadline: float, **what: Any) -> Task:
         self._num_tasks += 1
-        return Task(loop.create_future(), client, loop.time() + self.limits.seconds, self._num_tasks, **what)
+        return Task(asyncio.get_running_loop().create_future(), client, deadline, self._num_tasks, **what)
 
     async def _answers(self, tasks: list[Task]) -> list[Any]:
         size = sum(task.size for task in tasks)
@@ -148,7 +150,7 @@ class Worker:
         self._put(tasks)
         try:
             # One error cancels the rest, as does the end of the wait: nobody would get their answers.
-            async with asyncio.timeout(self.limits.seconds):
+            async with asyncio.timeout_at(tasks[0].deadline):
                 return [await task.answer for task in tasks]
         finally:
             for task in tasks:
@@ -227,7 +229,7 @@ class Worker:
         """Answers tasks; where a batch fails, each of its tasks waits again, to be computed alone."""
         loop = asyncio.get_running_loop()
         rows = [row for task in tasks for row in task.rows or ()]
-        job = tasks[0].job or partial(told_or_why, rows=rows)
+        job = tasks[0].job or partial(told_or_why if tasks[0].is_slow else told_at_once, rows=rows)
         self.num_batches += 1
         began = loop.time()
         left = min(task.deadline for task in tasks) - began
