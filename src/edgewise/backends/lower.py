@@ -14,7 +14,7 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
-from edgewise.neighborhood.index import can_be_read
+from edgewise.neighborhood.checks import can_be_read
 from edgewise.normalize import Hardmax, Mean, Softmax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
 
