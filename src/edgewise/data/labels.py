@@ -31,8 +31,8 @@ def label_of(cell: str) -> str:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text is exactly a small whole number; `007` and numbers beyond 2^53 are names."""
-    return bool(_WHOLE_NUMBER.fullmatch(text)) and abs(int(text.partition(".")[0])) <= LARGEST
+    """Whether a text is exactly a small whole number; `007` and numbers from 2^53 on are names."""
+    return bool(_WHOLE_NUMBER.fullmatch(text)) and abs(int(text.partition(".")[0])) < LARGEST
 
 
 def counts_of(cells: Iterable[str]) -> Counter[str]:
@@ -170,7 +170,7 @@ def label_notes(cells: Sequence[str], column: str, names: Sequence[str]) -> list
     counts, notes = counts_of(cells), []
     if note := alike_note(names):
         notes.append(f"{column!r}: {note}")
-    texts = [name for name in names if not is_whole(name)]
+    texts = [name for name in names if read_number(name)[1]]
     if texts and len(texts) < len(names):
         rows = f"{sum(counts[name] for name in texts):,} of {counts.total():,} rows"
         notes.append(f"{column!r}: beside whole numbers, {_listed(texts)} {_are(texts)} too, in {rows}")
