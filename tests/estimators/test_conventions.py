@@ -13,6 +13,7 @@ from edgewise.errors import DataError, RunFolderError
 from edgewise.estimators import (
     Forecaster,
     GraphRegressor,
+    LinkPredictor,
     MoleculeClassifier,
     MoleculeRegressor,
     NodeClassifier,
@@ -21,6 +22,7 @@ from edgewise.estimators import (
 )
 from edgewise.estimators.faces import class_numbers, r2
 from edgewise.train.folder import RunFolder
+from explain_cases import link_model
 
 NODES = {"model": "gcn", "epochs": 2, "model_dim": 4}
 SMILES = ["C" * size + end for size in range(1, 9) for end in ("O", "N", "Cl")]
@@ -193,6 +195,18 @@ def test_a_score_of_graphs_looks_at_what_the_model_looks_at():
     known = ~np.isnan(heights)
     expected = r2_score(heights[known], model.predict(graphs, wholes)[known])
     assert model.score(graphs, heights, graph_features=wholes) == pytest.approx(expected, rel=1e-6)
+
+
+def test_links_have_a_score():
+    predictor = LinkPredictor()
+    predictor.trained_ = link_model("gcn")
+    pairs, weights = [[0, 1], [2, 5], [3, 7]], [1.0, 2.0, 5.0]
+    found = predictor.predict(pairs)
+    known = found.copy()
+    known[1] = not known[1]
+    assert predictor.score(pairs, known, weights) == 6 / 8
+    with pytest.raises(DataError, match=r"y is \(2,\), but there are 3 pairs"):
+        predictor.score(pairs, known[:2])
 
 
 def test_a_forecaster_takes_arrays():

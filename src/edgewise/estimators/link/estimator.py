@@ -89,6 +89,19 @@ class LinkPredictor(Learner[TrainedLinks]):
         """(pair): whether each pair is more likely a link than not; as `predict_proba`."""
         return self.predict_proba(pairs, **graph)[:, 1] > 0.5
 
+    def score(self, pairs: Any, y: Any, sample_weight: Any = None, **graph: Any) -> float:
+        """The share of the pairs of which is predicted right whether they are a link; as `predict_proba`.
+
+        Args:
+            pairs: (pair, 2) nodes.
+            y: (pair) whether each is a link.
+            sample_weight: (pair).
+        """
+        found, known = self.predict(pairs, **graph), np.asarray(y)
+        if known.shape != found.shape:
+            raise DataError(f"score: y is {known.shape}, but there are {len(found)} pairs.")
+        return float(np.average(found == known.astype(bool), weights=sample_weight))
+
     def explain(
         self,
         sender: int,
