@@ -97,3 +97,13 @@ def say(line: str) -> None:
     """Shows a line on the monitor, where there is one."""
     if (monitor := _MONITOR.get()) is not None:
         monitor.say(line)
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

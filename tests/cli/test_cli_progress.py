@@ -97,9 +97,9 @@ def test_every_long_stage_of_molecules_is_shown(stages, table, trained, edgewise
     columns = ["--smiles-columns", "smiles", "--target-columns", "y", "--ignore-columns", "name"]
     words = [*columns, *SMALL, "--ensemble-size", 2, "-o", tmp_path / "run"]
     assert edgewise("train", table, *words)[0] == 0
-    names = ["reading", "reading molecules", "models of the ensemble", "training", "validation", "scoring"]
-    assert list(stages)[:5] == names[:5]
-    assert {*names, "predicting", "baselines", "comparing test rows with training rows", "writing the report"} <= {
+    names = ["reading", "reading molecules", "models of the ensemble", "measuring a step", "training", "validation"]
+    assert list(stages)[:6] == names
+    assert {"scoring", "predicting", "baselines", "comparing test rows with training rows", "writing the report"} <= {
         *stages
     }
     training = stages["training"]
@@ -136,3 +136,16 @@ def test_bars_and_lines_are_chosen_by_the_stream(monkeypatch, capsys):
     with contextlib.suppress(KeyboardInterrupt), shown_by.shown(), stage("stopped"):
         raise KeyboardInterrupt
     assert capsys.readouterr().err == ""
+
+
+def test_a_training_that_cannot_fit_is_refused_and_can_go_on_anyway(table, train, tmp_path, monkeypatch):
+    from edgewise.train import estimate
+
+    monkeypatch.setattr(estimate, "available_memory", lambda device: 1000)
+    words = ["--ignore-columns", "name", "-o", tmp_path / "run"]
+    code, out, err = train(table, *words)
+    assert code == 2
+    assert "the training needs about" in err and "go on anyway with --no-memory-check" in err
+    code, out, err = train(table, *words, "--resume", "--no-memory-check")
+    assert (code, err) == (0, "")
+    assert re.search(r"^estimate: [\d.]+ [kMG]B of memory of 1 kB available; .* an epoch, .* for 2 epochs$", out, re.M)

@@ -115,7 +115,8 @@ def test_an_interrupted_run_ends_with_the_same_bits(make_model, make_batch, tmp_
         assert same(resumed, whole)
         assert [record["val_loss"] for record in result.history] == [r["val_loss"] for r in expected.history]
         # Three batches an epoch: those of the epochs already done are not made again.
-        assert visited.count("train") == 3 * (6 - stop)
+        # Where there is no checkpoint yet, the memory is estimated from the first batch.
+    assert visited.count("train") == 3 * (6 - stop) + (stop == 0)
 
 
 @pytest.mark.parametrize("precision", ["32", "64"])

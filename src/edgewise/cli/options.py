@@ -372,6 +372,13 @@ def add_recipe_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="do not score the training mean and a random forest",
     )
+    group.add_argument(
+        "--no-memory-check",
+        dest="check_memory",
+        action="store_false",
+        default=argparse.SUPPRESS,
+        help="train even where the estimate says that the memory cannot hold it",
+    )
     add_flag(group, "--device", choices=DEVICES, help=f"(default: {known.device})")
     add_flag(
         group,

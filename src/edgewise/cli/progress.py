@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Protocol, TextIO
 
-from edgewise.progress import Stage, monitored
+from edgewise.progress import Stage, duration, monitored
 
 SHORT = 2.0
 """Seconds after which a stage is worth a line in a log."""
@@ -164,16 +164,6 @@ def how_far(stage: Stage, seconds: float) -> str:
         if stage.done:
             parts.append(f"about {duration(seconds * (stage.total - stage.done) / stage.done)} left")
     return ", ".join(parts) or f"{duration(seconds)} so far"
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 60:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 @contextlib.contextmanager

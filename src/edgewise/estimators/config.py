@@ -17,6 +17,8 @@ from edgewise.train.settings import require
 
 TYPED = {"from_run": "from"}
 """Settings whose flags are called otherwise."""
+FREE = {"check-memory"}
+"""Settings that may be others when a run is continued: they change nothing of what is learned."""
 
 
 def job_to_config(job: Any) -> dict[str, Any]:
@@ -189,7 +191,7 @@ def begin(
 def check_same(folder: RunFolder, config: dict[str, Any], data: dict[str, Any]) -> None:
     """Raise RunFolderError unless a run to be continued has the settings and the data it was begun with."""
     begun = folder.read_config()
-    for name in sorted(begun.keys() | config.keys()):
+    for name in sorted((begun.keys() | config.keys()) - FREE):
         if begun.get(name) != config.get(name):
             raise RunFolderError(
                 f"{folder.path} was begun with {name} = {begun.get(name)!r}, but now it is {config.get(name)!r}; "

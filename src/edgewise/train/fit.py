@@ -15,9 +15,10 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import nn
 
 from edgewise.errors import EdgewiseError, SettingError
-from edgewise.progress import is_monitored, stage
+from edgewise.progress import is_monitored, say, stage
 from edgewise.train.checkpoint import CheckpointFiles, check_history, damaged, load_checkpoint, save_checkpoint
 from edgewise.train.device import cpu_threads, pick_device
+from edgewise.train.estimate import prepared
 from edgewise.train.keeper import EpochKeeper, ProgressKeeper
 from edgewise.train.loader import EpochLoader, Loader
 from edgewise.train.log import MetricsLog
@@ -86,6 +87,13 @@ def fit(
         raise SettingError("epochs is None; hand over settings.resolved(num_rows, num_molecules).")
     num_steps = settings.epochs * len(train_loader)
     has_val = val_loader is not None and len(val_loader) > 0
+    if not (resume and folder is not None and (folder / "last.ckpt").is_file()):
+        steps = num_steps if is_monitored() and member == 0 else 0  # nobody else reads how long a step takes
+        gpus = range(torch.cuda.device_count())
+        with cpu_threads(settings.threads), torch.random.fork_rng(devices=gpus), stage("measuring a step"):
+            found = prepared(model, loss, train_loader, settings, device, measured_steps=steps)
+        if member == 0:
+            say(found.line(len(train_loader), len(val_loader) if val_loader is not None else 0, settings.epochs))
     task = ModelTask(model, loss, settings, num_steps)
     keeper = EpochKeeper(settings, folder, log, member)
     callbacks: list[pl.Callback] = [keeper]

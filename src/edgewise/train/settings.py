@@ -70,6 +70,8 @@ class TrainSettings:
     """CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, of texts up to 8. The steps of small models
     are too short to share: a second thread gains nothing on an idle machine, and on a busy one both wait for each
     other, many times longer than they compute."""
+    check_memory: bool = True
+    """Whether a training that the memory cannot hold by the estimate of its sizes is refused."""
     logger: str | None = None
     """Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is installed."""
 
@@ -95,6 +97,7 @@ class TrainSettings:
         require_one_of("--device", self.device, DEVICES)
         require_one_of("--precision", self.precision, PRECISIONS)
         require("--compile", self.compile, isinstance(self.compile, bool), "True or False")
+        require("--no-memory-check", self.check_memory, isinstance(self.check_memory, bool), "True or False")
         if self.logger is not None:
             require_one_of("--logger", self.logger, LOGGERS)
 
