@@ -19,8 +19,7 @@ SLOW = "C" * 500
 
 @pytest.fixture(scope="module")
 def server(process):
-    words = ("--port", 0, "--timeout", 4, "--header-timeout", 2)
-    return process(0, *words, num_files=144, EDGEWISE_API_KEY=KEY)
+    return process(0, "--port", 0, "--timeout", 4, num_files=144, EDGEWISE_API_KEY=KEY)
 
 
 @pytest.fixture

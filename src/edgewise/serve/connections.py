@@ -81,11 +81,12 @@ def bounded_protocol(limits: Limits, connections: int) -> type[H11Protocol]:
 
         def _make_room(self) -> None:
             """Closes the oldest waiting connection of the address that has the most, else this one."""
-            waiting = [each for each in self.connections if each is not self and each.is_waiting]
+            connected: set[Any] = self.connections  # all of this class
+            waiting = [each for each in connected if each is not self and each.is_waiting]
             if not waiting:
                 self._end(_FULL)
                 return
-            counts = Counter(each.client and each.client[0] for each in self.connections)
+            counts = Counter(each.client and each.client[0] for each in connected)
             victim = min(waiting, key=lambda each: (-counts[each.client and each.client[0]], each.since))
             self.connections.discard(victim)
             victim.transport.abort()
