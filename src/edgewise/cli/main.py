@@ -1,6 +1,7 @@
 """`edgewise VERB ...`: finds the verb, runs it, and turns every error on purpose into one line."""
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -109,6 +110,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 2 an error that the message explains, 130 stopped by Ctrl-C.
     """
+    try:
+        return parsed_and_run(argv)
+    except EdgewiseError as error:
+        return fail(str(error))
+    except BrokenPipeError:  # whoever read the output went away, as `head` does
+        forget_output()
+        return 0
+    except OSError as error:
+        if error.filename is not None:
+            return fail(f"{error.filename}: {error.strerror or error}.")
+        forget_output()
+        return fail(f"the output cannot be written: {error.strerror or error}.")
+    except KeyboardInterrupt:
+        print("edgewise: interrupted.", file=sys.stderr)
+        return 130
+
+
+def parsed_and_run(argv: Sequence[str] | None) -> int:
+    """Runs the verb that the words name; errors pass through."""
     parser = build_parser()
     arguments = parser.parse_args(argv)
     if arguments.version:
@@ -120,20 +140,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     limits = {name: vars(arguments).pop(name) for name in LIMITS if name in vars(arguments)}
-    try:
-        with read_limits(**limits):
-            return arguments.run(arguments)
-    except EdgewiseError as error:
-        return fail(str(error))
-    except BrokenPipeError:
-        # Whoever read the output went away, as `head` does; Python must not complain about it while it exits.
+    with read_limits(**limits):
+        code = arguments.run(arguments)
+    sys.stdout.flush()  # a full disk is an error of the verb, not of Python while it exits
+    return code
+
+
+def forget_output() -> None:
+    """Drops what could not be written: Python would try again, and complain, while it exits."""
+    with contextlib.suppress(OSError, ValueError):  # in tests the output is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        return fail(f"{error.filename or 'a file'}: {error.strerror or error}.")
-    except KeyboardInterrupt:
-        print("edgewise: interrupted.", file=sys.stderr)
-        return 130
 
 
 def fail(message: str) -> int:
