@@ -1,45 +1,22 @@
 """A server in this process, and one that is really listening."""
 
 import contextlib
-import os
 import resource
 import subprocess
 import sys
 import threading
 import time
 import types
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'edgewise[serve]'")
 
-from stand_in import StandIn
+from stand_in import StandIn, command_of, environment
 
 from edgewise.serve.application import create_app
 from edgewise.serve.connections import bounded_protocol
 from edgewise.serve.limits import Limits
-
-SERVED = """
-import sys, types
-from stand_in import open_stand_in
-explaining = types.ModuleType("edgewise.estimators.explaining")
-explaining.Explainer = types.SimpleNamespace(open=open_stand_in)
-sys.modules["edgewise.estimators.explaining"] = explaining
-from edgewise.cli.main import main
-sys.exit(main(["serve", *sys.argv[1:]]))
-"""
-
-
-def command_of(*words):
-    """Starts `edgewise serve` over a stand-in."""
-    return [sys.executable, "-W", "error", "-c", SERVED, *map(str, words)]
-
-
-def environment(**more):
-    """In which the stand-in is found."""
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    return {**os.environ, "PYTHONPATH": paths, **more}
 
 
 @pytest.fixture(scope="module")

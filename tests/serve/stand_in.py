@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -81,3 +83,25 @@ def molecule_row(smiles="CCO", temperature=300):
 def open_stand_in(folder, max_atoms=None, molecule_timeout=None):
     """The model of a "folder", which is how many seconds it takes; also in a process that a server starts."""
     return StandIn(seconds=float(folder))
+
+
+SERVED = """
+import sys, types
+from stand_in import open_stand_in
+explaining = types.ModuleType("edgewise.estimators.explaining")
+explaining.Explainer = types.SimpleNamespace(open=open_stand_in)
+sys.modules["edgewise.estimators.explaining"] = explaining
+from edgewise.cli.main import main
+sys.exit(main(["serve", *sys.argv[1:]]))
+"""
+
+
+def command_of(*words):
+    """Starts `edgewise serve` over a stand-in."""
+    return [sys.executable, "-W", "error", "-c", SERVED, *map(str, words)]
+
+
+def environment(**more):
+    """In which the stand-in is found."""
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    return {**os.environ, "PYTHONPATH": paths, **more}

@@ -7,9 +7,7 @@ import time
 
 import httpx
 import pytest
-from stand_in import molecule_row
-
-from conftest import command_of, environment
+from stand_in import command_of, environment, molecule_row
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
