@@ -261,15 +261,6 @@ def test_evaluating_first_does_not_hinder_training():
     assert torch.equal(out.detach(), expected.clone())
 
 
-@pytest.mark.parametrize("neighborhood", [Edges(torch.tensor([0, 1]), torch.tensor([1, 1]), 3, 3), Causal()], ids=str)
-def test_a_gradient_of_a_gradient_is_refused(neighborhood):
-    x = torch.randn(2, 3, 8, requires_grad=True)
-    out = attend(x, x, x, neighborhood, score=Distance(), backend="numba")
-    (gradient,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.square().sum().backward()
-
-
 def test_transforms_of_torch_func_go_to_another_backend():
     x, edges = torch.randn(4, 5, 8), random_edges(12, 5, 5)
     found = torch.func.grad(lambda x: attend(x, x, x, edges).square().sum())(x)

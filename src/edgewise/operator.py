@@ -2,23 +2,41 @@
 
 `torch.library.custom_op` does the same and imports the whole compiler for it, a second in every process. And the way of
 an operator through torch's dispatcher takes a third of a millisecond, which is why it is taken only while tracing.
+
+The kernels compute an output and its gradients. Derivatives beyond these come from a formula in plain torch: gradients
+that are made with create_graph=True keep the kernels' values, and where they are differentiated again the formula is
+computed anew, so that nothing is held for it before.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
+from torch import Tensor
 
 LIBRARY = torch.library.Library("edgewise", "FRAGMENT")
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How an operator is differentiated with respect to its first arguments, by way of its first output."""
+
+    backward: Callable[..., Sequence[Tensor | None]]
+    """Gradients of the first arguments, from the gradient of the output, the outputs that were kept, all arguments, and
+    for each argument whether its gradient is wanted."""
+    formula: Callable[..., Tensor]
+    """The output in plain torch, from the same arguments."""
+    keeps: tuple[int, ...] = ()
+    """Which outputs `backward` reads."""
 
 
 def define(
     name: str,
     function: Callable,
     shapes: Callable,
-    gradient: tuple[Callable, Callable] | None = None,
+    gradient: Gradient | None = None,
     tags: tuple[torch.Tag, ...] = (),
 ) -> Any:
     """Register `function` as `torch.ops.edgewise.<name>` and give back what to call.
@@ -27,7 +45,7 @@ def define(
         function: what it does, its first argument a tensor, on the device of which it runs; its annotations become the
             schema. It changes none of its arguments.
         shapes: the same call on tensors that hold nothing, for tracing.
-        gradient: what to keep of a call, and the gradient, as `torch.library.register_autograd` takes them.
+        gradient: how it is differentiated; without it, it is not.
         tags: what compilers are to know of it.
 
     Where the module is loaded again the operator stays that of the first time: to register it anew would free the old
@@ -40,10 +58,16 @@ def define(
         LIBRARY.impl(name, function, "CompositeExplicitAutograd")
         torch.library.register_fake(f"edgewise::{name}", shapes, lib=LIBRARY)
         if gradient is not None:
-            keep, differentiate = gradient
+
+            def keep(ctx: Any, inputs: tuple, output: Any) -> None:
+                _keep(ctx, gradient, inputs, output)
+
+            def differentiate(ctx: Any, *gradients: Any) -> tuple:
+                return _differentiate(ctx, gradient, gradients)
+
             torch.library.register_autograd(f"edgewise::{name}", differentiate, setup_context=keep, lib=LIBRARY)
     operator = getattr(operators, name)
-    direct = function if gradient is None else _differentiable(function, *gradient)
+    direct = function if gradient is None else _differentiable(function, gradient)
 
     def call(*arguments: Any) -> Any:
         if torch.compiler.is_compiling():
@@ -51,6 +75,142 @@ def define(
         return direct(*arguments) if torch.is_grad_enabled() else function(*arguments)
 
     return call
+
+
+def transform_at_work() -> str:
+    """Which transform of torch asks for operations of torch, where kernels would compute past it; empty for none."""
+    if torch.compiler.is_compiling():
+        return ""
+    if torch._C._are_functorch_transforms_active():
+        return "a transform of torch.func is at work"
+    if torch.autograd.forward_ad._current_level >= 0:
+        return "forward-mode differentiation is at work"
+    return ""
+
+
+def derivatives_at_work(tensors: Callable[[], Sequence[Tensor]]) -> str:
+    """Which transforms of torch ask for derivatives of tensors that an operation with one gradient of torch's own does
+    not have: forward ones, and second ones; empty for none."""
+    if torch.compiler.is_compiling():
+        return ""
+    if torch.autograd.forward_ad._current_level >= 0:
+        return "forward-mode differentiation is at work"
+    if not torch._C._are_functorch_transforms_active():
+        return ""
+    kinds = [each.key() for each in torch._C._functorch.get_interpreter_stack() or ()]
+    levels = kinds.count(torch._C._functorch.TransformType.Grad)
+    is_outer = levels == 1 and torch.is_grad_enabled() and any(_innermost(x).requires_grad for x in tensors())
+    return "torch.func differentiates a second time" if levels > 1 or is_outer else ""
+
+
+def _innermost(x: Tensor) -> Tensor:
+    """The tensor that the transforms of torch.func have wrapped."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(x):
+        x = torch._C._functorch.get_unwrapped(x)
+    return x
+
+
+def attach_formula(
+    gradients: Sequence[Tensor | None], formula: Callable[..., Tensor], grad_out: Tensor, tensors: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
+    """Gradients that kernels have computed, differentiable any number of times.
+
+    Args:
+        gradients: those of `tensors`, their values; None where nobody wants one.
+        formula: the output from `tensors`, in plain torch.
+        grad_out: the gradient of the output.
+        tensors: all that the output is made of and that want gradients, now or when gradients are differentiated.
+    """
+    if is_transformed(grad_out):
+        return gradients_of(formula, grad_out, tensors)
+    attached = iter(
+        _Attached.apply(formula, [None if x is None else x.detach() for x in gradients], grad_out, *tensors)
+    )
+    return [None if x is None else next(attached) for x in gradients]
+
+
+def fork(out: Tensor, formula: Callable[..., Tensor], tensors: Sequence[Tensor | None]) -> Tensor:
+    """An output whose gradients are its own, but where they are recorded (create_graph=True) those of a formula."""
+    forked: Tensor = _Fork.apply(out, formula, *tensors)
+    return forked
+
+
+def gradients_of(formula: Callable[..., Tensor], grad_out: Tensor, wanted: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """The gradients of a formula; differentiable themselves where gradients are recorded."""
+    is_recorded = torch.is_grad_enabled()
+    with torch.enable_grad(), torch.autocast(grad_out.device.type, enabled=False):
+        places = [x.view_as(x) for x in wanted]  # one tensor in two places has a gradient for each
+        out = formula(*places)
+        if not out.requires_grad:
+            return (None,) * len(places)
+        found: tuple[Tensor | None, ...] = torch.autograd.grad(
+            out, places, grad_out, create_graph=is_recorded, allow_unused=True
+        )
+    return found
+
+
+def is_transformed(gradient: Tensor) -> bool:
+    """Whether a gradient is no plain tensor: one of many that are computed together (`is_grads_batched`), or part of a
+    transform, which has begun since the output was computed."""
+    return bool(transform_at_work()) or torch._C._functorch.is_legacy_batchedtensor(gradient)
+
+
+class _Attached(torch.autograd.Function):
+    """Gradients whose values are known, with those of a formula as their derivatives."""
+
+    @staticmethod
+    def forward(ctx: Any, formula: Callable, gradients: list[Tensor | None], grad_out: Tensor, *tensors: Tensor) -> Any:
+        ctx.formula = formula
+        ctx.places = [place for place, x in enumerate(gradients) if x is not None]
+        ctx.save_for_backward(grad_out, *tensors)
+        ctx.set_materialize_grads(False)
+        return tuple([x for x in gradients if x is not None])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple:
+        needs, is_recorded = ctx.needs_input_grad[2:], torch.is_grad_enabled()
+        if is_recorded:
+            sources = [x.view_as(x) for x in ctx.saved_tensors]
+        else:
+            sources = [x.detach().requires_grad_(need) for x, need in zip(ctx.saved_tensors, needs)]
+        with torch.enable_grad():
+            first = gradients_of(ctx.formula, sources[0], sources[1:])
+        pairs = [(first[place], x) for place, x in zip(ctx.places, gradients, strict=True) if x is not None]
+        pairs = [(x, outward) for x, outward in pairs if x is not None and x.requires_grad]
+        if not pairs:
+            return (None,) * (2 + len(needs))
+        outputs, outward = zip(*pairs)
+        inputs = [x for x, need in zip(sources, needs) if need]
+        with torch.autocast(sources[0].device.type, enabled=False):
+            found = torch.autograd.grad(outputs, inputs, outward, create_graph=is_recorded, allow_unused=True)
+        second = iter(found)
+        return None, None, *(next(second) if need else None for need in needs)
+
+
+class _Fork(torch.autograd.Function):
+    """See `fork`."""
+
+    @staticmethod
+    def forward(ctx: Any, out: Tensor, formula: Callable, *tensors: Tensor | None) -> Tensor:
+        ctx.formula = formula
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        return out.view_as(out)
+
+    @staticmethod
+    def backward(ctx: Any, grad_out: Tensor | None) -> tuple:
+        needs = ctx.needs_input_grad[2:]
+        if grad_out is None or not torch.is_grad_enabled():
+            return grad_out, None, *[None] * len(needs)
+        tensors = ctx.saved_tensors
+        wanted = [x for x, need in zip(tensors, needs) if need]
+
+        def formula(*wanted: Tensor) -> Tensor:
+            rest = iter(wanted)
+            return ctx.formula(*[next(rest) if need else x for x, need in zip(tensors, needs)])
+
+        found = iter(gradients_of(formula, grad_out, wanted))
+        return None, None, *(next(found) if need else None for need in needs)
 
 
 def _on_its_device(function: Callable) -> Callable:
@@ -67,18 +227,88 @@ def _on_its_device(function: Callable) -> Callable:
     return run
 
 
-def _differentiable(function: Callable, keep: Callable, differentiate: Callable) -> Callable:
+def _differentiable(function: Callable, gradient: Gradient) -> Callable:
     class Direct(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:  # a setup_context beside it would cost a look at the signature
             output = function(*arguments)
-            keep(ctx, arguments, output)
+            _keep(ctx, gradient, arguments, output)
             return output
 
         @staticmethod
-        @once_differentiable  # a gradient of a gradient is refused, where it would be silently wrong
         def backward(ctx: Any, *gradients: Any) -> Any:
             # A list of tensors has one place here, and as many as it has members in an operator.
-            return tuple(None if isinstance(x, list) else x for x in differentiate(ctx, *gradients))
+            return tuple([None if isinstance(x, list) else x for x in _differentiate(ctx, gradient, gradients)])
 
     return Direct.apply
+
+
+def _keep(ctx: Any, gradient: Gradient, inputs: tuple, output: Any) -> None:
+    """Save the outputs that are read again and all arguments: tensors, None, lists of tensors, and settings."""
+    outputs = output if isinstance(output, tuple) else (output,)
+    tensors: list[Tensor | None] = [outputs[place] for place in gradient.keeps]
+    others: list[Any] = []
+    for x in inputs:
+        if x is None or isinstance(x, Tensor):
+            tensors.append(x)
+            others.append(_SAVED)
+        elif isinstance(x, list):
+            tensors += x
+            others.append(_Members(len(x)))
+        else:
+            others.append(x)
+    ctx.save_for_backward(*tensors)
+    ctx.others = others
+    ctx.set_materialize_grads(False)  # zeros for outputs that nothing is computed from would cost time
+
+
+_SAVED = object()
+"""Stands for an argument that is a tensor or None."""
+
+
+class _Members(int):
+    """Stands for a list of so many tensors."""
+
+
+def _differentiate(ctx: Any, gradient: Gradient, gradients: tuple) -> tuple:
+    """The gradients of all arguments, from that of the first output."""
+    others, grad_out = ctx.others, gradients[0]
+    rest = [[None] * x if type(x) is _Members else None for x in others]
+    if grad_out is None:
+        return tuple(rest)
+    saved = iter(ctx.saved_tensors)
+    kept = [next(saved) for _ in gradient.keeps]
+    arguments = [
+        next(saved) if x is _SAVED else [next(saved) for _ in range(x)] if type(x) is _Members else x for x in others
+    ]
+    needs = [need is True and x is _SAVED for need, x in zip(ctx.needs_input_grad, others)]
+    if is_transformed(grad_out):
+        return _by_formula(gradient, grad_out, arguments, needs, rest, None)
+    with torch.no_grad():
+        found = gradient.backward(grad_out, kept, arguments, needs)
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        return _by_formula(gradient, grad_out, arguments, needs, rest, found)
+    return *found, *rest[len(found) :]
+
+
+def _by_formula(
+    gradient: Gradient, grad_out: Tensor, arguments: list, needs: list[bool], rest: list, found: Sequence | None
+) -> tuple:
+    """The same by the formula, but for values that were `found`; differentiable where gradients are recorded."""
+    places = [place for place, need in enumerate(needs) if need]
+
+    def formula(*tensors: Tensor) -> Tensor:
+        changed = list(arguments)
+        for place, x in zip(places, tensors, strict=True):
+            changed[place] = x
+        return _on_its_device(gradient.formula)(*changed)
+
+    tensors = [arguments[place] for place in places]
+    if found is None:
+        grads = gradients_of(formula, grad_out, tensors)
+    else:
+        grads = attach_formula([found[place] for place in places], formula, grad_out, tensors)
+    whole = list(rest)
+    for place, x in zip(places, grads, strict=True):
+        whole[place] = x
+    return tuple(whole)

@@ -61,6 +61,12 @@ class Call:
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     @property
+    def held(self) -> list[Tensor]:
+        """All tensors, those in the fields of the score and the normalizer among them."""
+        fields = [x for part in (self.score, self.normalize) for x in getattr(part, "__dict__", {}).values()]
+        return [x for x in (*self.tensors.values(), *fields) if isinstance(x, Tensor)]
+
+    @property
     def batch_shapes(self) -> dict[str, torch.Size]:
         """The batch axes of everything that has some, by name: tensors, neighborhood, score, normalizer."""
         shapes = {name: x.shape[: max(x.dim() - _node_axes(name, self), 0)] for name, x in self.tensors.items()}

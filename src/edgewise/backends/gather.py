@@ -25,6 +25,8 @@ from edgewise.score import DotProduct, Score, score_pairs
 NAME = "gather"
 SLICE = 2**22
 """How many numbers of the widest intermediate a block may hold (16 MiB in float32)."""
+Drop = Callable[..., Tensor]
+"""What dropout leaves of the weights: of `(edge, *batch)`, or of a block `(*batch, query, key)` and its four bounds."""
 
 
 def refusals(call: Call) -> tuple[str, ...]:
@@ -32,12 +34,19 @@ def refusals(call: Call) -> tuple[str, ...]:
     return ()
 
 
-def run(call: Call) -> Tensor:
-    """o_i = Σ_j α_ij (v_j + v^e_ij)."""
+def run(call: Call, drop: Drop | None = None) -> Tensor:
+    """o_i = Σ_j α_ij (v_j + v^e_ij); with `drop`, its choice of weights is dropped in place of a random one."""
     dtype = call.query.dtype
     call = call.in_float32()
-    out = _run_edges(call, call.neighborhood) if isinstance(call.neighborhood, Edges) else _run_table(call)
+    if drop is None:
+        drop = partial(_drop, call.dropout)
+    edges = call.neighborhood
+    out = _run_edges(call, edges, drop) if isinstance(edges, Edges) else _run_table(call, drop)
     return out.to(dtype)
+
+
+def _drop(rate: float, weights: Tensor, *block: int) -> Tensor:
+    return F.dropout(weights, rate)
 
 
 def edge_weights(call: Call, edges: Edges) -> Tensor:
@@ -120,9 +129,9 @@ def table_scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
     return score_pairs(score, left, right).movedim((0, 1), (-2, -1))
 
 
-def _run_edges(call: Call, edges: Edges) -> Tensor:
+def _run_edges(call: Call, edges: Edges, drop: Drop) -> Tensor:
     assert call.value is not None
-    weights = F.dropout(edge_weights(call, edges), call.dropout).unsqueeze(-1)
+    weights = drop(edge_weights(call, edges)).unsqueeze(-1)
     value = _nodes_first(call.value)
 
     def weighted(weights: Tensor, senders: Tensor, edge_value: Tensor | None = None) -> Tensor:
@@ -142,7 +151,7 @@ def _run_edges(call: Call, edges: Edges) -> Tensor:
     return total.movedim(0, -2)
 
 
-def _run_table(call: Call) -> Tensor:
+def _run_table(call: Call, drop: Drop) -> Tensor:
     assert call.value is not None
     whole = call.value
 
@@ -150,7 +159,7 @@ def _run_table(call: Call) -> Tensor:
         weights, rows = block_weights(call, start, stop, first, last)
         broken = ~torch.isfinite(whole[..., first:last, :])
         value = torch.where(broken, 0.0, whole[..., first:last, :])
-        out = F.dropout(weights, call.dropout).to(value.dtype) @ value
+        out = drop(weights, start, stop, first, last).to(value.dtype) @ value
         if is_traced() or bool(broken.any()):
             reached = rows.mask.to(value.dtype) @ broken.to(value.dtype) > 0
             out = torch.where(reached, torch.nan, out)

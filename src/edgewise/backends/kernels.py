@@ -7,6 +7,7 @@ import torch
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
+from edgewise.operator import transform_at_work
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
 
 SCORES = (Dot, ScaledDot, Cosine, Bilinear, Additive, GATv2, GAT, Distance, Constant)
@@ -18,8 +19,8 @@ def tensor_refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dt
     reasons = []
     if call.query.device.type not in devices:
         reasons.append(f"the tensors are on {call.query.device}")
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        reasons.append("a transform of torch.func is at work, which asks for operations of torch")
+    if transform := transform_at_work():
+        reasons.append(f"{transform}, which asks for operations of torch")
     if call.query.dtype not in dtypes:
         reasons.append(f"the dtype is {call.query.dtype}")
     return reasons

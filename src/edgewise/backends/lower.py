@@ -7,7 +7,7 @@ operands divided by ℓ√2. A temperature divides an operand as well, and the b
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -15,11 +15,24 @@ from torch import Tensor
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.checks import can_be_read
-from edgewise.normalize import Hardmax, Mean, Softmax
-from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
+from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Normalize, Sigmoid, Softmax, Sparsemax
+from edgewise.score import (
+    GAT,
+    Activation,
+    Additive,
+    Bilinear,
+    Constant,
+    Cosine,
+    Distance,
+    Dot,
+    GATv2,
+    ScaledDot,
+    Score,
+)
 
 Kind = Literal["Product", "Blind", "Bent", "Smooth", "Square"]
 Factor = float | Tensor
+_NORMALIZERS = {each.__name__: each for each in (Softmax, Hardmax, Sparsemax, Entmax15, Sigmoid, Mean, Identity)}
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,23 @@ class Lowered:
         return self.kind, self.activation, self.takes_root, self.number, self.normalizer.__name__
 
 
+def score_of(kind: str, number: float, activation: str, takes_root: bool, vector: Tensor | None) -> Score:
+    """One of the five in plain torch, which is what the kernels' gradients are differentiated by."""
+    if kind == "Product":
+        return ScaledDot(number)
+    if kind == "Square":
+        return Distance("laplacian" if takes_root else "gaussian", 1.0 if takes_root else math.sqrt(0.5))
+    if kind == "Blind":
+        return Constant(number)
+    assert vector is not None
+    return GATv2(vector, number) if kind == "Bent" else Additive(vector, cast(Activation, activation))
+
+
+def normalizer_of(name: str) -> Normalize:
+    """The normalizer of this class, without a temperature."""
+    return _NORMALIZERS[name]()
+
+
 def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
     """The score as one that the kernels know, with the temperature in its operands.
 
@@ -69,6 +99,19 @@ def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
         call = replace(call, bias=_cooled(call.bias, coldness, call.bias.dim() - _batch_rank(call)))
     lowered = _known_score(call, coldness)
     return lowered if normalizer is Softmax else replace(lowered, normalizer=normalizer)
+
+
+def straight_through(call: Call) -> tuple[Call, Call, Call]:
+    """Hardmax with the gradient of Softmax, as three calls: the first, and the third less the second, which is 0.
+
+    Scores have no gradient in the first two. So values get theirs from Hardmax, scores theirs from Softmax, and both
+    change with each other as they should.
+    """
+    free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
+    score = call.score
+    held = {name: x.detach() for name, x in getattr(score, "__dict__", {}).items() if isinstance(x, Tensor)}
+    fixed = replace(call, score=replace(score, **held) if held else score, normalize=Softmax(), **free)  # type: ignore
+    return replace(fixed, normalize=Hardmax()), fixed, replace(call, normalize=Softmax())
 
 
 def _coldness(call: Call) -> tuple[Call, Factor]:
@@ -193,11 +236,12 @@ def _constant(call: Call, score: Any, coldness: Factor) -> Lowered:
 
 
 def _without(call: Call, *names: str) -> Call:
-    """The call without tensors that the weights are blind to, but for their batch axes: the query takes these over."""
-    if all(getattr(call, name) is None for name in names):
+    """The call without what the weights are blind to: tensors, and the fields of the score. The query takes over their
+    batch axes."""
+    shapes = {name: shape for name, shape in call.batch_shapes.items() if name in names or "." in name}
+    if not shapes:
         return call
-    shapes = call.batch_shapes
-    batch = torch.broadcast_shapes(*(shapes[name] for name in ("query", *names) if name in shapes))
+    batch = torch.broadcast_shapes(call.query.shape[:-2], *shapes.values())
     nothing: dict[str, Any] = dict.fromkeys(names)
     return replace(call, query=call.query.expand(*batch, *call.query.shape[-2:]), **nothing)
 

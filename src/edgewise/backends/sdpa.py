@@ -3,20 +3,27 @@
 They may read what a mask forbids and return NaN for an empty row. So keys and values that nobody may attend to, and
 queries that may attend to nobody, are replaced by zero first, and the output of the latter is set to zero; without
 asking a GPU for a value. On the CPU asking is free, and where no score can overflow nothing has to be replaced.
+
+Torch has no second derivative of these kernels; it comes from the formula in plain torch.
 """
 
 import math
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from edgewise.backends import dots
+from edgewise.backends import dots, gather
 from edgewise.backends.call import Call
+from edgewise.errors import UnsupportedError
 from edgewise.neighborhood import Causal, Edges, Full
 from edgewise.neighborhood.checks import can_be_read
 from edgewise.normalize import Softmax
+from edgewise.operator import attach_formula, derivatives_at_work, fork
+from edgewise.score import ScaledDot
 
 NAME = "sdpa"
 
@@ -26,6 +33,8 @@ def refusals(call: Call) -> tuple[str, ...]:
     reasons = ["the neighborhood is a list of edges"] if isinstance(call.neighborhood, Edges) else []
     if not torch.compiler.is_compiling() and 0 in (call.num_queries, call.num_keys):
         reasons.append("there is no pair")
+    if transform := derivatives_at_work(lambda: call.held):
+        reasons.append(f"{transform}, which torch's kernels do not support")
     return tuple(reasons + dots.refusals(call))
 
 
@@ -109,6 +118,7 @@ def _fused(
     out = F.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, is_causal=causal, scale=scale, dropout_p=dropout
     )
+    out = _differentiable_again(out, query, key, value, mask, causal, scale)
     return out if len(batch) == 2 else out.reshape(*batch, *out.shape[-2:])
 
 
@@ -120,3 +130,65 @@ def _with_batch_of(batch: torch.Size, mask: Tensor) -> Tensor:
     if outer > 1 and math.prod(mask.shape[:outer]) > 1:
         mask = mask.expand(*batch[:-1], *mask.shape[outer:])
     return mask.flatten(0, -4)
+
+
+def _differentiable_again(
+    out: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float
+) -> Tensor:
+    """The output, with a formula for the derivatives of its gradients where torch has none.
+
+    Mostly by a hook of the kernel's own node, which holds no tensor and takes next to no time where nobody
+    differentiates again. What a node saves for a checkpoint can be read only once, by the node.
+    """
+    if not out.requires_grad or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return out
+    node: Any = out.grad_fn
+    if not hasattr(type(node), "_saved_query"):  # no fused kernel, but operations that torch can differentiate again
+        return out
+    if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:
+        return fork(out, partial(_formula, causal, scale, node._saved_dropout_p), (query, key, value, mask))
+    node.register_hook(_attach_formula)
+    return out
+
+
+def _attach_formula(gradients: tuple, grad_outs: tuple) -> tuple | None:
+    """Attach the formula to the gradients of a kernel that are made with create_graph=True."""
+    if not torch.is_grad_enabled() or grad_outs[0] is None:
+        return None
+    node: Any = torch._C._current_autograd_node()
+    mask = getattr(node, "_saved_attn_mask", None)
+    given = [node._saved_query, node._saved_key, node._saved_value]
+    given.append(getattr(node, "_saved_attn_bias", None) if mask is None else mask)
+    places = [place for place, x in enumerate(given) if x is not None and x.requires_grad]
+
+    def formula(*tensors: Tensor) -> Tensor:
+        changed = list(given)
+        for place, x in zip(places, tensors, strict=True):
+            changed[place] = x
+        return _formula(node._saved_is_causal, node._saved_scale, node._saved_dropout_p, *changed)
+
+    values = [gradients[place] if place < len(gradients) else None for place in places]
+    found = attach_formula(values, formula, grad_outs[0], [given[place] for place in places])
+    attached = dict(zip(places, found, strict=True))
+    return tuple(attached.get(place) for place in range(len(gradients)))
+
+
+def _formula(
+    causal: bool,
+    scale: float | None,
+    dropout: float,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+) -> Tensor:
+    """What the kernels compute, in plain torch."""
+    if dropout > 0:
+        raise UnsupportedError(
+            "backend 'sdpa': the gradient of a gradient needs to know which weights torch's kernel has dropped, and "
+            "torch keeps that to itself; set dropout to 0 or use backend='gather'."
+        )
+    neighborhood = Causal(align="start") if causal else Full()
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.where(mask, 0.0, -math.inf)
+    return gather.run(Call(query, key, value, neighborhood, ScaledDot(scale), Softmax(), mask, None, None, 0.0))

@@ -43,9 +43,7 @@ def _is_fused(call: Call) -> bool:
     """Whether kernels weigh, which give no gradient."""
     if call.query.device.type not in triton.DEVICES:
         return False
-    held = [x for part in (call.score, call.normalize) for x in getattr(part, "__dict__", {}).values()]
-    tensors = [x for x in (*call.tensors.values(), *held) if isinstance(x, Tensor)]
-    return not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)) and not triton.refusals(call)
+    return not (torch.is_grad_enabled() and any(x.requires_grad for x in call.held)) and not triton.refusals(call)
 
 
 def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:

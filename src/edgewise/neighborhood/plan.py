@@ -131,10 +131,12 @@ def group_by_sorting(
 
 @cache
 def counting_sort() -> Callable[..., bool] | None:
-    """`place_by_counting`, compiled; None where numba cannot be imported."""
+    """`place_by_counting`, compiled; None where numba cannot be imported, or is set to compile nothing."""
     try:
-        from numba import njit
+        from numba import config, njit
     except (ImportError, OSError):  # not installed; or its library does not load
+        return None
+    if config.DISABLE_JIT:
         return None
     try:
         return njit(nogil=True, cache=True)(place_by_counting)

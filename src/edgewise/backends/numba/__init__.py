@@ -56,5 +56,15 @@ def largest(call: Call) -> Tensor:
 
 
 def import_error() -> str:
-    """Why numba cannot be imported; empty where it can."""
-    return kernels.import_error("numba", "pip install numba")
+    """Why numba cannot be imported, or does not compile; empty where it does."""
+    return kernels.import_error("numba", "pip install numba") or _compile_error()
+
+
+def _compile_error() -> str:
+    from numba import config
+
+    return "NUMBA_DISABLE_JIT is set, so that numba compiles nothing; unset it" if config.DISABLE_JIT else ""
+
+
+# A trace cannot follow an import; see `kernels.import_error`.
+_compile_error._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.backends.numba.arrays import array_of, score_of
+from edgewise.backends import formula
+from edgewise.backends.numba.arrays import array_of, factors_of, formula_of, score_of
 from edgewise.backends.numba.edges import forward
 from edgewise.backends.numba.edges_backward import backward_receivers, backward_senders
 from edgewise.backends.numba.simd import WIDE, WIDTH
 from edgewise.backends.numba.tables import Absent, Dropout, Lists, Sizes, Table, TiledSizes, WideSizes
-from edgewise.operator import define
+from edgewise.operator import Gradient, define
 
 PIECE = 2**19
 """Numbers to gather in one piece of work: some tenths of a millisecond."""
@@ -154,27 +155,35 @@ def edges_backward_shapes(grad_out, stats, query, key, value, edge_key, edge_val
     return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape), *edges, grad_vector
 
 
-def _keep_edges(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    *tensors, heads, lists, kind, number, flag, normalizer, dropout, seed = inputs
-    ctx.save_for_backward(output[1], *tensors, heads, *lists, seed)
-    ctx.settings = kind, number, flag, normalizer, dropout
-    ctx.set_materialize_grads(False)  # nobody asks for that of the two numbers, and zeros for it would cost time
+def _differentiate(grad_out: Tensor, kept: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
+    tensors, of_values_only = arguments[:7], arguments[1].shape[-1] == 0 and not any(needs[4:6])
+    found = attend_edges_backward(grad_out, *kept, *arguments, of_values_only)
+    return [None if x is None else grad for x, grad in zip(tensors, found)]
 
 
-def _differentiate_edges(ctx: Any, grad_out: Tensor | None, _: Tensor | None) -> tuple:
-    if grad_out is None:
-        return (None,) * 15
-    saved = ctx.saved_tensors
-    stats, *tensors = saved[:8]
-    heads, *lists, seed = saved[8:]
-    of_values_only = tensors[1].shape[-1] == 0 and not any(ctx.needs_input_grad[4:6])
-    found = attend_edges_backward(grad_out, stats, *tensors, heads, lists, *ctx.settings, seed, of_values_only)
-    grads = [None if x is None else grad for x, grad in zip(tensors, found)]
-    return (*grads, None, [None] * len(lists), None, None, None, None, None, None)
+def edges_formula(
+    query, key, value, edge_key, edge_value, bias, vector, heads, lists, kind, number, flag, normalizer, dropout, seed
+):
+    """The output in plain torch."""
+    num_heads, is_narrow = heads.shape[1], query.shape[-1] == 1
+    tables = [query, key, value, edge_key, edge_value]
+    for place, table in enumerate(tables):
+        if is_narrow and place in (0, 1, 3):
+            tables[place] = None if table is None else table[:, :num_heads]
+        elif table is not None and table.shape[1] not in (1, num_heads):
+            tables[place] = table.index_select(1, heads[place])
+    factors = None
+    if dropout > 0:
+        edges = torch.arange(len(lists[2])).unsqueeze(1)
+        factors = factors_of(dropout, seed, edges, torch.arange(num_heads))
+    score, normalize = formula_of(kind, number, flag, normalizer, vector)
+    bias = None if bias is None else bias[:, :num_heads]
+    return formula.over_edges(*tables, bias, lists, score, normalize, factors)
 
 
 attend_edges_backward = define("attend_edges_backward", edges_backward, edges_backward_shapes)
-attend_edges = define("attend_edges", edges, edges_shapes, (_keep_edges, _differentiate_edges))
+GRADIENT = Gradient(_differentiate, edges_formula, keeps=(1,))
+attend_edges = define("attend_edges", edges, edges_shapes, GRADIENT)
 
 
 class Job:

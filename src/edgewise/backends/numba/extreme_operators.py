@@ -1,14 +1,14 @@
 """The kernels for the largest value as torch operators."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from edgewise.backends import formula
 from edgewise.backends.numba.edge_operators import as_lists, pieces_of, table_of
 from edgewise.backends.numba.extremes import collect_shares, largest, share_among_ties
-from edgewise.operator import define
+from edgewise.operator import Gradient, define
 
 
 def forward(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -> Tensor:
@@ -54,16 +54,12 @@ def backward_shapes(
     return value.new_empty(value.shape), value.new_empty(0 if edge_value is None else edge_value.shape)
 
 
-def _keep(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    value, edge_value, lists = inputs
-    ctx.save_for_backward(output, value, edge_value, *lists)
-
-
-def _differentiate(ctx: Any, grad_out: Tensor) -> tuple:
-    out, value, edge_value, *lists = ctx.saved_tensors
-    grad_value, grad_edge_value = largest_over_edges_backward(grad_out, out, value, edge_value, lists)
-    return grad_value, None if edge_value is None else grad_edge_value, [None] * len(lists)
+def _differentiate(grad_out: Tensor, kept: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
+    grad_value, grad_edge_value = largest_over_edges_backward(grad_out, *kept, *arguments)
+    return [grad_value, None if arguments[1] is None else grad_edge_value]
 
 
 largest_over_edges_backward = define("largest_over_edges_backward", backward, backward_shapes)
-largest_over_edges = define("largest_over_edges", forward, shapes, (_keep, _differentiate))
+largest_over_edges = define(
+    "largest_over_edges", forward, shapes, Gradient(_differentiate, formula.largest, keeps=(0,))
+)

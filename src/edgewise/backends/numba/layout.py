@@ -11,23 +11,13 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.backends.dots import scaled_before
-from edgewise.backends.lower import Lowered, lower
+from edgewise.backends.lower import Lowered, lower, straight_through
 from edgewise.backends.numba import edge_operators, extreme_operators, range_operators
-from edgewise.backends.numba.normalize import ENTMAX15, HARDMAX, IDENTITY, MEAN, SIGMOID, SOFTMAX, SPARSEMAX
+from edgewise.backends.numba.arrays import CODES
 from edgewise.backends.numba.score import ACTIVATIONS
 from edgewise.backends.numba.simd import WIDTH
 from edgewise.neighborhood import Edges, Plan, Ranges
-from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
-
-CODES = {
-    Softmax: SOFTMAX,
-    Hardmax: HARDMAX,
-    Sparsemax: SPARSEMAX,
-    Entmax15: ENTMAX15,
-    Sigmoid: SIGMOID,
-    Mean: MEAN,
-    Identity: IDENTITY,
-}
+from edgewise.normalize import Hardmax
 
 
 def run(call: Call) -> Tensor:
@@ -56,11 +46,8 @@ def _run(call: Call, seed: Tensor) -> Tensor:
 
 def _straight_through(call: Call, seed: Tensor) -> Tensor:
     """The output of Hardmax; its values get their gradient from there, its scores from Softmax."""
-    free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
-    fixed = {name: x.detach() for name, x in call.tensors.items() if name in ("value", "edge_value")}
-    hard = _run(replace(call, normalize=Hardmax(), **free), seed)
-    soft = _run(replace(call, normalize=Softmax(), **fixed), seed)
-    return hard + (soft - soft.detach())
+    hard, fixed, soft = straight_through(call)
+    return _run(hard, seed) + (_run(soft, seed) - _run(fixed, seed))
 
 
 def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
@@ -84,7 +71,8 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     vector = lowered.vector
     if vector is not None:
         vector = vector.to(_compute_dtype(query))
-        vector = (vector if lowered.is_narrow else _padded(vector)).expand(*batch, -1).reshape(heads.shape[1], -1)
+        vector = vector if lowered.is_narrow else _padded(vector)
+        vector = vector.expand(*batch, -1).reshape(heads.shape[1], vector.shape[-1])
         vector = vector.contiguous()  # or there would be a second code for one number that all heads share
     out, _ = edge_operators.attend_edges(
         query, key, value, edge_key, edge_value, bias, vector, heads,
@@ -110,7 +98,7 @@ def largest(call: Call) -> Tensor:
     out = extreme_operators.largest_over_edges(
         flat[0], flat[1] if len(flat) > 1 else None, _lists(call.neighborhood.plan)
     )
-    return out.unflatten(1, (*batch, -1)).movedim(0, -2)[..., :width]
+    return out.unflatten(1, (*batch, width + -width % WIDTH)).movedim(0, -2)[..., :width]
 
 
 def _lists(plan: Plan) -> list[Tensor]:

@@ -7,12 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.backends.numba.arrays import array_of, score_of
+from edgewise.backends import formula
+from edgewise.backends.numba.arrays import array_of, factors_of, formula_of, score_of
 from edgewise.backends.numba.ranges import Bias, Extent, Panel, Runs, backward, forward
 from edgewise.backends.numba.score import TANH
 from edgewise.backends.numba.simd import WIDTH
 from edgewise.backends.numba.tables import Dropout
-from edgewise.operator import define
+from edgewise.operator import Gradient, define
 
 SLICES, GRADIENT_SLICES = 16, 8
 """Slices that all members together are cut into at least; those of the backward pass hold gradients of their own."""
@@ -113,21 +114,28 @@ def ranges_backward_shapes(
     return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape), *found
 
 
-def _keep(ctx: Any, inputs: tuple, output: Tensor) -> None:
-    *tensors, key_dim, kind, number, flag, normalizer, dropout, seed = inputs
-    ctx.save_for_backward(*tensors, seed)
-    ctx.settings = key_dim, kind, number, flag, normalizer, dropout
+def _differentiate(grad_out: Tensor, kept: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
+    found = attend_ranges_backward(grad_out, *arguments)
+    return [None if x is None else grad for x, grad in zip(arguments[:5], found)]
 
 
-def _differentiate(ctx: Any, grad_out: Tensor) -> tuple:
-    *tensors, seed = ctx.saved_tensors
-    found = attend_ranges_backward(grad_out, *tensors, *ctx.settings, seed)
-    grads = [None if x is None else grad for x, grad in zip(tensors[:5], found)]
-    return (*grads, *[None] * 9)
+def ranges_formula(
+    query, key, value, bias, vector, starts, stops, key_dim, kind, number, flag, normalizer, dropout, seed
+):
+    """The output in plain torch."""
+    num_queries, num_keys = query.shape[-2], key.shape[-2]
+    members = torch.arange(math.prod(query.shape[:-2])).view(*query.shape[:-2], 1, 1)
+
+    def drop(weights: Tensor, start: int, stop: int, first: int, last: int) -> Tensor:
+        pairs = (members * num_queries + torch.arange(start, stop).unsqueeze(1)) * num_keys + torch.arange(first, last)
+        return weights * factors_of(dropout, seed, pairs, torch.zeros(1, dtype=torch.int64)).to(weights.dtype)
+
+    score, normalize = formula_of(kind, number, flag, normalizer, vector)
+    return formula.over_ranges(query, key, value, bias, starts, stops, score, normalize, drop if dropout > 0 else None)
 
 
 attend_ranges_backward = define("attend_ranges_backward", ranges_backward, ranges_backward_shapes)
-attend_ranges = define("attend_ranges", ranges, ranges_shapes, (_keep, _differentiate))
+attend_ranges = define("attend_ranges", ranges, ranges_shapes, Gradient(_differentiate, ranges_formula))
 
 
 class Job:

@@ -195,15 +195,20 @@ def _no_features_of(sizes, like):
 
 
 @inlined
-def kept(dropout: Any, edge: int, head: int) -> Any:
-    """1 / (1 − rate) where the weight stays, 0 where it is dropped (splitmix64 as a hash of edge, head and seed)."""
+def chance(seed: int, edge: Any, head: Any) -> Any:
+    """A number from 0 to 1 (splitmix64 as a hash of edge, head and seed)."""
     x = np.uint64(edge) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(head) * np.uint64(0xC2B2AE3D27D4EB4F)
-    x = (x ^ np.uint64(dropout.seed)) * np.uint64(0xD6E8FEB86659FD93)
+    x = (x ^ np.uint64(seed)) * np.uint64(0xD6E8FEB86659FD93)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     x = x ^ (x >> np.uint64(31))
-    uniform = np.float64(x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-    return 0.0 if uniform < dropout.rate else 1.0 / (1.0 - dropout.rate)
+    return np.float64(x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@inlined
+def kept(dropout: Any, edge: int, head: int) -> Any:
+    """1 / (1 − rate) where the weight stays, 0 where it is dropped."""
+    return 0.0 if chance(dropout.seed, edge, head) < dropout.rate else 1.0 / (1.0 - dropout.rate)
 
 
 @inlined

@@ -1,16 +1,14 @@
 """From a call to the operators over edges or over ranges."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from edgewise.backends.call import Call
-from edgewise.backends.lower import lower
+from edgewise.backends.lower import lower, straight_through
 from edgewise.backends.triton.edges.layout import over_edges
 from edgewise.backends.triton.ranges.layout import over_ranges
 from edgewise.neighborhood import Edges
-from edgewise.normalize import Hardmax, Softmax
+from edgewise.normalize import Hardmax
 
 
 def run(call: Call) -> Tensor:
@@ -19,11 +17,8 @@ def run(call: Call) -> Tensor:
     if call.dropout > 0:
         seed = seed.random_(2**31 - 1)
     if isinstance(call.normalize, Hardmax) and call.normalize.straight_through:
-        free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
-        fixed = {name: x.detach() for name, x in call.tensors.items() if name in ("value", "edge_value")}
-        hard = _run(replace(call, normalize=Hardmax(), **free), seed)
-        soft = _run(replace(call, normalize=Softmax(), **fixed), seed)
-        return (hard + (soft - soft.detach())).to(call.query.dtype)
+        hard, fixed, soft = straight_through(call)
+        return (_run(hard, seed) + (_run(soft, seed) - _run(fixed, seed))).to(call.query.dtype)
     return _run(call, seed).to(call.query.dtype)
 
 

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from edgewise.backends import formula
+from edgewise.backends.lower import normalizer_of, score_of
+from edgewise.backends.triton.dropout import drawn
 from edgewise.backends.triton.edges.backward import Shared, backward_receivers, backward_senders, center_rows
 from edgewise.backends.triton.edges.forward import Operands, forward, merge, normalize_rows, score_edges
 from edgewise.backends.triton.edges.launch import forms_of, launch
@@ -17,7 +19,7 @@ from edgewise.backends.triton.graphs import kernels
 from edgewise.backends.triton.graphs.launch import launch_graphs, packing_for
 from edgewise.backends.triton.graphs.work import Packing
 from edgewise.backends.triton.sizes import ceiling
-from edgewise.operator import define
+from edgewise.operator import Gradient, define
 
 GIVEN = ("Hardmax", "Sparsemax", "Entmax15")
 """Normalizers that see a whole row before they weigh one edge: their weights, a number an edge and head, are kept."""
@@ -242,30 +244,33 @@ def edges_backward_shapes(grad_out, out, stats, weights, query, key, value, edge
     return *grads, query.new_empty(vector.shape if needs[6] else 0, dtype=torch.float32)
 
 
-def _keep(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor, Tensor]) -> None:
-    *tensors, lists, kind, activation, root, number, normalizer, dropout, seed = inputs
-    ctx.save_for_backward(*output, *tensors, *lists, seed)
-    ctx.settings = kind, activation, root, number, normalizer, dropout
-    ctx.set_materialize_grads(False)
-
-
-def _differentiate(ctx: Any, grad_out: Tensor | None, *_: Any) -> tuple:
-    if grad_out is None:
-        return (None,) * 15
-    saved = ctx.saved_tensors
-    kept, tensors, lists, seed = saved[:3], saved[3:10], saved[10:16], saved[16]
+def _differentiate(grad_out: Tensor, kept: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
     # A score that is blind to the content has queries and keys of no features.
-    needs = [need and x.shape[-1] > 0 for need, x in zip(ctx.needs_input_grad[:7], tensors)]
-    found = attend_edges_backward(grad_out, *kept, *tensors, list(lists), *ctx.settings, seed, needs)
-    grads = [grad if need else None for need, grad in zip(needs, found)]
-    return (*grads, [None] * len(lists), None, None, None, None, None, None, None)
+    needs = [need and x.shape[-1] > 0 for need, x in zip(needs[:7], arguments)]
+    found = attend_edges_backward(grad_out, *kept, *arguments, needs)
+    return [grad if need else None for need, grad in zip(needs, found)]
+
+
+def edges_formula(query, key, value, edge_key, edge_value, bias, vector, lists, kind, activation, root, number,
+                  normalizer, dropout, seed):  # fmt: skip
+    """The output in plain torch."""
+    if vector is None:
+        vector = query.new_ones(query.shape[-1], dtype=torch.float32)
+    score = score_of(kind, number, activation, root, vector)
+    factors = None
+    if dropout > 0:
+        factors = drawn(seed, dropout, 1, (0, query.shape[1]), (0, len(lists[2])))[0].t()
+    return formula.over_edges(
+        query, key, value, edge_key, edge_value, bias, lists, score, normalizer_of(normalizer), factors
+    )
 
 
 # Graphs that torch.compile captures of itself ("reduce-overhead") have copies of their inputs. `work_of` does not know
 # such lists, would deal out their rows and read numbers back, which nobody may while a graph is captured.
 TAGS = (torch.Tag.cudagraph_unsafe,)
 attend_edges_backward = define("triton_edges_backward", edges_backward, edges_backward_shapes, tags=TAGS)
-attend_edges = define("triton_edges", edges, edges_shapes, (_keep, _differentiate), TAGS)
+GRADIENT = Gradient(_differentiate, edges_formula, keeps=(0, 1, 2))
+attend_edges = define("triton_edges", edges, edges_shapes, GRADIENT, TAGS)
 
 
 class Job:

@@ -1,16 +1,17 @@
 """The kernels over runs of keys as torch operators: plain tensors in and out, shapes for tracing, and gradients."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
+from edgewise.backends import formula
+from edgewise.backends.lower import normalizer_of, score_of
+from edgewise.backends.triton.dropout import drawn
 from edgewise.backends.triton.ranges.backward import backward_bias, backward_keys, backward_queries
 from edgewise.backends.triton.ranges.forward import arrange, forward
 from edgewise.backends.triton.ranges.launch import launch_tiles, tilings_of
 from edgewise.backends.triton.ranges.tiles import NODES, Extent, Panel, Runs, Tiling
 from edgewise.backends.triton.sizes import ceiling
-from edgewise.operator import define
+from edgewise.operator import Gradient, define
 
 KEEPING = ("Softmax", "Hardmax", "Sparsemax", "Entmax15")
 """Normalizers of which the forward pass keeps two numbers a row."""
@@ -167,25 +168,31 @@ def ranges_backward_shapes(grad_out, out, stats, query, key, value, bias, vector
     )
 
 
-def _keep(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-    *tensors, kind, activation, root, number, normalizer, dropout, seed = inputs
-    ctx.save_for_backward(*output, *tensors, seed)
-    ctx.settings = kind, activation, root, number, normalizer, dropout
-    ctx.set_materialize_grads(False)
-
-
-def _differentiate(ctx: Any, grad_out: Tensor | None, *_: Any) -> tuple:
-    if grad_out is None:
-        return (None,) * 14
-    *tensors, seed = ctx.saved_tensors
+def _differentiate(grad_out: Tensor, kept: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
     # A score that is blind to the content has queries and keys of no features.
-    needs = [need and x.shape[-1] > 0 for need, x in zip(ctx.needs_input_grad[:5], tensors[2:7])]
-    found = attend_ranges_backward(grad_out, *tensors, *ctx.settings, seed, needs)
-    return (*(grad if need else None for need, grad in zip(needs, found)), *(None,) * 9)
+    needs = [need and x.shape[-1] > 0 for need, x in zip(needs[:5], arguments)]
+    found = attend_ranges_backward(grad_out, *kept, *arguments, needs)
+    return [grad if need else None for need, grad in zip(needs, found)]
+
+
+def ranges_formula(query, key, value, bias, vector, starts, stops, kind, activation, root, number, normalizer,
+                   dropout, seed):  # fmt: skip
+    """The output in plain torch."""
+    outers, inners = query.shape[:2]
+
+    def drop(weights: Tensor, start: int, stop: int, first: int, last: int) -> Tensor:
+        factors = drawn(seed, dropout, outers * inners, (start, stop), (first, last))
+        return weights * factors.unflatten(0, (outers, inners)).to(weights.dtype)
+
+    score = score_of(kind, number, activation, root, vector)
+    return formula.over_ranges(
+        query, key, value, bias, starts, stops, score, normalizer_of(normalizer), drop if dropout > 0 else None
+    )
 
 
 attend_ranges_backward = define("triton_ranges_backward", ranges_backward, ranges_backward_shapes)
-attend_ranges = define("triton_ranges", ranges, ranges_shapes, (_keep, _differentiate))
+GRADIENT = Gradient(_differentiate, ranges_formula, keeps=(0, 1))
+attend_ranges = define("triton_ranges", ranges, ranges_shapes, GRADIENT)
 
 
 class Job:
