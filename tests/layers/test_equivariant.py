@@ -173,7 +173,7 @@ def test_gradients(layer):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loss_on_forces_has_gradients(kind):
     """Forces are the gradient of an energy: the loss on them differentiates the layer twice."""
-    layer = ready(EquivariantLayer(4, 5, edge_dim=2, backend="gather", **KINDS[kind]))
+    layer = ready(EquivariantLayer(4, 5, edge_dim=2, **KINDS[kind]))
     h, x, v, e = inputs(layer, GRAPH)
     x[2] = x[1]  # nodes at one place
     x.requires_grad_()

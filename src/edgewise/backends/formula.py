@@ -3,6 +3,7 @@
 Operators take plain tensors, and so do these formulas: they make a call of them and give it to `gather`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,9 @@ from torch import Tensor
 
 from edgewise.backends import gather
 from edgewise.backends.call import Call
-from edgewise.neighborhood import Edges, Ranges
-from edgewise.normalize import Identity, Normalize
-from edgewise.score import Constant, Score
+from edgewise.neighborhood import Causal, Edges, Full, Ranges
+from edgewise.normalize import Identity, Normalize, Softmax
+from edgewise.score import Constant, ScaledDot, Score
 
 
 def over_edges(
@@ -75,6 +76,17 @@ def largest(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -
     edges = edges_of(lists, value.shape[0], lists[0].shape[0] - 1)
     query, key = value.new_zeros(edges.num_receivers, 0), value.new_zeros(edges.num_senders, 0)
     return gather.largest(Call(query, key, value, edges, Constant(), Identity(), None, None, edge_value, 0.0))
+
+
+def over_table(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None
+) -> Tensor:
+    """Softmax over products of queries and keys, as torch's own kernels take them: a mask is bool or added to the
+    score, and a causal one begins where queries and keys begin."""
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.where(mask, 0.0, -math.inf)
+    neighborhood = Causal(align="start") if is_causal else Full()
+    return gather.run(Call(query, key, value, neighborhood, ScaledDot(scale), Softmax(), mask, None, None, 0.0))
 
 
 def edges_of(lists: Sequence[Tensor], num_senders: int, num_receivers: int) -> Edges:

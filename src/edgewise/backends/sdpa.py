@@ -16,14 +16,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from edgewise.backends import dots, gather
+from edgewise.backends import dots, formula
 from edgewise.backends.call import Call
 from edgewise.errors import UnsupportedError
 from edgewise.neighborhood import Causal, Edges, Full
 from edgewise.neighborhood.checks import can_be_read
 from edgewise.normalize import Softmax
 from edgewise.operator import attach_formula, derivatives_at_work, fork
-from edgewise.score import ScaledDot
 
 NAME = "sdpa"
 
@@ -161,14 +160,14 @@ def _attach_formula(gradients: tuple, grad_outs: tuple) -> tuple | None:
     given.append(getattr(node, "_saved_attn_bias", None) if mask is None else mask)
     places = [place for place, x in enumerate(given) if x is not None and x.requires_grad]
 
-    def formula(*tensors: Tensor) -> Tensor:
+    def of_tensors(*tensors: Tensor) -> Tensor:
         changed = list(given)
         for place, x in zip(places, tensors, strict=True):
             changed[place] = x
         return _formula(node._saved_is_causal, node._saved_scale, node._saved_dropout_p, *changed)
 
     values = [gradients[place] if place < len(gradients) else None for place in places]
-    found = attach_formula(values, formula, grad_outs[0], [given[place] for place in places])
+    found = attach_formula(values, of_tensors, grad_outs[0], [given[place] for place in places])
     attached = dict(zip(places, found, strict=True))
     return tuple(attached.get(place) for place in range(len(gradients)))
 
@@ -188,7 +187,4 @@ def _formula(
             "backend 'sdpa': the gradient of a gradient needs to know which weights torch's kernel has dropped, and "
             "torch keeps that to itself; set dropout to 0 or use backend='gather'."
         )
-    neighborhood = Causal(align="start") if causal else Full()
-    if mask is not None and mask.dtype == torch.bool:
-        mask = torch.where(mask, 0.0, -math.inf)
-    return gather.run(Call(query, key, value, neighborhood, ScaledDot(scale), Softmax(), mask, None, None, 0.0))
+    return formula.over_table(query, key, value, mask, causal, scale)

@@ -46,8 +46,8 @@ class EquivariantLayer(nn.Module):
         how: C, which is 1/|N(i)| with "mean", 1 with "sum".
         has_bounded_steps: divides x_i − x_j by ‖x_i − x_j‖ + 1, so that far nodes do not throw each other about.
         has_velocities: whether the nodes move.
-        backend: what sums over the edges, as in `attend`; "gather" can be differentiated twice, as a loss on forces,
-            which are gradients themselves, asks for.
+        backend: what sums over the edges, as in `attend`; a loss on forces, which are gradients themselves, works on
+            all of them.
 
     Empty: a node with no neighbor stays where it is (with velocities, goes on by φ_v(h_i) v_i). Nodes at one place, as
     the two ends of a loop, do not move each other; a loop does send a message.
