@@ -8,6 +8,7 @@ from cli_tables import read_csv, write_csv
 from safetensors.numpy import load_file
 
 import edgewise.estimators.table_run as job
+from edgewise.data.text import ALL_UNKNOWN
 from review_tables import reviews
 
 SMALL = ["--model-dim", 16, "--num-heads", 2, "--learning-rate", 3e-3, "--batch-size", 16]
@@ -46,13 +47,13 @@ def test_classes_from_a_table(table, learn, edgewise, paste, tmp_path):
     assert metrics["test"]["label"]["accuracy"] == 1.0
     assert metrics["baselines"].keys() == {"mean", "naive_bayes", "logistic"}
     new = tmp_path / "new.csv"
-    write_csv(new, {"text": ["a great film", "", "awful"], "more": ["1", "2", "3"]})
+    write_csv(new, {"text": ["a great film", "", "awful", "Zug um Zug"], "more": ["1", "2", "3", "4"]})
     code, out, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "told.csv")
     assert (code, out) == (0, "")
-    assert err.startswith("2 of 3 rows predicted; 1 could not be")
+    assert err.startswith("3 of 4 rows predicted, 1 of them from unknown words alone; 1 could not be")
     rows = read_csv(tmp_path / "told.csv")
-    assert [row["label_pred"] for row in rows] == ["good", "", "bad"]
-    assert [row["status"] for row in rows] == ["ok", "text: the text is empty", "ok"]
+    assert [row["label_pred"] for row in rows[:3]] == ["good", "", "bad"]
+    assert [row["status"] for row in rows] == ["ok", "text: the text is empty", "ok", ALL_UNKNOWN]
     assert float(rows[0]["label_prob_good"]) > 0.5 > float(rows[0]["label_prob_bad"])
     assert rows[1]["more"] == "2"
 

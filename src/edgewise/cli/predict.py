@@ -7,6 +7,7 @@ from typing import Any
 from edgewise.cli.options import add_molecule_limits
 from edgewise.cli.output import FORMATS, as_text, check_output, write
 from edgewise.errors import SettingError
+from edgewise.plural import plural
 from edgewise.train.settings import usual_threads
 
 LINKS = "edgewise link model"
@@ -115,14 +116,16 @@ def run(arguments: argparse.Namespace) -> int:
         trained, trained.predict(table, coverage=arguments.coverage, device=device)
     )
     added |= trained.more_columns(table)
-    added["status"] = list(table.status)
+    added["status"] = trained.statuses(table)
     taken = [name for name in added if name in table.frame.columns]
     if taken:
         raise DataError(f"{arguments.data} already has the column {taken[0]!r}, which predictions need; rename it.")
     content = table.frame.assign(**added) if suffix == ".parquet" else as_text(table, added)
     write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
     known = int(np.sum(table.usable))
-    summary = f"{known:,} of {table.num_rows:,} rows predicted"
+    summary = f"{known:,} of {plural(table.num_rows, 'row')} predicted"
+    if doubtful := sum(status != told for status, told in zip(added["status"], table.status, strict=True)):
+        summary += f", {doubtful:,} of them from unknown words alone"
     if known < table.num_rows:
         summary += f"; {table.num_rows - known:,} could not be, and say why in the column 'status'"
     print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)

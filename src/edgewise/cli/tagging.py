@@ -74,6 +74,7 @@ def predict(arguments: argparse.Namespace) -> int:
 
     from edgewise.data.cell import OK
     from edgewise.data.tags import read_tagged
+    from edgewise.data.text import ALL_UNKNOWN
     from edgewise.errors import DataError
     from edgewise.estimators.tagging.trained import TrainedTagger
     from edgewise.train.device import pick_device
@@ -92,9 +93,13 @@ def predict(arguments: argparse.Namespace) -> int:
             raise DataError(f"{arguments.data} already has the key {name!r}, which predictions need; rename it.")
     tags = trained.tag(sentences.words, pick_device(arguments.device))
     if suffix.startswith(".jsonl"):
-        rows = zip(sentences.rows, tags, sentences.status, strict=True)
+        pairs = zip(sentences.words, sentences.status, strict=True)
+        statuses = [
+            ALL_UNKNOWN if status == OK and trained.tokenizer.knows_none(words) else status for words, status in pairs
+        ]
+        rows = zip(sentences.rows, tags, statuses, sentences.status, strict=True)
         content = json_lines(
-            {**row, told: each if status == OK else None, "status": status} for row, each, status in rows
+            {**row, told: each if read == OK else None, "status": status} for row, each, status, read in rows
         )
     else:
         content = columns(sentences, tags)

@@ -26,8 +26,13 @@ UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT = "[UNK]", "[CLS]", "[SEP]"
 MASK_OF_BERT, PADDING_OF_BERT = "[MASK]", "[PAD]"
 SIGNS = {" ": "␣", "\t": "⇥", "\n": "⏎"}
 """What stands for what cannot be seen."""
+<<<<<<< HEAD
 TRIAL = "Edge 1.\n"
 """What a vocabulary that was read must be able to cut into tokens."""
+=======
+ALL_UNKNOWN = "ok, but no word of it is in the vocabulary: the prediction knows nothing of the text"
+"""The status of a row that is predicted from unknown tokens alone."""
+>>>>>>> 00adb38 (A text of unknown words alone is predicted with a status that says so)
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
 
@@ -159,6 +164,11 @@ class Tokenizer:
             stops.append(offsets[:, 1])
         none = [np.zeros(0, np.int64)]
         return Tokens(*(np.concatenate(parts or none) for parts in (numbers, starts, stops)))
+
+    def knows_none(self, texts: Iterable[str]) -> bool:
+        """Whether texts have tokens, and the vocabulary has none of them."""
+        numbers = np.concatenate([np.zeros(0, np.int64), *(self.encode(text).numbers for text in texts)])
+        return self.unknown is not None and len(numbers) > 0 and bool((numbers == self.unknown).all())
 
     def unknown_parts(self, text: str) -> list[str]:
         """The parts of a text that the vocabulary lacks, each once, in order."""

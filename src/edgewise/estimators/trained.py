@@ -100,6 +100,10 @@ class TrainedTable:
         """Columns that stand beside the predictions of some rows (of all that can be predicted), for all rows."""
         return {}
 
+    def statuses(self, table: Any) -> list[str]:
+        """What stands beside the prediction of each row: `ok`, why there is none, or why it is not to be relied on."""
+        return list(table.status)
+
     def outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
         """What every member says: (member, row, output), values in the target's unit or probabilities.
 

@@ -8,10 +8,14 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+<<<<<<< HEAD
 from edgewise.choices import TokenKind
+=======
+from edgewise.data.cell import OK
+>>>>>>> 00adb38 (A text of unknown words alone is predicted with a status that says so)
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
-from edgewise.data.text import Tokenizer
+from edgewise.data.text import ALL_UNKNOWN, Tokenizer
 from edgewise.data.texts import TextTable
 from edgewise.estimators.kept import read_tokenizer
 from edgewise.estimators.text.tokens import RowTokens
@@ -116,6 +120,11 @@ class TrainedTexts(TrainedTable):
             tokens.append(row.numbers)
             segments.append(row.columns)
         return TextBatches(tokens, segments, targets.astype(np.float32), table.weights.astype(np.float32), cut)
+
+    def statuses(self, table: TextTable) -> list[str]:
+        """The status of each row; that of a text of unknown words alone is `ALL_UNKNOWN`."""
+        rows = zip(table.status, table.texts, strict=True)
+        return [ALL_UNKNOWN if status == OK and self.tokenizer.knows_none(texts) else status for status, texts in rows]
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors, tokenizer.json and model.json."""
