@@ -200,7 +200,8 @@ def _read_columns(file: TextFile, found: Layout, delimiter: str) -> tuple[list[s
         return found.header, pa.table({name: pa.array([], pa.large_string()) for name in names}), lines
     # A block holds whole rows.
     block = min(max(2**20, 16 * found.longest_row), max(2**26, 2 * found.longest_row))
-    with file.binary() as content:
+    # pyarrow reads a plain file without Python between.
+    with file.binary() if file.is_packed else pa.OSFile(str(file.path)) as content:
         content.read(found.start)
         try:
             table = arrow_csv.read_csv(

@@ -26,13 +26,10 @@ UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT = "[UNK]", "[CLS]", "[SEP]"
 MASK_OF_BERT, PADDING_OF_BERT = "[MASK]", "[PAD]"
 SIGNS = {" ": "␣", "\t": "⇥", "\n": "⏎"}
 """What stands for what cannot be seen."""
-<<<<<<< HEAD
 TRIAL = "Edge 1.\n"
 """What a vocabulary that was read must be able to cut into tokens."""
-=======
 ALL_UNKNOWN = "ok, but no word of it is in the vocabulary: the prediction knows nothing of the text"
 """The status of a row that is predicted from unknown tokens alone."""
->>>>>>> 00adb38 (A text of unknown words alone is predicted with a status that says so)
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
 

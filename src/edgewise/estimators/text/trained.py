@@ -8,11 +8,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-<<<<<<< HEAD
 from edgewise.choices import TokenKind
-=======
 from edgewise.data.cell import OK
->>>>>>> 00adb38 (A text of unknown words alone is predicted with a status that says so)
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
 from edgewise.data.text import ALL_UNKNOWN, Tokenizer
