@@ -166,6 +166,20 @@ def require_tensors(verb: str, given: dict[str, Any]) -> None:
         raise ShapeError(f"{verb}: {name} must be a tensor, not {type(x).__name__}; {remedy}.")
 
 
+def require_floating(verb: str, name: str, x: Tensor) -> None:
+    """Raise a ShapeError where a tensor is not of floating point."""
+    if x.dtype.is_floating_point:
+        return
+    remedy = ""
+    if x.dtype == torch.bool:
+        remedy = " Pass a boolean mask as neighborhood=Mask(mask)."
+    elif is_edge_index(x):
+        remedy = " Pass an edge_index as neighborhood=edge_index."
+    elif not x.is_complex():
+        remedy = f" {name}.float() makes it so."
+    raise ShapeError(f"{verb}: {name} must be floating point, not {x.dtype}.{remedy}")
+
+
 def is_autocast(device: torch.device) -> bool:
     """Whether torch.autocast is on for a device."""
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
@@ -216,15 +230,7 @@ def _check_kinds(verb: str, call: Call) -> None:
         if tensor.dim() < (1 if name == "bias" else 2):
             axes = "node, feature" if name != "bias" else "edge" if _node_axes(name, call) == 1 else "query, key"
             raise ShapeError(f"{verb}: {name} must have the axes (…, {axes}), not shape {tuple(tensor.shape)}.")
-        if not tensor.dtype.is_floating_point:
-            remedy = ""
-            if tensor.dtype == torch.bool:
-                remedy = " Pass a boolean mask as neighborhood=Mask(mask)."
-            elif is_edge_index(tensor):
-                remedy = " Pass an edge_index as neighborhood=edge_index."
-            elif not tensor.is_complex():
-                remedy = f" {name}.float() makes it so."
-            raise ShapeError(f"{verb}: {name} must be floating point, not {tensor.dtype}.{remedy}")
+        require_floating(verb, name, tensor)
         if tensor.dtype != call.query.dtype and name != "bias":
             raise ShapeError(f"{verb}: dtype is {call.query.dtype} in query but {tensor.dtype} in {name}.")
         if tensor.device != call.query.device:

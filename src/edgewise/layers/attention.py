@@ -12,9 +12,10 @@ from edgewise.attend import attend, attention_weights
 from edgewise.choices import COMBINES, Combine, ScoreName
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.cache import LayerCache
+from edgewise.layers.given import require_nodes
 from edgewise.layers.position import PairPosition, default_positions, distances
 from edgewise.layers.scorer import Given, LearnedScore
-from edgewise.neighborhood import Edges, Full, Neighborhood
+from edgewise.neighborhood import Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import Score
 from edgewise.trace import Trace
@@ -76,6 +77,7 @@ class MultiHeadAttention(nn.Module):
             raise SettingError(f"combine must be one of {', '.join(COMBINES)}, not {combine!r}.")
         _require_divisible("num_heads", num_heads, "num_key_heads", num_key_heads)
         groups = num_heads // num_key_heads
+        self.input_dims = model_dim, source_dim, value_source_dim
         self.num_heads, self.combine, self.dropout, self.edge_dim = num_heads, combine, dropout, edge_dim
         self.head_shape = (num_heads,) if groups == 1 else (num_key_heads, groups)
         self.key_head_shape = (num_heads,) if groups == 1 else (num_key_heads, 1)
@@ -120,7 +122,7 @@ class MultiHeadAttention(nn.Module):
         query: Float[Tensor, " *batch query model_dim"],
         key: Float[Tensor, " *key_batch key source_dim"] | None = None,
         value: Float[Tensor, " *value_batch key value_source_dim"] | None = None,
-        neighborhood: Neighborhood = Full(),
+        neighborhood: GivenNeighborhood = Full(),
         *,
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         positions: Int64[Tensor, " *position_batch query"] | None = None,
@@ -145,11 +147,16 @@ class MultiHeadAttention(nn.Module):
         """
         key = query if key is None else key
         value = key if value is None else value
+        sources = {"query": (query, self.query), "key": (key, self.key), "value": (value, self.value)}
+        for (name, (nodes, layer)), size in zip(sources.items(), self.input_dims, strict=True):
+            if name == "query" or nodes is not query:
+                require_nodes("MultiHeadAttention", nodes, size, getattr(layer, "weight", None), name)
         if (edge is None) != (self.edge_dim is None):
             expected = "none" if self.edge_dim is None else f"(*batch, edge, {self.edge_dim})"
             raise ShapeError(f"MultiHeadAttention: expected edge features {expected}; see edge_dim.")
         start = 0 if cache is None or cache.is_fixed else cache.length
         num_queries, num_keys = query.shape[-2], key.shape[-2]
+        neighborhood = neighborhood_of("MultiHeadAttention", neighborhood, num_queries, start + num_keys)
         if self.position is not None and self.position.carries and not isinstance(neighborhood, Edges):
             neighborhood = neighborhood.to_edges(num_queries, start + num_keys)
         for _ in self.head_shape:

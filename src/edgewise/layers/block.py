@@ -10,7 +10,8 @@ from edgewise.choices import ACTIVATIONS, Activation
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.cache import LayerCache
-from edgewise.neighborhood import Full, Neighborhood
+from edgewise.layers.given import require_nodes
+from edgewise.neighborhood import Full, GivenNeighborhood
 from edgewise.trace import Trace
 
 
@@ -77,10 +78,10 @@ class ResidualBlock(nn.Module):
     def forward(
         self,
         nodes: Float[Tensor, " *batch node model_dim"],
-        neighborhood: Neighborhood = Full(),
+        neighborhood: GivenNeighborhood = Full(),
         *,
         source: Float[Tensor, " *source_batch key source_dim"] | None = None,
-        source_neighborhood: Neighborhood = Full(),
+        source_neighborhood: GivenNeighborhood = Full(),
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         positions: Int64[Tensor, " *position_batch node"] | None = None,
         cache: LayerCache | None = None,
@@ -100,6 +101,7 @@ class ResidualBlock(nn.Module):
         Raises:
             ShapeError: there is a `cross_attention`, and no source.
         """
+        require_nodes("ResidualBlock", nodes, self.attention_norm.normalized_shape[0], self.attention_norm.weight)
         if self.cross_attention is not None and source is None:
             raise ShapeError("ResidualBlock: cross_attention needs a source to attend to.")
         own_source = source if self.cross_attention is None else None

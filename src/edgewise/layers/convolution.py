@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate
 from edgewise.errors import SettingError
 from edgewise.layers.feature import FeatureLinear, Nodes
-from edgewise.neighborhood import Edges, Full, Neighborhood
+from edgewise.layers.given import require_nodes
+from edgewise.neighborhood import Edges, Full, GivenNeighborhood, edges_of
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -33,8 +34,9 @@ class MeanConvolution(nn.Module):
         self.itself = FeatureLinear(input_dim, output_dim, bias=False)
         self.activation = activation
 
-    def forward(self, nodes: Nodes, edges: Edges) -> Float[Tensor, " *batch node output_dim"]:
+    def forward(self, nodes: Nodes, edges: GivenNeighborhood) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
+        require_nodes("MeanConvolution", nodes, self.itself.in_features, self.itself.weight)
         return self.activation(aggregate(self.neighbors(nodes), edges, "mean") + self.itself(nodes))
 
 
@@ -57,8 +59,10 @@ class SymmetricConvolution(nn.Module):
         self.linear = FeatureLinear(input_dim, output_dim, bias=False)
         self.activation = activation
 
-    def forward(self, nodes: Nodes, edges: Edges) -> Float[Tensor, " *batch node output_dim"]:
+    def forward(self, nodes: Nodes, edges: GivenNeighborhood) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
+        require_nodes("SymmetricConvolution", nodes, self.linear.in_features, self.linear.weight)
+        edges = edges_of("SymmetricConvolution", edges, nodes.shape[-2], nodes.shape[-2])
         return self.activation(spread_evenly(self.linear(nodes), edges))
 
 
@@ -106,8 +110,11 @@ class NeighborConvolution(nn.Module):
             self.neighbors = FeatureLinear(input_dim, output_dim, bias=False)
         self.itself = FeatureLinear(input_dim, output_dim, bias=False)
 
-    def forward(self, nodes: Nodes, neighborhood: Neighborhood = Full()) -> Float[Tensor, " *batch node output_dim"]:
+    def forward(
+        self, nodes: Nodes, neighborhood: GivenNeighborhood = Full()
+    ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
+        require_nodes("NeighborConvolution", nodes, self.itself.in_features, self.itself.weight)
         if self.how == "max":
             together = self.neighbors(aggregate(torch.relu(self.pool(nodes)), neighborhood, "max"))
         else:  # a matrix may go before a sum, where it works on nodes that need not be dense
@@ -160,8 +167,11 @@ class IsomorphismConvolution(nn.Module):
             self.register_buffer("epsilon", torch.tensor(epsilon))
         self.activation = activation
 
-    def forward(self, nodes: Nodes, neighborhood: Neighborhood = Full()) -> Float[Tensor, " *batch node output_dim"]:
+    def forward(
+        self, nodes: Nodes, neighborhood: GivenNeighborhood = Full()
+    ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
+        require_nodes("IsomorphismConvolution", nodes, self.first.in_features, self.first.weight)
         projected = self.first(nodes)
         together = (1 + self.epsilon) * projected + aggregate(projected, neighborhood, "sum")
         return self.second(self.activation(together + self.bias))

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
+from edgewise.layers.given import require_nodes, require_places
 from edgewise.layers.messages import EdgePerceptron, Perceptron, beside, features_of_edges
 from edgewise.layers.scorer import Given
-from edgewise.neighborhood import Edges, Neighborhood
+from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of, is_edge_index
 from edgewise.normalize import Normalize
 from edgewise.score import Constant
 from edgewise.trace import Trace
@@ -97,7 +98,7 @@ class EquivariantLayer(nn.Module):
         self,
         nodes: Float[Tensor, " *node_batch node model_dim"],
         coordinates: Float[Tensor, " *place_batch node space_dim"],
-        neighborhood: Neighborhood,
+        neighborhood: GivenNeighborhood,
         *,
         velocities: Float[Tensor, " *velocity_batch node space_dim"] | None = None,
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
@@ -114,12 +115,14 @@ class EquivariantLayer(nn.Module):
         Raises:
             ShapeError: velocities or edge features came (or not) against what the layer was made for.
         """
+        require_nodes("EquivariantLayer", nodes, self.node.second.out_features, self.node.second.weight)
+        require_places("EquivariantLayer", coordinates, nodes)
         if (velocities is None) == self.has_velocities:
             expected = "(*batch, node, space_dim)" if self.has_velocities else "none"
             raise ShapeError(f"EquivariantLayer: expected velocities {expected}; see has_velocities.")
-        if edge is not None and not isinstance(neighborhood, Edges):
+        if edge is not None and not (isinstance(neighborhood, Edges) or is_edge_index(neighborhood)):
             raise ShapeError("EquivariantLayer: edge features need Edges; to_edges() makes them of a neighborhood.")
-        edges = neighborhood.to_edges(nodes.shape[-2], nodes.shape[-2])
+        edges = edges_of("EquivariantLayer", neighborhood, nodes.shape[-2], nodes.shape[-2])
         edge = features_of_edges("EquivariantLayer", edge, edges, self.edge_dim, nodes)
         difference = coordinates.index_select(-2, edges.receivers) - coordinates.index_select(-2, edges.senders)
         squares = difference.square().sum(-1, keepdim=True)

@@ -5,7 +5,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.neighborhood import Edges
+from edgewise.errors import ShapeError
+from edgewise.layers.given import require_nodes
+from edgewise.neighborhood import GivenNeighborhood, edges_of
 
 
 class PairForce(nn.Module):
@@ -52,7 +54,7 @@ class PairForce(nn.Module):
     def forward(
         self,
         coordinates: Float[Tensor, " *batch node space_dim"],
-        edges: Edges,
+        edges: GivenNeighborhood,
         coupling: Float[Tensor, " *batch edge"],
     ) -> Float[Tensor, " *batch node space_dim"]:
         """The force on each body.
@@ -62,6 +64,12 @@ class PairForce(nn.Module):
             edges: who pulls (senders) whom (receivers).
             coupling: c of each edge, such as the product of two masses or charges.
         """
+        require_nodes("PairForce", coordinates, name="coordinates")
+        edges = edges_of("PairForce", edges, coordinates.shape[-2], coordinates.shape[-2])
+        if coupling.shape[-1] != edges.num_edges:
+            raise ShapeError(
+                f"PairForce: axis 'edge' is {coupling.shape[-1]} in coupling but {edges.num_edges} in edges."
+            )
         apart = coordinates.index_select(-2, edges.senders) - coordinates.index_select(-2, edges.receivers)
         squares = apart.square().sum(-1)
         # Where two stand at one place there is no direction; a 1 keeps the logarithm and its gradient finite.

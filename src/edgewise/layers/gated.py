@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend, attention_weights
-from edgewise.neighborhood import Neighborhood
+from edgewise.layers.given import require_nodes
+from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.score import Dot
 from edgewise.trace import Trace
 
@@ -68,7 +69,7 @@ class GatedGraphAttention(nn.Module):
     def forward(
         self,
         nodes: Float[Tensor, " *batch query model_dim"],
-        neighborhood: Neighborhood,
+        neighborhood: GivenNeighborhood,
         *,
         source: Float[Tensor, " *batch key source_dim"] | None = None,
         trace: Trace | None = None,
@@ -81,7 +82,10 @@ class GatedGraphAttention(nn.Module):
             source: z, what they look at; the nodes themselves by default.
             trace: where the weights are recorded, before the gates.
         """
+        require_nodes("GatedGraphAttention", nodes, self.query.in_features, self.query.weight)
         source = nodes if source is None else source
+        require_nodes("GatedGraphAttention", source, self.key.in_features, self.key.weight, "source")
+        neighborhood = neighborhood_of("GatedGraphAttention", neighborhood, nodes.shape[-2], source.shape[-2])
         query, key = self._split(self.query(nodes)), self._split(self.key(source))
         value = self._split(F.leaky_relu(self.value(source), 0.1))
         by_head = neighborhood.with_head_axis()
@@ -137,7 +141,7 @@ class GraphGRU(nn.Module):
         super().__init__()
         key_dim = max(model_dim // num_heads, 1) if key_dim is None else key_dim
         value_dim = max(model_dim // num_heads, 1) if value_dim is None else value_dim
-        self.model_dim, self.activation = model_dim, activation
+        self.input_dim, self.model_dim, self.activation = input_dim, model_dim, activation
 
         def three(own_dim: int, source_dim: int) -> nn.ModuleList:
             """For u, r and h."""
@@ -154,7 +158,7 @@ class GraphGRU(nn.Module):
     def forward(
         self,
         nodes: Float[Tensor, " *batch node input_dim"],
-        neighborhood: Neighborhood,
+        neighborhood: GivenNeighborhood,
         state: Float[Tensor, " *batch node model_dim"] | None = None,
         *,
         trace: Trace | None = None,
@@ -167,6 +171,8 @@ class GraphGRU(nn.Module):
             state: H before it; zero where None, as before the first step.
             trace: where the weights of all six attentions are recorded, those of u, r and h on X first.
         """
+        require_nodes("GraphGRU", nodes, self.input_dim, next(self.parameters()))
+        neighborhood = neighborhood_of("GraphGRU", neighborhood, nodes.shape[-2], nodes.shape[-2])
         state = nodes.new_zeros(*nodes.shape[:-1], self.model_dim) if state is None else state
         both = torch.cat([nodes, state], -1)
         now = [attention(nodes, neighborhood, trace=trace) for attention in self.from_input]

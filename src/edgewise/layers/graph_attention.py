@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError
 from edgewise.layers.feature import FeatureLinear, Nodes
-from edgewise.neighborhood import Edges
+from edgewise.layers.given import require_nodes
+from edgewise.neighborhood import GivenNeighborhood
 from edgewise.score import GAT, GATv2
 from edgewise.trace import Trace
 
@@ -75,9 +76,10 @@ class GraphAttention(nn.Module):
         self.bias = nn.Parameter(torch.zeros(output_dim))
 
     def forward(
-        self, nodes: Nodes, edges: Edges, trace: Trace | None = None
+        self, nodes: Nodes, edges: GivenNeighborhood, trace: Trace | None = None
     ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
+        require_nodes("GraphAttention", nodes, self.linear.in_features, self.linear.weight)
         heads = [side.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3) for side in self._sides(nodes)]
         query, key = heads[0], heads[-1]
         score = GAT(self.vector, self.key_vector) if self.score == "gat" else GATv2(self.vector)

@@ -7,9 +7,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import ShapeError
+from edgewise.layers.given import require_nodes
 from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
-from edgewise.neighborhood import Edges, membership
+from edgewise.neighborhood import GivenNeighborhood, edges_of, membership
 from edgewise.trace import Trace
 
 
@@ -64,7 +65,7 @@ class GraphNetwork(nn.Module):
     def forward(
         self,
         nodes: Float[Tensor, " *node_batch node node_dim"],
-        edges: Edges,
+        edges: GivenNeighborhood,
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         global_features: Float[Tensor, " *global_batch graph global_dim"] | None = None,
         offsets: Int64[Tensor, " boundary"] | None = None,
@@ -84,6 +85,8 @@ class GraphNetwork(nn.Module):
         Raises:
             ShapeError: edge features are not one row an edge, or globals not one row a graph.
         """
+        require_nodes("GraphNetwork", nodes, None, next(self.parameters(), None))
+        edges = edges_of("GraphNetwork", edges, nodes.shape[-2], nodes.shape[-2])
         if offsets is None:
             offsets = torch.tensor([0, nodes.shape[-2]], device=nodes.device)
         if edge is None:

@@ -5,6 +5,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
+from edgewise.layers.given import require_nodes
 from edgewise.neighborhood import membership
 
 
@@ -57,6 +58,12 @@ class GraphPosition(nn.Module):
         Raises:
             ShapeError: there are not as many positions as the layer was made for.
         """
+        require_nodes("GraphPosition", nodes, self.linear.out_features, self.linear.weight)
+        require_nodes("GraphPosition", positions, None, None, "positions")
+        if positions.shape[-2] != nodes.shape[-2]:
+            raise ShapeError(
+                f"GraphPosition: axis 'node' is {nodes.shape[-2]} in nodes but {positions.shape[-2]} in positions."
+            )
         if positions.shape[-1] != self.linear.in_features:
             raise ShapeError(
                 f"GraphPosition: axis 'position' is {positions.shape[-1]} in positions but {self.linear.in_features} "

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.attend import attention_weights
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.aggregation import Aggregation, Gather
 from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, beside
 from edgewise.neighborhood import Edges
@@ -189,7 +189,13 @@ class GlobalUpdate(nn.Module):
 
 
 def looked_at(features: Float[Tensor, " *batch row feature"], size: int) -> Float[Tensor, " *batch row seen"]:
-    """The features as they are; none of them where the size is 0, for what an update does not look at."""
+    """The features as they are; none of them where the size is 0, for what an update does not look at.
+
+    Raises:
+        ShapeError: they are not as many as the update was made for.
+    """
+    if size != 0 and features.shape[-1] != size:
+        raise ShapeError(f"GraphNetwork: {features.shape[-1]} features came where an update was made for {size}.")
     return features[..., :0] if size == 0 else features
 
 

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
 from edgewise.layers.convolution import spread_evenly
-from edgewise.neighborhood import Edges, Full
+from edgewise.layers.given import require_nodes
+from edgewise.neighborhood import Full, GivenNeighborhood, edges_of
 from edgewise.normalize import Normalize, Sigmoid
 from edgewise.score import Dot
 from edgewise.trace import Trace
@@ -39,9 +40,11 @@ class HopAttention(nn.Module):
         self.query = nn.Parameter(torch.empty(1, model_dim).uniform_(-bound, bound))
 
     def forward(
-        self, nodes: Float[Tensor, " node model_dim"], edges: Edges, trace: Trace | None = None
+        self, nodes: Float[Tensor, " node model_dim"], edges: GivenNeighborhood, trace: Trace | None = None
     ) -> Float[Tensor, " node model_dim"]:
         """The nodes after the layer."""
+        require_nodes("HopAttention", nodes, self.query.shape[-1], self.query)
+        edges = edges_of("HopAttention", edges, nodes.shape[-2], nodes.shape[-2])
         versions = [nodes]
         for _ in range(self.num_hops):
             versions.append(spread_evenly(versions[-1], edges))

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.errors import SettingError
-from edgewise.neighborhood import Full, Neighborhood
+from edgewise.layers.given import require_nodes, require_places
+from edgewise.neighborhood import Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Rows, Softmax
 from edgewise.score import Distance
 from edgewise.trace import Trace
@@ -71,8 +72,8 @@ class MoleculeAttention(nn.Module):
         self,
         nodes: Float[Tensor, " *batch node model_dim"],
         coordinates: Float[Tensor, " *batch node space_dim"],
-        bonds: Neighborhood,
-        neighborhood: Neighborhood = Full(),
+        bonds: GivenNeighborhood,
+        neighborhood: GivenNeighborhood = Full(),
         *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node model_dim"]:
@@ -86,6 +87,12 @@ class MoleculeAttention(nn.Module):
                 ones, `Full` for one alone.
             trace: where the weights of the attention are recorded, before they are mixed.
         """
+        require_nodes("MoleculeAttention", nodes, self.query.in_features, self.query.weight)
+        require_places("MoleculeAttention", coordinates, nodes)
+        number = nodes.shape[-2]
+        bonds, neighborhood = (
+            neighborhood_of("MoleculeAttention", each, number, number) for each in (bonds, neighborhood)
+        )
         query, key, value = (
             linear(nodes).unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
             for linear in (self.query, self.key, self.value)

@@ -22,6 +22,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
+from edgewise.layers.given import require_nodes
 from edgewise.neighborhood import Edges, Neighborhood
 
 
@@ -49,6 +50,7 @@ class SinusoidalPosition(nn.Module):
         self, nodes: Float[Tensor, " *batch node model_dim"], positions: Int64[Tensor, " *places node"] | None = None
     ) -> Float[Tensor, " *batch node model_dim"]:
         """The nodes with their positions, by default 0, 1, 2, ..., added."""
+        require_nodes("SinusoidalPosition", nodes, self.model_dim)
         positions = first_positions(nodes) if positions is None else positions
         angles = _angles(positions, self.model_dim, self.base, nodes.dtype)
         waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[..., : self.model_dim]
@@ -80,6 +82,7 @@ class LearnedPosition(nn.Module):
         Raises:
             ShapeError: by default positions, more nodes than positions.
         """
+        require_nodes("LearnedPosition", nodes, self.table.embedding_dim)
         known = self.table.num_embeddings
         if positions is None:
             if nodes.shape[-2] > known:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.errors import SettingError
+from edgewise.layers.given import require_nodes
 from edgewise.neighborhood import Edges, membership
 from edgewise.trace import Trace
 
@@ -55,6 +56,8 @@ class Readout(nn.Module):
                 several readouts.
             trace: where the weights are recorded.
         """
+        size, weight = (self.key.in_features, self.key.weight) if self.how == "attention" else (None, None)
+        require_nodes("Readout", nodes, size, weight)
         members = offsets if isinstance(offsets, Edges) else membership(offsets, nodes.shape[-2])
         if self.how != "attention":
             return aggregate(nodes, members, self.how)

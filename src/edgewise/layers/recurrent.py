@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from edgewise.attend import attend, attention_weights
 from edgewise.choices import LOCALS, LOOKS, CellName, LocalName, LookName
 from edgewise.errors import SettingError
+from edgewise.layers.given import require_nodes
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
 from edgewise.score import Additive, Constant, Dot, Score
 from edgewise.trace import Trace
@@ -64,6 +65,7 @@ class RecurrentEncoder(nn.Module):
         self, nodes: Float[Tensor, " graph node input_dim"], lengths: Int64[Tensor, " graph"] | None = None
     ) -> Float[Tensor, " graph node model_dim"]:
         """The state at every place; zero in the padding, which no state has read."""
+        require_nodes("RecurrentEncoder", nodes, self.sequence.input_size, self.sequence.weight_ih_l0)
         if lengths is None:
             return self.sequence(nodes)[0]
         packed = nn.utils.rnn.pack_padded_sequence(nodes, lengths.cpu(), batch_first=True, enforce_sorted=False)

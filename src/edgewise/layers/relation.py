@@ -13,6 +13,7 @@ from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, summed
+from edgewise.layers.given import require_nodes
 from edgewise.neighborhood import Kinds, Relations
 from edgewise.normalize import Identity
 from edgewise.records import SparseFeatures
@@ -59,6 +60,9 @@ class KindLinear(nn.Module):
         Raises:
             ShapeError: there are other kinds, or rows, or fewer features than the layer was made for.
         """
+        require_nodes("KindLinear", nodes, None, self.weight)
+        if not isinstance(kinds, Kinds):
+            raise SettingError(f"KindLinear: kinds must be Kinds(of_row, num_kinds), not {type(kinds).__name__}.")
         _require_same("KindLinear", "kinds", len(self.input_dims), kinds.num_kinds)
         _require_same("KindLinear", "rows", nodes.shape[-2], len(kinds))
         if isinstance(nodes, SparseFeatures):
@@ -128,7 +132,8 @@ class RelationalConvolution(nn.Module):
         Raises:
             ShapeError: there are other relations than the layer was made for.
         """
-        _require_same("RelationalConvolution", "relations", self.num_relations, relations.num_relations)
+        require_nodes("RelationalConvolution", nodes, self.itself.in_features, self.itself.weight)
+        _require_relations("RelationalConvolution", relations, self.num_relations, nodes)
         weight = self.weight if self.shares is None else torch.einsum("rb,bio->rio", self.shares, self.weight)
         said = nodes.index_select(-2, relations.senders)
         said = by_kind(said, relations.kinds, -2, lambda relation, rows: rows @ weight[relation])
@@ -216,7 +221,8 @@ class RelationalAttention(nn.Module):
         Raises:
             ShapeError: there are other kinds or relations than the layer was made for.
         """
-        _require_same("RelationalAttention", "relations", self.num_relations, relations.num_relations)
+        require_nodes("RelationalAttention", nodes, self.project.input_dims[0], self.key_weight)
+        _require_relations("RelationalAttention", relations, self.num_relations, nodes)
         query, key, value = self.project(nodes, kinds).chunk(3, -1)
         query = self._split(query).movedim(-2, -3)
         by_head = self.num_relations, self.num_heads
@@ -256,6 +262,15 @@ def _drawn(num: int, input_dim: int, output_dim: int) -> nn.Parameter:
     """Matrices that keep the size of what goes through them (Glorot & Bengio 2010, eq. 16)."""
     bound = math.sqrt(6 / (input_dim + output_dim))
     return nn.Parameter(torch.empty(num, input_dim, output_dim).uniform_(-bound, bound))
+
+
+def _require_relations(owner: str, relations: Relations, num_relations: int, nodes: Tensor) -> None:
+    if not isinstance(relations, Relations):
+        made = "Relations(edges, relation, num_relations)"
+        raise SettingError(f"{owner}: relations must be {made}, not {type(relations).__name__}.")
+    _require_same(owner, "relations", num_relations, relations.num_relations)
+    for size in (relations.edges.num_senders, relations.edges.num_receivers):
+        _require_same(owner, "nodes", size, nodes.shape[-2])
 
 
 def _require_same(owner: str, what: str, expected: int, found: int) -> None:

@@ -16,7 +16,6 @@ from edgewise.neighborhood.derived import looped, membership
 from edgewise.neighborhood.extended import EDGE_KINDS, ExtendedEdges, expander_edges, extend_edges, virtual_edges
 from edgewise.neighborhood.given import (
     EdgeIndex,
-    GivenEdges,
     GivenNeighborhood,
     edges_of,
     is_edge_index,
@@ -43,7 +42,6 @@ __all__ = [
     "Edges",
     "ExtendedEdges",
     "Full",
-    "GivenEdges",
     "GivenNeighborhood",
     "Intersection",
     "Kinds",

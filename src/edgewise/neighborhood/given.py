@@ -13,8 +13,6 @@ EdgeIndex = Int[Tensor, " 2 edge"]
 """PyTorch Geometric's table of edges: sources, which are senders, above targets, which are receivers."""
 GivenNeighborhood = Neighborhood | EdgeIndex
 """What the operator and layers take for a neighborhood."""
-GivenEdges = Edges | EdgeIndex
-"""What layers take that need a list of edges."""
 
 
 def neighborhood_of(verb: str, given: Any, num_queries: int, num_keys: int) -> Neighborhood:
@@ -45,7 +43,9 @@ def edges_of(verb: str, given: Any, num_queries: int, num_keys: int) -> Edges:
     Raises:
         SettingError, ShapeError: as above, or the neighborhood has other sizes, or varies over batch axes.
     """
-    return neighborhood_of(verb, given, num_queries, num_keys).to_edges(num_queries, num_keys)
+    found = neighborhood_of(verb, given, num_queries, num_keys)
+    found._resolve(verb, num_queries, num_keys)
+    return found.to_edges(num_queries, num_keys)
 
 
 def is_edge_index(given: Any) -> bool:

@@ -1,0 +1,47 @@
+"""What layers are handed, checked where it enters: features of nodes that fit the weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgewise.backends.call import is_autocast, require_floating, require_tensors
+from edgewise.errors import ShapeError
+from edgewise.records import SparseFeatures
+
+FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+def require_nodes(owner: str, nodes: Any, size: int | None = None, weight: Any = None, name: str = "nodes") -> None:
+    """Raise a ShapeError unless they are features `(*batch, node, size)` of floating point.
+
+    Args:
+        owner: the layer, for messages.
+        nodes: what came; sparse features have the axes (node, feature).
+        size: how many features the layer was made for; any number where None.
+        weight: what they are multiplied by: they must have its dtype, but under torch.autocast, which casts them.
+        name: what the layer calls them.
+    """
+    if not isinstance(nodes, SparseFeatures):
+        require_tensors(owner, {name: nodes})
+        require_floating(owner, name, nodes)
+        if nodes.dim() < 2:
+            raise ShapeError(f"{owner}: {name} must have the axes (…, node, feature), not shape {tuple(nodes.shape)}.")
+    if size is not None and nodes.shape[-1] != size:
+        raise ShapeError(f"{owner}: axis 'feature' is {nodes.shape[-1]} in {name}, but the layer was made for {size}.")
+    if isinstance(nodes, SparseFeatures) or not isinstance(weight, Tensor) or weight.dtype not in FLOATS:
+        return  # the values of sparse features are cast, and quantized weights know what they take
+    if nodes.dtype != weight.dtype and not is_autocast(nodes.device):
+        raise ShapeError(
+            f"{owner}: {name} are {nodes.dtype}, but the layer's weights {weight.dtype}; convert one: {name}.to(dtype) "
+            "or layer.to(dtype)."
+        )
+
+
+def require_places(owner: str, coordinates: Any, nodes: Tensor) -> None:
+    """Raise a ShapeError unless there are coordinates `(*batch, node, space_dim)` for each of the nodes."""
+    require_nodes(owner, coordinates, name="coordinates")
+    if coordinates.shape[-2] != nodes.shape[-2]:
+        raise ShapeError(
+            f"{owner}: axis 'node' is {nodes.shape[-2]} in nodes but {coordinates.shape[-2]} in coordinates."
+        )
