@@ -8,7 +8,6 @@ import copy
 import io
 import json
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -475,30 +474,25 @@ def kills(folder: Path, seconds: float, draw: random.Random) -> dict[str, Any]:
     subprocess.run([*command, str(folder / "whole")], check=True, capture_output=True)
     whole = time.monotonic() - began
     end, counts, broken = time.monotonic() + seconds, Counter[str](), []
-    number = 0
-    while time.monotonic() < end or counts["kills"] < 5:
-        number += 1
-        run, code = folder / f"run_{number}", -signal.SIGKILL
-        while code == -signal.SIGKILL:
-            process = subprocess.Popen(
-                [*command, str(run), "--resume"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-            try:
-                # Imports take the first part of the time; the writing that a kill should meet comes after it.
-                process.communicate(timeout=whole * draw.uniform(0.3, 1.1))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                counts["kills"] += 1
-            _, err = process.communicate()
-            code = process.returncode
-        counts["resumed"] += 1
-        if code != 0:
-            broken.append(f"{run.name}: {err[-300:]}")
-            continue
-        broken += [f"{run.name}/{name} differs" for name in KEPT if _differ(run / name, folder / "whole" / name)]
+    while time.monotonic() < end or not counts["runs_ended"]:
+        run = folder / f"run_{counts['runs_ended']}"
+        # Imports take the first part of the time; the writing that a kill should meet comes after it.
+        for moment in [*(whole * draw.uniform(0.3, 1.0) for _ in range(draw.randint(1, 4))), None]:
+            resumed = [*command, str(run), "--resume"]
+            with subprocess.Popen(resumed, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+                try:
+                    _, err = process.communicate(timeout=moment)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    counts["kills"] += 1
+                    continue
+            if process.returncode != 0:
+                broken.append(f"{run.name}: {err[-300:]}")
+        counts["runs_ended"] += 1
+        broken += [f"{run.name}: {name} differs" for name in KEPT if _differ(run / name, folder / "whole" / name)]
         broken += [f"{run.name}: {path.name} is left" for path in run.rglob("*.part")]
-    return {"kills": counts["kills"], "runs_ended": counts["resumed"], "broken": broken}
+    return {**{name: counts[name] for name in ("kills", "runs_ended")}, "broken": broken}
 
 
 def _differ(one: Path, other: Path) -> bool:
-    return one.read_bytes() != other.read_bytes()
+    return not one.is_file() or one.read_bytes() != other.read_bytes()
