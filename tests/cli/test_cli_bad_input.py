@@ -197,3 +197,18 @@ def test_limits_on_tables_are_flags(train, tmp_path):
     err = fails(train(data, "--max-row-bytes", 1_000, "-o", tmp_path / "run"))
     assert "wide.csv, line 2: the row that begins here has more than 1,000 bytes." in err
     assert "--max-columns is 0; expected at least 1." in fails(train(data, "--max-columns", 0, "-o", tmp_path / "run"))
+
+
+def test_a_folder_of_other_files_is_never_trained_into(table, edgewise, tmp_path, monkeypatch):
+    words = ["train", table, "--smiles-columns", "smiles", "--target-columns", "y"]
+    other = tmp_path / "other"
+    for name in ("logs/journal.txt", "checkpoints/llama.bin", "report.html", "model.safetensors"):
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        (other / name).write_text("mine")
+    monkeypatch.chdir(other)
+    for flags in ([], ["--overwrite"], ["--resume"]):
+        code, out, err = edgewise(*words, "-o", ".", *flags)
+        assert (code, out) == (2, "")
+        assert "is no run folder and holds checkpoints, logs, model.safetensors and 1 more; choose an empty" in err
+        assert "is the root of the file system, which is never a run folder" in edgewise(*words, "-o", "/", *flags)[2]
+    assert {path.read_text() for path in other.rglob("*") if path.is_file()} == {"mine"}

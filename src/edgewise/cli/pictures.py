@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import EdgewiseError
-from edgewise.train.folder import RunFolder
+from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     from edgewise.view.figure import png, svg
 
     metrics, drawn = folder.read_json("metrics.json"), {}
-    with folder.locked():
+    with corrupt_as_run_error(folder.path), folder.locked():
         for name, figure in figures(folder, metrics).items():
             drawn[name] = svg(figure)
             folder.write(f"{name}.svg", drawn[name].encode())
@@ -144,12 +144,10 @@ def sentences(lines: list[str]) -> list[str]:
 
 def let_run(path: Path, metrics: dict[str, Any]) -> "Orbits":
     """Bodies that were let run, out of rollout.npz."""
-    import numpy as np
-
+    from edgewise.data.arrays import read_arrays
     from edgewise.view.orbits import Orbits
 
-    with np.load(path / "rollout.npz") as found:
-        arrays = {name: found[name] for name in found.files}
+    arrays = read_arrays(str(path / "rollout.npz"))
     units = metrics["units"]
     return Orbits(
         arrays["times"],

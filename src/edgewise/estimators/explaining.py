@@ -11,6 +11,7 @@ from edgewise.data.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.estimators.subject import Subject
 from edgewise.explanation import Explanation, Kind, Told
+from edgewise.train.document import read_part
 from edgewise.train.folder import RunFolder
 from edgewise.view.notebook import register
 
@@ -76,6 +77,12 @@ SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
 """What can be explained, by the words of model.json; each is imported where it is asked for."""
 
 
+def num_training_rows(run: RunFolder) -> int:
+    """How many rows were trained on, by splits.json."""
+    path = run.path / "splits.json"
+    return len(read_part(dict[str, list[int]], run.read_json(path.name), "", path).get("train", ()))
+
+
 class Explainer:
     """The model of a run folder, which takes rows as plain values by the names of their columns.
 
@@ -118,7 +125,7 @@ class Explainer:
         has_splits = (run.path / "splits.json").is_file()
         subject = SUBJECTS[kind]().read(run)
         subject.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
-        return cls(subject, len(run.read_json("splits.json")["train"]) if has_splits else None)
+        return cls(subject, num_training_rows(run) if has_splits else None)
 
     @property
     def kind(self) -> Kind:

@@ -13,7 +13,7 @@ from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.learner import save_model
 from edgewise.estimators.params import Settings, load_params
 from edgewise.estimators.trained import TrainedTable
-from edgewise.train.folder import RunFolder
+from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 try:
     from sklearn.base import BaseEstimator
@@ -58,7 +58,8 @@ class TableEstimator(BaseEstimator):
             RunFolderError: It holds a model for another task, or several targets that are classes.
         """
         trained = load_for(kind, folder, task_types)
-        loaded = cls(**cls.params_of(load_params(RunFolder(Path(folder)))))
+        with corrupt_as_run_error(Path(folder)):
+            loaded = cls(**cls.params_of(load_params(RunFolder(Path(folder)))))
         loaded.trained_ = trained
         if task_types == CLASSES:
             (classes,) = trained.classes.values()

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from edgewise.errors import SettingError
 from edgewise.estimators.params import Settings, load_params, save_params
-from edgewise.train.folder import RunFolder
+from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 
 class Kept(Protocol):
@@ -63,7 +63,8 @@ class Learner(Settings, Generic[Trained]):
         """What `save` or `edgewise train` wrote, with the settings it was trained with."""
         folder = RunFolder.finished(path)
         trained = cls.kind.load(folder)
-        learner = cls(**load_params(folder, cls.own_settings))
+        with corrupt_as_run_error(folder.path):
+            learner = cls(**load_params(folder, cls.own_settings))
         learner.trained_ = trained
         learner.metrics_ = folder.read_json("metrics.json") if folder.is_finished else {}
         return learner

@@ -10,7 +10,7 @@ import tomli_w
 from edgewise.data.columns import Columns
 from edgewise.data.graph_columns import GraphColumns, GraphsSource
 from edgewise.data.graph_source import GraphSource
-from edgewise.train.folder import RunFolder
+from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 try:
     from sklearn.base import BaseEstimator
@@ -61,7 +61,8 @@ def load_params(folder: RunFolder, own: tuple[str, ...] = ()) -> dict[str, Any]:
     """
     text = folder.read_json("model.json").get(KEY)
     if isinstance(text, str):
-        return tomllib.loads(text)
+        with corrupt_as_run_error(folder.path):
+            return tomllib.loads(text)
     if not folder.is_begun:
         return {}
     config = {name.replace("-", "_"): value for name, value in folder.read_config().items()}

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import tomli_w
 
-from edgewise.errors import RunFolderError
+from edgewise.errors import EdgewiseError, RunFolderError
 from edgewise.files import remove_parts, write_bytes
 from edgewise.train import claim
 from edgewise.train.document import Content, read_document
@@ -232,6 +232,17 @@ class RunFolder:
         if folder.is_begun:
             raise RunFolderError(f"{path} holds an unfinished run; continue it: edgewise train --resume -o {path}")
         raise RunFolderError(f"{path} is no run folder: it has no model.json and model.safetensors.")
+
+
+@contextlib.contextmanager
+def corrupt_as_run_error(path: Path) -> Iterator[None]:
+    """Takes an error for damage of a folder: around the reading of results, which only reports look at."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, csv.Error) as error:
+        if isinstance(error, EdgewiseError):
+            raise
+        raise RunFolderError(f"{path} holds a damaged file of results: {type(error).__name__}: {error}") from error
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgewise.estimators.report.sections import Section, sections
-from edgewise.train.folder import RunFolder
+from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 
 def write_report(folder: RunFolder, found: Sequence[Section] | None = None) -> Path:
@@ -18,7 +18,9 @@ def write_report(folder: RunFolder, found: Sequence[Section] | None = None) -> P
         MissingExtraError: matplotlib is not installed.
         RunFolderError: a file of the folder is missing or damaged.
     """
-    found = sections(folder) if found is None else found
+    if found is None:
+        with corrupt_as_run_error(folder.path):
+            found = sections(folder)
     from edgewise.view.page import page
 
     kind = (folder.read_format() or "").removeprefix("edgewise ")
