@@ -76,9 +76,10 @@ def read_numbers(
     """One column of numbers, NaN where missing or unreadable; what is unreadable goes to `problems`."""
     values, bad = parse_numbers(cells)
     if not may_be_negative:
+        texts = as_arrow(cells)
         for row in np.flatnonzero(values < 0).tolist():
-            values[row] = math.nan
-            problems.add(row, column, cells[row], f"{cells[row].strip()!r} is negative, expected zero or more")
+            values[row], cell = math.nan, texts[row].as_py()
+            problems.add(row, column, cell, f"{cell.strip()!r} is negative, expected zero or more")
     for row, (cell, reason) in bad.items():
         if not (may_be_missing and is_missing(cell)):
             problems.add(row, column, cell, reason)

@@ -87,7 +87,7 @@ def _from_tables(paths: Sequence[str], columns: tuple[str, ...]) -> Corpus:
         check_columns_exist(part, columns)
     cells = join_cells(parts)
     texts, rows, rejected = [], [], []
-    for row, found in enumerate(zip(*(cells.frame[column] for column in columns), strict=True)):
+    for row, found in enumerate(zip(*(cells.texts(column) for column in columns), strict=True)):
         for column, text in zip(columns, found, strict=True):
             if text.strip():
                 texts.append(text)

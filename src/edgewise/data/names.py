@@ -88,6 +88,8 @@ def _places(texts: "pa.ChunkedArray", among: "pa.Array | pa.ChunkedArray") -> In
 
 def _whole_numbers(texts: "pa.Array | pa.ChunkedArray") -> Int64[np.ndarray, " row"] | None:
     """Texts as whole numbers; None unless each is one, written with no other sign than its digits."""
+    if len(texts) and not texts[0].as_py().isdecimal():
+        return None
     try:
         numbers = texts.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:

@@ -31,8 +31,10 @@ class NodeFeatures:
     @classmethod
     def of(cls, values: np.ndarray) -> "NodeFeatures":
         """Those of a table (node, feature)."""
-        rows, columns = np.nonzero(values)
-        return cls(rows, columns, values[rows, columns].astype(np.float32), values.shape)
+        flat = np.ascontiguousarray(values).ravel()
+        places = np.flatnonzero(flat)
+        rows, columns = np.divmod(places, max(values.shape[1], 1))
+        return cls(rows, columns, flat[places].astype(np.float32), values.shape)
 
     def to_dense(self) -> Float32[np.ndarray, " node feature"]:
         """As a table."""

@@ -20,7 +20,7 @@ from edgewise.data.kinds import GraphKinds, NodeKinds, kept_kinds, named_nodes, 
 from edgewise.data.labels import Classes
 from edgewise.data.names import NodeNames
 from edgewise.data.node_features import NodeFeatures, features_of_arrays, features_of_columns, without_blanks
-from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, pd, read_cells
+from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
 from edgewise.data.rows import Table, judged
 from edgewise.errors import DataError, SettingError
 
@@ -340,14 +340,14 @@ def named(
         cells = replace(cells, frame=cells.frame.assign(**{column: numbers}))
     check_columns_exist(cells, (column,))
     names = tuple(stripped(cells.frame[column]).to_pylist())
-    keys = pd.DataFrame({"name": names} if graph_of_row is None else {"name": names, "graph": graphs})
-    is_wrong = keys.duplicated().to_numpy() | (keys["name"] == "").to_numpy()
-    if is_wrong.any():
-        row = int(is_wrong.argmax())
-        what = "the node has no name"
-        if name := names[row]:
-            first = next(other for other in range(row) if (graphs[other], names[other]) == (graphs[row], name))
-            what = f"the node {name!r} stands in line {cells.lines[first]} too"
+    num_distinct = len(set(names)) if graph_of_row is None else len(set(zip(graphs, names, strict=True)))
+    if num_distinct < len(names) or "" in names:
+        first: dict[tuple[str, str], int] = {}
+        nodes = enumerate(zip(graphs, names, strict=True))
+        row, node = next((row, node) for row, node in nodes if not node[1] or first.setdefault(node, row) != row)
+        what = (
+            f"the node {node[1]!r} stands in line {cells.lines[first[node]]} too" if node[1] else "the node has no name"
+        )
         raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
     return cells, replace(columns, node_column=column), names
 

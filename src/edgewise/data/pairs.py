@@ -104,7 +104,7 @@ def _from_tables(paths: Sequence[str], text_columns: Sequence[str], target_colum
     for part in parts:
         check_columns_exist(part, (text_columns[0], target_columns[0]))
     cells = join_cells(parts)
-    sources, targets = (list(cells.frame[column]) for column in (text_columns[0], target_columns[0]))
+    sources, targets = (cells.texts(column) for column in (text_columns[0], target_columns[0]))
     return _checked(cells.files, cells.file_of_row, cells.lines, sources, targets, (text_columns[0], target_columns[0]))
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from jaxtyping import Int64
 
+from edgewise.data.cell import as_arrow
 from edgewise.data.decode import TextFile, check_file
 from edgewise.data.limits import current_limits
 from edgewise.data.scan import Layout, scan
@@ -51,6 +52,10 @@ class Cells:
     """One column of strings for each column of the file; an empty cell is an empty string."""
     lines: Int64[np.ndarray, " row"]
     """Line of the file on which each row begins; the header is line 1. For Parquet: the row number plus 1."""
+
+    def texts(self, column: str) -> list[str]:
+        """The cells of a column as a list, which is faster than to walk through the frame."""
+        return as_arrow(self.frame[column]).to_pylist()
 
     @property
     def source(self) -> str:

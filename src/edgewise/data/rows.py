@@ -136,7 +136,7 @@ def judged(
     target_problems = problems if need_targets else Problems()
     notes: list[str] = []
     if columns.task_type == AUTO:
-        cells_of = {name: list(cells.frame[name]) for name in columns.target_columns if name in cells.frame}
+        cells_of = {name: cells.texts(name) for name in columns.target_columns if name in cells.frame}
         task_type, reason = choose_task(cells_of, cells.source)
         columns = replace(columns, task_type=task_type)
         notes += [reason] if reason else []
@@ -144,7 +144,7 @@ def judged(
     notes += found if need_targets else []
     weights = np.ones(len(cells.frame))
     if columns.weight_column is not None and columns.weight_column in cells.frame:
-        weight_cells = list(cells.frame[columns.weight_column])
+        weight_cells = cells.frame[columns.weight_column]
         weights = read_numbers(weight_cells, columns.weight_column, target_problems, may_be_negative=False)
     if need_targets and not may_lack_targets:
         for row in np.isnan(targets).all(axis=1).nonzero()[0].tolist():
@@ -189,7 +189,7 @@ def _read_targets(
     for place, column in enumerate(columns.target_columns):
         if column not in cells.frame:
             continue
-        texts = list(cells.frame[column])
+        texts = cells.texts(column)
         if columns.task_type == "regression":
             targets[:, place] = read_numbers(texts, column, problems, may_be_missing=True)
             notes += [hint] if (hint := class_hint(texts, column)) else []

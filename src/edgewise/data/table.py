@@ -187,7 +187,7 @@ def _read_molecules(
     with_descriptors: bool,
     limits: MoleculeLimits,
 ) -> tuple[MoleculeStore, Int64[np.ndarray, " row component"]]:
-    texts = [text for column in smiles_columns for text in cells.frame[column]]
+    texts = [text for column in smiles_columns for text in cells.texts(column)]
     store, graph_of_text, reasons = MoleculeStore.collect(texts, with_descriptors=with_descriptors, limits=limits)
     graph_of_row = graph_of_text.reshape(len(smiles_columns), -1).T.copy()
     for row, component in np.argwhere(graph_of_row < 0).tolist():

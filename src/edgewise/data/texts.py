@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise.data.cell import Problems
+from edgewise.data.cell import Problems, pa, stripped
 from edgewise.data.columns import Columns
 from edgewise.data.labels import Classes
 from edgewise.data.read import Cells, Values, cells_from_arrays, join_cells
@@ -119,8 +119,10 @@ def _from_lines(paths: Sequence[str], columns: Columns) -> Cells:
 def _interpret(cells: Cells, columns: Columns, strict: bool, need_targets: bool, classes: Classes | None) -> TextTable:
     """A row is usable when it has a text and every cell it needs can be read."""
     problems = Problems()
-    texts = list(zip(*(cells.frame[column] for column in columns.text_columns), strict=True))
-    for row, parts in enumerate(texts):
-        if not any(part.strip() for part in parts):
-            problems.add(row, columns.text_columns[0], parts[0], "the text is empty")
+    texts = list(zip(*(cells.texts(column) for column in columns.text_columns), strict=True))
+    is_full = np.any(
+        [np.array(pa.compute.not_equal(stripped(cells.frame[n]), "")) for n in columns.text_columns], axis=0
+    )
+    for row in np.flatnonzero(~is_full).tolist():
+        problems.add(row, columns.text_columns[0], texts[row][0], "the text is empty")
     return TextTable(**judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets), texts=texts)
