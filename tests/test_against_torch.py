@@ -57,8 +57,12 @@ def test_random_shapes_masks_and_causal_settings(backend, dtype, shape, kind):
         ours, theirs = {"neighborhood": Causal("start")}, {"is_causal": True}
     elif kind == "mask":
         assume(backend != "numba")  # which refuses it
-        mask = torch.rand(num_queries, num_keys, generator=generator) < 0.6
-        mask[:, 0] = True  # torch does not say what a row without a key is
+        whole = (*batch, num_queries, num_keys)
+        serves_all = (torch.rand(len(whole), generator=generator) < 0.4).tolist()
+        sizes = [1 if serves else size for serves, size in zip(serves_all, whole)]
+        missing = int(torch.randint(len(batch) + 1, (1,), generator=generator))
+        mask = torch.rand(sizes[missing:], generator=generator) < 0.6
+        mask[..., 0] = True  # torch does not say what a row without a key is
         ours, theirs = {"neighborhood": Mask(mask)}, {"attn_mask": mask}
     elif kind == "bias":
         bias = draw(num_queries, num_keys)
@@ -68,6 +72,19 @@ def test_random_shapes_masks_and_causal_settings(backend, dtype, shape, kind):
         ours, theirs = {"score": ScaledDot(0.3)}, {"scale": 0.3}
     out = attend(query, key, value, backend=backend, **ours)
     assert_same(out, F.scaled_dot_product_attention(query, key, value, **theirs), leaves, dtype)
+
+
+def test_a_mask_reaches_torchs_kernel_as_small_as_it_is_held(monkeypatch):
+    given, kernel = [], F.scaled_dot_product_attention
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda *x, **y: given.append(y["attn_mask"]) or kernel(*x, **y)
+    )
+    x, padding = torch.randn(2, 3, 4, 9, 8), Mask(torch.rand(2, 1, 1, 1, 9) < 0.7)
+    attend(x[0], x[0], x[0], Mask(padding.mask[0]))
+    attend(x[0], x[0], x[0], Mask(padding.mask[0]) & Mask(padding.mask[1]))
+    attend(x, x, x, padding)
+    attend(x, x, x, Mask(torch.rand(2, 1, 1, 9, 1) < 0.7))
+    assert [None if mask is None else mask.numel() for mask in given] == [9, 9, 2 * 3 * 9, None]
 
 
 def test_auto_gives_the_same_bits_as_torch_itself():
