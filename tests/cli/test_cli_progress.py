@@ -97,8 +97,15 @@ def test_every_long_stage_of_molecules_is_shown(stages, table, trained, edgewise
     columns = ["--smiles-columns", "smiles", "--target-columns", "y", "--ignore-columns", "name"]
     words = [*columns, *SMALL, "--ensemble-size", 2, "-o", tmp_path / "run"]
     assert edgewise("train", table, *words)[0] == 0
-    names = ["reading", "reading molecules", "models of the ensemble", "measuring a step", "training", "validation"]
-    assert list(stages)[:6] == names
+    names = [
+        "reading",
+        "reading molecules",
+        "models of the ensemble",
+        "compiling and measuring a step",
+        "training",
+        "validation",
+    ]
+    assert [name for name in stages if name in names] == names
     assert {"scoring", "predicting", "baselines", "comparing test rows with training rows", "writing the report"} <= {
         *stages
     }

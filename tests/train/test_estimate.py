@@ -48,8 +48,8 @@ def test_sizes_agree_with_a_measured_step_that_leaves_no_trace(reader):
     model, loader = reader
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.eval()
-    by_size = estimate.prepared(model, TokenLoss(), loader, SETTINGS, "cpu", measured_steps=0)
-    found = estimate.prepared(model, TokenLoss(), loader, SETTINGS, "cpu", measured_steps=2)
+    by_size = estimate.prepared(model, TokenLoss(), loader, SETTINGS, "cpu", measures=False)
+    found = estimate.prepared(model, TokenLoss(), loader, SETTINGS, "cpu", measures=True)
     assert by_size.step_seconds is None and found.step_seconds > 0
     assert 0.5 < by_size.activations / found.activations < 2
     weights = sum(value.numel() * 4 for value in model.parameters())
@@ -85,12 +85,12 @@ def test_what_cannot_fit_is_refused_before_anything_is_computed(reader, monkeypa
 
 def test_a_step_stops_before_it_fills_the_memory(reader, monkeypatch):
     model, loader = reader
-    by_size = estimate.prepared(model, TokenLoss(), loader, SETTINGS, "cpu", measured_steps=0)
+    by_size = estimate.prepared(model, TokenLoss(), loader, SETTINGS, "cpu", measures=False)
     # As if sizes said little: only the step itself finds out.
     monkeypatch.setattr(estimate, "COPIES", 0)
     monkeypatch.setattr(estimate, "available_memory", lambda device: by_size.states + 200_000)
     with pytest.raises(SettingError, match=r"kB for the activations of a step\), but only"):
-        estimate.prepared(model, TokenLoss(), loader, SETTINGS, "cpu", measured_steps=2)
+        estimate.prepared(model, TokenLoss(), loader, SETTINGS, "cpu", measures=True)
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
@@ -100,7 +100,7 @@ def test_another_error_in_the_step_stays_what_it_is(reader, monkeypatch):
 
     monkeypatch.setattr(estimate, "loss_of", broken)
     with pytest.raises(RuntimeError, match="of another kind"):
-        estimate.prepared(*reader[:1], TokenLoss(), reader[1], SETTINGS, "cpu", measured_steps=2)
+        estimate.prepared(*reader[:1], TokenLoss(), reader[1], SETTINGS, "cpu", measures=True)
 
 
 def test_control_groups_bound_the_memory(tmp_path):

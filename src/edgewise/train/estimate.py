@@ -17,9 +17,8 @@ from edgewise.train.loss import loss_of
 from edgewise.train.memory import available_memory
 from edgewise.train.settings import TrainSettings
 
-QUICK, MANY = 10.0, 50
-"""A step is measured again, as the first one compiles kernels and makes plans, where it took fewer seconds, or where
-the training has more steps."""
+STEPS = 2
+"""Steps that are run to measure the last: the first one compiles kernels and makes plans, often for a minute."""
 COPIES = 2
 """How often what a layer gives is kept: as it is, and as what comes out of the function behind it."""
 VALIDATED = 1 / 3
@@ -61,7 +60,9 @@ class Estimate:
         if self.step_seconds is None:
             return found
         epoch = self.step_seconds * (num_train + VALIDATED * num_val)
-        return f"{found}; {duration(epoch)} an epoch, {duration(epoch * epochs)} for {epochs:,} epochs"
+        return (
+            f"{found}; {duration(epoch)} an epoch, {duration(epoch * epochs)} for {epochs:,} epoch{'s' * (epochs != 1)}"
+        )
 
 
 def of_sizes(model: nn.Module, batch: Any, settings: TrainSettings, device: str) -> Estimate:
@@ -103,7 +104,7 @@ def width_of(module: nn.Module) -> int:
 
 
 def measured(
-    estimate: Estimate, model: nn.Module, loss: Any, batch: Any, settings: TrainSettings, device: str, num_steps: int
+    estimate: Estimate, model: nn.Module, loss: Any, batch: Any, settings: TrainSettings, device: str
 ) -> Estimate:
     """The estimate, its activations and seconds measured in a step that changes nothing.
 
@@ -116,7 +117,7 @@ def measured(
     limit = estimate.available if settings.check_memory else None
     kept, seconds = Kept(model, batch, None if limit is None else limit - estimate.states), 0.0
     try:
-        for _ in range(2):
+        for _ in range(STEPS):
             began = time.perf_counter()
             with kept.watched() if not seconds else contextlib.nullcontext(), mixed(settings, device):
                 total, weight = loss_of(model, loss, batch)
@@ -124,8 +125,6 @@ def measured(
             if device == "cuda":
                 torch.cuda.synchronize()
             seconds = time.perf_counter() - began
-            if seconds > QUICK and num_steps < MANY:
-                break
     except RuntimeError as error:
         if kept.is_full or isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
             full = max(kept.size, (estimate.available or 0) + 1 - estimate.states)
@@ -193,14 +192,14 @@ def mixed(settings: TrainSettings, device: str) -> Any:
 
 
 def prepared(
-    model: nn.Module, loss: Any, loader: Loader, settings: TrainSettings, device: str, *, measured_steps: int
+    model: nn.Module, loss: Any, loader: Loader, settings: TrainSettings, device: str, *, measures: bool
 ) -> Estimate:
     """What a training takes; its first batch decides.
 
     Args:
         model, loss, loader, settings: as `fit` has them.
         device: where it will be trained.
-        measured_steps: how many steps the training has, of which one is measured; 0 measures none.
+        measures: whether a step is measured as well.
 
     Raises:
         SettingError: It does not fit, and the settings do not say to go on anyway.
@@ -209,14 +208,14 @@ def prepared(
     found = of_sizes(model, batch, settings, device)
     if settings.check_memory:
         found.check()
-    if not measured_steps or settings.compile or settings.precision == "64":
+    if not measures or settings.compile or settings.precision == "64":
         return found
     from lightning.fabric.utilities.apply_func import move_data_to_device
 
     home = next(model.parameters()).device
     try:
         batch = move_data_to_device(batch, torch.device(device))
-        found = measured(found, model.to(device), loss, batch, settings, device, measured_steps)
+        found = measured(found, model.to(device), loss, batch, settings, device)
     finally:
         model.to(home)
     if settings.check_memory:

@@ -88,10 +88,14 @@ def fit(
     num_steps = settings.epochs * len(train_loader)
     has_val = val_loader is not None and len(val_loader) > 0
     if not (resume and folder is not None and (folder / "last.ckpt").is_file()):
-        steps = num_steps if is_monitored() and member == 0 else 0  # nobody else reads how long a step takes
+        measures = is_monitored() and member == 0  # nobody else reads how long a step takes
         gpus = range(torch.cuda.device_count())
-        with cpu_threads(settings.threads), torch.random.fork_rng(devices=gpus), stage("measuring a step"):
-            found = prepared(model, loss, train_loader, settings, device, measured_steps=steps)
+        with (
+            cpu_threads(settings.threads),
+            torch.random.fork_rng(devices=gpus),
+            stage("compiling and measuring a step"),
+        ):
+            found = prepared(model, loss, train_loader, settings, device, measures=measures)
         if member == 0:
             say(found.line(len(train_loader), len(val_loader) if val_loader is not None else 0, settings.epochs))
     task = ModelTask(model, loss, settings, num_steps)
