@@ -115,10 +115,10 @@ def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
     assert "4 features of a node" in out
     new = [{**each, "color": "pink"} if row == 5 else each for row, each in enumerate(table)]
     other = write_csv(tmp_path / "new.csv", {name: [each[name] for each in new] for name in names})
-    told = tmp_path / "told.csv"
-    code, _, err = edgewise("predict", tmp_path / "run", other, "--edges", edges, "-o", told)
+    found = tmp_path / "found.csv"
+    code, _, err = edgewise("predict", tmp_path / "run", other, "--edges", edges, "-o", found)
     assert code == 0 and "59 of 60 rows predicted" in err
-    assert "'pink' is none of the 2 words that are known" in read_csv(told)[5]["status"]
+    assert "'pink' is none of the 2 words that are known" in read_csv(found)[5]["status"]
     code, _, err = learn("--category-columns", "color", "--edge-type-column", "trust", nodes=worded, folder="kinds")
     assert code == 2 and "--category-columns does nothing beside kinds of nodes and edges" in err
 

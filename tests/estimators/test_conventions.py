@@ -61,19 +61,19 @@ def test_parameters_are_handled_as_scikit_learn_does(name):
 
 def test_a_regressor_of_nodes_has_intervals_and_a_score(graph, regressor):
     features, numbers, edges = graph
-    told, (low, high) = regressor.predict(features, edges), regressor.predict_interval(features, edges)
-    assert told.shape == low.shape == high.shape
-    assert ((low < told) & (told < high)).all()
+    predicted, (low, high) = regressor.predict(features, edges), regressor.predict_interval(features, edges)
+    assert predicted.shape == low.shape == high.shape
+    assert ((low < predicted) & (predicted < high)).all()
     narrow = regressor.predict_interval(features, edges, coverage=0.3)
     assert (narrow[1] - narrow[0] < high - low).all()
     known = ~np.isnan(numbers[:, 0])
     assert regressor.score(features, numbers[:, 0], edges) == pytest.approx(
-        r2_score(numbers[known, 0], told[known]), rel=1e-6
+        r2_score(numbers[known, 0], predicted[known]), rel=1e-6
     )
     some, weights = np.arange(30) < 12, np.arange(1.0, 31)
     chosen = some & known
     assert regressor.score(features, numbers[:, 0], edges, nodes=some, sample_weight=weights) == pytest.approx(
-        r2_score(numbers[chosen, 0], told[chosen], sample_weight=weights[chosen]), rel=1e-6
+        r2_score(numbers[chosen, 0], predicted[chosen], sample_weight=weights[chosen]), rel=1e-6
     )
     with pytest.raises(DataError, match=r"y is \(30, 2\), but predictions are \(30,\)"):
         regressor.score(features, numbers, edges)
@@ -99,8 +99,8 @@ def test_weights_are_never_read_as_conditions():
         MoleculeClassifier(**MOLECULES).fit(SMILES, SIZES > 5, weights)
     conditions = np.linspace(280, 320, len(SMILES))[:, None]
     model = MoleculeRegressor(**MOLECULES).fit(SMILES, SIZES, conditions=conditions, sample_weight=weights)
-    told = model.predict(SMILES, conditions)
-    expected = r2_score(SIZES, told, sample_weight=weights)
+    predicted = model.predict(SMILES, conditions)
+    expected = r2_score(SIZES, predicted, sample_weight=weights)
     assert model.score(SMILES, SIZES, weights, conditions=conditions) == pytest.approx(expected, rel=1e-6)
 
 
@@ -216,14 +216,14 @@ def test_a_forecaster_takes_arrays():
     values, edges = np.stack([noise, np.roll(noise, 1)], axis=1), np.array([[0], [1]])
     settings = {"context": 3, "horizon": 2, "model_dim": 4, "epochs": 1, "directed": True}
     model = Forecaster(**settings).fit(values, edges)
-    told = model.predict(values)
-    assert told.shape == (2, 2)
+    predicted = model.predict(values)
+    assert predicted.shape == (2, 2)
     for held in (values.tolist(), torch.tensor(values)):
-        np.testing.assert_allclose(model.predict(held, torch.tensor(edges)), told, rtol=1e-6)
+        np.testing.assert_allclose(model.predict(held, torch.tensor(edges)), predicted, rtol=1e-6)
     framed = Forecaster(**settings).fit(pd.DataFrame(values, columns=["a", "b"]), edges)
     assert framed.trained.names == ("a", "b")
-    np.testing.assert_allclose(framed.predict(values), told, rtol=1e-6)
-    assert not np.allclose(model.predict(values, np.zeros((2, 0), int)), told), "neighbors matter"
+    np.testing.assert_allclose(framed.predict(values), predicted, rtol=1e-6)
+    assert not np.allclose(model.predict(values, np.zeros((2, 0), int)), predicted), "neighbors matter"
     for X, more, message in (
         (values[:, 0], edges, "X has 1 axes"),
         (np.full((9, 2), np.inf), edges, "infinite number at time 0, node 0"),
