@@ -73,7 +73,9 @@ def test_inputs_of_every_shape_agree():
     frame = pd.DataFrame({"cation": [p[0] for p in pairs], "kelvin": kelvin, "anion": [p[1] for p in pairs]})
     found = [
         MoleculeRegressor(**SMALL).fit(pairs, LENGTHS, conditions=kelvin).predict(pairs, conditions=kelvin),
-        MoleculeRegressor(**SMALL).fit(np.array(pairs), LENGTHS, conditions=kelvin[:, None]).predict(np.array(pairs), kelvin),
+        MoleculeRegressor(**SMALL)
+        .fit(np.array(pairs), LENGTHS, conditions=kelvin[:, None])
+        .predict(np.array(pairs), kelvin),
         MoleculeRegressor(**SMALL).fit(frame, LENGTHS).predict(frame),
     ]
     assert np.array_equal(found[0], found[1])
