@@ -64,3 +64,16 @@ def test_it_is_killed_at_its_limits_and_starts_again(process):
     with pytest.raises(ProcessDiedError, match="SIGKILL"):
         process.call("die", seconds=60)
     assert process.call("works", seconds=60) == "it: works"
+
+
+def test_a_fork_starts_a_process_of_its_own(process):
+    process.start()
+    number = process.pid
+    child = os.fork()
+    if child == 0:
+        ends_well = process.call("works", seconds=60) == "it: works" and process.pid != number
+        process.kill()
+        os._exit(0 if ends_well else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert process.call("works", seconds=60) == "it: works"
+    assert process.pid == number

@@ -45,6 +45,7 @@ class Process:
         self._popen: subprocess.Popen[bytes] | None = None
         self._end: Callable[[], Any] = lambda: None
         self._one_call = threading.Lock()
+        self._owner = os.getpid()
 
     @property
     def pid(self) -> int | None:
@@ -89,6 +90,9 @@ class Process:
             self._popen = None
 
     def _start(self) -> None:
+        if self._owner != os.getpid():
+            # A fork has the same pipes, and two who read from one get parts of each other's results.
+            self._owner, self._popen = os.getpid(), None
         if self._popen is not None and self._popen.poll() is None:
             return
         popen = subprocess.Popen(

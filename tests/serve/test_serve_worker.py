@@ -205,3 +205,30 @@ def test_clients_take_turns_by_the_time_that_they_cost():
     with_worker(explainer, work, batch_size=1, batch_wait=0)
     last = max(place for place, client in enumerate(done) if client[0] == "2.2.2.2")
     assert last < 12, "thirty connections of one address count as one client"
+
+
+def test_while_the_first_lane_starts_again_another_does_its_work_first():
+    first, second = StandIn(), StandIn(seconds=0.05)
+    started = threading.Event()
+
+    class Restarting(ThreadLane):
+        def start(self):
+            started.wait(20)
+
+    async def run():
+        worker = Worker([Restarting(first), ThreadLane(second)], Limits(seconds=20, batch_wait=0))
+        worker.start()
+        try:
+            await asyncio.sleep(0.2)
+            slow = [asyncio.ensure_future(worker.predict(rows_of("C" * 500))) for _ in range(40)]
+            await asyncio.sleep(0.02)
+            assert (await worker.predict(rows_of("CCC")))[0][0].value == 3
+            assert sum(each.done() for each in slow) < 5
+            started.set()
+            await asyncio.gather(*slow)
+        finally:
+            started.set()
+            await worker.stop()
+
+    asyncio.run(run())
+    assert first.batches == []

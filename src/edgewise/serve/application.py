@@ -21,6 +21,7 @@ from importlib.resources import files
 from typing import Any
 
 from edgewise.errors import EdgewiseError, MissingExtraError, UnsupportedError
+from edgewise.process import ProcessDiedError
 from edgewise.serve.bounds import Bounds
 from edgewise.serve.lanes import READING, Description, Explains, Lane, ThreadLane, explained
 from edgewise.serve.limits import Limits
@@ -244,11 +245,19 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
     async def late(request: Request, error: TimeoutError) -> Response:
         return failure(504, f"it takes longer than {limits.seconds:g} seconds", None)
 
+    @app.exception_handler(ProcessDiedError)
+    async def died(request: Request, error: ProcessDiedError) -> Response:
+        LOG.error("%s %s: %s", request.method, request.url.path, error)
+        return failure(500, "the process that computes ended twice on this request", None)
+
     @app.exception_handler(500)
     async def broken(request: Request, error: Exception) -> Response:
         # The server behind this logs the error with its traceback.
         LOG.error("%s %s: %s", request.method, request.url.path, type(error).__name__)
-        return failure(500, "internal error", None)
+        answer = failure(500, "internal error", None)
+        # The server behind this closes the connection after an error.
+        answer.headers["connection"] = "close"
+        return answer
 
 
 def failure(status: int, reason: str, where: str | None) -> JSONResponse:

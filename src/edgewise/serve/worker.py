@@ -24,6 +24,8 @@ times as long as a short one."""
 ROW_SECONDS = 0.001
 """What a row is charged before anybody knows how long it takes."""
 _ACCOUNTS = 10_000
+_START_IS_QUICK = 0.1
+"""Seconds after which a lane that starts counts as not there."""
 LOG = logging.getLogger("edgewise.serve")
 
 Client = tuple[str | int, ...]
@@ -77,6 +79,7 @@ class Worker:
         self._tasks: list[Task] = []
         self._num_tasks = 0
         self._wakes = [asyncio.Event() for _ in lanes]
+        self._is_ready = [True] * len(lanes)
         self._enough = asyncio.Event()
         self._threads = ThreadPoolExecutor(len(lanes), thread_name_prefix="edgewise-model")
         self._loops: list[asyncio.Task[None]] = []
@@ -169,20 +172,31 @@ class Worker:
 
     async def _work(self, place: int) -> None:
         lane, takes_slow = self.lanes[place], place > 0 or len(self.lanes) == 1
-        loop = asyncio.get_running_loop()
         while True:
-            started = loop.run_in_executor(self._threads, lane.start)
-            await asyncio.wait([started])
-            if (error := started.exception()) is not None:
-                LOG.error("a worker process does not start: %s", error)
-                await asyncio.sleep(1)
-                continue
+            # At once after a kill, and again when a task comes: a process may have died while it had nothing to do.
+            # The tasks wait meanwhile, and other lanes may take them.
+            await self._start(place)
             await self._gather(place)
+            await self._start(place)
             tasks = self._next(takes_slow)
             if tasks:
                 await self._compute(lane, tasks)
             else:
                 self._wakes[place].clear()
+
+    async def _start(self, place: int) -> None:
+        """Makes a lane ready, however often that takes."""
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.run_in_executor(self._threads, self.lanes[place].start)
+            await asyncio.wait([started], timeout=_START_IS_QUICK)
+            self._is_ready[place] = started.done()
+            await asyncio.wait([started])
+            self._is_ready[place] = (error := started.exception()) is None
+            if error is None:
+                return
+            LOG.error("a worker process does not start: %s", error)
+            await asyncio.sleep(1)
 
     async def _gather(self, place: int) -> None:
         """Waits for a task, and then a little for others that can be computed with it."""
@@ -196,7 +210,10 @@ class Worker:
         """The task whose turn it is, and with it as many as fit into its batch."""
         # Who has given up waiting needs no answer.
         self._tasks = [task for task in self._tasks if not task.answer.done()]
+        # While the first lane is not there, the others do its work before theirs.
+        is_urgent = takes_slow and not self._is_ready[0]
         waiting = sorted((task for task in self._tasks if takes_slow or not task.is_slow), key=self._turn)
+        waiting.sort(key=lambda task: is_urgent and task.is_slow)
         taken = waiting[:1]
         if taken and _is_shared(taken[0]) and self.limits.batching:
             size = taken[0].size
