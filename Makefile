@@ -42,6 +42,7 @@ bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python benchmarks/plain_calls.py
 	$(BIN)/python benchmarks/words.py
 	$(BIN)/python benchmarks/graphs.py
+	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/attention.py

@@ -284,3 +284,20 @@ def test_the_page_of_graphs_is_that_of_the_committed_numbers():
         pytest.skip("no result is committed yet")
     page = runpy.run_path(str(FOLDER / "graphs.py"))["table"](json.loads(path.read_text()))
     assert (FOLDER / "results" / "graphs.md").read_text() == page
+
+
+def test_the_benchmark_of_reading_runs():
+    done = subprocess.run(
+        [sys.executable, FOLDER / "reading.py", "--quick"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    for line in ("| edges | 3,000 |", "| nodes | 300 |", "| SMILES | 1,000 |", "| texts | 1,000 |", "times pandas"):
+        assert line in done.stdout
+
+
+def test_the_page_of_reading_is_that_of_the_committed_numbers():
+    path = FOLDER / "results" / "reading.json"
+    if not path.is_file():
+        pytest.skip("no result is committed yet")
+    page = runpy.run_path(str(FOLDER / "reading.py"))["page"](json.loads(path.read_text()))
+    assert (FOLDER / "results" / "reading.md").read_text() == page
