@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -19,12 +22,14 @@ from edgewise import (
     Full,
     GATv2,
     Lengths,
+    Mean,
     ScaledDot,
     Segments,
     Softmax,
     Sparsemax,
     UnsupportedError,
     Window,
+    aggregate,
     attend,
     why,
 )
@@ -268,3 +273,42 @@ def test_transforms_of_torch_func_go_to_another_backend():
     (expected,) = torch.autograd.grad(attend(leaf, leaf, leaf, edges, backend="numba").square().sum(), leaf)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(torch.func.vmap(lambda x: attend(x, x, x, edges))(x), attend(x, x, x, edges))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("normalize", [Mean(), Softmax(float("inf"))], ids=["mean", "infinite"])
+def test_weights_that_do_not_look_at_the_score_have_the_batch_axes_of_its_fields(form, normalize):
+    tensors = {"query": draw(7, 2), "key": draw(9, 2), "value": draw(9, 3)}
+    for score in (GATv2(draw(3, 1, 2)), GAT(draw(3, 1, 2), draw(4, 2)), Distance(length=torch.ones(4))):
+        out = attend(**tensors, neighborhood=neighborhood_of(form), score=score, normalize=normalize, backend="numba")
+        theirs = attend(
+            **tensors, neighborhood=neighborhood_of(form), score=score, normalize=normalize, backend="gather"
+        )
+        torch.testing.assert_close(out, theirs)
+
+
+@pytest.mark.parametrize("batch", [(0,), (2, 0)], ids=str)
+def test_a_batch_of_none(batch):
+    value, vector = draw(*batch, 9, 3), draw(3)
+    for score in (GATv2(vector), GAT(vector, vector), GATv2(draw(*batch, 3))):
+        out = attend(value[..., :7, :], value, value, random_edges(), score=score, backend="numba")
+        assert out.shape == (*batch, 7, 3)
+        assert torch.autograd.grad(out.sum(), value)[0].shape == value.shape
+    out = aggregate(value, random_edges(), "max", backend="numba")
+    assert out.shape == (*batch, 7, 3)
+    assert torch.autograd.grad(out.sum(), value)[0].shape == value.shape
+
+
+def test_without_a_compiler_the_kernels_refuse_in_words():
+    """numba reads the variable when it is imported: in a process of its own."""
+    program = (
+        "import torch\n"
+        "from edgewise import Edges, aggregate, attend, why\n"
+        "x, edges = torch.randn(3, 4), Edges([0, 1, 2], [0, 0, 1], 3, 3)\n"
+        "assert attend(x, x, x, edges).shape == aggregate(x, edges, 'max').shape == x.shape\n"
+        "print(why(x, x, x, edges))\n"
+    )
+    options = {"env": os.environ | {"NUMBA_DISABLE_JIT": "1"}, "capture_output": True, "text": True, "check": True}
+    printed = subprocess.run([sys.executable, "-c", program], **options).stdout
+    assert printed.startswith("gather runs.")
+    assert "numba refuses: NUMBA_DISABLE_JIT is set, so that numba compiles nothing; unset it." in printed

@@ -63,7 +63,8 @@ def import_error() -> str:
 def _compile_error() -> str:
     from numba import config
 
-    return "NUMBA_DISABLE_JIT is set, so that numba compiles nothing; unset it" if config.DISABLE_JIT else ""
+    is_disabled = bool(vars(config)["DISABLE_JIT"])
+    return "NUMBA_DISABLE_JIT is set, so that numba compiles nothing; unset it" if is_disabled else ""
 
 
 # A trace cannot follow an import; see `kernels.import_error`.
