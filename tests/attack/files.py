@@ -6,7 +6,9 @@ bit, as without a kill.
 
 import copy
 import io
+import itertools
 import json
+import math
 import random
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from torch import nn
 from edgewise.errors import EdgewiseError
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
+from edgewise.train.claim import LOCK
 from edgewise.train.folder import RunFolder
 
 ODD: list[Any] = [
@@ -469,29 +472,41 @@ def kills(folder: Path, seconds: float, draw: random.Random) -> dict[str, Any]:
     data = folder / "data.csv"
     chains = ["C" * length + end for length in range(1, 9) for end in ("", "O", "N", "F", "Cl", "C(=O)O")]
     data.write_text("smiles,y\n" + "".join(f"{text},{len(text) / 7}\n" for text in chains))
-    command = [sys.executable, "-m", "edgewise.cli.main", "train", str(data), *SMALL, "-o"]
-    began = time.monotonic()
-    subprocess.run([*command, str(folder / "whole")], check=True, capture_output=True)
-    whole = time.monotonic() - began
-    end, counts, broken = time.monotonic() + seconds, Counter[str](), []
-    while time.monotonic() < end or not counts["runs_ended"]:
-        run = folder / f"run_{counts['runs_ended']}"
-        # Imports take the first part of the time; the writing that a kill should meet comes after it.
-        for moment in [*(whole * draw.uniform(0.3, 1.0) for _ in range(draw.randint(1, 4))), None]:
-            resumed = [*command, str(run), "--resume"]
-            with subprocess.Popen(resumed, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "edgewise.cli.main", "train", str(data), *SMALL, "--resume", "-o"]
+    span, counts, broken = math.inf, Counter[str](), []
+    end = time.monotonic() + seconds
+    for number in itertools.count():
+        run = folder / f"run_{number}"
+        # The first is left alone.
+        for is_last in [False] * draw.randint(1, 4) * (number > 0) + [True]:
+            with subprocess.Popen([*command, str(run)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+                began = _lock_time(process, run)
                 try:
-                    _, err = process.communicate(timeout=moment)
+                    _, err = process.communicate(timeout=None if is_last else draw.uniform(0, span))
                 except subprocess.TimeoutExpired:
                     process.kill()
                     counts["kills"] += 1
                     continue
+            span = min(span, time.monotonic() - began) if number == 0 else span
             if process.returncode != 0:
-                broken.append(f"{run.name}: {err[-300:]}")
+                broken.append(f"{run.name}: {err.decode()[-300:]}")
         counts["runs_ended"] += 1
-        broken += [f"{run.name}: {name} differs" for name in KEPT if _differ(run / name, folder / "whole" / name)]
+        broken += [f"{run.name}: {name} differs" for name in KEPT if _differ(run / name, folder / "run_0" / name)]
         broken += [f"{run.name}: {path.name} is left" for path in run.rglob("*.part")]
-    return {**{name: counts[name] for name in ("kills", "runs_ended")}, "broken": broken}
+        if time.monotonic() > end and counts["kills"]:
+            return {**{name: counts[name] for name in ("kills", "runs_ended")}, "broken": broken}
+    raise AssertionError("the loop ends by its time")
+
+
+def _lock_time(process: subprocess.Popen, run: Path) -> float:
+    """Waits until a process works in its folder, which its lock says; when that was."""
+    while process.poll() is None:
+        try:
+            if json.loads((run / LOCK).read_text())["process"] == process.pid:
+                break
+        except (OSError, ValueError):
+            time.sleep(0.005)
+    return time.monotonic()
 
 
 def _differ(one: Path, other: Path) -> bool:

@@ -6,6 +6,7 @@ import warnings
 import zipfile
 import zlib
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -50,7 +51,8 @@ def require_kind(path: str, name: str, array: np.ndarray, kinds: str) -> None:
 
 def _array(path: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     """One array, of no more bytes than the list of contents says."""
-    with archive.open(entry) as file:
+    with archive.open(entry) as opened:
+        file = cast(zipfile.ZipExtFile, opened)
         shape, in_columns, dtype, header = _header(file)
         if dtype.hasobject:
             raise DataError(f"{path}: {entry.filename} holds Python objects, expected numbers or words.")

@@ -3,6 +3,7 @@
 import io
 import math
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,14 @@ def damaged(path: Path, reason: object) -> RunFolderError:
     return RunFolderError(f"{path} is damaged ({first[:200]}); train again with --overwrite.")
 
 
-def check_history(path: Path, history: Any, best_epoch: Any) -> None:
-    """Raise RunFolderError unless these are the numbers of each epoch, and one of the epochs or −1."""
-    is_list = isinstance(history, list) and all(isinstance(record, dict) for record in history)
-    if not is_list or not all(_is_record(record) for record in history):
+def read_history(path: Path, content: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
+    """The numbers of each epoch, and the best of the epochs or −1; RunFolderError where they are something else."""
+    history, best_epoch = content.get("history"), content.get("best_epoch")
+    if not isinstance(history, list) or not all(isinstance(each, dict) and _is_record(each) for each in history):
         raise damaged(path, "history holds other things than the numbers of epochs")
     if type(best_epoch) is not int or not -1 <= best_epoch < len(history):
         raise damaged(path, f"best_epoch is {best_epoch!r:.60}")
+    return list(history), best_epoch
 
 
 def _is_record(record: dict[Any, Any]) -> bool:

@@ -138,6 +138,9 @@ def _inside(where: str, name: str) -> str:
 
 
 def _mismatch(value: Any, expected: str, where: str) -> DataError:
-    shown = value if type(value) is int and abs(value) > 10**_SHOWN else json.dumps(value, default=repr)
-    text = "a long number" if isinstance(shown, int) else shown[:_SHOWN] + ("…" if len(shown) > _SHOWN else "")
+    if type(value) is int and abs(value) > 10**_SHOWN:  # Python refuses to write very long ones
+        text = "a long number"
+    else:
+        written = json.dumps(value, default=repr)
+        text = written[:_SHOWN] + ("…" if len(written) > _SHOWN else "")
     return DataError(f"{where or 'the document'} is {text}, expected {expected}.")

@@ -16,7 +16,7 @@ from torch import nn
 
 from edgewise.errors import EdgewiseError, SettingError
 from edgewise.progress import is_monitored, say, stage
-from edgewise.train.checkpoint import CheckpointFiles, check_history, damaged, load_checkpoint, save_checkpoint
+from edgewise.train.checkpoint import CheckpointFiles, damaged, load_checkpoint, read_history, save_checkpoint
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.estimate import prepared
 from edgewise.train.keeper import EpochKeeper, ProgressKeeper
@@ -147,10 +147,10 @@ def fit(
 def reload(model: nn.Module, path: Path, log: MetricsLog | None, member: int) -> FitResult:
     """The result of a training that had been finished before."""
     content = load_checkpoint(path)
-    weights, history, best_epoch = (content.get(name) for name in ("state_dict", "history", "best_epoch"))
+    weights = content.get("state_dict")
     if not isinstance(weights, dict) or not all(isinstance(name, str) for name in weights):
         raise damaged(path, "state_dict is missing")
-    check_history(path, history, best_epoch)
+    history, best_epoch = read_history(path, content)
     check_weights(model.state_dict(), weights, path)
     model.load_state_dict(weights)
     if log is not None:

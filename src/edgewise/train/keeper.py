@@ -12,12 +12,12 @@ from torch import Tensor
 from edgewise.errors import EdgewiseError
 from edgewise.progress import Stage, stage
 from edgewise.train.checkpoint import (
-    check_history,
     check_progress,
     check_restored,
     check_within,
     damaged,
     load_checkpoint,
+    read_history,
     save_checkpoint,
 )
 from edgewise.train.log import MetricsLog
@@ -61,12 +61,12 @@ class EpochKeeper(pl.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over where the interrupted run was."""
-        history, best_loss, best_epoch = (state_dict.get(name) for name in ("history", "best_loss", "best_epoch"))
         path = Path("last.ckpt") if self.folder is None else self.folder / "last.ckpt"
-        check_history(path, history, best_epoch)
+        history, best_epoch = read_history(path, state_dict)
+        best_loss = state_dict.get("best_loss")
         if not isinstance(best_loss, float):
             raise damaged(path, f"best_loss is {best_loss!r:.60}")
-        self.history, self.best_loss, self.best_epoch = list(history), best_loss, best_epoch
+        self.history, self.best_loss, self.best_epoch = history, best_loss, best_epoch
         if self.folder is not None and self.best_epoch >= 0:
             self.best = load_checkpoint(self.folder / "best.ckpt").get("state_dict") or {}
 
