@@ -15,7 +15,7 @@ _FREE = 2**28
 class ReadLimits:
     """What a table may have at most; each is a flag of the commands that read tables."""
 
-    max_columns: int = 50_000
+    max_columns: int = 30_000
     """Columns of a table."""
     max_row_bytes: int = 2**24
     """Bytes of one row, line breaks within quotes counted: a quote that is never closed makes a row of all the rest."""

@@ -38,7 +38,7 @@ class Layout:
     longest_row: int = 0
     """Bytes of it, at most."""
     lines: list[np.ndarray] = field(default_factory=list)
-    """The line of each row behind the header, blank rows left out where there are several columns."""
+    """The line of each row behind the header of a regular file; blank rows are left out of several columns."""
 
     @property
     def line_of_row(self) -> np.ndarray:
@@ -74,6 +74,8 @@ def _scan_piece(
         found.longest_row = max(found.longest_row, 2 * _WINDOW)
         found.lines.append(np.arange(line, line + num_lines))
         return piece.rfind(b"\n") + 1, num_lines
+    if not found.is_regular:
+        return _skip_lines(name, piece, line, limits)
     signs = np.frombuffer(piece, dtype=np.uint8)
     ends = _line_ends(piece, signs, is_last, found)
     row_ends = _row_ends(piece, signs, ends, is_last, found, delimiter) if found.is_regular else ends
@@ -101,6 +103,15 @@ def _scan_piece(
     keep = slice(first, None)
     found.lines.append(lines[keep] if len(found.header) == 1 else lines[keep][~is_blank[keep]])
     return int(row_ends[-1]), int(np.searchsorted(ends, row_ends[-1], side="right"))
+
+
+def _skip_lines(name: str, piece: bytes, line: int, limits: ReadLimits) -> tuple[int, int]:
+    """Look at nothing but how long lines are: Python's `csv` will read the file, and finds out the rest."""
+    used = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+    first = min((place for place in (piece.find(b"\n"), piece.find(b"\r")) if place >= 0), default=0)
+    if first > limits.max_row_bytes:
+        raise limits.row_error(name, line)
+    return used, piece.count(b"\n", 0, used)
 
 
 def _num_plain_lines(piece: bytes) -> int:
