@@ -10,6 +10,7 @@ from cli_tables import SMALL
 
 import edgewise.cli.progress as shown_by
 from edgewise.cli.progress import Bars, Lines, Watch
+from edgewise.cli.report import training_line
 from edgewise.progress import Stage, monitored, say, stage
 
 DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
@@ -156,3 +157,9 @@ def test_a_training_that_cannot_fit_is_refused_and_can_go_on_anyway(table, train
     code, out, err = train(table, *words, "--resume", "--no-memory-check")
     assert (code, err) == (0, "")
     assert re.search(r"^estimate: [\d.]+ [kMG]B of memory of 1 kB available; .* an epoch, .* for 2 epochs$", out, re.M)
+
+
+def test_one_epoch_is_not_some_epochs():
+    counts = {"parameters": 1234, "training_seconds": 2.2}
+    assert training_line({**counts, "epochs": 1}) == "1,234 parameters, 1 epoch in 2 s"
+    assert training_line({**counts, "epochs": 9, "steps": 2000}) == "1,234 parameters, 2,000 steps in 2 s"

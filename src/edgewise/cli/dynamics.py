@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import command, prediction, print_next
 from edgewise.cli.output import check_output, write
-from edgewise.cli.report import number, print_table
+from edgewise.cli.report import number, print_table, training_line
 from edgewise.train.folder import RunFolder
 
 SCORES = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
@@ -59,7 +59,7 @@ def print_scores(folder: RunFolder) -> None:
         print_table(title, header, rows)
     for line in (*lines_of_force(metrics), *lines_of_rollout(metrics)):
         print(line)
-    print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
+    print(training_line(metrics))
     drawn = [command("report", folder.path)] if "test" in metrics else []
     print_next(folder, *drawn, prediction(folder.read_config(), folder, "later.npz"))
 

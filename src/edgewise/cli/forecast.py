@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.output import FORMATS, check_output, write
-from edgewise.cli.report import number, print_table
+from edgewise.cli.report import number, print_table, training_line
 from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
@@ -59,7 +59,7 @@ def print_scores(folder: RunFolder) -> None:
                     for name, of in companions.items()
                 ],
             )
-    print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
+    print(training_line(metrics))
     print_next(folder, prediction(folder.read_config(), folder, "next.csv"))
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import command, print_next
-from edgewise.cli.report import number, print_table
+from edgewise.cli.report import number, print_table, training_line
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -39,5 +39,5 @@ def print_scores(folder: RunFolder) -> None:
             ["", "loss", "perplexity"],
             [[name, number(scores["loss"]), number(scores["perplexity"])] for name, scores in companions.items()],
         )
-    print(f"{metrics['parameters']:,} parameters, {metrics['steps']:,} steps in {metrics['training_seconds']:.0f} s")
+    print(training_line(metrics))
     print_next(folder, command("generate", folder.path))

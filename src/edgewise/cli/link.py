@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import command, free_name, print_next
 from edgewise.cli.output import FORMATS, as_text, check_output, write
-from edgewise.cli.report import number, print_table
+from edgewise.cli.report import number, print_table, training_line
 from edgewise.train.folder import RunFolder
 from edgewise.train.links import LINK_SCORES
 
@@ -63,7 +63,7 @@ def print_scores(folder: RunFolder) -> None:
             ["", *LINK_SCORES],
             [[name, *(number(of[score]) for score in LINK_SCORES)] for name, of in rows.items()],
         )
-    print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
+    print(training_line(metrics))
     config = folder.read_config()
     if config.get("edges"):  # a table of edges is one of pairs, too
         words = ["predict", folder.path, config["edges"], "-o", free_name("predictions.csv")]

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import command, free_name, print_next
-from edgewise.cli.report import number, print_table
+from edgewise.cli.report import number, print_table, training_line
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -51,6 +51,6 @@ def print_scores(folder: RunFolder) -> None:
                 for name, scores in {"edgewise": metrics["validation"], "most frequent": known}.items()
             ],
         )
-    print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
+    print(training_line(metrics))
     data = folder.read_config()["data"][-1]
     print_next(folder, command("fingerprint", folder.path, data, "-o", free_name("vectors.npz")))

@@ -111,15 +111,13 @@ def fit_of(scores: dict[str, float] | None) -> tuple[float, float] | None:
 def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -> str:
     """The page."""
     from edgewise.cli.dynamics import lines_of_force, lines_of_rollout, table_of_scores
+    from edgewise.cli.report import training_line
     from edgewise.estimators.report.sections import settings, training_sections
     from edgewise.view.page import Part, Picture, Table, page
 
     title, header, rows = table_of_scores(metrics)
     scores: list[Part] = [Table(title, header, rows)]
-    scores.append(
-        f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s, on "
-        f"{', '.join(folder.read_config()['data'])}."
-    )
+    scores.append(f"{training_line(metrics)}, on {', '.join(folder.read_config()['data'])}.")
     sections: list[tuple[str, list[Part]]] = [("Scores", scores), *training_sections(folder)]
     if "force" in drawn:
         caption = (

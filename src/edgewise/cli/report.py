@@ -1,13 +1,22 @@
 """What the verbs print: numbers, tables."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from edgewise.plural import plural
 
 
 def number(value: Any) -> str:
     """A score to four digits; a dash where there is none."""
     return "-" if value is None else f"{value:.4g}" if abs(value) >= 1 else f"{value:.4f}"
+
+
+def training_line(metrics: Mapping[str, Any]) -> str:
+    """How large the model is, and how long it was trained."""
+    unit = "step" if "steps" in metrics else "epoch"
+    count = plural(metrics[f"{unit}s"], unit)
+    return f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

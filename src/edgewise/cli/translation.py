@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.output import write
-from edgewise.cli.report import number, print_table
+from edgewise.cli.report import number, print_table, training_line
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def print_scores(folder: RunFolder) -> None:
             ["", "BLEU", "loss"],
             [[name, number(scores["bleu"]), number(scores.get("loss"))] for name, scores in rows.items()],
         )
-    print(f"{metrics['parameters']:,} parameters, {metrics['epochs']} epochs in {metrics['training_seconds']:.0f} s")
+    print(training_line(metrics))
     config = folder.read_config()
     # Aligned files come in pairs, of which the first is read.
     data = None if config.get("text-columns") else config["data"][-2]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import SettingError
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.progress import duration
 from edgewise.train.loader import Loader
 from edgewise.train.loss import loss_of
@@ -60,9 +61,7 @@ class Estimate:
         if self.step_seconds is None:
             return found
         epoch = self.step_seconds * (num_train + VALIDATED * num_val)
-        return (
-            f"{found}; {duration(epoch)} an epoch, {duration(epoch * epochs)} for {epochs:,} epoch{'s' * (epochs != 1)}"
-        )
+        return f"{found}; {duration(epoch)} an epoch, {duration(epoch * epochs)} for {plural(epochs, 'epoch')}"
 
 
 def of_sizes(model: nn.Module, batch: Any, settings: TrainSettings, device: str) -> Estimate:
