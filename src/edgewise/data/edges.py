@@ -216,7 +216,8 @@ def edges_of_cells(
         kinds = Named(called, f"{cells.source}, line ", lines, f", column {column!r}")
     used = {*ends, *feature_columns, *typed, graph_column}
     unused = tuple(name for name in frame.columns if name not in used)
-    return EdgeList(*places, features, rejected=listed, kinds=kinds, unused_columns=unused), lines
+    senders, receivers = places
+    return EdgeList(senders, receivers, features, rejected=listed, kinds=kinds, unused_columns=unused), lines
 
 
 def _add_unknown(

@@ -227,9 +227,9 @@ def _both_ways(
     _check_free(edges, names if known is None else names | {name for _, name, _ in known.relations})
     number_of = {name: number for number, name in enumerate(sorted(names))}
     number = np.array([number_of[name] for _, name, _ in relation_of], dtype=np.int64)
-    sides = (torch.from_numpy(side) for side in (edges.senders, edges.receivers))
+    senders, receivers = torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers)
     is_lonely = np.zeros(len(edges), dtype=bool)
-    is_lonely[one_way(*sides, num_nodes, torch.from_numpy(number)).numpy()] = True
+    is_lonely[one_way(senders, receivers, num_nodes, torch.from_numpy(number)).numpy()] = True
     # What has one name between the same two kinds belong together, whichever way they go.
     group_of = [(name, *sorted((sender, receiver))) for sender, name, receiver in relation_of]
     turned = set()
