@@ -54,6 +54,15 @@ def test_a_compiled_layer_is_one_graph_on_every_kind_of_neighborhood(plain_edgew
     assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8), neighborhood=neighborhood)
 
 
+@pytest.mark.parametrize("planes", ["half", "interleaved"])
+def test_rotary_positions_compile_into_one_graph(plain_edgewise, planes):
+    from edgewise.layers import MultiHeadAttention, RotaryPosition
+
+    layer = MultiHeadAttention(8, 2, position=RotaryPosition(4, planes=planes))
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8), neighborhood=plain_edgewise.Causal())
+
+
 def test_the_operator_compiles_under_autocast(plain_edgewise):
     edges, x = graph(plain_edgewise, 6, 8), torch.randn(6, 4)
 

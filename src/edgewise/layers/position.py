@@ -160,7 +160,9 @@ class RotaryPosition(PairPosition):
         angles = _angles(positions, self.turned_dim, self.base, nodes.dtype)
         cos, sin = angles.cos().to(nodes.dtype), angles.sin().to(nodes.dtype)
         part, rest = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
-        found = _Turn.apply(part, cos, sin, self.planes)
+        # torch.compile takes no function with a forward derivative of its own, and needs none.
+        turn = _Turn.forward if torch.compiler.is_compiling() else _Turn.apply
+        found = turn(part, cos, sin, self.planes)
         return torch.cat([found, rest.expand(*found.shape[:-1], -1)], -1) if rest.shape[-1] > 0 else found
 
 
