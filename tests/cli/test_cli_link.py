@@ -190,7 +190,7 @@ def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, paste, tmp_path):
     assert (code, err) == (0, "")
     paste(out)
     assert "no validation links: the last epoch is kept" in out
-    assert "1 features of an edge, at which --model gcn does not look" in out
+    assert "1 feature of an edge, at which --model gcn does not look" in out
     assert "kinds of nodes or edges, at which no model of links looks" in out
     assert "roc_auc" not in out
     pairs = write_csv(tmp_path / "pairs.csv", {"a": [0], "b": [2]})
