@@ -1,0 +1,1 @@
+"""Random calls of the operator, judged from outside: `python -m fuzz` in the folder of the tests."""
