@@ -14,7 +14,7 @@ from edgewise.errors import UnsupportedError
 from fuzz import judge
 from fuzz.draw import ACTIVATIONS, Drawn
 
-BACKENDS = ("auto", "numba", "gather", "sdpa", "reference")
+BACKENDS = ("auto", "numba", "gather", "sdpa", "uniform", "reference")
 BUDGET = {torch.float64: 1e-10, torch.float32: 3e-5, torch.bfloat16: 6e-2, torch.float16: 8e-3}
 """Error allowed, as a share of the largest number among the values and gradients of the same order."""
 Result = dict[str, Tensor]
@@ -134,9 +134,7 @@ def _gradients(targets: list[tuple[Tensor, Tensor]], leaves: Result, create_grap
     if not some:
         return {n: torch.zeros_like(x) for n, x in leaves.items()}
     outputs, probes = zip(*some)
-    found = torch.autograd.grad(
-        outputs, list(leaves.values()), probes, create_graph=create_graph, allow_unused=True
-    )
+    found = torch.autograd.grad(outputs, list(leaves.values()), probes, create_graph=create_graph, allow_unused=True)
     return {n: torch.zeros_like(x) if g is None else g for (n, x), g in zip(leaves.items(), found)}
 
 

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -92,7 +93,7 @@ class Draw:
             number = self.random.choice([0, 1, 3, 8, 20, rows * columns]) if rows and columns else 0
             senders = [self.random.randrange(columns) for _ in range(min(number, 3000))]
             receivers = [self.random.randrange(rows) for _ in senders]
-            edges = ew.Edges(senders, receivers, columns, rows)
+            edges = _edges(senders, receivers, columns, rows)
             return edges, [[(i, j, e) for e, (i, j) in enumerate(zip(receivers, senders))]], ()
         if kind == "joined":
             first, left, own_left = self._set(own, rows, columns)
@@ -112,7 +113,7 @@ class Draw:
         if self.random.random() < 0.5 or not rows or not columns:
             return self._mask(own, rows, columns)
         pairs = [(self.random.randrange(rows), self.random.randrange(columns)) for _ in range(rows)]
-        return ew.Edges([j for _, j in pairs], [i for i, _ in pairs], columns, rows), [set(pairs)], ()
+        return _edges([j for _, j in pairs], [i for i, _ in pairs], columns, rows), [set(pairs)], ()
 
     def _mask(self, own: tuple[int, ...], rows: int, columns: int) -> tuple[Any, list[set], tuple[int, ...]]:
         shape = (*own, rows if self.random.random() < 0.7 else 1, columns if self.random.random() < 0.9 else 1)
@@ -150,7 +151,7 @@ class Draw:
             shaped = [torch.tensor(x, dtype=torch.int64).view(*own, count + 1) for x in (queries_at, keys_at)]
             made = ew.Segments(shaped[0]) if frame == "segments" else ew.Segments(*shaped)
             members = [
-                _windowed([(*q, *k) for q, k in zip(zip(a, a[1:]), zip(b, b[1:]))], before, after, align)
+                _windowed([(*q, *k) for q, k in zip(pairwise(a), pairwise(b))], before, after, align)
                 for a, b in zip(queries_at, keys_at)
             ]
         if type(moving) is ew.Full and self.random.random() < 0.5:
@@ -279,6 +280,11 @@ class Draw:
                     for j in range(drawn.num_keys):
                         if (i, j) not in allowed:
                             table[..., i, j] = bad
+
+
+def _edges(senders: list[int], receivers: list[int], num_senders: int, num_receivers: int) -> ew.Edges:
+    both = (torch.tensor(x, dtype=torch.int64) for x in (senders, receivers))
+    return ew.Edges(*both, num_senders, num_receivers)
 
 
 def _writable(drawn: Drawn, name: str) -> Tensor:

@@ -61,9 +61,7 @@ def attend(
     return (weights.unsqueeze(-1) * value).sum(-2), weights
 
 
-def aggregate(
-    slots: Slots, own: tuple[int, ...], batch: torch.Size, tensors: dict[str, Tensor], how: str
-) -> Tensor:
+def aggregate(slots: Slots, own: tuple[int, ...], batch: torch.Size, tensors: dict[str, Tensor], how: str) -> Tensor:
     """The sum, mean, max or min of the values of every neighborhood, 0 where it is empty."""
     key_of, place, is_open = slots.over(own, batch)
     value = _carried(tensors, key_of, place, is_open, batch)
