@@ -120,3 +120,17 @@ def test_values_that_tie_share_the_gradient_also_at_zero(how, backend, listed):
     if listed:
         gradient = torch.autograd.grad((sign * out).sum(), edge_value)[0]
         assert (sign * gradient[:, 0]).tolist() == [0.5, 0.5, 0.0, 1.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("how", ["max", "min"])
+@pytest.mark.parametrize("backend", ["numba", "gather"])
+def test_all_of_the_gradient_arrives_in_half_precision(backend, how, dtype):
+    generator = torch.Generator().manual_seed(0)
+    edges = Edges(torch.randint(5, (30,), generator=generator), torch.randint(4, (30,), generator=generator), 5, 4)
+    value = torch.randn(5, 16, generator=generator).to(dtype).requires_grad_()
+    edge_value = torch.randn(30, 16, generator=generator).to(dtype).requires_grad_()
+    out = aggregate(value, edges, how, edge_value=edge_value, backend=backend)
+    assert out.dtype == dtype
+    for x in torch.autograd.grad(out.sum(), (value, edge_value)):
+        torch.testing.assert_close(x.float().sum(0), torch.full((16,), 4.0), atol=0.05, rtol=0)
