@@ -55,7 +55,7 @@ def test_a_run_leaves_everything_it_promises(table, edgewise, paste, tmp_path):
         assert word in out
     assert paste(out) == [["edgewise", "predict", str(run), str(table), "-o", "predictions_2.csv"]]
     assert len(read_csv(run / "logs" / "metrics.csv")) == 2
-    assert (run / "rejected.csv").read_text() == "file,row,column,value,reason\n"
+    assert (run / "rejected.csv").read_text() == "file,line,column,value,reason\n"
 
 
 def test_one_endless_molecule_costs_its_row_only(edgewise, tmp_path):

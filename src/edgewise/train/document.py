@@ -128,7 +128,7 @@ def _plain(kind: type, value: Any, where: str) -> Any:
     if type(value) is not kind:
         names = {int: "a whole number", str: "text", bool: "true or false"}
         raise _mismatch(value, names.get(kind, kind.__name__), where)
-    if kind is int and abs(value) > LARGEST:
+    if type(value) is int and abs(value) > LARGEST:
         raise _mismatch(value, f"at most {LARGEST}", where)
     return value
 
