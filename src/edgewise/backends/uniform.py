@@ -34,8 +34,8 @@ def refusals(call: Call) -> tuple[str, ...]:
 
 def run(call: Call) -> Tensor:
     """o_i = c_i Σ_{j∈N(i)} v_j. Memory and time O(query + key)."""
-    assert call.value is not None and isinstance(call.neighborhood, Ranges)
     dtype, value, weight = call.query.dtype, call.value, _weight(call)
+    assert value is not None and weight is not None and isinstance(call.neighborhood, Ranges)
     batch = value.shape[:-2] if call.query.dim() == 2 else torch.broadcast_shapes(*call.batch_shapes.values())
     if type(call.neighborhood) is Full:
         if weight == MEAN and call.num_keys > 0:

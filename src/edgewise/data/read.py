@@ -245,7 +245,7 @@ def _read_rows(file: TextFile, delimiter: str) -> tuple[list[str], pa.Table, np.
 def _csv_rows(file: TextFile, delimiter: str) -> Iterator[Iterator[tuple[int, list[str]]]]:
     """Each row with the line on which it begins."""
     limits = current_limits()
-    with io.TextIOWrapper(file.binary(), encoding="utf-8-sig", newline="") as text:
+    with io.TextIOWrapper(file.binary(), encoding="utf-8-sig", newline="") as text:  # type: ignore[type-var]
         before = csv.field_size_limit(limits.max_row_bytes)
         try:
             yield _numbered(file.name, csv.reader(text, delimiter=delimiter, strict=True))

@@ -136,7 +136,7 @@ def counting_sort() -> Callable[..., bool] | None:
         from numba import config, njit
     except (ImportError, OSError):  # not installed; or its library does not load
         return None
-    if config.DISABLE_JIT:
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]  # numba sets it when it is imported
         return None
     try:
         return njit(nogil=True, cache=True)(place_by_counting)

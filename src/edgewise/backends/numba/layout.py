@@ -92,15 +92,13 @@ def _flag(lowered: Lowered) -> int:
 def largest(call: Call) -> Tensor:
     """The largest of each feature over the edges of each receiver, `(*batch, query, value_dim)`."""
     assert isinstance(call.neighborhood, Edges) and call.value is not None
-    dtype = call.value.dtype
+    dtype, width, plan = call.value.dtype, call.value.shape[-1], call.neighborhood.plan
     if call.edge_value is not None:  # a sum that was rounded when it was stored is found again in no edge
         call = call.in_float32()
     tensors = [x for x in (call.value, call.edge_value) if x is not None]
-    batch, width = _together(*(x.shape[:-2] for x in tensors)), call.value.shape[-1]
+    batch = _together(*(x.shape[:-2] for x in tensors))
     flat = [_node_major(x.expand(*batch, *x.shape[-2:])).flatten(1) for x in tensors]
-    out = extreme_operators.largest_over_edges(
-        flat[0], flat[1] if len(flat) > 1 else None, _lists(call.neighborhood.plan)
-    )
+    out = extreme_operators.largest_over_edges(flat[0], flat[1] if len(flat) > 1 else None, _lists(plan))
     return out.unflatten(1, (*batch, width + -width % WIDTH)).movedim(0, -2)[..., :width].to(dtype)
 
 
