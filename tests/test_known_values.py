@@ -169,4 +169,6 @@ def test_a_causal_mean_is_the_running_mean(backend):
     value = torch.arange(1.0, 6.0)[:, None]
     out = attend(value, value, value, Causal(), normalize=Mean(), backend=backend)
     assert out.flatten().tolist() == pytest.approx([1.0, 1.5, 2.0, 2.5, 3.0])
-    assert attend(value, value, value, Full(), normalize=Mean(), backend=backend).flatten().tolist() == [3.0] * 5
+    assert attend(value, value, value, Full(), normalize=Mean(), backend=backend).flatten().tolist() == pytest.approx(
+        [3.0] * 5
+    )

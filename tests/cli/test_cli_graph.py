@@ -163,7 +163,7 @@ def test_a_test_node_without_a_label_is_said(learn, tmp_path):
     code, out, err = learn("--model", "gcn", columns=columns, nodes=table, edges=edges)
     assert (code, err) == (0, "")
     assert "6 training, 3 validation and 2 test rows (split: column)" in out
-    assert "1 of them are test nodes by their column, and are not scored" in out
+    assert "1 of them is a test node by its column, and is not scored" in out
 
 
 def test_bad_words(learn, graph, edgewise, tmp_path):

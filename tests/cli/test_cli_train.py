@@ -65,7 +65,7 @@ def test_one_endless_molecule_costs_its_row_only(edgewise, tmp_path):
     code, _, err = edgewise("train", table, *words, *SMALL)
     assert (code, err) == (0, "")
     rejected = read_csv(run / "rejected.csv")
-    assert [(row["row"], row["column"], row["reason"][-57:]) for row in rejected] == [
+    assert [(row["line"], row["column"], row["reason"][-57:]) for row in rejected] == [
         ("9", "smiles", "'CCCCCCCC' has 8 atoms, more than 7; --max-atoms raises the bound"[-57:]),
         ("10", "smiles", "CCCC…' has 5,000 characters, more than 350 for 7 atoms; --max-atoms raises the bound"[-57:]),
     ]

@@ -288,7 +288,7 @@ def test_nodes_and_edges_keep_their_kinds(model):
     nodes, edges, label = debate()
     features, index, of_node, names = arrays_of(nodes, edges)
     kinds = {"node_kinds": of_node, "edge_kinds": names}
-    labels = np.r_[np.full(20, -1), label]
+    labels = [*[None] * 20, *label.tolist()]
     small = {"num_heads": 2} if model == "hgt" else {}
     classifier = NodeClassifier(model=model, model_dim=8, epochs=2, validation_size=0, dropout=0.0, **small)
     classifier.fit(features, labels, index, **kinds)

@@ -107,11 +107,11 @@ def test_faithfulness_begins_and_ends_where_it_must():
     trained = text_model(task="regression")
     found = explain_text(trained, "the film was great").faithfulness
     assert [removal.method for removal in found.removals] == [
-        "attention",
-        "rollout",
         "occlusion",
         "integrated gradients",
         "gradient × input",
+        "attention",
+        "rollout",
         "random",
     ]
     full = told(trained, ["the film was great"])

@@ -24,7 +24,7 @@ def test_random_calls_agree_with_the_judge():
 
 def test_random_calls_of_kernels_agree_with_the_judge():
     wrong, number = [], 0
-    for seed in range(10_000, 12_000):
+    for seed in range(10_000, 11_000):
         drawn = Draw(seed).call()
         if drawn.score not in COMPILED or drawn.normalize != "Softmax" or drawn.dtype != torch.float32:
             continue
@@ -32,7 +32,7 @@ def test_random_calls_of_kernels_agree_with_the_judge():
         number += found.get("numba") == "ok"
         wrong += [f"seed {seed} {name}: {verdict}\n{drawn}" for name, verdict in found.items() if verdict not in KNOWN]
     assert not wrong, "\n".join(wrong)
-    assert number >= 30
+    assert number >= 15
 
 
 def first(condition) -> Drawn:

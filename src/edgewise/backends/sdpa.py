@@ -30,8 +30,6 @@ NAME = "sdpa"
 def refusals(call: Call) -> tuple[str, ...]:
     """Why torch's kernels cannot take the call, in words; empty where they can."""
     reasons = ["the neighborhood is a list of edges"] if isinstance(call.neighborhood, Edges) else []
-    if not torch.compiler.is_compiling() and 0 in (call.num_queries, call.num_keys):
-        reasons.append("there is no pair")
     if transform := derivatives_at_work(lambda: call.held):
         reasons.append(f"{transform}, which torch's kernels do not support")
     return tuple(reasons + dots.refusals(call))
@@ -47,6 +45,8 @@ def needs_table(call: Call) -> bool:
 
 def run(call: Call) -> Tensor:
     """softmax(q kᵀ / √key_dim + bias) v over the neighborhood."""
+    if not torch.compiler.is_compiling() and 0 in (call.num_queries, call.num_keys):
+        return _nothing(call)
     query, key, value, scale = dots.operands(call)
     if call.bias is None and _sees_all(call):
         return _fused(query, key, value, None, False, scale, call.dropout)
@@ -60,6 +60,14 @@ def run(call: Call) -> Tensor:
         query, key, value, scale = dots.operands(replace(call, query=query, key=key, value=value))
     out = _fused(query, key, value, _given(call, mask, reaching), False, scale, call.dropout)
     return torch.where(reaching, out, 0.0)
+
+
+def _nothing(call: Call) -> Tensor:
+    """The output where there is no pair, on which the kernels do not agree, with zeros for a gradient."""
+    assert call.value is not None
+    batch = torch.broadcast_shapes(*call.batch_shapes.values())
+    zeros = call.value.new_zeros(*batch, call.num_queries, call.value.shape[-1])
+    return sum((x[..., :0].sum() for x in call.held if x.requires_grad), zeros)
 
 
 def _is_harmless(query: Tensor, key: Tensor, value: Tensor, scale: float) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -92,9 +93,9 @@ def fit_arguments(data: "Data", *, split: int | None = None, edge_attribute: str
 
         classifier.fit(**fit_arguments(data)).score(data.x, data.y, data.edge_index, nodes=data.test_mask)
 
-    Without masks every node with a label trains. With them, labels outside train_mask and val_mask are left out, and
-    the nodes of val_mask choose the epoch; where one of the two is missing, nodes in no other mask train, or a part of
-    the training nodes chooses.
+    Without masks every node with a label trains. With them, labels outside train_mask and val_mask become None (numbers
+    become NaN), and the nodes of val_mask choose the epoch; where one of the two is missing, nodes in no other mask
+    train, or a part of the training nodes chooses.
 
     Args:
         data: one graph.
@@ -121,14 +122,18 @@ def fit_arguments(data: "Data", *, split: int | None = None, edge_attribute: str
         raise DataError("fit_arguments: a node is in two masks; the parts must be apart.")
     validation = masks.get("val_mask")
     others = [masks[name] for name in ("val_mask", "test_mask") if name in masks]
+    labels: np.ndarray | None = None
     training = masks.get("train_mask", ~torch.stack(others).any(0) if others else None)
     if training is not None:
         seen = training if validation is None else training | validation
-        hidden = torch.nan if y.dtype.is_floating_point else -1
-        y = torch.where(seen.reshape(-1, *[1] * (y.dim() - 1)), y, hidden)
+        if y.dtype.is_floating_point:
+            y = torch.where(seen.reshape(-1, *[1] * (y.dim() - 1)), y, torch.nan)
+        else:  # -1 may be a class
+            labels = y.cpu().numpy().astype(object)
+            labels[~seen.cpu().numpy()] = None
     return {
         "X": graph.node_features.detach().cpu(),
-        "y": y.cpu().numpy(),
+        "y": y.cpu().numpy() if labels is None else labels,
         "edges": graph.edges,
         "edge_features": graph.edge_features.detach().cpu().numpy() if graph.edge_features.shape[1] else None,
         "validation": None if validation is None else validation.cpu().numpy(),

@@ -10,19 +10,19 @@ from edgewise.backends import lower
 from edgewise.backends.numba.normalize import ENTMAX15, HARDMAX, IDENTITY, MEAN, SIGMOID, SOFTMAX, SPARSEMAX
 from edgewise.backends.numba.score import ACTIVATIONS, Bent, Blind, Product, Smooth, Square, Twist
 from edgewise.backends.numba.tables import Dropout, chance
-from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Normalize, Sigmoid, Softmax, Sparsemax
+from edgewise.normalize import Normalize
 from edgewise.score import Score
 
 CODES = {
-    Softmax: SOFTMAX,
-    Hardmax: HARDMAX,
-    Sparsemax: SPARSEMAX,
-    Entmax15: ENTMAX15,
-    Sigmoid: SIGMOID,
-    Mean: MEAN,
-    Identity: IDENTITY,
+    "Softmax": SOFTMAX,
+    "Hardmax": HARDMAX,
+    "Sparsemax": SPARSEMAX,
+    "Entmax15": ENTMAX15,
+    "Sigmoid": SIGMOID,
+    "Mean": MEAN,
+    "Identity": IDENTITY,
 }
-"""What kernels call a normalizer."""
+"""What kernels call a normalizer, by the name of its class."""
 
 SHORT = {torch.bfloat16: np.uint16, torch.float16: np.int16}
 """What numba is told that these are; see `simd`."""
@@ -55,8 +55,8 @@ def array_of(x: Tensor) -> np.ndarray:
 def formula_of(kind: str, number: float, flag: int, normalizer: int, vector: Tensor | None) -> tuple[Score, Normalize]:
     """The score and the normalizer in plain torch."""
     activation = ACTIVATIONS[flag] if kind == "Smooth" else ""
-    by_code = {code: each for each, code in CODES.items()}
-    return lower.score_of(kind, number, activation, kind == "Square" and flag == 1, vector), by_code[normalizer]()
+    name = next(name for name, code in CODES.items() if code == normalizer)
+    return lower.score_of(kind, number, activation, kind == "Square" and flag == 1, vector), lower.normalizer_of(name)
 
 
 def factors_of(rate: float, seed: Tensor, edges: Tensor, heads: Tensor) -> Tensor:

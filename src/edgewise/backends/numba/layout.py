@@ -77,7 +77,7 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     out, _ = edge_operators.attend_edges(
         query, key, value, edge_key, edge_value, bias, vector, heads,
         _lists(edges.plan),
-        lowered.kind, lowered.number, _flag(lowered), CODES[lowered.normalizer], call.dropout, seed,
+        lowered.kind, lowered.number, _flag(lowered), CODES[lowered.normalizer.__name__], call.dropout, seed,
     )  # fmt: skip
     if len(batch) == 1:
         return out.transpose(0, 1)
@@ -193,5 +193,5 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
         vector = _padded(vector).expand(*batch, -1)
     return range_operators.attend_ranges(
         query, key, value, bias, vector, starts, stops, key_dim, lowered.kind, lowered.number, _flag(lowered),
-        CODES[lowered.normalizer], call.dropout, seed,
+        CODES[lowered.normalizer.__name__], call.dropout, seed,
     )  # fmt: skip
