@@ -52,9 +52,13 @@ def refused(call: Call) -> dict[str, tuple[str, ...]]:
 def without_autocast(call: Call) -> AbstractContextManager:
     """torch.autocast switched off for what a backend computes: the tensors of a call have their dtype, and float32
     arithmetic stays float32. A score or normalizer of the caller's own, which may hold layers, goes on under it."""
-    is_ours = isinstance(call.score, SCORES) and isinstance(call.normalize, NORMALIZERS)
     device = call.query.device
-    return torch.autocast(device.type, enabled=False) if is_ours and is_autocast(device) else nullcontext()
+    if not is_autocast(device) or not (isinstance(call.score, SCORES) and isinstance(call.normalize, NORMALIZERS)):
+        return _AS_IT_IS
+    return torch.autocast(device.type, enabled=False)
+
+
+_AS_IT_IS = nullcontext()
 
 
 def _against(backend: ModuleType, call: Call) -> tuple[str, ...]:

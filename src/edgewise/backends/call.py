@@ -119,14 +119,14 @@ def checked_call(
         ShapeError: an axis, dtype or device does not fit; the message names it, the arguments and both sizes.
         SettingError: dropout is no probability, or an argument is of the wrong kind.
     """
-    needed: dict[str, Any] = {"query": query, "key": key} | ({"value": value} if has_value else {})
-    beside = {"bias": bias, "edge_key": edge_key, "edge_value": edge_value}
-    require_tensors(verb, needed | {name: x for name, x in beside.items() if x is not None})
-    for name, part, example in (("score", score, "ScaledDot()"), ("normalize", normalize, "Softmax()")):
-        if isinstance(part, type) or not callable(part):
-            called = f"the class {part.__name__}; write {part.__name__}(…)" if isinstance(part, type) else repr(part)
-            raise SettingError(f"{verb}: {name} must be an object, such as {example}, or a function, not {called}.")
-    if not isinstance(dropout, Real) or not 0 <= dropout < 1:
+    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
+        require_tensors(verb, {"query": query, "key": key} | ({"value": value} if has_value else {}))
+    if not (bias is None and edge_key is None and edge_value is None):
+        beside = {"bias": bias, "edge_key": edge_key, "edge_value": edge_value}
+        require_tensors(verb, {name: x for name, x in beside.items() if x is not None})
+    _require_part(verb, "score", score, "ScaledDot()")
+    _require_part(verb, "normalize", normalize, "Softmax()")
+    if not (type(dropout) is float or isinstance(dropout, Real)) or not 0 <= dropout < 1:
         raise SettingError(f"{verb}: dropout must be at least 0 and less than 1, not {dropout!r}.")
     if query.dim() == 1:
         query = query.unsqueeze(0)
@@ -151,6 +151,13 @@ def checked_call(
         call = replace(call, bias=call.bias.to(precise))
     call = _with_rank(call, max(len(shape) for shape in shapes.values()))
     return _with_every_batch_axis(call, torch.broadcast_shapes(*shapes.values()))
+
+
+def _require_part(verb: str, name: str, part: Any, example: str) -> None:
+    """Raise a SettingError where a score or normalizer is a class, a name or something else that cannot be called."""
+    if isinstance(part, type) or not callable(part):
+        called = f"the class {part.__name__}; write {part.__name__}(…)" if isinstance(part, type) else repr(part)
+        raise SettingError(f"{verb}: {name} must be an object, such as {example}, or a function, not {called}.")
 
 
 def require_tensors(verb: str, given: dict[str, Any]) -> None:

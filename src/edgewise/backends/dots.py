@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends.call import Call
+from edgewise.neighborhood.checks import can_be_read
 from edgewise.normalize import Softmax
 from edgewise.score import DotProduct, ScaledDot, parted
 
@@ -27,25 +28,33 @@ def refusals(call: Call) -> list[str]:
 def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     """Query, key, value and the scale, temperature included.
 
-    The query takes the scale over, all but a rest between 1 and 2, so that no product overflows whose end does not. On
-    CUDA half precisions are left alone: it would cost a pass over the query, and only bfloat16 reaches so far.
+    The query takes the scale over, all but a rest between 1 and 2, so that no product overflows whose end does not;
+    where the output can be read, only after a look at it. On CUDA half precisions are left alone: it would cost a pass
+    over the query, and only bfloat16 reaches so far.
     """
     assert isinstance(call.score, DotProduct) and isinstance(call.normalize, Softmax) and call.value is not None
     assert not isinstance(call.normalize.temperature, Tensor)
     if isinstance(call.score, ScaledDot):  # leave the factor to the kernel, as torch's own call does
         scale = call.score.factor(call.query.shape[-1]) / call.normalize.temperature
-        query, scale = scaled_before(call.query, scale)
+        query = call.query
+        if not can_be_read(query):
+            query, scale = scaled_before(query, scale)
         return query, call.key, call.value, scale
     query, key = call.score.factors(call.query, call.key)
     return query, key, call.value, 1 / call.normalize.temperature
 
 
-def scaled_before(query: Tensor, scale: float) -> tuple[Tensor, float]:
-    """A query that was multiplied with a power of two, and what remains of the scale."""
+def scaled_before(query: Tensor, scale: float, *keys: Tensor | None) -> tuple[Tensor, float]:
+    """A query that was multiplied with a power of two, and what remains of the scale; or both as they were, where no
+    product with a sum of the keys can overflow: |q·k| ≤ ‖q‖ ‖k‖, of which the lengths of whole tensors are bounds."""
     before, after = parted(scale)
     is_small = query.dtype == torch.float16  # its products are far from the largest number, itself from the smallest
     if before == 1.0 or is_small or (query.dtype == torch.bfloat16 and query.device.type == "cuda"):
         return query, scale
+    if can_be_read(query):
+        length, *others = (float(torch.linalg.vector_norm(x.detach())) for x in (query, *keys) if x is not None)
+        if length * sum(others) < torch.finfo(query.dtype).max:
+            return query, scale
     return query * before, after
 
 

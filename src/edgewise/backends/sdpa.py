@@ -122,9 +122,16 @@ def _fused(
     query, key, value = dots.four_axes(query), dots.four_axes(key), dots.four_axes(value)
     if mask is not None:
         mask = _with_batch_of(batch, mask)
-    out = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, is_causal=causal, scale=scale, dropout_p=dropout
-    )
+
+    def attended() -> Tensor:
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=causal, scale=scale, dropout_p=dropout
+        )
+
+    out = attended()
+    if can_be_read(out) and not math.isfinite(out.detach().sum()):  # a product may have overflowed whose end does not
+        query, scale = dots.scaled_before(query, scale, key)
+        out = attended()
     out = _differentiable_again(out, query, key, value, mask, causal, scale)
     return out if len(batch) == 2 else out.reshape(*batch, *out.shape[-2:])
 

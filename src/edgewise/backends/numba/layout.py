@@ -33,8 +33,10 @@ def _run(call: Call, seed: Tensor) -> Tensor:
     dtype, width = call.query.dtype, call.value.shape[-1]
     lowered = lower(call)
     if lowered.kind == "Product":
-        query, number = scaled_before(lowered.call.query, lowered.number)
-        lowered = replace(lowered, call=replace(lowered.call, query=query), number=number)
+        own = lowered.call
+        query, number = scaled_before(own.query, lowered.number, own.key, own.edge_key)
+        if query is not own.query:
+            lowered = replace(lowered, call=replace(own, query=query), number=number)
     if isinstance(call.neighborhood, Edges):
         out = over_edges(lowered, call.neighborhood, seed)
     else:
