@@ -312,3 +312,9 @@ def test_without_a_compiler_the_kernels_refuse_in_words():
     printed = subprocess.run([sys.executable, "-c", program], **options).stdout
     assert printed.startswith("gather runs.")
     assert "numba refuses: NUMBA_DISABLE_JIT is set, so that numba compiles nothing; unset it." in printed
+
+
+def test_few_pairs_of_a_batch_of_none():
+    none = torch.zeros(0, dtype=torch.int64)
+    x = torch.randn(0, 5, 4)
+    assert attend(x, x, x, Lengths(none, none) & Window(1, 2, "start")).shape == (0, 5, 4)

@@ -460,6 +460,8 @@ SMALL = (
     "--smiles-columns", "smiles", "--target-columns", "y", "--model-dim", "8", "--num-heads", "2", "--num-layers", "1",
     "--epochs", "12", "--device", "cpu", "--logger", "csv", "--no-molecule-descriptors", "--no-baselines",
 )  # fmt: skip
+MAX_RUNS = 20
+"""Trainings after which one must have been killed."""
 KEPT = ("model.safetensors", "model.json", "splits.json", "test_predictions.csv")
 
 
@@ -490,10 +492,13 @@ def kills(folder: Path, seconds: float, draw: random.Random) -> dict[str, Any]:
             span = min(span, time.monotonic() - began) if number == 0 else span
             if process.returncode != 0:
                 broken.append(f"{run.name}: {err.decode()[-300:]}")
+            break  # it ended before it was killed
         counts["runs_ended"] += 1
         broken += [f"{run.name}: {name} differs" for name in KEPT if _differ(run / name, folder / "run_0" / name)]
         broken += [f"{run.name}: {path.name} is left" for path in run.rglob("*.part")]
-        if time.monotonic() > end and counts["kills"]:
+        if time.monotonic() > end and not counts["kills"] and number >= MAX_RUNS:
+            broken.append(f"none of {number} trainings was killed before it ended")
+        if time.monotonic() > end and (counts["kills"] or broken):
             return {**{name: counts[name] for name in ("kills", "runs_ended")}, "broken": broken}
     raise AssertionError("the loop ends by its time")
 

@@ -59,8 +59,8 @@ def run(drawn: Drawn, leaves: dict[str, Tensor], backend: str) -> Tensor:
     return ew.attention_weights(given["query"], given["key"], drawn.neighborhood, **common).to_dense()
 
 
-def judged(drawn: Drawn, leaves: dict[str, Tensor]) -> Tensor:
-    """What the judge gives, in the dtype of the leaves."""
+def judged(drawn: Drawn, leaves: dict[str, Tensor], noise: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    """What the judge gives, in the dtype of the leaves; with `noise` on its scores."""
     given = drawn.arguments(leaves)
     slots, own = judge.Slots(drawn.pairs, drawn.num_queries), drawn.own
     is_list = isinstance(drawn.neighborhood, ew.Edges)
@@ -105,7 +105,8 @@ def judged(drawn: Drawn, leaves: dict[str, Tensor]) -> Tensor:
     if drawn.verb == "attention_weights":
         given["value"] = given["key"][..., :0]
         given.pop("edge_value", None)
-    out, weights = judge.attend(slots, own, batch, given, score, normalize)
+    noisy = score if noise is None else lambda q, k: noise(score(q, k))
+    out, weights = judge.attend(slots, own, batch, given, noisy, normalize)
     return out if drawn.verb == "attend" else judge.to_dense(slots, own, weights, drawn.num_keys)
 
 
@@ -173,7 +174,7 @@ def _compared(drawn: Drawn, double: Result, truth: list[Result], got: list[Resul
         scale = max([scale, *(float(x[x.isfinite()].abs().max()) for x in right.values() if x.isfinite().any())])
         error = _error(right, ours)
         # A second derivative sums as many rounded first ones as there are pairs.
-        if error <= (1, 1, 4)[order] * BUDGET[drawn.dtype] * scale:
+        if error <= (1, 1, 4)[order] * BUDGET[drawn.dtype] * scale + torch.finfo(drawn.dtype).tiny:
             continue
         if error <= 16 * _sensitivity(drawn, double, truth, order) + BUDGET[drawn.dtype] * scale:
             return "rounding"
@@ -195,7 +196,8 @@ def _error(right: Result, ours: Result) -> float:
 
 
 def _sensitivity(drawn: Drawn, double: Result, truth: list[Result], order: int) -> float:
-    """How far the judge's own results move when the inputs change by a rounding: ties, kinks and cancellation."""
+    """How far the judge's own results move when the inputs, or the scores, change by a rounding: ties, kinks and
+    cancellation."""
     step = torch.finfo(torch.float32 if drawn.dtype in (torch.bfloat16, torch.float16) else drawn.dtype).eps
     if order and drawn.dtype in (torch.bfloat16, torch.float16):
         step = torch.finfo(drawn.dtype).eps
@@ -206,7 +208,13 @@ def _sensitivity(drawn: Drawn, double: Result, truth: list[Result], order: int) 
             n: x * (1 + 4 * step * torch.randn(x.shape, dtype=torch.float64, generator=generator))
             for n, x in double.items()
         }
-        found = results(drawn, moved, lambda leaves: judged(drawn, leaves))
+
+        def rounded(scores: Tensor, generator: torch.Generator = generator) -> Tensor:
+            return scores + 4 * step * torch.randn(scores.shape, dtype=torch.float64, generator=generator) * (
+                1 + scores.detach().abs().nan_to_num(0.0, 0.0, 0.0)
+            )
+
+        found = results(drawn, moved, lambda leaves, noise=rounded: judged(drawn, leaves, noise))
         error = _error(truth[order], found[order])
         worst = max(worst, 0.0 if error == math.inf else error)
     return worst

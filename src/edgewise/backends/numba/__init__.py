@@ -44,7 +44,8 @@ def takes_few_pairs(call: Call) -> bool:
     if not any(isinstance(part, Window | Segments) for part in parts) or refusals(call):
         return False
     starts, stops = call.neighborhood.runs(torch.arange(call.num_queries), call.num_queries, call.num_keys)
-    most_pairs = (stops - starts).sum(-1).max() if starts.numel() > 0 else torch.zeros(())
+    num_pairs = (stops - starts).sum(-1)
+    most_pairs = num_pairs.max() if num_pairs.numel() > 0 else torch.zeros(())
     return float(most_pairs) < SPARSE * call.num_queries * call.num_keys
 
 
