@@ -318,3 +318,12 @@ def test_few_pairs_of_a_batch_of_none():
     none = torch.zeros(0, dtype=torch.int64)
     x = torch.randn(0, 5, 4)
     assert attend(x, x, x, Lengths(none, none) & Window(1, 2, "start")).shape == (0, 5, 4)
+
+
+@pytest.mark.parametrize("neighborhood", [Full(), Full().to_edges(5)], ids=["ranges", "edges"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_vector_whose_numbers_lie_apart(neighborhood, dtype):
+    x, every_other = torch.randn(3, 5, 16, dtype=dtype), torch.randn(3, 32, dtype=dtype)[:, ::2]
+    for score in (GATv2(every_other), Additive(every_other, "relu"), Additive(every_other)):
+        out, judge = (attend(x, x, x, neighborhood, score=score, backend=name) for name in ("numba", "reference"))
+        torch.testing.assert_close(out, judge)

@@ -192,7 +192,7 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
         bias = bias.to(query.dtype).expand(*batch, call.num_queries, call.num_keys)
     if vector is not None:
         vector = vector.to(query.dtype).expand(*vector_batch, key_dim)
-        vector = _padded(vector).expand(*batch, -1)
+        vector = _padded(vector).contiguous().expand(*batch, -1)  # the kernels read its numbers one behind the other
     return range_operators.attend_ranges(
         query, key, value, bias, vector, starts, stops, key_dim, lowered.kind, lowered.number, _flag(lowered),
         CODES[lowered.normalizer.__name__], call.dropout, seed,
