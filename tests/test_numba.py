@@ -327,3 +327,18 @@ def test_a_vector_whose_numbers_lie_apart(neighborhood, dtype):
     for score in (GATv2(every_other), Additive(every_other, "relu"), Additive(every_other)):
         out, judge = (attend(x, x, x, neighborhood, score=score, backend=name) for name in ("numba", "reference"))
         torch.testing.assert_close(out, judge)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_bias_outside_the_neighborhood_spoils_no_temperature(bad):
+    x, temperature = torch.randn(5, 4), torch.tensor(2.0, requires_grad=True)
+    bias = torch.zeros(5, 5).masked_fill(~Causal().to_mask(5), bad)
+    found = [
+        torch.autograd.grad(
+            attend(x, x, x, Causal(), normalize=Softmax(temperature), bias=bias, backend=name).square().sum(),
+            temperature,
+        )[0]
+        for name in ("numba", "reference")
+    ]
+    assert found[1].isfinite()
+    torch.testing.assert_close(*found)

@@ -258,8 +258,9 @@ def _times(x: Tensor, factor: Factor, axes: int) -> Tensor:
 
 
 def _cooled(bias: Tensor, coldness: Factor, axes: int) -> Tensor:
-    """bias · coldness, where −∞ stays what it is: its product would give the temperature the gradient 0 · ∞."""
-    shut = bias == -math.inf
+    """bias · coldness, where what is not finite stays what it is: its product would give the temperature the gradient
+    0 · ∞, also of pairs that nobody looks at."""
+    shut = ~bias.isfinite()
     return torch.where(shut, bias, _times(torch.where(shut, 0.0, bias), coldness, axes))
 
 
