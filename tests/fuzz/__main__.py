@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import math
 import time
 
 import torch
@@ -16,11 +17,12 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=10_000, help="calls of the library to make")
     parser.add_argument("--seed", type=int, default=0, help="of the first call; each call has a seed of its own")
     parser.add_argument("--backends", nargs="+", default=BACKENDS)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long, between two seeds")
     options = parser.parse_args()
     torch.set_num_threads(1)
     counts: collections.Counter[str] = collections.Counter()
     wrong, seed, start = 0, options.seed, time.monotonic()
-    while sum(counts.values()) < options.calls:
+    while sum(counts.values()) < options.calls and time.monotonic() - start < options.seconds:
         drawn = Draw(seed).call()
         for backend, verdict in check(drawn, tuple(options.backends)).items():
             known = verdict in ("ok", "refused", "rounding")

@@ -175,7 +175,7 @@ def simplex(scores: Tensor, is_open: Tensor, power: int) -> Tensor:
     if power == 1:
         return torch.where(support, x - mean + 1 / number, 0.0).clamp(min=0)
     spread = torch.where(support, x - mean, 0.0).square().sum(-1, keepdim=True)
-    radius = ((1 - spread).clamp(min=1e-300) / number).sqrt()
+    radius = ((1 - spread).clamp(min=torch.finfo(x.dtype).tiny) / number).sqrt()
     return torch.where(support, x - mean + radius, 0.0).clamp(min=0).square()
 
 
