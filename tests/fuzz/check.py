@@ -220,15 +220,16 @@ def _sensitivity(drawn: Drawn, double: Result, truth: list[Result], order: int) 
 
 
 def _own_rounding(drawn: Drawn, double: Result, order: int) -> float:
-    """The judge's own error when it computes as the library does, in the dtype of the call and at least in float32,
-    at the inputs and a few roundings beside them. Terms that cancel leave it in every formula: where a key has one
-    feature, a cosine is ±1, its derivative is the difference of two large numbers, and the exact difference is 0."""
-    dtype = torch.promote_types(drawn.dtype, torch.float32)
+    """The judge's own error when it computes in the dtype of the call, at the inputs and a few roundings beside them.
+
+    Terms that cancel leave it in every formula: where a key has one feature, a cosine is ±1, its derivative is the
+    difference of two large numbers, and the exact difference is 0.
+    """
     worst = 0.0
     for seed in range(5):
         generator = torch.Generator().manual_seed(seed)
-        near = double if seed == 0 else _moved(double, torch.finfo(dtype).eps, generator)
-        own = {n: x.to(dtype) for n, x in near.items()}
+        near = double if seed == 0 else _moved(double, torch.finfo(drawn.dtype).eps, generator)
+        own = {n: x.to(drawn.dtype) for n, x in near.items()}
         exact = results(drawn, {n: x.double() for n, x in own.items()}, lambda leaves: judged(drawn, leaves))
         rounded = results(drawn, own, lambda leaves: judged(drawn, leaves))
         error = _error(exact[order], rounded[order])
