@@ -35,6 +35,9 @@ class StandIn:
         time.sleep(self.seconds)
         return [self._told(row) for row in rows]
 
+    def statuses(self, rows):
+        return ["ok, but guessed" if "guess" in next(iter(row.values())) else "ok" for row in rows]
+
     def unread(self, row):
         (text, *_) = row.values()
         return "9 tokens, of which the model reads 8" if "endless" in text else ""

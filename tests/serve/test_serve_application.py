@@ -17,22 +17,26 @@ def test_rows_are_predicted_in_order(client):
             "told": [
                 {"name": "length", "value": 3, "label": "", "std": None, "low": 0, "high": 150, "probabilities": {}}
             ],
+            "status": "ok",
             "error": None,
         },
         {
             "told": [
                 {"name": "length", "value": 1, "label": "", "std": None, "low": 0, "high": 5, "probabilities": {}}
             ],
+            "status": "ok",
             "error": None,
         },
     ]
 
 
 def test_a_row_that_cannot_be_read_says_so_and_the_others_are_told(client):
-    rows = [molecule_row(name) for name in ("CC", "bad", "CCC")]
+    rows = [molecule_row(name) for name in ("CC", "bad", "guess")]
     found = client().post("/predict", json={"rows": rows}).json()["rows"]
+    reason = "smiles: 'bad' cannot be read."
     assert [len(each["told"]) for each in found] == [1, 0, 1]
-    assert [each["error"] for each in found] == [None, "smiles: 'bad' cannot be read.", None]
+    assert [each["error"] for each in found] == [None, reason, None]
+    assert [each["status"] for each in found] == ["ok", reason, "ok, but guessed"]
 
 
 def test_where_no_row_can_be_read_the_request_is_refused(client):

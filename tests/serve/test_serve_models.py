@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from browsing import chromium, needs_chromium
+from edgewise.data.text import ALL_UNKNOWN
 from edgewise.errors import DataError
 from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
 from edgewise.estimators.explaining import Explainer
@@ -80,6 +81,18 @@ def test_a_translation_is_told_and_any_token_of_it_explained(client, translator)
     assert answer.json()["error"].endswith(" tokens, of which the model reads 23.")
 
 
+def test_a_row_of_unknown_words_alone_has_the_status_of_the_command_line(client, reader, marker, translator):
+    for _, folder in (reader, marker, translator):
+        explainer = Explainer.open(folder)
+        (field,) = explainer.fields
+        rows = [{field["name"]: text} for text in ("a film", "\u0416\u0416")]
+        found = client(explainer).post("/predict", json={"rows": rows}).json()["rows"]
+        knows_bytes = explainer.facts["task"] == "translation"
+        assert [row["status"] for row in found] == ["ok", "ok" if knows_bytes else ALL_UNKNOWN]
+        assert [row["error"] for row in found] == [None, None]
+        assert all(row["told"] for row in found)
+
+
 def test_a_text_longer_than_the_model_reads_is_refused(client, reader):
     explainer = Explainer.open(reader[1])
     name = explainer.fields[0]["name"]
@@ -98,7 +111,7 @@ def test_of_molecules_one_that_cannot_be_read_fails_alone(client, chemist):
     found = told_or_why(explainer, [{name: text} for text in smiles])
     assert [isinstance(each, DataError) for each in found] == [False, True, False, True, False, True, True]
     expected = model.predict(["CCO", "c1ccccc1", "N"])
-    np.testing.assert_allclose([found[place][0].value for place in (0, 2, 4)], expected, rtol=1e-5)
+    np.testing.assert_allclose([found[place].told[0].value for place in (0, 2, 4)], expected, rtol=1e-5)
     answer = client(explainer).post("/predict", json={"rows": [{name: "C("}]})
     assert answer.status_code == 422
     assert str(folder) not in answer.text

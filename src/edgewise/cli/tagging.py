@@ -74,9 +74,9 @@ def predict(arguments: argparse.Namespace) -> int:
 
     from edgewise.data.cell import OK
     from edgewise.data.tags import read_tagged
-    from edgewise.data.text import ALL_UNKNOWN
     from edgewise.errors import DataError
     from edgewise.estimators.tagging.trained import TrainedTagger
+    from edgewise.estimators.text.tokens import status_of
     from edgewise.train.device import pick_device
     from edgewise.train.folder import json_lines
     from edgewise.train.settings import require
@@ -94,9 +94,7 @@ def predict(arguments: argparse.Namespace) -> int:
     tags = trained.tag(sentences.words, pick_device(arguments.device))
     if suffix.startswith(".jsonl"):
         pairs = zip(sentences.words, sentences.status, strict=True)
-        statuses = [
-            ALL_UNKNOWN if status == OK and trained.tokenizer.knows_none(words) else status for words, status in pairs
-        ]
+        statuses = [status_of(trained.tokenizer, words) if status == OK else status for words, status in pairs]
         rows = zip(sentences.rows, tags, statuses, sentences.status, strict=True)
         content = json_lines(
             {**row, told: each if read == OK else None, "status": status} for row, each, status, read in rows

@@ -57,8 +57,9 @@ def predict(arguments: argparse.Namespace, suffix: str) -> int:
     """Translates a column of a table, or the lines of a text."""
     from edgewise.data.pairs import is_table
     from edgewise.data.read import check_columns_exist, read_cells
-    from edgewise.data.text import ALL_UNKNOWN, read_text
+    from edgewise.data.text import read_text
     from edgewise.errors import DataError
+    from edgewise.estimators.text.tokens import status_of
     from edgewise.estimators.translation.trained import TrainedTranslation
     from edgewise.train.device import pick_device
     from edgewise.train.folder import csv_text
@@ -78,10 +79,9 @@ def predict(arguments: argparse.Namespace, suffix: str) -> int:
         raise DataError(f"{arguments.data} already has the column {taken[0]!r}, which predictions need; rename it.")
     found = trained.translate(columns[column], device=pick_device(arguments.device))
     columns[name] = [text or "" for text in found]
-    knows_none = [trained.tokenizer.knows_none([text]) for text in columns[column]]
     columns["status"] = [
-        "the text is empty or too long" if text is None else ALL_UNKNOWN if no_word else "ok"
-        for text, no_word in zip(found, knows_none, strict=True)
+        "the text is empty or too long" if translated is None else status_of(trained.tokenizer, [text])
+        for text, translated in zip(columns[column], found, strict=True)
     ]
     if suffix == ".parquet":
         import pandas as pd

@@ -153,6 +153,14 @@ class Explainer:
             return []
         return self._subject.predict(self._values(rows))
 
+    def statuses(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """For each row `ok`, or what its prediction lacks: a text may have no word that the model knows.
+
+        Raises:
+            DataError: as in `predict`.
+        """
+        return self._subject.statuses(self._values(rows)) if rows else []
+
     def explain(
         self, row: Mapping[str, Any], *, target: str | None = None, label: Any = None, top: int | None = None
     ) -> Explanation:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
+from edgewise.data.cell import OK
 from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder
@@ -42,6 +43,10 @@ class Subject(ABC):
     @abstractmethod
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
         """What is told of rows, whose values stand in the order of the fields."""
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""
+        return [OK] * len(rows)
 
     @abstractmethod
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:

@@ -32,7 +32,7 @@ from edgewise.serve.messages import (
     ModelAnswer,
     PredictAnswer,
     Requests,
-    as_answer,
+    as_row,
     cells_of,
 )
 from edgewise.serve.worker import BusyError, Client, Worker
@@ -146,14 +146,9 @@ def _add_questions(app: FastAPI, explainer: Explains | Description, limits: Limi
     async def predict(asked: requests.predict, request: Request) -> Response:
         """What is told of each row. A row that cannot be read has its reason; where none can, the answer is 422."""
         found = await app.state.worker.predict([cells_of(row) for row in asked.rows], client_of(request))
-        reasons = [str(each) if isinstance(each, EdgewiseError) else None for each in found]
-        if all(reasons):
-            return failure(422, reasons[0] or "", "rows.0")
-        rows = [
-            {"told": [] if isinstance(told, EdgewiseError) else [as_answer(each) for each in told], "error": reason}
-            for told, reason in zip(found, reasons, strict=True)
-        ]
-        return JSONResponse({"rows": rows}, headers=HEADERS)
+        if all(isinstance(each, EdgewiseError) for each in found):
+            return failure(422, str(found[0]), "rows.0")
+        return JSONResponse({"rows": [as_row(each) for each in found]}, headers=HEADERS)
 
     async def answer(asked: Any, form: str, request: Request) -> Any:
         """An explanation in one of `FORMS`, made where the model is."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from edgewise.data.molecule_limits import SlowMoleculeError, at_once
 from edgewise.errors import DataError, EdgewiseError, SettingError
@@ -14,7 +14,18 @@ from edgewise.process import Process
 
 Row = dict[str, Any]
 """The cells of a row by the names of their columns."""
-Outcome = tuple[Told, ...] | EdgewiseError
+
+
+class Predicted(NamedTuple):
+    """What a model says of a row."""
+
+    told: tuple[Told, ...]
+    """Its predictions."""
+    status: str
+    """As in `Explains.statuses`."""
+
+
+Outcome = Predicted | EdgewiseError
 """The predictions of a row, or why there are none."""
 QuickOutcome = Outcome | None
 """The same, or None for a row that may take long and was left alone."""
@@ -44,6 +55,10 @@ class Explains(Protocol):
 
     def predict(self, rows: list[Row]) -> list[tuple[Told, ...]]:
         """The predictions of each row; raises DataError for one that cannot be read."""
+        ...
+
+    def statuses(self, rows: list[Row]) -> list[str]:
+        """For each row that `predict` takes, `ok`, or what its prediction lacks, in words."""
         ...
 
     def unread(self, row: Row) -> str:
@@ -237,7 +252,7 @@ def _halved(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
     try:
         for row in rows:
             _check_length(explainer, row)
-        return list(explainer.predict(rows))
+        return [Predicted(*each) for each in zip(explainer.predict(rows), explainer.statuses(rows), strict=True)]
     except READING as error:
         if len(rows) == 1:
             return [error]

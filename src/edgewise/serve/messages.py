@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from edgewise.errors import MissingExtraError
 from edgewise.explanation import Told
+from edgewise.serve.lanes import Outcome, Predicted
 from edgewise.serve.limits import Limits
 
 try:
@@ -49,6 +50,7 @@ class RowAnswer(BaseModel):
     """What is told of a row, or why nothing is."""
 
     told: list[ToldAnswer] = Field(description="one entry a target; empty where the row cannot be read")
+    status: str = Field(description="ok; ok, and what the prediction lacks; or the error")
     error: str | None = Field(description="why the row cannot be read; null where it can")
 
 
@@ -172,6 +174,13 @@ def _one_of(names: Sequence[str]) -> Any:
 def cells_of(row: BaseModel) -> dict[str, Any]:
     """A row as the model takes it: cells by the names of their columns."""
     return row.model_dump(by_alias=True)
+
+
+def as_row(outcome: Outcome) -> dict[str, Any]:
+    """What is predicted of a row, as `RowAnswer` describes it."""
+    if isinstance(outcome, Predicted):
+        return {"told": [as_answer(each) for each in outcome.told], "status": outcome.status, "error": None}
+    return {"told": [], "status": str(outcome), "error": str(outcome)}
 
 
 def as_answer(told: Told) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from edgewise.estimators.subject import Subject
 from edgewise.estimators.tagging.explain import explain_sentence
 from edgewise.estimators.tagging.question import WrittenSentence, told_words
 from edgewise.estimators.tagging.trained import TrainedTagger
+from edgewise.estimators.text.tokens import status_of
 from edgewise.explanation import Explanation, Told
 from edgewise.train.folder import RunFolder
 
@@ -49,6 +50,10 @@ class SentenceSubject(Subject):
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
         """The tags of sentences, which are read in pieces where they are long."""
         return told_words(self.trained, [WrittenSentence.of(text) for (text,) in rows])
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        """Which rows are of unknown words alone."""
+        return [status_of(self.trained.tokenizer, WrittenSentence.of(text).words) for (text,) in rows]
 
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
         """One word of a sentence."""

@@ -9,6 +9,7 @@ import numpy as np
 from edgewise.data.texts import texts_from_arrays
 from edgewise.estimators.subject import TableSubject
 from edgewise.estimators.text.explain import explain_text
+from edgewise.estimators.text.tokens import status_of
 from edgewise.estimators.text.trained import TrainedTexts
 from edgewise.estimators.told import told_of
 from edgewise.explanation import Explanation, Told
@@ -44,6 +45,10 @@ class TextSubject(TableSubject):
         table = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
         predictions = self.trained.predict(table)
         return [told_of(self.trained, predictions, row) for row in range(len(rows))]
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        """Which rows are of unknown words alone."""
+        return [status_of(self.trained.tokenizer, texts) for texts in rows]
 
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
         """The texts of one row."""

@@ -1,13 +1,14 @@
 """A row of texts as the tokens that a model reads, each with the place that it came from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from edgewise.data.text import Tokenizer, Tokens
+from edgewise.data.cell import OK
+from edgewise.data.text import ALL_UNKNOWN, Tokenizer, Tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,3 +57,8 @@ def _with_special(tokens: Tokens, begin: int | None, end: int | None, length: in
         for side in (tokens.starts, tokens.stops)
     ]
     return Tokens(numbers, *sides)
+
+
+def status_of(tokenizer: Tokenizer, texts: Iterable[str]) -> str:
+    """The status of a row of texts: `OK`, or `ALL_UNKNOWN` where the vocabulary has no word of it."""
+    return ALL_UNKNOWN if tokenizer.knows_none(texts) else OK

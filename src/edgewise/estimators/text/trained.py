@@ -12,10 +12,10 @@ from edgewise.choices import TokenKind
 from edgewise.data.cell import OK
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
-from edgewise.data.text import ALL_UNKNOWN, Tokenizer
+from edgewise.data.text import Tokenizer
 from edgewise.data.texts import TextTable
 from edgewise.estimators.kept import read_tokenizer
-from edgewise.estimators.text.tokens import RowTokens
+from edgewise.estimators.text.tokens import RowTokens, status_of
 from edgewise.estimators.trained import TrainedTable
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings
@@ -119,9 +119,9 @@ class TrainedTexts(TrainedTable):
         return TextBatches(tokens, segments, targets.astype(np.float32), table.weights.astype(np.float32), cut)
 
     def statuses(self, table: TextTable) -> list[str]:
-        """The status of each row; that of a text of unknown words alone is `ALL_UNKNOWN`."""
+        """The status of each row; see `status_of`."""
         rows = zip(table.status, table.texts, strict=True)
-        return [ALL_UNKNOWN if status == OK and self.tokenizer.knows_none(texts) else status for status, texts in rows]
+        return [status_of(self.tokenizer, texts) if status == OK else status for status, texts in rows]
 
     def save(self, folder: RunFolder) -> None:
         """Writes model.safetensors, tokenizer.json and model.json."""

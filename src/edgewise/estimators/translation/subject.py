@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from edgewise.errors import SettingError
 from edgewise.estimators.subject import Subject
+from edgewise.estimators.text.tokens import status_of
 from edgewise.estimators.translation.explain import TOLD, explain_translation, told_of
 from edgewise.estimators.translation.question import Translated, too_long
 from edgewise.estimators.translation.trained import TrainedTranslation
@@ -51,6 +52,10 @@ class TranslationSubject(Subject):
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
         """The translations of sentences; a `DataError` names the first that cannot be translated."""
         return told_of(self.trained, Translated.of(self.trained, [text for (text,) in rows]))
+
+    def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        """Which rows are of unknown words alone."""
+        return [status_of(self.trained.tokenizer, texts) for texts in rows]
 
     def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
         """The sentence of one row."""

@@ -121,7 +121,8 @@ class Panel {
     try {
       if (what === "predict") {
         const answer = await (await ask("predict", { rows: [row] }, abort.signal)).json();
-        this.show(answer.rows[0].told);
+        const { told, status } = answer.rows[0];
+        this.show(told, status === "ok" ? "" : status);
       } else {
         this.part(".state").textContent = "explaining …";
         const page = await (await ask("page", this.question(), abort.signal)).text();
