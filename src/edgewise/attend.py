@@ -159,7 +159,8 @@ def aggregate(
     """
     if how not in ("sum", "mean", "max", "min"):
         raise SettingError(f"aggregate: how must be 'sum', 'mean', 'max' or 'min', not {how!r}.")
-    require_tensors("aggregate", {"value": value})
+    if not isinstance(value, Tensor):
+        require_tensors("aggregate", {"value": value})
     if value.dim() < 2:
         raise ShapeError(f"aggregate: value must have the axes (…, node, feature), not shape {tuple(value.shape)}.")
     num_keys = value.shape[-2]
@@ -170,11 +171,11 @@ def aggregate(
         num_queries = num_keys if neighborhood.sizes[0] is None else neighborhood.sizes[0]
     elif not torch.compiler.is_compiling() and num_queries < 0:
         raise ShapeError(f"aggregate: num_queries must not be negative, not {num_queries}.")
-    query, key = value.new_zeros(num_queries, 1), value.new_zeros(num_keys, 1)
-    normalize = Mean() if how == "mean" else Identity()
+    key = value.new_zeros(num_keys, 1)
+    query = key if num_queries == num_keys else value.new_zeros(num_queries, 1)
     call = checked_call(
-        "aggregate", query, key, value, neighborhood, Constant(), normalize, None, None, edge_value, 0.0,
-        follows_autocast=False,
+        "aggregate", query, key, value, neighborhood, _ALIKE, _MEAN if how == "mean" else _SUM, None, None, edge_value,
+        0.0, follows_autocast=False,
     )  # fmt: skip
     with without_autocast(call):
         chosen = choose(call, backend)
@@ -182,6 +183,9 @@ def aggregate(
             return chosen.run(call)
         by = numba if chosen is numba and isinstance(neighborhood, Edges) else gather
         return by.largest(call) if how == "max" else -by.largest(call.negated())
+
+
+_ALIKE, _MEAN, _SUM = Constant(), Mean(), Identity()
 
 
 def why(
@@ -206,9 +210,9 @@ def why(
     >>> print(why(x, x, x, Edges([0, 1], [1, 0], 5, 5)))
     numba runs.
       sdpa refuses: the neighborhood is a list of edges.
+      uniform refuses: the neighborhood is Edges, not ranges.
       varlen refuses: the tensors are on cpu.
       flex refuses: the tensors are on cpu.
-      uniform refuses: the neighborhood is Edges, not ranges; the weights of a row are not all the same.
       triton refuses: the tensors are on cpu.
     """
     call = checked_call("why", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)

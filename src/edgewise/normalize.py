@@ -68,11 +68,11 @@ class Softmax:
                 remedy = "; the number 0 is Hardmax: Softmax(0)" if wrong == 0 else ""
                 raise SettingError(f"Softmax: temperature must be positive where it is a tensor, not {wrong}{remedy}.")
             return
-        if isinstance(temperature, float) and math.isnan(temperature):
+        if type(temperature) is not float:
+            temperature = number("Softmax", "temperature", temperature)
+            object.__setattr__(self, "temperature", temperature)
+        if not temperature >= 0:  # NaN is neither
             raise SettingError(f"Softmax: temperature must not be negative, not {temperature}.")
-        object.__setattr__(self, "temperature", number("Softmax", "temperature", temperature))
-        if self.temperature < 0:
-            raise SettingError(f"Softmax: temperature must not be negative, not {self.temperature}.")
 
     def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
         if not isinstance(self.temperature, Tensor):

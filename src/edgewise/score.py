@@ -10,7 +10,6 @@ Scores that are a dot product of something say so (`DotProduct.factors`), and th
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -54,12 +53,12 @@ def score_pairs(score: Score, query: Tensor, key: Tensor) -> Tensor:
     return found.expand(torch.broadcast_shapes(found.shape, pairs))
 
 
-class DotProduct(ABC):
+class DotProduct:
     """A score that is the dot product of a function of the query and a function of the key."""
 
-    @abstractmethod
     def factors(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """The two factors, for queries and keys `(*batch, node, key_dim)`, whose dot product is the score."""
+        raise NotImplementedError(f"{type(self).__name__} has no factors().")
 
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
         left, right = self.factors(query.unsqueeze(-2), key.unsqueeze(-2))

@@ -16,7 +16,7 @@ from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.neighborhood import Ranges
 
-ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, uniform, triton, numba, gather, reference)
+ORDER: tuple[ModuleType, ...] = (sdpa, uniform, varlen, flex, triton, numba, gather, reference)
 BY_NAME = {backend.NAME: backend for backend in ORDER}
 
 
@@ -29,7 +29,7 @@ def choose(call: Call, name: str = "auto") -> ModuleType:
     """
     if name == "auto":
         for backend in ORDER:
-            if not _against(backend, call):
+            if not backend.refusals(call) and not _others_are_better(backend, call):
                 return backend
     if name not in BY_NAME:
         raise SettingError(f"backend must be one of auto, {', '.join(BY_NAME)}, not {name!r}.")
@@ -43,7 +43,8 @@ def refused(call: Call) -> dict[str, tuple[str, ...]]:
     """The reasons of each backend that stands before the one that is chosen for a call."""
     found: dict[str, tuple[str, ...]] = {}
     for backend in ORDER:
-        if not (reasons := _against(backend, call)):
+        reasons = backend.refusals(call) or _others_are_better(backend, call)
+        if not reasons:
             break
         found[backend.NAME] = reasons
     return found
@@ -61,11 +62,8 @@ def without_autocast(call: Call) -> AbstractContextManager:
 _AS_IT_IS = nullcontext()
 
 
-def _against(backend: ModuleType, call: Call) -> tuple[str, ...]:
-    """Why a backend is passed over: why it refuses the call, or, where it takes it, why others are better."""
-    reasons: tuple[str, ...] = backend.refusals(call)
-    if reasons:
-        return reasons
+def _others_are_better(backend: ModuleType, call: Call) -> tuple[str, ...]:
+    """Why a backend that takes a call is passed over."""
     if backend is flex:
         return ("it would be compiled, which takes seconds; backend='flex' asks for it",)
     if backend is sdpa and isinstance(call.neighborhood, Ranges) and sdpa.needs_table(call):

@@ -89,7 +89,7 @@ class Call:
         floats: dict[str, Any] = {
             name: x.float() for name, x in self.tensors.items() if x.dtype in half and name not in but
         }
-        return replace(self, **floats)
+        return replace(self, **floats) if floats else self
 
     def negated(self) -> "Call":
         """The same call with the opposite values."""

@@ -22,10 +22,10 @@ NAME = "uniform"
 
 def refusals(call: Call) -> tuple[str, ...]:
     """Why the weights are not known beforehand, or running sums do not serve, in words; empty where they do."""
-    reasons = []
     if not isinstance(call.neighborhood, Ranges):
-        reasons.append(f"the neighborhood is {type(call.neighborhood).__name__}, not ranges")
-    elif type(call.neighborhood) is not Full and call.query.device.type != "cpu":
+        return (f"the neighborhood is {type(call.neighborhood).__name__}, not ranges",)
+    reasons = []
+    if type(call.neighborhood) is not Full and call.query.device.type != "cpu":
         reasons.append("running sums on a device add in no fixed order")
     if call.dropout > 0 or call.bias is not None or _weight(call) is None:
         reasons.append("the weights of a row are not all the same")
@@ -35,7 +35,7 @@ def refusals(call: Call) -> tuple[str, ...]:
 def run(call: Call) -> Tensor:
     """o_i = c_i Σ_{j∈N(i)} v_j. Memory and time O(query + key)."""
     dtype, value, weight = call.query.dtype, call.value, _weight(call)
-    assert value is not None and weight is not None and isinstance(call.neighborhood, Ranges)
+    assert value is not None and weight is not None
     batch = value.shape[:-2] if call.query.dim() == 2 else torch.broadcast_shapes(*call.batch_shapes.values())
     if type(call.neighborhood) is Full:
         if weight == MEAN and call.num_keys > 0:
@@ -44,6 +44,7 @@ def run(call: Call) -> Tensor:
             out = value.sum(-2, keepdim=True, dtype=torch.promote_types(dtype, torch.float32))
             out = (out if weight in (1, MEAN) else out * weight).to(dtype)
     else:
+        assert isinstance(call.neighborhood, Ranges)
         positions = torch.arange(call.num_queries, device=value.device)
         starts, stops = torch.broadcast_tensors(*call.neighborhood.runs(positions, call.num_queries, call.num_keys))
         total = _between(value, starts, stops)

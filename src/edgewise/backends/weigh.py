@@ -57,7 +57,9 @@ def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
                 f"not {tuple(chosen.shape)}."
             )
         return chosen.nonzero().squeeze(-1)
-    chosen = integers("attention_weights", "queries", chosen).flatten().unique()
+    chosen = integers("attention_weights", "queries", chosen).flatten()
+    if chosen.numel() != 1:
+        chosen = chosen.unique()
     if chosen.numel() > 0 and not 0 <= (low := int(chosen[0])) <= (high := int(chosen[-1])) < call.num_queries:
         raise ShapeError(
             f"attention_weights: query {low if low < 0 else high} is chosen, but they are 0 … {call.num_queries - 1}."
@@ -112,7 +114,8 @@ def _weigh_rows(call: Call, top: int | None, chosen: Tensor) -> tuple[Tensor, Te
     """The weights of some rows of a table, of which no other row is computed."""
     pairwise = 1 if isinstance(call.score, DotProduct) else call.key.shape[-1]
     parts = []
-    for rows in chosen.split(max(1, SLICE // max(1, call.num_keys * pairwise * call.batch_size))):
+    at_once = max(1, SLICE // max(1, call.num_keys * pairwise * call.batch_size))
+    for rows in chosen.split(at_once) if chosen.numel() > at_once else (chosen,):
         first, last = 0, call.num_keys
         if rows.numel() > 0:
             span = int(rows[0]), int(rows[-1]) + 1

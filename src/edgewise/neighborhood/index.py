@@ -31,6 +31,8 @@ def integers(owner: str, name: str, value: Any) -> Tensor:
 
 def copied(owner: str, name: str, value: Any) -> Tensor:
     """`integers` in memory of their own: what the caller does to `value` afterwards is not seen."""
+    if type(value) is Tensor and value.dtype == torch.int64:
+        return value.clone(memory_format=torch.contiguous_format)
     value = plain(value) if isinstance(value, Tensor) else value
     index = integers(owner, name, value)
     is_new = isinstance(value, list | tuple) or (isinstance(value, Tensor) and index is not value)

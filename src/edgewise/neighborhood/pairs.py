@@ -1,6 +1,5 @@
 """What a neighborhood is: a set of (query, key) pairs, as a table or as a list, and their `&` and `|`."""
 
-from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -20,7 +19,7 @@ from edgewise.neighborhood.plan import Plan
 Same = TypeVar("Same", bound="Neighborhood")
 
 
-class Neighborhood(ABC):
+class Neighborhood:
     """Which keys each query may attend to."""
 
     def __and__(self, other: "Neighborhood") -> "Neighborhood":
@@ -50,9 +49,9 @@ class Neighborhood(ABC):
         """The sizes that a call must have: those it knows, but for an axis of a `Mask` that serves any number."""
         return self.sizes
 
-    @abstractmethod
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
         """The part of the mask at these query and key positions: `(*batch, len(query), len(key))`, bool."""
+        raise NotImplementedError(f"{type(self).__name__} has no block().")
 
     def key_span(self, query_start: int, query_stop: int, num_queries: int, num_keys: int) -> tuple[int, int]:
         """A run of keys outside which queries `query_start:query_stop` have no neighbor."""
@@ -394,9 +393,9 @@ class Combination(Neighborhood):
         return joint_sizes(type(self).__name__, [part.fixed_sizes for part in self.parts])
 
     @staticmethod
-    @abstractmethod
     def join(one: Tensor, other: Tensor) -> Tensor:
         """Two tables as one."""
+        raise NotImplementedError
 
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
         return reduce(self.join, [part.block(query, key, num_queries, num_keys) for part in self.parts])

@@ -11,7 +11,7 @@ from edgewise.backends.numba.normalize import ENTMAX15, HARDMAX, IDENTITY, MEAN,
 from edgewise.backends.numba.score import ACTIVATIONS, Bent, Blind, Product, Smooth, Square, Twist
 from edgewise.backends.numba.tables import Dropout, chance
 from edgewise.normalize import Normalize
-from edgewise.score import Score
+from edgewise.score import Score, parted
 
 CODES = {
     "Softmax": SOFTMAX,
@@ -32,7 +32,7 @@ def score_of(kind: str, number: float, flag: int, vector: Any) -> Any:
     """The score as a kernel takes it: its type decides what is compiled."""
     match kind:
         case "Product":
-            return Product(float(number))
+            return Product(*parted(float(number)))
         case "Bent":
             return Bent(vector, float(number))
         case "Smooth":

@@ -1,7 +1,6 @@
 """From a call to the plain tensors of the numba operators, and back: one layout for edges, one for ranges."""
 
 import math
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -10,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgewise.backends.call import Call
-from edgewise.backends.dots import scaled_before
 from edgewise.backends.lower import Lowered, lower, straight_through
 from edgewise.backends.numba import edge_operators, extreme_operators, range_operators
 from edgewise.backends.numba.arrays import CODES
@@ -32,11 +30,6 @@ def _run(call: Call, seed: Tensor) -> Tensor:
     assert call.value is not None
     dtype, width = call.query.dtype, call.value.shape[-1]
     lowered = lower(call)
-    if lowered.kind == "Product":
-        own = lowered.call
-        query, number = scaled_before(own.query, lowered.number, own.key, own.edge_key)
-        if query is not own.query:
-            lowered = replace(lowered, call=replace(own, query=query), number=number)
     if isinstance(call.neighborhood, Edges):
         out = over_edges(lowered, call.neighborhood, seed)
     else:

@@ -54,7 +54,7 @@ def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, coun
                 ask_ahead(lists, begin + e, other_values)
             if sizes.key_dim > 0 or not sender_is_fixed:  # a sender needs the products for its key alone
                 found = sum_of_pairs(
-                    Product(1.0), sizes, sizes.value_dim, lists, begin + e, group, value, other_values,
+                    Product(1.0, 1.0), sizes, sizes.value_dim, lists, begin + e, group, value, other_values,
                     edge_value, sender_is_fixed, parts, none,
                 )  # fmt: skip
                 store(products, e * sizes.lanes + group, found)

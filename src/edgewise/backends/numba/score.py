@@ -22,9 +22,10 @@ TANH, SIGMOID, SILU, GELU = range(4)
 
 
 class Product(NamedTuple):
-    """s = scale · q·k."""
+    """s = after · (before · q)·k, so that no product overflows whose score does not; see `edgewise.score.parted`."""
 
-    scale: float
+    before: float
+    after: float
 
 
 class Blind(NamedTuple):
@@ -100,7 +101,7 @@ def has_vector(score: Any) -> Any:
 
 
 def _product_pair(score, sums, query, key, vector):
-    return fma(query, key, sums)
+    return fma(query * score.before, key, sums)
 
 
 def _bent_pair(score, sums, query, key, vector):
@@ -126,7 +127,7 @@ def _blind_pair(score, sums, query, key, vector):
 
 
 def _product_finish(score, raw):
-    return raw * score.scale
+    return raw * score.after
 
 
 def _as_it_is(score, raw):
@@ -142,7 +143,7 @@ def _blind_finish(score, raw):
 
 
 def _product_unfinish(score, found, slope):
-    return slope * score.scale
+    return slope * score.before * score.after
 
 
 def _unchanged(score, found, slope):
