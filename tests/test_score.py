@@ -75,6 +75,21 @@ def test_cosine_of_the_zero_vector_is_zero_with_zero_gradient():
     assert query.grad.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("size", [1e-4, 2e-2, 300.0])
+@pytest.mark.parametrize("backend", ["sdpa", "gather"])
+def test_in_half_precision_a_cosine_takes_vectors_of_every_length(size, backend):
+    exact = torch.randn(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * size
+    value, found = torch.eye(5), []
+    for dtype in (torch.float16, torch.float64):
+        query, key = leaves = [x.to(torch.float16).to(dtype).requires_grad_() for x in exact]
+        out = attend(query, key, value.to(dtype), score=Cosine(), backend=backend)
+        # Gradients of a size that float16 has: those of short vectors are long.
+        gradients = torch.autograd.grad((out * value.to(dtype)).sum() * size, leaves)
+        found.append([x.double() for x in (out, *gradients)])
+    for half, right in zip(*found, strict=True):
+        torch.testing.assert_close(half, right, rtol=0, atol=5e-3)
+
+
 @given(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3))
 def test_distance_is_symmetric_and_largest_at_the_same_place(a, b):
     x, y = torch.tensor([a, b], dtype=torch.float64), torch.tensor([b, a], dtype=torch.float64)

@@ -217,10 +217,15 @@ class Constant:
 
 
 def _unit(vector: Tensor) -> Tensor:
-    """x / ‖x‖, and 0 with zero gradient for the zero vector."""
-    squares = vector.square().sum(-1, keepdim=True)
+    """x / ‖x‖, and 0 with zero gradient for the zero vector.
+
+    In float32 or better: in half precision, a square is 0 below 2e-4 and infinite above 256, and the derivative of the
+    length overflows below 0.03.
+    """
+    x = vector.to(torch.promote_types(vector.dtype, torch.float32))
+    squares = x.square().sum(-1, keepdim=True)
     zero = squares == 0
-    return torch.where(zero, 0.0, vector * torch.where(zero, 1.0, squares).rsqrt())
+    return torch.where(zero, 0.0, x * torch.where(zero, 1.0, squares).rsqrt()).to(vector.dtype)
 
 
 def parted(scale: float) -> tuple[float, float]:
