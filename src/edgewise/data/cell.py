@@ -1,11 +1,13 @@
 """Single cells as numbers, and the record of those that cannot be read."""
 
 import math
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int64
 
 from edgewise.errors import MissingExtraError
 
@@ -17,11 +19,14 @@ except ImportError as error:
 
 Texts: TypeAlias = Any
 """A column of texts: of a table, or a list."""
+Item, Result = TypeVar("Item"), TypeVar("Result")
 OK = "ok"
 """The status of a row that can be used."""
 
 # What numpy and pandas write for a missing number.
 _MISSING = ("", "nan")
+# The last blank of ASCII, and the first sign behind its letters; what is between is no blank.
+_BLANK, _NOT_ASCII = 0x20, 0x7F
 # Numbers that pyarrow and Python read alike; all others are judged by `read_number`.
 _NUMBER = r"^-?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][-+]?[0-9]{1,2})?$"
 
@@ -114,23 +119,57 @@ def parse_numbers(cells: Texts) -> tuple[Float64[np.ndarray, " row"], dict[int, 
 
 def as_arrow(cells: Texts) -> "pa.ChunkedArray":
     """A column of texts as pyarrow has it."""
-    texts = pa.array(cells, pa.large_string())
+    # `pa.array` would take a column of pyarrow apart, cell by cell.
+    is_arrow = isinstance(cells, pa.ChunkedArray | pa.Array)
+    texts = cells.cast(pa.large_string()) if is_arrow else pa.array(cells, pa.large_string())
     return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
+
+
+def encoded(cells: Texts) -> "pa.ChunkedArray":
+    """A column of texts by its different cells, for what is judged once for all cells that are the same."""
+    is_encoded = isinstance(cells, pa.ChunkedArray) and pa.types.is_dictionary(cells.type)
+    return cells if is_encoded else as_arrow(cells).dictionary_encode()
+
+
+def distinct(cells: Texts) -> tuple[list[str], Int64[np.ndarray, " row"]]:
+    """The different cells of a column in the order of their first row, and which of them each row holds."""
+    chunks = encoded(cells).chunks
+    # All chunks share the dictionary of the last.
+    values = chunks[-1].dictionary.to_pylist() if chunks else []
+    return values, np.concatenate([np.zeros(0, dtype=np.int64), *(chunk.indices for chunk in chunks)])
+
+
+def in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The results for several columns, side by side: pyarrow and numpy leave the interpreter free meanwhile."""
+    with ThreadPoolExecutor(pa.cpu_count()) as threads:
+        return list(threads.map(work, items))
 
 
 def stripped(cells: Texts) -> "pa.ChunkedArray":
     """A column of texts without blanks around them."""
     texts = as_arrow(cells)
-    signs = np.zeros(256, dtype=bool)
-    for chunk in texts.chunks:
-        content = chunk.buffers()[2]
-        signs[np.frombuffer(content or b"", dtype=np.uint8)] = True
-    if not signs[:0x21].any() and not signs[0x7F:].any():
+    return pa.chunked_array([_stripped(chunk) for chunk in texts.chunks], texts.type)
+
+
+def _stripped(texts: "pa.Array") -> "pa.Array":
+    _, offsets, content = texts.buffers()
+    offsets = np.frombuffer(offsets or b"", dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    signs = np.frombuffer(content or b"", dtype=np.uint8)
+    if not len(texts) or offsets[0] == offsets[-1]:
         return texts
-    if not signs[0x1C:0x20].any() and not signs[0x7F:].any():
+    used = signs[offsets[0] : offsets[-1]]
+    if used.min() > _BLANK and used.max() < _NOT_ASCII:
+        return texts
+    # Signs that are a blank, or not ASCII and perhaps a blank. An empty text sees those of its neighbors, and stays.
+    ends = np.stack([signs[np.minimum(offsets[:-1], len(signs) - 1)], signs[offsets[1:] - 1]])
+    rows = ((ends <= _BLANK) | (ends >= _NOT_ASCII)).any(axis=0)
+    if not rows.any():
+        return texts
+    if used.max() < _NOT_ASCII and not ((used >= 0x1C) & (used < _BLANK)).any():
         return pa.compute.ascii_trim_whitespace(texts)
     # Python's blanks, not all of which pyarrow knows.
-    return pa.chunked_array([pa.array([text.strip() for text in texts.to_pylist()], pa.large_string())])
+    short = [text.strip() for text in texts.filter(pa.array(rows)).to_pylist()]
+    return pa.compute.replace_with_mask(texts, pa.array(rows), pa.array(short, texts.type))
 
 
 def missing(cells: Texts) -> Bool[np.ndarray, " row"]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
-from edgewise.data.cell import Problems, Rejection, missing, parse_numbers, stripped
+from edgewise.data.cell import Problems, Rejection, in_threads, missing, parse_numbers, stripped
 from edgewise.data.kind_names import Named
 from edgewise.data.names import NodeNames
 from edgewise.data.read import Cells, check_columns_exist, read_cells
@@ -185,7 +185,7 @@ def edges_of_cells(
     typed = () if type_column is None else (type_column,)
     check_columns_exist(cells, (*ends, *feature_columns, *typed))
     graphs = None if graph_column is None else frame[graph_column]
-    places = [names.places(frame[column], graphs) for column in ends]
+    places = in_threads(lambda column: names.places(frame[column], graphs), ends)
     problems = Problems()
     for column, side in zip(ends, places, strict=True):
         _add_unknown(problems, cells, column, np.flatnonzero(side < 0), names, nodes, graph_column)

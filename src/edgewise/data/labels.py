@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.data.cell import Problems, is_missing, read_number
+from edgewise.data.cell import Problems, Texts, distinct, is_missing, read_number
 from edgewise.errors import DataError
 
 Classes = dict[str, list[str]]
@@ -35,10 +35,11 @@ def is_whole(text: str) -> bool:
     return bool(_WHOLE_NUMBER.fullmatch(text)) and abs(int(text.partition(".")[0])) < LARGEST
 
 
-def counts_of(cells: Iterable[str]) -> Counter[str]:
+def counts_of(cells: Texts) -> Counter[str]:
     """How often each label stands in a column; cells without one are left out."""
     counts: Counter[str] = Counter()
-    for cell, count in Counter(cells).items():
+    values, codes = distinct(cells)
+    for cell, count in zip(values, np.bincount(codes, minlength=len(values)).tolist(), strict=True):
         if label := label_of(cell):
             counts[label] += count
     return counts
@@ -49,7 +50,7 @@ def is_numeric(counts: Mapping[str, int]) -> bool:
     return 2 * sum(count for label, count in counts.items() if not read_number(label)[1]) > sum(counts.values())
 
 
-def choose_task(columns: Mapping[str, Sequence[str]], source: str) -> tuple[str, str]:
+def choose_task(columns: Mapping[str, Texts], source: str) -> tuple[str, str]:
     """The task that columns of targets ask for where nobody names one, and why in a sentence.
 
     Text and two different values are classes. Numbers with a fraction, and whole numbers with more than two different
@@ -94,7 +95,7 @@ def choose_task(columns: Mapping[str, Sequence[str]], source: str) -> tuple[str,
     return task, "" if first is None else f"task: {task}, because {first!r} {reasons[first]}"
 
 
-def find_classes(cells: Sequence[str], column: str, file: str, *, two: bool) -> list[str]:
+def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str]:
     """The names of the classes in a column, in the order of their numbers.
 
     Whole numbers stand in the order of numbers before names, which stand in that of the alphabet. Where most cells are
@@ -131,18 +132,16 @@ def find_classes(cells: Sequence[str], column: str, file: str, *, two: bool) -> 
     return ordered
 
 
-def read_labels(
-    cells: Sequence[str], column: str, names: Sequence[str], problems: Problems
-) -> Float64[np.ndarray, " row"]:
+def read_labels(cells: Texts, column: str, names: Sequence[str], problems: Problems) -> Float64[np.ndarray, " row"]:
     """One column of classes as their places in `names`, NaN where missing or unknown."""
     place = {name: float(index) for index, name in enumerate(names)}
-    labels = {cell: label_of(cell) for cell in set(cells)}
-    values = np.array([place.get(labels[cell], math.nan) for cell in cells], dtype=np.float64)
-    for row in np.flatnonzero(np.isnan(values)).tolist():
-        if labels[cells[row]]:
-            expected = _listed(names)
-            problems.add(row, column, cells[row], f"{cells[row].strip()!r} is not one of the classes {expected}")
-    return values
+    values, codes = distinct(cells)
+    labels = [label_of(cell) for cell in values]
+    is_unknown = np.array([label != "" and label not in place for label in labels], dtype=bool)
+    for row in np.flatnonzero(is_unknown[codes]).tolist():
+        cell = values[codes[row]]
+        problems.add(row, column, cell, f"{cell.strip()!r} is not one of the classes {_listed(names)}")
+    return np.array([place.get(label, math.nan) for label in labels], dtype=np.float64)[codes]
 
 
 def alike(labels: Iterable[str]) -> list[tuple[str, str]]:
@@ -165,7 +164,7 @@ def alike_note(labels: Iterable[str]) -> str:
     return f"different classes have names that are alike: {listed}; write them the same way if they mean the same"
 
 
-def label_notes(cells: Sequence[str], column: str, names: Sequence[str]) -> list[str]:
+def label_notes(cells: Texts, column: str, names: Sequence[str]) -> list[str]:
     """What should be known of the classes of a column: names that are alike, names among numbers, a class −1."""
     counts, notes = counts_of(cells), []
     if note := alike_note(names):
@@ -180,7 +179,7 @@ def label_notes(cells: Sequence[str], column: str, names: Sequence[str]) -> list
     return notes
 
 
-def class_hint(cells: Sequence[str], column: str) -> str:
+def class_hint(cells: Texts, column: str) -> str:
     """What to do where a column that should hold numbers holds nothing but words; nothing where it does not."""
     counts = counts_of(cells)
     if not counts or not all(read_number(label)[1] and any(map(str.isalpha, label)) for label in counts):

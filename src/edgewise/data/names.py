@@ -13,7 +13,6 @@ _COMPARED = 10_000
 """More names than that are not compared letter by letter with one that is wrong."""
 _SPREAD = 8
 """Numbers lie close together where so many times as many would fill the gaps between them."""
-_POWERS = 10 ** np.arange(19)
 
 
 class NodeNames:
@@ -80,10 +79,11 @@ def _places(texts: "pa.ChunkedArray", among: "pa.Array | pa.ChunkedArray") -> In
         return pyarrow.compute.index_in(texts, among).fill_null(-1).to_numpy().astype(np.int64)
     # Whole numbers that lie close together are looked up in a table, which is faster than by their letters.
     first = int(known.min())
-    places = np.full(int(known.max()) - first + 1, -1)
+    places = np.full(int(known.max()) - first + 2, -1)
     places[known[::-1] - first] = np.arange(len(known))[::-1]
-    inside = (wanted >= first) & (wanted < first + len(places))
-    return np.where(inside, places[np.where(inside, wanted - first, 0)], -1)
+    # As numbers without a sign, those before the first are the largest of all. The last place is that of no node.
+    beyond = np.minimum((wanted - first).view(np.uint64), np.uint64(len(places) - 1))
+    return places[beyond.view(np.int64)]
 
 
 def _whole_numbers(texts: "pa.Array | pa.ChunkedArray") -> Int64[np.ndarray, " row"] | None:
@@ -94,9 +94,13 @@ def _whole_numbers(texts: "pa.Array | pa.ChunkedArray") -> Int64[np.ndarray, " r
         numbers = texts.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
         return None
-    lengths = pyarrow.compute.binary_length(texts).to_numpy()
-    is_plain = (numbers >= 0) & (lengths == np.searchsorted(_POWERS, numbers, side="right") + (numbers == 0))
-    return numbers if is_plain.all() else None
+    if not len(numbers):
+        return numbers
+    # No number is written with fewer signs than it has digits: where the sums agree, none has a zero before it.
+    smallest, largest = int(numbers.min()), int(numbers.max())
+    num_digits = len(numbers) + sum(np.count_nonzero(numbers >= 10**more) for more in range(1, len(str(largest))))
+    num_signs = pyarrow.compute.sum(pyarrow.compute.binary_length(texts)).as_py()
+    return numbers if smallest >= 0 and num_signs == num_digits else None
 
 
 def _meaning(name: str) -> str:

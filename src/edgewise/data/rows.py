@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from edgewise.data.cell import OK, Problems, Rejection, read_numbers
+from edgewise.data.cell import OK, Problems, Rejection, encoded, read_numbers
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.labels import Classes, choose_task, class_hint, find_classes, label_notes, read_labels
 from edgewise.data.read import Cells, check_columns_exist, join_cells, pd, read_cells
@@ -136,7 +136,7 @@ def judged(
     target_problems = problems if need_targets else Problems()
     notes: list[str] = []
     if columns.task_type == AUTO:
-        cells_of = {name: cells.texts(name) for name in columns.target_columns if name in cells.frame}
+        cells_of = {name: cells.frame[name] for name in columns.target_columns if name in cells.frame}
         task_type, reason = choose_task(cells_of, cells.source)
         columns = replace(columns, task_type=task_type)
         notes += [reason] if reason else []
@@ -189,11 +189,12 @@ def _read_targets(
     for place, column in enumerate(columns.target_columns):
         if column not in cells.frame:
             continue
-        texts = cells.texts(column)
         if columns.task_type == "regression":
-            targets[:, place] = read_numbers(texts, column, problems, may_be_missing=True)
-            notes += [hint] if (hint := class_hint(texts, column)) else []
+            targets[:, place] = read_numbers(cells.frame[column], column, problems, may_be_missing=True)
+            if np.isnan(targets[:, place]).all() and (hint := class_hint(cells.frame[column], column)):
+                notes.append(hint)
             continue
+        texts = encoded(cells.frame[column])
         if column not in known:
             known[column] = find_classes(texts, column, cells.source, two=columns.task_type == "classification")
         targets[:, place] = read_labels(texts, column, known[column], problems)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from edgewise.data.cell import Problems, read_numbers
+from edgewise.data.cell import Problems, as_arrow, distinct, pa, read_numbers
 from edgewise.data.columns import Columns
 from edgewise.data.labels import Classes
 from edgewise.data.molecule_limits import MoleculeLimits
@@ -187,9 +187,10 @@ def _read_molecules(
     with_descriptors: bool,
     limits: MoleculeLimits,
 ) -> tuple[MoleculeStore, Int64[np.ndarray, " row component"]]:
-    texts = [text for column in smiles_columns for text in cells.texts(column)]
+    cells_of = [as_arrow(cells.frame[column]) for column in smiles_columns]
+    texts, codes = distinct(pa.chunked_array([chunk for column in cells_of for chunk in column.chunks]))
     store, graph_of_text, reasons = MoleculeStore.collect(texts, with_descriptors=with_descriptors, limits=limits)
-    graph_of_row = graph_of_text.reshape(len(smiles_columns), -1).T.copy()
+    graph_of_row = graph_of_text[codes].reshape(len(smiles_columns), -1).T.copy()
     for row, component in np.argwhere(graph_of_row < 0).tolist():
         text = cells.frame[smiles_columns[component]].iloc[row]
         problems.add(row, smiles_columns[component], text, reasons[text].rstrip("."))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise.data.cell import Problems, pa, stripped
+from edgewise.data.cell import Problems, as_arrow, pa, stripped
 from edgewise.data.columns import Columns
 from edgewise.data.labels import Classes
 from edgewise.data.read import Cells, Values, cells_from_arrays, join_cells
@@ -22,17 +22,20 @@ LINES = (".txt", ".txt.gz")
 class TextTable(Table):
     """The rows of one or several files of texts."""
 
-    texts: list[tuple[str, ...]]
-    """The texts of each row, as they stand in the file."""
-
     @property
     def unit(self) -> str:
         """What rows are made of."""
         return "texts"
 
+    @property
+    def texts(self) -> list[tuple[str, ...]]:
+        """The texts of each row, as they stand in the file; made anew at each call."""
+        return self.contents(np.arange(self.num_rows))
+
     def contents(self, rows: np.ndarray) -> list[tuple[str, ...]]:
         """The texts of some rows."""
-        return [self.texts[row] for row in rows.tolist()]
+        columns = [as_arrow(self.frame[name]).take(pa.array(rows)) for name in self.columns.text_columns]
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def read_texts(
@@ -119,10 +122,8 @@ def _from_lines(paths: Sequence[str], columns: Columns) -> Cells:
 def _interpret(cells: Cells, columns: Columns, strict: bool, need_targets: bool, classes: Classes | None) -> TextTable:
     """A row is usable when it has a text and every cell it needs can be read."""
     problems = Problems()
-    texts = list(zip(*(cells.texts(column) for column in columns.text_columns), strict=True))
-    is_full = np.any(
-        [np.array(pa.compute.not_equal(stripped(cells.frame[n]), "")) for n in columns.text_columns], axis=0
-    )
+    columns_of_text = [cells.frame[name] for name in columns.text_columns]
+    is_full = np.any([pa.compute.not_equal(stripped(texts), "") for texts in columns_of_text], axis=0)
     for row in np.flatnonzero(~is_full).tolist():
-        problems.add(row, columns.text_columns[0], texts[row][0], "the text is empty")
-    return TextTable(**judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets), texts=texts)
+        problems.add(row, columns.text_columns[0], columns_of_text[0].iloc[row], "the text is empty")
+    return TextTable(**judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets))

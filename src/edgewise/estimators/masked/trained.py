@@ -70,7 +70,8 @@ class TrainedMasked:
         rows = np.flatnonzero(table.usable)
         if not len(rows):
             raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
-        texts = [(row, self.tokenizer.encode(text).numbers) for row in rows for text in table.texts[row]]
+        read = zip(rows, table.contents(rows), strict=True)
+        texts = [(row, self.tokenizer.encode(text).numbers) for row, own in read for text in own]
         pieces = Pieces.of([numbers for _, numbers in texts], self.model.settings.context)
         row_of_token = np.repeat([row for row, _ in texts], [len(numbers) for _, numbers in texts])
         sums = torch.zeros(table.num_rows, self.model.settings.model_dim, dtype=torch.float64)
