@@ -1,13 +1,13 @@
 """Single cells as numbers, and the record of those that cannot be read."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 
 from edgewise.errors import MissingExtraError
 
@@ -115,6 +115,19 @@ def parse_numbers(cells: Texts) -> tuple[Float64[np.ndarray, " row"], dict[int, 
         if reason:
             bad[row] = (cell, reason)
     return values, bad
+
+
+def parse_columns(
+    columns: Sequence[Texts], dtype: type[np.floating]
+) -> tuple[Float[np.ndarray, " row column"], list[dict[int, tuple[str, str]]]]:
+    """Several columns as one table of numbers, and the bad cells of each, as `parse_numbers` finds both."""
+    values = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=dtype)
+
+    def parse(place: int) -> dict[int, tuple[str, str]]:
+        values[:, place], bad = parse_numbers(columns[place])
+        return bad
+
+    return values, in_threads(parse, range(len(columns)))
 
 
 def as_arrow(cells: Texts) -> "pa.ChunkedArray":

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
-from edgewise.data.cell import Problems, Rejection, in_threads, missing, parse_numbers, stripped
+from edgewise.data.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
 from edgewise.data.kind_names import Named
 from edgewise.data.names import NodeNames
 from edgewise.data.read import Cells, check_columns_exist, read_cells
@@ -189,9 +189,9 @@ def edges_of_cells(
     problems = Problems()
     for column, side in zip(ends, places, strict=True):
         _add_unknown(problems, cells, column, np.flatnonzero(side < 0), names, nodes, graph_column)
-    features = np.zeros((len(frame), len(feature_columns)), dtype=np.float32)
-    for place, column in enumerate(feature_columns):
-        features[:, place], bad = parse_numbers(frame[column])
+    features, bad_cells = parse_columns([frame[column] for column in feature_columns], np.float32)
+    features = features.reshape(len(frame), -1)
+    for column, bad in zip(feature_columns, bad_cells, strict=True):
         for row, (cell, reason) in bad.items():
             problems.add(row, column, cell, reason)
     for column in typed:

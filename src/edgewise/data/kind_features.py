@@ -67,11 +67,11 @@ def side_by_side(features: NodeFeatures, of_node: Int64[np.ndarray, " node"], co
     found = place[of_node[features.rows], features.columns]
     kept = found >= 0
     width = max((len(own) for own in columns), default=0)
-    return NodeFeatures(features.rows[kept], found[kept], features.values[kept], (features.shape[0], width))
+    return NodeFeatures.of_entries(features.rows[kept], found[kept], features.values[kept], (features.shape[0], width))
 
 
 def one_behind_another(features: NodeFeatures, of_node: Int64[np.ndarray, " node"], columns: OfKinds) -> NodeFeatures:
     """Features that stand side by side counted kind after kind, so that no two kinds share one."""
     starts = np.cumsum([0, *(len(own) for own in columns)])
     shifted = features.columns + starts[of_node[features.rows]]
-    return NodeFeatures(features.rows, shifted, features.values, (features.shape[0], int(starts[-1])))
+    return NodeFeatures.of_entries(features.rows, shifted, features.values, (features.shape[0], int(starts[-1])))

@@ -174,7 +174,7 @@ def _with_degrees(
     order = rows.argsort(kind="stable")
     columns = np.concatenate([features.columns, counts.columns + num_columns])[order]
     values = np.concatenate([features.values, counts.values])[order]
-    joined = NodeFeatures(rows[order], columns, values, (num_nodes, num_columns + 2))
+    joined = NodeFeatures.of_entries(rows[order], columns, values, (num_nodes, num_columns + 2))
     more = np.zeros((len(owned), 2), dtype=bool)
     more[bare] = True
     return joined, np.concatenate([owned, more], axis=1)

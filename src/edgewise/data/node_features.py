@@ -2,48 +2,85 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from edgewise.data.arrays import require_kind
-from edgewise.data.cell import Problems, missing, parse_numbers
+from edgewise.data.cell import Problems, missing, parse_columns
 from edgewise.data.read import Cells, check_columns_exist
 from edgewise.errors import DataError
 
 CSR = ("x_indices", "x_indptr", "x_shape")
 """The parts of a sparse table, as SciPy names them; values that are not all 1 stand in x_data."""
+Entries: TypeAlias = tuple[Int64[np.ndarray, " entry"], Int64[np.ndarray, " entry"], Float32[np.ndarray, " entry"]]
 
 
 @dataclass(frozen=True, eq=False)
 class NodeFeatures:
-    """What is known of each node, without the zeros: of a bag of words they are nearly all."""
+    """What is known of each node: as a table, or, where most numbers are zero, as those that are not."""
 
-    rows: Int64[np.ndarray, " entry"]
-    """The node of each number, ascending."""
-    columns: Int64[np.ndarray, " entry"]
-    """Its feature."""
-    values: Float32[np.ndarray, " entry"]
-    """The number; never zero."""
     shape: tuple[int, int]
     """(node, feature)."""
+    table: Float32[np.ndarray, " node feature"] | None = None
+    """All numbers; None where most are zero."""
+    entries: Entries | None = None
+    """The node (ascending) and the feature of each number that is not zero, and the number; None beside a table."""
 
     @classmethod
     def of(cls, values: np.ndarray) -> "NodeFeatures":
         """Those of a table (node, feature)."""
-        flat = np.ascontiguousarray(values).ravel()
-        places = np.flatnonzero(flat)
-        rows, columns = np.divmod(places, max(values.shape[1], 1))
-        return cls(rows, columns, flat[places].astype(np.float32), values.shape)
+        table = np.array(values, dtype=np.float32, order="C")
+        is_sparse = 2 * np.count_nonzero(table) < table.size
+        return cls.of_entries(*_entries(table), table.shape) if is_sparse else cls(table.shape, table)
+
+    @classmethod
+    def of_entries(
+        cls,
+        rows: Int64[np.ndarray, " entry"],
+        columns: Int64[np.ndarray, " entry"],
+        values: Float32[np.ndarray, " entry"],
+        shape: tuple[int, int],
+    ) -> "NodeFeatures":
+        """Those of a sparse table: nodes (ascending), features, and numbers that are not zero."""
+        return cls(shape, entries=(rows, columns, values))
+
+    @property
+    def rows(self) -> Int64[np.ndarray, " entry"]:
+        """The node of each number that is not zero, ascending."""
+        return self._found[0]
+
+    @property
+    def columns(self) -> Int64[np.ndarray, " entry"]:
+        """Its feature."""
+        return self._found[1]
+
+    @property
+    def values(self) -> Float32[np.ndarray, " entry"]:
+        """The number; never zero."""
+        return self._found[2]
+
+    @cached_property
+    def _found(self) -> Entries:
+        if self.entries is not None:
+            return self.entries
+        assert self.table is not None
+        return _entries(self.table)
 
     def to_dense(self) -> Float32[np.ndarray, " node feature"]:
-        """As a table."""
+        """As a table, a new one at each call."""
+        if self.table is not None:
+            return self.table.copy()
         found = np.zeros(self.shape, dtype=np.float32)
         found[self.rows, self.columns] = self.values
         return found
 
     def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
         """Those of some nodes as a table."""
+        if self.table is not None:
+            return self.table[rows]
         place = np.full(self.shape[0], -1)
         place[rows] = np.arange(len(rows))
         kept = place[self.rows] >= 0
@@ -54,12 +91,18 @@ class NodeFeatures:
     @property
     def are_sparse(self) -> bool:
         """Whether there are many, and nearly all of them zero."""
-        return self.shape[1] >= 64 and len(self.values) < 0.2 * self.shape[0] * self.shape[1]
+        is_wide = self.table is None and self.shape[1] >= 64
+        return is_wide and len(self.values) < 0.2 * self.shape[0] * self.shape[1]
 
     @property
     def are_words(self) -> bool:
         """Whether they say how much a node has of a few out of many features, as a bag of words does."""
         return self.are_sparse and len(self.values) > 0 and bool(self.values.min() > 0)
+
+
+def _entries(table: Float32[np.ndarray, " node feature"]) -> Entries:
+    rows, columns = table.nonzero()
+    return rows, columns, table[rows, columns]
 
 
 def features_of_columns(
@@ -76,9 +119,9 @@ def features_of_columns(
         DataError: a column is missing, or no node has features that can be read.
     """
     check_columns_exist(cells, columns)
-    problems, values = Problems(), np.zeros((len(cells.frame), len(columns)))
-    for place, column in enumerate(columns):
-        values[:, place], bad = parse_numbers(cells.frame[column])
+    problems = Problems()
+    values, bad_cells = parse_columns([cells.frame[column] for column in columns], np.float32)
+    for place, (column, bad) in enumerate(zip(columns, bad_cells, strict=True)):
         if foreign is not None:
             strange, is_blank = foreign[:, place], missing(cells.frame[column])
             bad = {row: found for row, found in bad.items() if not strange[row]}
@@ -94,7 +137,7 @@ def features_of_columns(
             f"{cells.source}: no node has features that can be read; line {cells.lines[0]}, column {column!r}: "
             f"{reason}. Name the columns with numbers: --feature-columns."
         )
-    return NodeFeatures.of(values), problems
+    return NodeFeatures.of(values.reshape(len(cells.frame), -1)), problems
 
 
 def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatures:
@@ -126,7 +169,7 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatu
         raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
     require_finite(name, "x_data", values)
     rows, kept = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
-    return NodeFeatures(rows[kept], places[kept], values[kept], (int(size[0]), int(size[1])))
+    return NodeFeatures.of_entries(rows[kept], places[kept], values[kept], (int(size[0]), int(size[1])))
 
 
 def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node feature"] | None]:

@@ -121,6 +121,8 @@ def join_cells(parts: list[Cells]) -> Cells:
         DataError: two files have different columns; the message names both and what differs.
     """
     first = parts[0]
+    if len(parts) == 1:
+        return first
     for other in parts[1:]:
         only_first = [column for column in first.frame.columns if column not in other.frame.columns]
         only_other = [column for column in other.frame.columns if column not in first.frame.columns]

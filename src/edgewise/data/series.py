@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Float64, Int64
 
-from edgewise.data.cell import is_missing, parse_numbers
+from edgewise.data.cell import is_missing, parse_columns
 from edgewise.data.edges import EdgeList, read_edges
 from edgewise.data.names import NodeNames
 from edgewise.data.read import check_columns_exist, read_cells
@@ -97,9 +97,8 @@ def read_series(
     cells = read_cells(path)
     check_columns_exist(cells, () if time_column is None else (time_column,))
     names = tuple(name for name in cells.frame.columns if name != time_column)
-    values = np.full((len(cells.frame), len(names)), np.nan)
-    for place, name in enumerate(names):
-        values[:, place], bad = parse_numbers(cells.frame[name])
+    values, bad_cells = parse_columns([cells.frame[name] for name in names], np.float64)
+    for name, bad in zip(names, bad_cells, strict=True):
         for row, (cell, reason) in bad.items():
             if not is_missing(cell):
                 where = f"{path}, line {cells.lines[row]}, column {name!r}"

@@ -96,7 +96,7 @@ class LinkGraph:
                 raise DataError(f"{name} does not fit the other arrays.")
         if not (np.isfinite(arrays["edge_features"]).all() and np.isfinite(arrays["feature_values"]).all()):
             raise DataError("a feature is not finite.")
-        features = NodeFeatures(
+        features = NodeFeatures.of_entries(
             arrays["feature_rows"], arrays["feature_columns"], arrays["feature_values"], (num_nodes, num_features)
         )
         edges = EdgeList(arrays["senders"], arrays["receivers"], arrays["edge_features"])

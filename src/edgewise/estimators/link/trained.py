@@ -107,7 +107,7 @@ class TrainedLinks:
             )
         columns = np.array([place[name] for name in graph.names], dtype=np.int64)
         ones = np.ones(len(graph), dtype=np.float32)
-        return NodeFeatures(np.arange(len(graph)), columns, ones, (len(graph), len(place)))
+        return NodeFeatures.of_entries(np.arange(len(graph)), columns, ones, (len(graph), len(place)))
 
     def vectors(self, graph: NodeBatch, device: str = "cpu") -> torch.Tensor:
         """(node, vector): what the model makes of each node."""

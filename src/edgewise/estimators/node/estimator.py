@@ -384,7 +384,7 @@ def features_of(X: Matrix) -> NodeFeatures:
         table = X.tocsr().tocoo()
         kept = table.data != 0
         rows, columns = (places[kept].astype(np.int64) for places in (table.row, table.col))
-        found = NodeFeatures(rows, columns, table.data[kept].astype(np.float32), table.shape)
+        found = NodeFeatures.of_entries(rows, columns, table.data[kept].astype(np.float32), table.shape)
         values = found.values
     else:
         values = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else np.asarray(X, dtype=np.float64)

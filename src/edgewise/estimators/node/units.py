@@ -1,7 +1,5 @@
 """A graph in the units of a model: features of its nodes scaled, loops added where a model wants them."""
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -41,7 +39,8 @@ def scaled(
     are_sparse = scaler is None and features.are_sparse
     if scale == "rows":
         sums = np.bincount(features.rows, np.abs(features.values), minlength=features.shape[0])
-        features = replace(features, values=(features.values / sums[features.rows]).astype(np.float32))
+        shares = (features.values / sums[features.rows]).astype(np.float32)
+        features = NodeFeatures.of_entries(features.rows, features.columns, shares, features.shape)
     if kinds is not None:
         features = by_kind(features, kinds, scaler)
     if not are_sparse:
