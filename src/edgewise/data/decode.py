@@ -8,12 +8,11 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import cast
 
-import numpy as np
-
 from edgewise.data.limits import current_limits
 from edgewise.errors import DataError
 
-_PIECE = 2**22
+_PIECE = 2**17
+"""Bytes that stay in the processor's cache while they are looked at several times."""
 _GZIP_NAMES = {"CSV": ".csv.gz or .tsv.gz", "text": ".txt.gz", "CoNLL": ".conll.gz", "JSON": ".jsonl.gz"}
 # What a file begins with when it is something else under the name of a text.
 _MAGIC = {
@@ -77,7 +76,7 @@ class TextFile:
                 names the line and the byte.
         """
         limits, decoder = current_limits(), codecs.getincrementaldecoder("utf-8")()
-        packed, offset, line = self.path.stat().st_size, self.mark, 1
+        packed, offset = self.path.stat().st_size, self.mark
         with self.binary() as file:
             self._read(file, self.mark)
             while piece := self._read(file, size):
@@ -85,26 +84,31 @@ class TextFile:
                     limits.check_unpacked(self.name, packed, offset + len(piece))
                 # Most texts are ASCII all through, and that is fast to see.
                 if decoder.getstate()[0] or not piece.isascii():
-                    self._check_utf8(decoder, piece, offset, line)
+                    self._check_utf8(decoder, piece, offset)
                 if (place := piece.find(b"\0")) >= 0:
-                    line += piece.count(b"\n", 0, place)
+                    line = self._line_at(offset + place)
                     raise DataError(f"{self.name}, line {line}: not a {self.kind} file, it holds a zero byte.")
                 yield piece
-                # Faster than bytes.count where lines are short.
                 offset += len(piece)
-                line += int(np.count_nonzero(np.frombuffer(piece, dtype=np.uint8) == ord("\n")))
-            self._check_utf8(decoder, b"", offset, line)
+            self._check_utf8(decoder, b"", offset)
 
-    def _check_utf8(self, decoder: codecs.IncrementalDecoder, piece: bytes, offset: int, line: int) -> None:
+    def _line_at(self, offset: int) -> int:
+        """The line of a byte; lines are counted only for errors."""
+        line = 1
+        with self.binary() as file:
+            while offset and (piece := self._read(file, min(offset, _PIECE))):
+                line, offset = line + piece.count(b"\n"), offset - len(piece)
+        return line
+
+    def _check_utf8(self, decoder: codecs.IncrementalDecoder, piece: bytes, offset: int) -> None:
         """Raise a DataError where the piece at an offset, or what waits before it for its end, is not UTF-8."""
         waiting = decoder.getstate()[0]
         try:
             decoder.decode(piece, final=not piece)
         except UnicodeDecodeError as error:
             whole, place = waiting + piece, offset - len(waiting) + error.start
-            line += whole.count(b"\n", 0, error.start)
             raise DataError(
-                f"{self.name}, line {line}: byte {whole[error.start]:#04x} at offset {place} is not UTF-8; save the "
+                f"{self.name}, line {self._line_at(place)}: byte {whole[error.start]:#04x} at offset {place} is not UTF-8; save the "
                 "file as UTF-8."
             ) from error
 

@@ -230,6 +230,8 @@ def _add_unknown(
     graph_column: str | None,
 ) -> None:
     """Remember the rows of a column that name a node which is not there."""
+    if not len(rows):
+        return
     written = cells.frame[column].iloc[rows].tolist()
     graphs = [None] * len(rows) if graph_column is None else cells.frame[graph_column].iloc[rows].tolist()
     for row, cell, graph in zip(rows.tolist(), written, graphs, strict=True):

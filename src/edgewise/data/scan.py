@@ -37,13 +37,17 @@ class Layout:
     """Whether anything but blanks stands in the file."""
     longest_row: int = 0
     """Bytes of it, at most."""
-    lines: list[np.ndarray] = field(default_factory=list)
+    lines: list[np.ndarray | range] = field(default_factory=list)
     """The line of each row behind the header of a regular file; blank rows are left out of several columns."""
 
     @property
     def line_of_row(self) -> np.ndarray:
         """The same as one array."""
-        return np.concatenate([np.zeros(0, dtype=np.int64), *self.lines])
+        found, first = np.empty(sum(map(len, self.lines)), dtype=np.int64), 0
+        for some in self.lines:
+            found[first : first + len(some)] = np.arange(some.start, some.stop) if isinstance(some, range) else some
+            first += len(some)
+        return found
 
 
 def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
@@ -52,16 +56,25 @@ def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
     Raises:
         DataError: it is no text in UTF-8, holds a zero byte, or a row or the header is larger than the limits.
     """
-    found, rest, line = Layout(), b"", 1
+    found, rest, line, waiting = Layout(), b"", 1, list[bytes]()
     found.start = file.mark
     for chunk in file.pieces():
         found.has_text |= not chunk.isspace()
-        piece = rest + chunk
+        if found.header and found.is_regular and not waiting and (num_lines := _num_plain_lines(rest, chunk)):
+            found.longest_row = max(found.longest_row, 2 * _WINDOW)
+            found.lines.append(range(line, line + num_lines))
+            rest, line = chunk[chunk.rfind(b"\n") + 1 :], line + num_lines
+            continue
+        waiting.append(chunk)
+        # A long row is looked at anew only when it has doubled.
+        if (size := sum(map(len, waiting))) < len(rest) and len(rest) + size <= limits.max_row_bytes:
+            continue
+        piece, waiting = b"".join([rest, *waiting]), []
         used, num_lines = _scan_piece(file.name, piece, False, line, found, delimiter, limits)
         rest, line = piece[used:], line + num_lines
         if len(rest) > limits.max_row_bytes:
             raise limits.row_error(file.name, line)
-    if rest:
+    if rest := b"".join([rest, *waiting]):
         _scan_piece(file.name, rest, True, line, found, delimiter, limits)
     return found
 
@@ -70,10 +83,6 @@ def _scan_piece(
     name: str, piece: bytes, is_last: bool, line: int, found: Layout, delimiter: str, limits: ReadLimits
 ) -> tuple[int, int]:
     """Look at the rows that are whole in a piece that begins with a row; how many bytes and lines they have."""
-    if found.header and found.is_regular and not is_last and (num_lines := _num_plain_lines(piece)):
-        found.longest_row = max(found.longest_row, 2 * _WINDOW)
-        found.lines.append(np.arange(line, line + num_lines))
-        return piece.rfind(b"\n") + 1, num_lines
     if not found.is_regular:
         return _skip_lines(name, piece, line, limits)
     signs = np.frombuffer(piece, dtype=np.uint8)
@@ -114,14 +123,21 @@ def _skip_lines(name: str, piece: bytes, line: int, limits: ReadLimits) -> tuple
     return used, piece.count(b"\n", 0, used)
 
 
-def _num_plain_lines(piece: bytes) -> int:
-    """How many rows end in a piece where each is a line without quotes, none blank or long; 0 where one is not so."""
-    if b'"' in piece or b"\r" in piece or piece.startswith(b"\n"):
+def _num_plain_lines(rest: bytes, chunk: bytes) -> int:
+    """How many rows end in a chunk where each is a line without quotes, none blank or long; 0 where one is not so.
+
+    Args:
+        rest: the beginning of the first row.
+        chunk: what follows it.
+    """
+    if any(sign in part for part in (rest, chunk) for sign in (b'"', b"\r")):
         return 0
-    windows = range(0, len(piece) - _WINDOW, _WINDOW)
-    if not all(piece.find(b"\n", at, at + _WINDOW) >= 0 for at in windows):
+    if len(rest) > _WINDOW or (not rest and chunk.startswith(b"\n")):
         return 0
-    is_end = np.frombuffer(piece, dtype=np.uint8) == _NEWLINE
+    windows = range(0, len(chunk) - _WINDOW, _WINDOW)
+    if not all(chunk.find(b"\n", at, at + _WINDOW) >= 0 for at in windows):
+        return 0
+    is_end = np.frombuffer(chunk, dtype=np.uint8) == _NEWLINE
     return 0 if (is_end[1:] & is_end[:-1]).any() else int(np.count_nonzero(is_end))
 
 
