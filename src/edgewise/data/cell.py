@@ -19,7 +19,8 @@ except ImportError as error:
 
 Texts: TypeAlias = Any
 """A column of texts: of a table, or a list."""
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 OK = "ok"
 """The status of a row that can be used."""
 
