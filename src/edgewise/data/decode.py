@@ -108,8 +108,8 @@ class TextFile:
         except UnicodeDecodeError as error:
             whole, place = waiting + piece, offset - len(waiting) + error.start
             raise DataError(
-                f"{self.name}, line {self._line_at(place)}: byte {whole[error.start]:#04x} at offset {place} is not UTF-8; save the "
-                "file as UTF-8."
+                f"{self.name}, line {self._line_at(place)}: byte {whole[error.start]:#04x} at offset {place} is not "
+                "UTF-8; save the file as UTF-8."
             ) from error
 
     def _read(self, file: BufferedIOBase, size: int) -> bytes:

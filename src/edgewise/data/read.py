@@ -206,7 +206,7 @@ def _read_columns(file: TextFile, found: Layout, delimiter: str) -> tuple[list[s
     if not len(lines):
         return found.header, pa.table({name: pa.array([], pa.large_string()) for name in names}), lines
     # A block holds whole rows.
-    block = min(max(2**20, 16 * found.longest_row), max(2**26, 2 * found.longest_row))
+    block = min(max(2**20, 8 * found.longest_row), max(2**26, 2 * found.longest_row))
     # pyarrow reads a plain file without Python between.
     with file.binary() if file.is_packed else pa.OSFile(str(file.path)) as content:
         content.read(found.start)
@@ -217,8 +217,9 @@ def _read_columns(file: TextFile, found: Layout, delimiter: str) -> tuple[list[s
                 arrow_csv.ParseOptions(
                     delimiter=delimiter, newlines_in_values=found.has_breaks, ignore_empty_lines=len(names) > 1
                 ),
+                # The pass before has found out that all is UTF-8.
                 arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
+                    check_utf8=False, column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
                 ),
             )
         except pa.ArrowInvalid:
