@@ -2,12 +2,14 @@
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -235,3 +237,51 @@ def test_the_tables_of_the_results_are_those_of_the_committed_runs():
         assert table in page, f"the table {name} of docs/results.md is not what docs/results/table.py prints"
     shared = (ROOT / "benchmarks/results/shared_molecules.md").read_text().strip()
     assert shared in page
+
+
+RUNS = ROOT / "docs/results/runs.py"
+
+
+def test_the_file_of_runs_is_written_by_its_program_alone():
+    runs = runpy.run_path(str(RUNS))
+    recorded = runs["read_runs"]()
+    assert runs["render"](recorded) == (ROOT / "docs/results/runs.json").read_text()
+    names = [line.partition(",")[0] for line in (ROOT / "docs/results/epochs.csv").read_text().splitlines()[1:]]
+    assert names == sorted(names) and set(names) <= set(recorded)
+
+
+def test_a_finished_run_is_recorded_once_and_repeated_from_its_record(tmp_path, monkeypatch, capsys):
+    from edgewise.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    runs = runpy.run_path(str(RUNS))
+    add, read_runs, config = (runs[name] for name in ("add", "read_runs", "config"))
+    Path("book.txt").write_text("the cat sat on the mat and the dog sat on the log. " * 40)
+    few = ["--model-dim", "16", "--num-layers", "1", "--context", "16", "--steps", "3", "--learning-rate", "3e-05"]
+    assert main(["train", "book.txt", *few, "-o", "runs/second"]) == 0
+    Path("logs").mkdir()
+    Path("logs/second.log").write_text(f"{capsys.readouterr().out}whole command: 7 s\n")
+
+    add([Path("runs/second")], tmp_path)
+    Path("config.toml").write_text(config("second", tmp_path))
+    assert main(["train", "--config-path", "config.toml", "-o", "runs/first"]) == 0
+    add([Path("runs/first"), Path("runs/second")], tmp_path)
+    written = [Path(name).read_text() for name in ("runs.json", "epochs.csv")]
+    add([Path("runs/second")], tmp_path)
+    assert written == [Path(name).read_text() for name in ("runs.json", "epochs.csv")]
+
+    recorded = read_runs(tmp_path)
+    assert list(recorded) == ["first", "second"]
+    for name, run in recorded.items():
+        assert run["config"] == tomllib.loads(Path(f"runs/{name}/config.toml").read_text())
+        assert run["metrics"] == json.loads(Path(f"runs/{name}/metrics.json").read_text())
+        epochs = Path(f"runs/{name}/logs/metrics.csv").read_text().splitlines()[1:]
+        assert epochs and all(f"\n{name},{line}\n" in written[1] for line in epochs)
+    assert recorded["first"]["metrics"]["validation"] == recorded["second"]["metrics"]["validation"]
+    assert recorded["second"]["command_seconds"] == 7
+    assert any("characters" in line for line in recorded["second"]["log"])
+    assert not any("perplexity" in line or "whole command" in line for line in recorded["second"]["log"])
+    with pytest.raises(SystemExit, match=re.escape("has no run 'third'; it has first, second.")):
+        config("third", tmp_path)
+    with pytest.raises(SystemExit, match=r"logs has no config\.toml; expected the folder of a finished run"):
+        add([Path("logs")], tmp_path)

@@ -14,9 +14,9 @@ sensors = [str(sensor) for sensor in week["sensor_id"]]
 table = pd.DataFrame(week["speed_mph"], columns=sensors)
 table.insert(0, "minute", week["minutes_since_start"])
 table.to_csv(speed, index=False)
-# The table of roads is symmetric and every sensor leads to itself; each pair is written once, to be mirrored when read.
-near = week["adjacency"]
-first, second = np.nonzero(np.triu(near, 1))
+# The matrix is symmetric with a diagonal. Each pair is written once; edgewise adds the other direction.
+adjacency = week["adjacency"]
+first, second = np.nonzero(np.triu(adjacency, 1))
 pairs = {"from": first, "to": second}
-named = {end: [sensors[place] for place in places] for end, places in pairs.items()}
-pd.DataFrame({**named, "weight": near[first, second]}).to_csv(roads, index=False)
+names = {end: [sensors[place] for place in places] for end, places in pairs.items()}
+pd.DataFrame({**names, "weight": adjacency[first, second]}).to_csv(roads, index=False)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Repeats the runs of docs/results.md in the folder it is started in, where the data sets lie as
-# moleculenet/esol.csv and co2_ionic_liquids/co2_ionic_liquids.csv:
+# Repeats the runs of docs/results.md. Start it in the folder with the data sets, such as moleculenet/esol.csv and
+# co2_ionic_liquids/co2_ionic_liquids.csv. Then `python docs/results/runs.py add runs/*` records the runs.
 #   docs/results/reproduce.sh timed      ESOL and CO2 by random rows, one after the other on a quiet machine
 #   docs/results/reproduce.sh words      tiny Shakespeare, tiny_shakespeare/input.txt
 #   docs/results/reproduce.sh reviews    SST-2, sst2/train.csv, dev.csv, test.csv; and rt_polarity/rt_polarity.csv

@@ -32,14 +32,18 @@ for folder in folders:
     for when, model in (("before", new), ("after", trained.model)):
         model.double().eval()
 
-        def told(positions, velocities, model=model, batch=batch):
+        def predict_positions(positions, velocities, model=model, batch=batch):
             with torch.no_grad():
                 return model(replace(batch, positions=positions, velocities=velocities))
 
         cells = []
         for group in (Rotation(), Reflection(), Translation()):
             verdict = check(
-                told, (batch.positions, batch.velocities), group, inputs_as=(POINTS, VECTORS), output_as=POINTS
+                predict_positions,
+                (batch.positions, batch.velocities),
+                group,
+                inputs_as=(POINTS, VECTORS),
+                output_as=POINTS,
             )
             cells.append(f"{verdict.kind}, {verdict.equivariance.deviation:.1e}")
         print(f"| {job.model.model} | {when} | {' | '.join(cells)} |")

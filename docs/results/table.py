@@ -1,42 +1,22 @@
-"""Prints the tables of docs/results.md from the committed runs, so that no figure is typed by hand.
+"""Prints the tables of docs/results.md from runs.json, so that no figure is typed by hand.
 
-python docs/results/table.py [RUNS_FOLDER]       print
-python docs/results/table.py RUNS_FOLDER --keep  copy config, metrics and log of finished runs here first
+    python docs/results/table.py
+
+`runs.py` adds a run to runs.json.
 """
 
 import json
-import re
-import shutil
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-KEPT = ("config.toml", "metrics.json")
-MANY_EPOCHS = 20_000
-"""Bytes: the numbers of hundreds of short epochs, in each of ten seeds, are left out."""
-
-
-def keep(folder: Path) -> None:
-    """Copy what proves each run: its settings, its scores, the numbers of each epoch and what it printed."""
-    for metrics in sorted(folder.glob("runs/*/metrics.json")):
-        run = metrics.parent
-        target = HERE / run.name
-        target.mkdir(exist_ok=True)
-        for name in KEPT:
-            shutil.copy(run / name, target / name)
-        epochs = run / "logs/metrics.csv"
-        if epochs.stat().st_size < MANY_EPOCHS:
-            shutil.copy(epochs, target / "epochs.csv")
-        shutil.copy(folder / "logs" / f"{run.name}.log", target / "log.txt")
+RUNS = json.loads((HERE / "runs.json").read_text())
 
 
 def load(name: str) -> dict[str, Any]:
-    """The metrics of a run, with the seconds of the whole command."""
-    metrics = json.loads((HERE / name / "metrics.json").read_text())
-    seconds = re.search(r"whole command: (\d+) s", (HERE / name / "log.txt").read_text())
-    return {**metrics, "whole": int(seconds[1]) if seconds else None}
+    """The metrics of a run, and under `whole` the seconds of the whole command."""
+    return {**RUNS[name]["metrics"], "whole": RUNS[name].get("command_seconds")}
 
 
 def score(metrics: dict[str, Any], name: str) -> float:
@@ -45,29 +25,29 @@ def score(metrics: dict[str, Any], name: str) -> float:
 
 
 def forest(metrics: dict[str, Any], name: str) -> float:
-    """The same of the random forest beside it."""
+    """The same score of the random forest."""
     return next(iter(metrics["baselines"]["forest"]["test"].values()))[name]
 
 
 def covered(metrics: dict[str, Any]) -> float:
-    """The part of test rows within their interval."""
+    """The fraction of test rows within their interval."""
     return next(iter(metrics["coverage"]["test"].values()))
 
 
 def accuracies(names: list[str]) -> list[Any]:
-    """The mean accuracy of some runs on their test rows, its spread, and that of what counts words beside them."""
+    """In percent: mean, minimum and maximum test accuracy of some runs, and the mean of the two baselines."""
     runs = [load(name) for name in names]
     own = [score(run, "accuracy") for run in runs]
-    beside = [
+    baselines = [
         statistics.mean(next(iter(run["baselines"][name]["test"].values()))["accuracy"] for run in runs)
         for name in ("naive_bayes", "logistic")
     ]
-    return [100 * value for value in (statistics.mean(own), min(own), max(own), *beside)]
+    return [100 * value for value in (statistics.mean(own), min(own), max(own), *baselines)]
 
 
 def over_seeds(graph: str, model: str) -> list[float]:
-    """The accuracy of ten seeds on the test nodes of a graph in percent: mean, standard deviation, least, most; and
-    the seconds of a training, in the median."""
+    """The test accuracy of ten seeds in percent (mean, standard deviation, minimum, maximum), and the median seconds of
+    a training."""
     runs = [load(f"{graph}_{model}_{seed}") for seed in range(10)]
     found = [100 * score(run, "accuracy") for run in runs]
     seconds = statistics.median(run["seconds"]["model"] for run in runs)
@@ -75,7 +55,7 @@ def over_seeds(graph: str, model: str) -> list[float]:
 
 
 def hours(name: str, part: str) -> list[float]:
-    """Of series on a graph, MAE, RMSE and MAPE in percent after 15, 30 and 60 minutes, of a run or a baseline in it."""
+    """MAE, RMSE and MAPE in percent after 15, 30 and 60 minutes, of a forecasting run or one of its baselines."""
     found = load(name)
     scores = found["test"] if part == "test" else found["baselines"][part]["test"]
     steps = (2, 5, 11)
@@ -95,12 +75,12 @@ def conformers(data: str) -> list[list[Any]]:
 
 
 def with_mean(rows: list[list[Any]]) -> list[list[Any]]:
-    """The rows and their mean."""
+    """The rows, and a row with their mean."""
     return [*rows, ["**mean**", *(statistics.mean(column) for column in list(zip(*rows))[1:])]]
 
 
 def table(head: list[str], rows: list[list[Any]], digits: int) -> str:
-    """A Markdown table; seconds and epochs without digits."""
+    """A Markdown table; seconds, epochs and parameters without decimals."""
     lines = [head, ["---"] * len(head)]
     for name, *values in rows:
         places = [0 if title in ("seconds", "epochs", "parameters") else digits for title in head[1:]]
@@ -114,16 +94,16 @@ def tables() -> dict[str, str]:
     esol = [(f"mat_split_{k}", load(f"esol_{k}")) for k in range(3)]
     random = [(f"seed {k}", load(f"co2_random_{k}")) for k in range(3)]
     folds = [(f"fold {k}", load(f"co2_fold_{k}"), load(f"co2_fold_{k}_ensemble")) for k in range(5)]
-    texts = [("defaults: rotary positions", load("shakespeare")), ("GPT-2's choices", load("shakespeare_gpt2"))]
-    sentences = ["model", "accuracy, mean", "least", "most", "naive Bayes", "logistic regression"]
-    readers = {"transformer": "transformer", "lstm": "LSTM read out by attention"}
-    started = {**readers, "from_masked": "transformer that begins with hidden tokens"}
+    texts = [("default: rotary positions", load("shakespeare")), ("GPT-2's settings", load("shakespeare_gpt2"))]
+    sentences = ["model", "accuracy, mean", "minimum", "maximum", "naive Bayes", "logistic regression"]
+    architectures = {"transformer": "transformer", "lstm": "LSTM with attention"}
+    starts = {**architectures, "from_masked": "transformer, pretrained on masked tokens"}
     translated = [("transformer", load("multi30k")), ("LSTM with Luong's attention", load("multi30k_lstm"))]
-    layers = {"gcn": "GCN", "gat": "GAT", "hops": "attention over distances"}
-    citations = ["model", "accuracy, mean", "standard deviation", "least", "most", "seconds"]
-    pages = {"gcn": "GCN", "gatv2": "GATv2", "hops": "attention over distances"}
+    layers = {"gcn": "GCN", "gat": "GAT", "hops": "hop attention"}
+    citations = ["model", "accuracy, mean", "standard deviation", "minimum", "maximum", "seconds"]
+    pages = {"gcn": "GCN", "gatv2": "GATv2", "hops": "hop attention"}
     moving = {"charges_equivariant": "equivariant", "charges_network": "graph network"}
-    ahead = [f"{score}, {minutes} min" for minutes in (15, 30, 60) for score in ("MAE", "RMSE", "MAPE")]
+    columns = [f"{score}, {minutes} min" for minutes in (15, 30, 60) for score in ("MAE", "RMSE", "MAPE")]
     return {
         "charges": table(
             ["model", "mean squared error", "mean distance", "parameters", "seconds"],
@@ -135,11 +115,11 @@ def tables() -> dict[str, str]:
         ),
         "rotations": (HERE / "rotations.md").read_text().strip(),
         "roads": table(
-            ["", *ahead],
+            ["", *columns],
             [
                 ["GaAN's recurrent unit", *hours("metr_gaan", "test")],
-                ["GRU of every sensor alone", *hours("metr_gru", "test")],
-                ["stays as it is", *hours("metr_gru", "stays")],
+                ["GRU for each sensor alone", *hours("metr_gru", "test")],
+                ["last value repeated", *hours("metr_gru", "stays")],
             ],
             2,
         ),
@@ -169,19 +149,19 @@ def tables() -> dict[str, str]:
         },
         "sst2": table(
             sentences,
-            [[label, *accuracies([f"sst2_{name}_{seed}" for seed in range(3)])] for name, label in started.items()],
+            [[label, *accuracies([f"sst2_{name}_{seed}" for seed in range(3)])] for name, label in starts.items()],
             1,
         ),
         "polarity": table(
             sentences,
             [
                 [label, *accuracies([f"polarity_{name}_{fold}" for fold in range(10)])]
-                for name, label in readers.items()
+                for name, label in architectures.items()
             ],
             1,
         ),
         "multi30k": table(
-            ["model", "BLEU", "BLEU of the untranslated", "million parameters", "epochs", "seconds"],
+            ["model", "BLEU", "BLEU of the source text", "million parameters", "epochs", "seconds"],
             [
                 [
                     name,
@@ -196,7 +176,7 @@ def tables() -> dict[str, str]:
             1,
         ),
         "shakespeare": table(
-            ["model", "validation loss", "counting pairs", "seconds"],
+            ["model", "validation loss", "bigram baseline", "seconds"],
             [
                 [name, m["validation"]["loss"], m["baselines"]["pairs"]["validation"]["loss"], m["whole"]]
                 for name, m in texts
@@ -204,19 +184,19 @@ def tables() -> dict[str, str]:
             3,
         ),
         "esol": table(
-            ["split", "test RMSE", "forest beside it", "within interval", "seconds"],
+            ["split", "test RMSE", "random forest", "within interval", "seconds"],
             with_mean([[n, score(m, "rmse"), forest(m, "rmse"), covered(m), m["whole"]] for n, m in esol]),
             3,
         ),
         "random": table(
-            ["split", "test MAE", "R²", "forest's MAE", "within interval", "seconds"],
+            ["split", "test MAE", "R²", "random forest, MAE", "within interval", "seconds"],
             with_mean(
                 [[n, score(m, "mae"), score(m, "r2"), forest(m, "mae"), covered(m), m["whole"]] for n, m in random]
             ),
             4,
         ),
         "folds": table(
-            ["held out", "one model, MAE", "five models, MAE", "forest's MAE", "within interval, one", "five"],
+            ["held out", "one model, MAE", "five models, MAE", "random forest, MAE", "within interval, one", "five"],
             with_mean(
                 [
                     [n, score(one, "mae"), score(five, "mae"), forest(one, "mae"), covered(one), covered(five)]
@@ -229,7 +209,5 @@ def tables() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    if "--keep" in sys.argv:
-        keep(Path(sys.argv[1]))
     for title, text in tables().items():
         print(f"{title}\n\n{text}\n")
