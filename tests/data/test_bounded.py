@@ -1,19 +1,22 @@
 """Molecules that are too large or take too long are rejected with their reason; all others are read as ever."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from edgewise.data.bounded import featurize
+from edgewise.data.conformer import conformer
 from edgewise.data.feature import molecule_arrays
 from edgewise.data.molecule import Chem, count_atoms, descriptors, read_molecule
 from edgewise.data.molecule_limits import MoleculeLimits, SlowMoleculeError, at_once
 from edgewise.data.store import MoleculeStore
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 
 CHAIN = "C" * 150
 """Too large to be read at once."""
+LATE = "embedding takes longer than --molecule-timeout"
 
 
 def complete_graph(count):
@@ -60,6 +63,27 @@ def test_a_limit_can_be_raised():
     assert MoleculeStore.collect([CHAIN, "C" * 10], limits=limits)[1].tolist() == [-1, 0]
     assert len(MoleculeStore.from_smiles([CHAIN], limits=limits.changed(max_atoms=150))) == 1
     assert limits.changed() == limits
+
+
+def test_one_molecule_that_is_slow_to_embed_is_drawn_and_the_others_are_embedded(monkeypatch):
+    chain, many = "C" * 200, "C" * 35
+    limits = MoleculeLimits(molecule_timeout=1)
+    store = MoleculeStore.from_smiles(["CCO", chain, many], with_descriptors=False, limits=limits)
+    began = time.monotonic()
+    assert [each.how for each in store.conformers] == ["relaxed", "late", "retried"]
+    assert time.monotonic() - began < 40
+    assert store.conformer_note.endswith(f"1 drawn in the plane, since {LATE} (first {chain})")
+    np.testing.assert_array_equal(store.conformers[2].coordinates, conformer(read_molecule(many)).coordinates)
+    flat = store.conformers[1].coordinates
+    assert flat.shape == (200, 3) and np.ptp(flat[:, 2]) == 0 and np.isfinite(flat).all()
+    with at_once():
+        assert MoleculeStore.from_smiles(["CCO"]).with_coordinates().coordinates.shape == (3, 3)
+        with pytest.raises(SlowMoleculeError, match="may take long"):
+            MoleculeStore.from_smiles([many], with_descriptors=False).with_coordinates()
+    # What cannot even be drawn in time ends the run with the reason.
+    monkeypatch.setattr("edgewise.data.bounded._in_process", lambda *arguments: DataError("too slow"))
+    with pytest.raises(DataError, match="too slow"):
+        replace(store, smiles=(CHAIN,)).with_coordinates()
 
 
 @pytest.mark.parametrize(

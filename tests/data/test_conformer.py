@@ -105,7 +105,7 @@ def test_what_is_said():
 
 def test_a_store_looks_at_places_when_asked_and_once(monkeypatch):
     calls = []
-    monkeypatch.setattr("edgewise.data.store.conformer", lambda m: calls.append(m) or conformer(m))
+    monkeypatch.setattr("edgewise.data.bounded.conformer", lambda m: calls.append(m) or conformer(m))
     store = MoleculeStore.from_smiles(["CCO", "OCC", "C", "C#N"], with_descriptors=False)
     assert store.batch([[0]], [[]]).coordinates is None
     assert calls == []

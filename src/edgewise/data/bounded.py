@@ -5,10 +5,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
+from edgewise.data.conformer import Conformer, conformer, drawn
 from edgewise.data.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecule import count_atoms, descriptors, read_molecule
 from edgewise.data.molecule_limits import MoleculeLimits, SlowMoleculeError, is_at_once
@@ -22,6 +24,9 @@ PLAIN_ATOMS, PLAIN_CHARACTERS = 100, 400
 PLAIN_WALKS = 300_000
 """Descriptors over paths take time with the walks of six bonds: 10,000 in a drug, 5 million between 10 dummy atoms of
 which each is bonded to all others, where the descriptors take 2 s; with 13 such atoms they do not end."""
+EMBEDDED_AT_ONCE = 30
+"""Atoms of a molecule that is embedded at once, in a tenth of a second; a chain of 200 takes a minute."""
+_TOGETHER = 64
 _KEPT_RESULTS = 256
 
 
@@ -52,15 +57,36 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, *, with_descriptors
     """
     found: list[Outcome | None] = [_at_once(text, limits, with_descriptors) for text in smiles]
     left = [place for place, outcome in enumerate(found) if outcome is None]
-    if left and is_at_once():
-        raise SlowMoleculeError(f"{_start(smiles[left[0]])} may take long")
-    if left:
-        outcomes = _SLOW.outcomes([smiles[place] for place in left], limits, with_descriptors)
-        for place, each in zip(left, outcomes, strict=True):
-            found[place] = each
+    slow = _in_processes(_features, [smiles[place] for place in left], limits, with_descriptors)
+    for place, each in zip(left, slow, strict=True):
+        found[place] = each
     for outcome in found:
         assert outcome is not None
         yield outcome
+
+
+def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Conformer]:
+    """Where the atoms of each molecule are, in the order of the strings, which `featurize` has read.
+
+    Large molecules are embedded in processes, as in `featurize`. One that takes longer than the limit, or crashes
+    RDKit, is drawn in the plane.
+
+    Raises:
+        SlowMoleculeError: One may take long, within `at_once`.
+        DataError: Drawing one takes too long, too.
+    """
+    # Some at a time, so that progress is seen.
+    for start in range(0, len(smiles), _TOGETHER):
+        some = smiles[start : start + _TOGETHER]
+        slow = [text for text in some if count_atoms(text) > EMBEDDED_AT_ONCE]
+        found = dict(zip(slow, _in_processes(conformer, slow, limits), strict=True))
+        late = [text for text, outcome in found.items() if isinstance(outcome, DataError)]
+        found.update(zip(late, _in_processes(drawn, late, limits), strict=True))
+        for text in some:
+            outcome = found[text] if text in found else conformer(read_molecule(text))
+            if isinstance(outcome, DataError):
+                raise outcome
+            yield outcome
 
 
 def check_size(smiles: str, limits: MoleculeLimits) -> None:
@@ -110,29 +136,37 @@ def _walks(molecule: Chem.Mol) -> int:
     return sum(counts)
 
 
-def maker_of_features() -> Callable[[str, bool], Featurized]:
+def maker_of_results() -> Callable[..., Any]:
     """What a process computes for each string; it raises DataError for one that is no molecule."""
-    return lambda smiles, with_descriptors: _features(read_molecule(smiles), with_descriptors)
+    return lambda function, smiles, *arguments: function(read_molecule(smiles), *arguments)
+
+
+def _in_processes(
+    function: Callable[..., Any], smiles: Sequence[str], limits: MoleculeLimits, *arguments: Any
+) -> list[Any]:
+    """`function(molecule, *arguments)` for each molecule, or a DataError that says why there is no result."""
+    if smiles and is_at_once():
+        raise SlowMoleculeError(f"{_start(smiles[0])} may take long")
+    return _SLOW.outcomes([(function, text, limits, *arguments) for text in smiles]) if smiles else []
 
 
 class _Slow:
     """Processes for molecules that may take long, and their last results."""
 
     def __init__(self) -> None:
-        self._results: OrderedDict[tuple[str, MoleculeLimits, bool], Outcome] = OrderedDict()
+        self._results: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._processes: list[Process] = []
 
-    def outcomes(self, smiles: Sequence[str], limits: MoleculeLimits, with_descriptors: bool) -> list[Outcome]:
-        """The features of each molecule, or why there are none."""
-        keys = [(text, limits, with_descriptors) for text in smiles]
+    def outcomes(self, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The result of each function for its molecule, within its limits, or why there is none."""
         known = {key: self._results[key] for key in keys if key in self._results}
         missing = [key for key in dict.fromkeys(keys) if key not in known]
         if missing:
             count = min(len(missing), os.cpu_count() or 1)
             free, self._processes = self._processes, []
-            free += [Process(maker_of_features) for _ in range(count - len(free))]
+            free += [Process(maker_of_results) for _ in range(count - len(free))]
 
-            def compute(key: tuple[str, MoleculeLimits, bool]) -> Outcome:
+            def compute(key: tuple[Any, ...]) -> Any:
                 process = free.pop()
                 try:
                     return _in_process(process, *key)
@@ -155,11 +189,13 @@ class _Slow:
 _SLOW = _Slow()
 
 
-def _in_process(process: Process, smiles: str, limits: MoleculeLimits, with_descriptors: bool) -> Outcome:
+def _in_process(
+    process: Process, function: Callable[..., Any], smiles: str, limits: MoleculeLimits, *arguments: Any
+) -> Any:
     seconds = limits.molecule_timeout
     try:
         # A busy machine may take longer for the same work, and must not reject other rows for that.
-        return process.call(smiles, with_descriptors, seconds=10 * seconds, cpu_seconds=seconds)
+        return process.call(function, smiles, *arguments, seconds=10 * seconds, cpu_seconds=seconds)
     except DataError as error:
         return error
     except TimeoutError:

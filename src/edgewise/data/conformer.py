@@ -1,7 +1,7 @@
 """Where the atoms of a molecule are: one conformer, computed from its canonical SMILES and from nothing else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,10 +15,11 @@ try:
 except ImportError as error:
     raise MissingExtraError("rdkit", "molecules") from error
 
-How = Literal["relaxed", "retried", "unrelaxed", "flat"]
+How = Literal["relaxed", "retried", "unrelaxed", "flat", "late"]
 HOWS: tuple[str, ...] = get_args(How)
 """How well the places are known, best first: embedded and relaxed in a force field; embedded at the second try, from
-random places, and relaxed; embedded, with an atom that the force field does not know; drawn in the plane."""
+random places, and relaxed; embedded, with an atom that the force field does not know; drawn in the plane; drawn there
+because embedding took longer than the time limit."""
 MOST_ATOMS = 200
 """A fragment of more heavy atoms is drawn in the plane: embedding it would take minutes."""
 APART = 100.0
@@ -38,13 +39,19 @@ class Conformer:
     """How that was found; of several fragments, the worst."""
 
 
-def conformer(molecule: Chem.Mol) -> Conformer:
+def drawn(molecule: Chem.Mol) -> Conformer:
+    """A molecule drawn in the plane, because its conformer took too long."""
+    return replace(conformer(molecule, is_embedded=False), how="late")
+
+
+def conformer(molecule: Chem.Mol, *, is_embedded: bool = True) -> Conformer:
     """One conformer of a molecule that RDKit has read: hydrogens are added, embedded, relaxed, and left out again.
 
     The same molecule has the same conformer however it was written, and at every call. Each fragment, such as an ion
-    of a salt, is embedded alone, and they lie `APART`.
+    of a salt, is embedded alone, and they lie `APART`. Where `is_embedded` is False, all are drawn in the plane.
 
-    Cost: milliseconds for a small molecule, seconds for 150 atoms.
+    Cost: milliseconds for a small molecule, seconds for 150 atoms, a minute for 200 in a chain; `bounded.conformers`
+        bounds it.
     Source: embedding is Wang et al. 2020 (ETKDG, version 3), the force field Rappé et al. 1992 (UFF), with the 200
         steps that Maziarka et al. 2020 take.
     """
@@ -56,7 +63,7 @@ def conformer(molecule: Chem.Mol) -> Conformer:
         members: list[tuple[int, ...]] = []
         fragments = Chem.GetMolFrags(written, asMols=True, fragsMolAtomMapping=members)
         for fragment, atoms in zip(fragments, members, strict=True):
-            places, how = _places(fragment)
+            places, how = _places(fragment, is_embedded)
             places = places - places.mean(axis=0)
             places[:, 0] += end + APART - places[:, 0].min()
             end = float(places[:, 0].max())
@@ -74,6 +81,7 @@ def said(hows: Sequence[How], names: Sequence[str]) -> str:
         "retried": "embedded at the second try",
         "unrelaxed": "embedded but not relaxed, with atoms that the force field lacks",
         "flat": "drawn in the plane, since they could not be embedded",
+        "late": "drawn in the plane, since embedding takes longer than --molecule-timeout",
     }
     parts = []
     for how, what in words.items():
@@ -96,10 +104,10 @@ def _canonical(molecule: Chem.Mol) -> tuple[Chem.Mol, np.ndarray]:
     return written, order
 
 
-def _places(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How]:
+def _places(fragment: Chem.Mol, is_embedded: bool) -> tuple[Float64[np.ndarray, " node space"], How]:
     """Where the atoms of one fragment are, each by the first way that works."""
     num_atoms = fragment.GetNumAtoms()
-    if fragment.GetNumHeavyAtoms() <= MOST_ATOMS:
+    if is_embedded and fragment.GetNumHeavyAtoms() <= MOST_ATOMS:
         try:
             whole = Chem.AddHs(fragment)
             for random in (False, True):
@@ -109,9 +117,9 @@ def _places(fragment: Chem.Mol) -> tuple[Float64[np.ndarray, " node space"], How
         except (RuntimeError, ValueError):
             # What RDKit raises for molecules that its rules do not cover: they are drawn, and counted.
             pass
-    drawn = Chem.Mol(fragment)
-    rdDepictor.Compute2DCoords(drawn)
-    return drawn.GetConformer().GetPositions(), "flat"
+    flat = Chem.Mol(fragment)
+    rdDepictor.Compute2DCoords(flat)
+    return flat.GetConformer().GetPositions(), "flat"
 
 
 def _embed(molecule: Chem.Mol, random: bool) -> bool:

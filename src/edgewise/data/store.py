@@ -1,7 +1,7 @@
 """Every distinct molecule once, and batches of rows cut out of it by index arithmetic."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from edgewise.data.bounded import featurize
-from edgewise.data.conformer import Conformer, conformer, said
+from edgewise.data.bounded import conformers, featurize
+from edgewise.data.conformer import Conformer, said
 from edgewise.data.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, MoleculeArrays
-from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles, read_molecule
+from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles
 from edgewise.data.molecule_limits import MoleculeLimits
 from edgewise.data.union import Union, offsets_of, take
 from edgewise.errors import DataError
@@ -49,6 +49,8 @@ class MoleculeStore:
     """Raw RDKit descriptors in float64 (NaN where there is none), or what `with_global_features` put there."""
     coordinates: Float32[Tensor, " node space"] | None = None
     """Where each atom is, in ångström, once `with_coordinates` has put it there."""
+    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
+    """How long RDKit may take for the conformer of one molecule."""
 
     @classmethod
     def from_smiles(
@@ -103,6 +105,7 @@ class MoleculeStore:
                 arrays.append(found.arrays)
                 global_features.append(found.descriptors)
         store = cls._from_arrays(written, list(graph_of_canonical), arrays, global_features, with_descriptors)
+        store = replace(store, limits=limits)
         return store, np.array([graph_of_text[text] for text in texts], dtype=np.int64), reasons
 
     @classmethod
@@ -141,7 +144,8 @@ class MoleculeStore:
     @cached_property
     def conformers(self) -> tuple[Conformer, ...]:
         """Where the atoms of each molecule are, and how that was found; computed when it is first asked for."""
-        return tuple(conformer(read_molecule(text)) for text in counted(self.smiles, "placing atoms"))
+        found = conformers(self.smiles, self.limits)
+        return tuple(next(found) for _ in counted(self.smiles, "placing atoms"))
 
     @property
     def conformer_note(self) -> str:
