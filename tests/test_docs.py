@@ -281,7 +281,9 @@ def test_a_finished_run_is_recorded_once_and_repeated_from_its_record(tmp_path, 
     assert recorded["second"]["command_seconds"] == 7
     assert any("characters" in line for line in recorded["second"]["log"])
     assert not any("perplexity" in line or "whole command" in line for line in recorded["second"]["log"])
-    with pytest.raises(SystemExit, match=re.escape("has no run 'third'; it has first, second.")):
+    with pytest.raises(
+        SystemExit, match=r"has no run 'third'; the closest names in it: (first, second|second, first)\."
+    ):
         config("third", tmp_path)
     with pytest.raises(SystemExit, match=r"logs has no config\.toml; expected the folder of a finished run"):
         add([Path("logs")], tmp_path)

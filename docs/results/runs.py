@@ -11,6 +11,7 @@ Print the config.toml of a run. This command repeats the run, in the folder with
 
 import argparse
 import csv
+import difflib
 import json
 import re
 import tomllib
@@ -81,12 +82,12 @@ def _line(content: Any) -> str:
 def add(folders: Sequence[Path], results: Path = HERE) -> None:
     """Adds run folders to runs.json and epochs.csv of the folder `results`, or replaces the runs of the same names."""
     runs = read_runs(results)
-    header, kept = ["run"], []
+    header, rows = ["run"], []
     if (results / "epochs.csv").is_file():
         with open(results / "epochs.csv", newline="") as file:
-            header, *kept = csv.reader(file)
+            header, *rows = csv.reader(file)
     names = {folder.name for folder in folders}
-    rows = [row for row in kept if row[0] not in names]
+    rows = [row for row in rows if row[0] not in names]
     for folder in folders:
         run, (columns, *epochs) = read_folder(folder)
         runs[folder.name] = run
@@ -112,7 +113,8 @@ def config(name: str, results: Path = HERE) -> str:
     """The config.toml of a run."""
     runs = read_runs(results)
     if name not in runs:
-        raise SystemExit(f"runs.json has no run {name!r}; it has {', '.join(sorted(runs))}.")
+        closest = difflib.get_close_matches(name, runs, 3, cutoff=0)
+        raise SystemExit(f"runs.json has no run {name!r}; the closest names in it: {', '.join(closest)}.")
     return tomli_w.dumps(runs[name]["config"])
 
 
