@@ -1,5 +1,6 @@
 """The nodes of a graph by their names: where each of a column of names stands, and what a wrong one may mean."""
 
+import string
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -31,10 +32,11 @@ class NodeNames:
             graphs: of each node, the name of its graph; None where names of all nodes differ.
         """
         self._names = stripped(names)
-        self._values, self._graphs = self._names, None
+        self._lookup = _Lookup(self._names if graphs is None else pa.compute.unique(self._names))
+        self._graphs: _Lookup | None = None
         if graphs is not None:
             graphs = stripped(graphs)
-            self._values, self._graphs = pa.compute.unique(self._names), pa.compute.unique(graphs)
+            self._graphs = _Lookup(pa.compute.unique(graphs))
             codes = self._codes(self._names, graphs)
             self._order = codes.argsort()
             self._sorted = codes[self._order]
@@ -47,7 +49,7 @@ class NodeNames:
             graphs: likewise of their graphs, where names belong to graphs.
         """
         if self._graphs is None:
-            return _places(stripped(names), self._values)
+            return self._lookup.places(stripped(names))
         codes = self._codes(stripped(names), stripped(graphs))
         found = np.searchsorted(self._sorted, codes).clip(max=max(len(self._sorted) - 1, 0))
         is_there = (self._sorted[found] == codes) & (codes >= 0) if len(self._sorted) else np.zeros(len(codes), bool)
@@ -66,30 +68,47 @@ class NodeNames:
 
     def _codes(self, names: "pa.ChunkedArray", graphs: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
         """One number for each graph and name, −1 where one of both is not known."""
-        name, graph = _places(names, self._values), _places(graphs, self._graphs)
-        return np.where((name < 0) | (graph < 0), -1, graph * len(self._values) + name)
+        assert self._graphs is not None
+        name, graph = self._lookup.places(names), self._graphs.places(graphs)
+        return np.where((name < 0) | (graph < 0), -1, graph * len(self._lookup.among) + name)
 
 
-def _places(texts: "pa.ChunkedArray", among: "pa.Array | pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
-    """Where each text stands among others, −1 where it does not."""
-    known, wanted = _whole_numbers(among), None
-    if known is not None and len(known) and known.max() - known.min() < _SPREAD * len(known):
-        wanted = _whole_numbers(texts)
-    if known is None or wanted is None:
-        return pyarrow.compute.index_in(texts, among).fill_null(-1).to_numpy().astype(np.int64)
-    # Whole numbers that lie close together are looked up in a table, which is faster than by their letters.
-    first = int(known.min())
-    places = np.full(int(known.max()) - first + 2, -1)
-    places[known[::-1] - first] = np.arange(len(known))[::-1]
-    # As numbers without a sign, those before the first are the largest of all. The last place is that of no node.
-    beyond = np.minimum((wanted - first).view(np.uint64), np.uint64(len(places) - 1))
-    return places[beyond.view(np.int64)]
+class _Lookup:
+    """Where texts stand among others.
+
+    Where the others are whole numbers that lie close together, or such numbers behind a beginning that all share
+    (`node17`), they are looked up in a table, which is faster than by their letters.
+    """
+
+    def __init__(self, among: "pa.Array | pa.ChunkedArray"):
+        self.among = among
+        self._beginning = among[0].as_py().rstrip(string.digits) if len(among) else ""
+        self._table: Int64[np.ndarray, " number"] | None = None
+        known = _whole_numbers(among, self._beginning)
+        if known is not None and len(known) and known.max() - known.min() < _SPREAD * len(known):
+            self._first = int(known.min())
+            # Its last place is that of no text.
+            self._table = np.full(int(known.max()) - self._first + 2, -1)
+            self._table[known[::-1] - self._first] = np.arange(len(known))[::-1]
+
+    def places(self, texts: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
+        """Where each text stands, −1 where it does not."""
+        wanted = None if self._table is None else _whole_numbers(texts, self._beginning)
+        if self._table is None or wanted is None:
+            return pyarrow.compute.index_in(texts, self.among).fill_null(-1).to_numpy().astype(np.int64)
+        # As numbers without a sign, those before the first are the largest of all.
+        place = np.minimum((wanted - self._first).view(np.uint64), np.uint64(len(self._table) - 1))
+        return self._table[place.view(np.int64)]
 
 
-def _whole_numbers(texts: "pa.Array | pa.ChunkedArray") -> Int64[np.ndarray, " row"] | None:
-    """Texts as whole numbers; None unless each is one, written with no other sign than its digits."""
-    if len(texts) and not texts[0].as_py().isdecimal():
+def _whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64[np.ndarray, " row"] | None:
+    """The whole numbers behind a beginning; None unless each text has it, and then no other sign than the digits."""
+    if len(texts) and not texts[0].as_py().removeprefix(beginning).isdecimal():
         return None
+    if beginning:
+        if not pyarrow.compute.all(pyarrow.compute.starts_with(texts, beginning)).as_py():
+            return None
+        texts = pyarrow.compute.binary_replace_slice(texts, 0, len(beginning.encode()), "")
     try:
         numbers = texts.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
