@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.edges import EdgeList
 from edgewise.data.graph_source import GraphSource
-from edgewise.data.names import NodeNames
 from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import nodes_from_arrays, read_nodes
 from edgewise.data.split import split_rows
@@ -228,6 +225,22 @@ def test_words_and_numbers_are_told_apart():
     assert not NodeFeatures.of(words[:, :10]).are_words
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.8, 1.0])
+def test_features_are_the_same_numbers_as_a_table_and_without_zeros(share):
+    random = np.random.default_rng(0)
+    numbers = (random.normal(size=(7, 5)) * (random.random((7, 5)) < share)).astype(np.float32)
+    features = NodeFeatures.of(numbers)
+    # A table takes less memory where most numbers are not zero.
+    assert (features.entries is None) == (share > 0.5)
+    assert (features.to_dense() == numbers).all() and features.to_dense() is not numbers
+    assert (features.of_rows(np.array([3, 0])) == numbers[[3, 0]]).all()
+    entries = list(zip(*numbers.nonzero(), strict=True))
+    assert list(zip(features.rows, features.columns, strict=True)) == entries
+    assert features.values.tolist() == [numbers[entry] for entry in entries]
+    again = NodeFeatures.of_entries(features.rows, features.columns, features.values, features.shape)
+    assert (again.to_dense() == numbers).all()
+
+
 def test_a_graph_from_arrays():
     edges = EdgeList(np.array([0]), np.array([1]), np.zeros((1, 0), dtype=np.float32))
     table = nodes_from_arrays(NodeFeatures.of(np.eye(2)), edges, [0.5, np.nan], parts=["train", "val"])
@@ -264,15 +277,3 @@ def test_an_edge_whose_weight_is_no_number_is_listed_and_passed_over(tmp_path):
     )
     assert table.edges.senders.tolist() == [2, 3]
     assert [(each.line, each.column) for each in table.rejected] == [(2, "weight"), (3, "weight")]
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab c"), st.sampled_from(["1", "01", " 1", "é", "2"])), max_size=8))
-def test_names_are_found_as_a_dictionary_finds_them(wanted):
-    known = [("a", "1"), ("a", "2"), ("b", "1"), ("c", "é")]
-    names, graphs = [name for _, name in wanted], [graph for graph, _ in wanted]
-    places = {node: place for place, node in enumerate(known)}
-    found = NodeNames([name for _, name in known], [graph for graph, _ in known]).places(names, graphs)
-    assert found.tolist() == [places.get((graph.strip(), name.strip()), -1) for graph, name in wanted]
-    for alone in (["1", "2", "é"], ["1", "2", "10"]):
-        expected = [alone.index(name.strip()) if name.strip() in alone else -1 for name in names]
-        assert NodeNames(alone).places(names).tolist() == expected

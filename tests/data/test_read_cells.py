@@ -158,6 +158,27 @@ def test_a_row_beyond_the_limit_says_where(tmp_path):
         assert refused(tmp_path, "smiles,y\nC,1\n" + '"' * 200_000) == expected
 
 
+def test_a_row_of_many_pieces_is_not_passed_over_at_each_of_them(tmp_path, monkeypatch):
+    from edgewise.data import scan
+
+    sizes, pass_over = [], scan._scan_piece
+    monkeypatch.setattr(
+        scan, "_scan_piece", lambda name, piece, *rest: sizes.append(len(piece)) or pass_over(name, piece, *rest)
+    )
+    cells = read_cells(written(tmp_path, f"a,b\n{'x' * 3_000_000},1\n\n2,3\n"))
+    assert (cells.frame["a"].str.len().tolist(), cells.lines.tolist()) == ([3_000_000, 1], [2, 4])
+    assert sum(sizes) < 4 * 3_000_000
+
+
+def test_the_line_of_a_fault_far_behind(tmp_path):
+    good = "a,b\n" + "1,2\n" * 100_000
+    assert refused(tmp_path, good + "1,\0\n") == "data.csv, line 100002: not a CSV file, it holds a zero byte."
+    for name, content in (("data.csv", good.encode()), ("data.csv.gz", None)):
+        bad = good.encode() + b"1,\xff\n"
+        message = refused(tmp_path, bad if content else gzip.compress(bad), name)
+        assert message.startswith(f"{name}, line 100002: byte 0xff at offset 400006 is not UTF-8")
+
+
 def test_a_table_with_too_many_columns_says_so(tmp_path):
     with read_limits(max_columns=1_000):
         for header in (",".join(map(str, range(1_001))), 'x"y,' + ",".join(map(str, range(1_000)))):

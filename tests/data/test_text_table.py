@@ -1,5 +1,8 @@
 """Tables of texts: what is read, what a target is taken for, what is refused."""
 
+import sys
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -25,6 +28,15 @@ def test_a_table_by_hand(tmp_path):
     assert table.classes == {"y": ["bad", "good"]}
     assert table.targets[:, 0].tolist() == [1.0, 0.0, 0.0]
     assert (table.num_distinct, table.unit) == (2, "texts")
+
+
+def test_rows_are_no_objects_of_python(tmp_path):
+    read = partial(table_of, tmp_path, "text,y\n" + "".join(f"text {row},{row % 2}\n" for row in range(3000)))
+    read()
+    before = sys.getallocatedblocks()
+    table = read()
+    assert sys.getallocatedblocks() - before < 1000
+    assert table.contents(np.array([2999, 0])) == [("text 2999",), ("text 0",)]
 
 
 @pytest.mark.parametrize(
