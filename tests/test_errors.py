@@ -512,10 +512,10 @@ def test_numba_says_what_it_does_not_know():
     user = {"score": lambda query, key: (query * key).sum(-1), "neighborhood": Full().to_edges(3)}
     assert why(x, x, x, **user) == (
         "gather runs.\n"
-        "  sdpa refuses: the neighborhood is a list of edges.\n"
-        "  uniform refuses: the neighborhood is Edges, not ranges.\n"
+        "  sdpa refuses: the neighborhood is a list of edges; the score <lambda> is no dot product.\n"
         "  varlen refuses: the tensors are on cpu.\n"
         "  flex refuses: the tensors are on cpu.\n"
+        "  uniform refuses: the neighborhood is Edges, not ranges; the weights of a row are not all the same.\n"
         "  triton refuses: the tensors are on cpu; the score <lambda> is not one of the library's.\n"
         "  numba refuses: the score <lambda> is not one of the library's."
     )

@@ -304,9 +304,9 @@ def test_on_such_a_device_no_table_is_made_where_it_need_not_be(monkeypatch):
         assert why(single, single, single, neighborhood) == (
             "triton runs.\n"
             "  sdpa refuses: it would need a table of all pairs.\n"
-            "  uniform refuses: the weights of a row are not all the same.\n"
             "  varlen refuses: the dtype is torch.float32.\n"
-            "  flex refuses: it would be compiled, which takes seconds; backend='flex' asks for it."
+            "  flex refuses: it would be compiled, which takes seconds; backend='flex' asks for it.\n"
+            "  uniform refuses: the weights of a row are not all the same."
         )
     for neighborhood in (Full(), Causal()):
         assert why(half, half, half, neighborhood) == "sdpa runs."

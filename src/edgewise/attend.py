@@ -210,9 +210,9 @@ def why(
     >>> print(why(x, x, x, Edges([0, 1], [1, 0], 5, 5)))
     numba runs.
       sdpa refuses: the neighborhood is a list of edges.
-      uniform refuses: the neighborhood is Edges, not ranges.
       varlen refuses: the tensors are on cpu.
       flex refuses: the tensors are on cpu.
+      uniform refuses: the neighborhood is Edges, not ranges; the weights of a row are not all the same.
       triton refuses: the tensors are on cpu.
     """
     call = checked_call("why", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)

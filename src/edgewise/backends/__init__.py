@@ -14,9 +14,11 @@ from edgewise.backends import flex, gather, numba, reference, sdpa, triton, unif
 from edgewise.backends.call import Call, is_autocast
 from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.errors import SettingError, UnsupportedError
-from edgewise.neighborhood import Ranges
+from edgewise.neighborhood import Edges, Ranges
 
-ORDER: tuple[ModuleType, ...] = (sdpa, uniform, varlen, flex, triton, numba, gather, reference)
+ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, uniform, triton, numba, gather, reference)
+ORDER_OVER_EDGES = tuple(backend for backend in ORDER if backend not in (sdpa, varlen, flex, uniform))
+"""Those that take lists of edges, so that the others need not be tried at every call."""
 BY_NAME = {backend.NAME: backend for backend in ORDER}
 
 
@@ -28,7 +30,7 @@ def choose(call: Call, name: str = "auto") -> ModuleType:
         UnsupportedError: the named backend refuses the call; the message lists its reasons.
     """
     if name == "auto":
-        for backend in ORDER:
+        for backend in ORDER_OVER_EDGES if isinstance(call.neighborhood, Edges) else ORDER:
             if not backend.refusals(call) and not _others_are_better(backend, call):
                 return backend
     if name not in BY_NAME:

@@ -29,9 +29,8 @@ NAME = "sdpa"
 
 def refusals(call: Call) -> tuple[str, ...]:
     """Why torch's kernels cannot take the call, in words; empty where they can."""
-    if isinstance(call.neighborhood, Edges):
-        return ("the neighborhood is a list of edges",)  # and nothing else need be looked at, call after call
-    reasons = dots.refusals(call)
+    reasons = ["the neighborhood is a list of edges"] if isinstance(call.neighborhood, Edges) else []
+    reasons += dots.refusals(call)
     if not reasons and (transform := derivatives_at_work(lambda: call.held)):
         reasons.append(f"{transform}, which torch's kernels do not support")
     return tuple(reasons)

@@ -22,10 +22,10 @@ NAME = "uniform"
 
 def refusals(call: Call) -> tuple[str, ...]:
     """Why the weights are not known beforehand, or running sums do not serve, in words; empty where they do."""
-    if not isinstance(call.neighborhood, Ranges):
-        return (f"the neighborhood is {type(call.neighborhood).__name__}, not ranges",)
     reasons = []
-    if type(call.neighborhood) is not Full and call.query.device.type != "cpu":
+    if not isinstance(call.neighborhood, Ranges):
+        reasons.append(f"the neighborhood is {type(call.neighborhood).__name__}, not ranges")
+    elif type(call.neighborhood) is not Full and call.query.device.type != "cpu":
         reasons.append("running sums on a device add in no fixed order")
     if call.dropout > 0 or call.bias is not None or _weight(call) is None:
         reasons.append("the weights of a row are not all the same")
