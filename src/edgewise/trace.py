@@ -10,6 +10,7 @@ from torch import Tensor
 from edgewise.errors import ShapeError
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.checks import can_be_read
+from edgewise.plural import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ class WeightedGraph:
             if given is not None and self.is_bipartite:
                 raise ShapeError(f"WeightedGraph: {what} needs one set of nodes, {self._said}; {JOIN}.")
             if given is not None and len(given) != self.edges.num_senders:
-                raise ShapeError(f"WeightedGraph: {what} has {len(given)} rows, but {self._said}.")
+                raise ShapeError(f"WeightedGraph: {what} has {plural(len(given), 'row')}, but {self._said}.")
         first: dict[Hashable, int] = {}
         for place, name in enumerate(self.names or ()):
             if name is None:
@@ -134,7 +135,7 @@ class WeightedGraph:
     @property
     def _said(self) -> str:
         if self.is_bipartite:
-            return f"there are {self.edges.num_senders} senders and {self.edges.num_receivers} receivers"
+            return f"there are {self.edges.num_senders} senders and {plural(self.edges.num_receivers, 'receiver')}"
         return f"there are {self.edges.num_senders} nodes"
 
 

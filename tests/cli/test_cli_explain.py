@@ -162,7 +162,7 @@ def test_numbers_of_the_row_are_needed(salts, edgewise):
         (["C", "N", "--values", "pressure=1"], "the model reads temperature too; give it by --values temperature=…."),
         (["C", "N", "--values", "pressure"], "--values has 'pressure'; expected temperature=…, pressure=…."),
         (["C", "N", "--values", "pressure=high", "temperature=1"], "pressure: "),
-        (["C"], "there are 1 inputs, but the model reads 2 a row: cation, anion"),
+        (["C"], "1 input came, but the model reads 2 a row: cation, anion"),
     ):
         code, out, err = edgewise("explain", salts, *words, "-o", "-")
         assert (code, out) == (2, "")

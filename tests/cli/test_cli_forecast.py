@@ -114,7 +114,7 @@ def test_bad_words(learn, chain, edgewise, tmp_path):
     short = write_csv(tmp_path / "short.csv", {"step": [0], "a": [1], "b": [1], "c": [1]})
     for table, message in (
         (other, "has 2 columns, a, q, ...; the model was trained on 3"),
-        (short, "has 1 steps, but"),
+        (short, "has 1 step, but"),
     ):
         code, _, err = edgewise("predict", tmp_path / "run", table, "-o", "-")
         assert (code, message in err) == (2, True), err

@@ -211,7 +211,7 @@ def test_a_tag_of_the_test_that_was_never_learned(files, edgewise, tmp_path):
     files[1].write_text(conll([(["Mr", "Lund"], ["O", "B-DUKE"])]))
     code, out, err = edgewise("train", *files, *QUICK, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
-    assert "1 words to be scored have a tag that no training sentence has" in out
+    assert "1 word to be scored has a tag that no training sentence has" in out
     assert json.loads((tmp_path / "run/metrics.json").read_text())["test"]["types"]["DUKE"]["recall"] == 0
 
 

@@ -133,9 +133,9 @@ def test_long_texts_are_cut_and_counted(tmp_path, learn, edgewise):
     data = write_csv(tmp_path / "long.csv", {"text": texts, "label": labels})
     code, out, _ = learn(data, "--text-columns", "text", "--context", 20, "--position", "learned")
     assert code == 0
-    assert "1 texts have more than --context 20 tokens, and are cut there" in out
+    assert "1 text has more than --context 20 tokens, cut there" in out
     _, _, err = edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "told.csv")
-    assert "1 texts have more than 20 tokens, and are cut there" in err
+    assert "1 text has more than 20 tokens, cut there" in err
 
 
 def test_bad_rows_are_listed_and_strict_stops(tmp_path, learn):

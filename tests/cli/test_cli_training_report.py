@@ -95,7 +95,7 @@ def test_numbers(numbers):
 
 def test_the_data_and_what_stands_on_both_sides(numbers):
     found, metrics = tables(numbers), json.loads((numbers / "metrics.json").read_text())
-    (rejected,) = found["1 rows could not be used; all of them are in rejected.csv"][1:]
+    (rejected,) = found["1 row could not be used; all of them are in rejected.csv"][1:]
     assert rejected[0] == "smiles"
     assert rejected[3].endswith("data.csv, line 5")
     splits, cells = json.loads((numbers / "splits.json").read_text()), molecules() * 2

@@ -240,7 +240,7 @@ def test_kinds_in_one_file(tmp_path):
         ({"node_type": np.array([0.5, 1, 1])}, r"node_type is float64 \(3,\), expected words or whole numbers"),
         ({"node_type": np.zeros((3, 1), int)}, r"node_type is int64 \(3, 1\)"),
         ({"node_type": np.array(["a", "", "b"])}, r"node_type\[1\]: the node has no kind"),
-        ({"edge_type": np.array([0])}, "edge_type has 1 rows, but there are 2 edges"),
+        ({"edge_type": np.array([0])}, "edge_type has 1 row, but there are 2 edges"),
         (
             {"node_type": np.array([0, 0, 0])},
             r"x\[0, 1\] is NaN, but other nodes of its kind \(0\) have a number there",

@@ -226,5 +226,5 @@ def test_pairs_to_be_told(tmp_path):
     with pytest.raises(DataError, match="no column 'first'"):
         read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, ("first", "other"))
     (tmp_path / "one.csv").write_text("one\na\n")
-    with pytest.raises(DataError, match="1 columns name nodes, expected two"):
+    with pytest.raises(DataError, match="1 column names nodes, expected two"):
         read_pairs_of_nodes(str(tmp_path / "one.csv"), places)

@@ -187,7 +187,7 @@ def test_a_graph_in_one_file(tmp_path):
         ({"class_names": np.array(["cat"])}, "y holds 0 to 1, but class_names has 1"),
         ({"test_mask": np.array([True, True, False])}, "a node is in test_mask and in another mask"),
         ({"test_mask": np.ones((3, 2), dtype=bool)}, "test_mask has 2 axes, expected one split"),
-        ({"edge_attr": np.array([0.5])}, "edge_attr has 1 rows, but there are 2 edges"),
+        ({"edge_attr": np.array([0.5])}, "edge_attr has 1 row, but there are 2 edges"),
         ({"x": None, "x_indices": np.array([5]), "x_indptr": np.array([0, 1, 1, 1]), "x_shape": np.array([3, 2])},
          "do not fit together"),
     ],

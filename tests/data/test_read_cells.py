@@ -358,7 +358,7 @@ def test_arrays_are_cells_with_every_digit():
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"smiles": ["C", "N"], "target": [1.0]}, "target has 1 rows, but smiles has 2."),
+        ({"smiles": ["C", "N"], "target": [1.0]}, "target has 1 row, but smiles has 2."),
         ({"smiles": np.zeros((1, 1, 1))}, "smiles has 3 axes, expected (row,) or (row, column)."),
         ({"smiles": []}, "smiles is empty, expected at least one row."),
     ],

@@ -334,7 +334,7 @@ def test_arrays_of_pairs_classes_weights_and_groups():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"targets": [1.0]}, "target has 1 rows, but smiles has 2."),
+        ({"targets": [1.0]}, "target has 1 row, but smiles has 2."),
         ({"targets": [1.0, 2.0], "weights": [[1.0], [1.0]]}, "weight has 2 axes, expected (row,)."),
         (
             {"targets": [1.0, math.inf], "strict": True},

@@ -87,7 +87,7 @@ GOOD = {"tokens": ["a"], "tags": ["X"]}
         (["a"], "tokens", "expected an object with 'tokens' and 'tags'"),
         ({"tokens": "a", "tags": ["X"]}, "tokens", "expected a list of strings"),
         ({"tokens": ["a"], "tags": [3]}, "tags", "expected a list of strings"),
-        ({"tokens": ["a", "b"], "tags": ["X"]}, "tags", "2 words, but 1 tags"),
+        ({"tokens": ["a", "b"], "tags": ["X"]}, "tags", "2 words, but 1 tag"),
         ({"tokens": ["a"], "tags": [""]}, "tags", "the tag of word 1 is empty"),
         ({"tokens": [], "tags": []}, "tokens", "the sentence has no word"),
         ({"tokens": ["\ud800"], "tags": ["X"]}, "tokens", "half of a surrogate pair, which is no character"),
@@ -168,8 +168,8 @@ def test_sentences_from_python():
     read = sentences_from_lists([("a", "b"), np.array(["c"])], [["X", "Y"], ["X"]])
     assert (read.words, read.tags) == ([["a", "b"], ["c"]], [["X", "Y"], ["X"]])
     for sentences, tags, message in [
-        ([["a"]], [["X"], ["X"]], "1 sentences were given, but tags of 2"),
-        ([["a"], ["b", "c"]], [["X"], ["X"]], "the sentences, line 2: tags: 2 words, but 1 tags"),
+        ([["a"]], [["X"], ["X"]], "1 sentence was given, but tags of 2"),
+        ([["a"], ["b", "c"]], [["X"], ["X"]], "the sentences, line 2: tags: 2 words, but 1 tag"),
         (["a b"], None, "expected a list of strings"),
         ([3], None, "expected a list of strings"),
     ]:

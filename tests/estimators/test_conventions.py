@@ -173,9 +173,7 @@ def test_minus_one_is_a_class_of_two_and_is_never_dropped_without_a_word(graph):
     assert two.classes_.tolist() == [-1, 1]
     assert two.score(features, signs, edges) == np.mean(two.predict(features, edges) == signs)
     three = np.where(np.arange(30) < 7, 0, signs)
-    with pytest.warns(
-        UserWarning, match=f"{np.sum(three == -1)} nodes have the label -1 and are taken as nodes without"
-    ):
+    with pytest.warns(UserWarning, match=f"{np.sum(three == -1)} nodes have the label -1, read as no label"):
         some = NodeClassifier(**NODES).fit(features, three, edges)
     assert some.classes_.tolist() == [0, 1]
     known = three != -1
@@ -225,7 +223,7 @@ def test_a_forecaster_takes_arrays():
     np.testing.assert_allclose(framed.predict(values), predicted, rtol=1e-6)
     assert not np.allclose(model.predict(values, np.zeros((2, 0), int)), predicted), "neighbors matter"
     for X, more, message in (
-        (values[:, 0], edges, "X has 1 axes"),
+        (values[:, 0], edges, "X has 1 axis"),
         (np.full((9, 2), np.inf), edges, "infinite number at time 0, node 0"),
         (values, np.array([[0], [2]]), "nodes are 0 to 1"),
     ):

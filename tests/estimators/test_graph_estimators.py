@@ -113,7 +113,7 @@ def test_whatever_holds_them():
         ([ring(3), (np.eye(2), np.array([[0], [2]]))], [1.0, 2], "graph 1: edge 0 joins 0 and 2, but nodes are 0 to 1"),
         ([ring(3), (np.full((2, 1), np.nan), np.array([[0], [1]]))], [1.0, 2], "graph 1: X holds NaN"),
         ([ring(3), (np.eye(2), np.array([[0], [1]]))], [1.0, 2], "graph 1 has 2 features of a node, but graph 0 has 1"),
-        ([ring(3)], [1.0, 2], "fit: y has 2 rows, but there are 1 graphs"),
+        ([ring(3)], [1.0, 2], "fit: y has 2 rows, but X has 1 graph"),
         ([ring(3)], None, "fit: y is missing"),
         ([SimpleNamespace(y=[1, 2])], None, "fit: y of a graph holds several values"),
         ([ring(3), ring(4)], [1.0, np.nan], "the target cell is empty"),

@@ -60,7 +60,7 @@ def test_several_columns_are_told_apart():
     # Whether the title is good says the class; a bag of words could not know which word is the title's.
     classifier = TextClassifier(**SMALL | {"epochs": 20}).fit(frame, first)
     assert classifier.score(frame, first) == 1.0
-    with pytest.raises(DataError, match="1 columns of texts, but the model was trained on 2"):
+    with pytest.raises(DataError, match="1 column of texts, but the model was trained on 2"):
         classifier.predict(["great"])
 
 

@@ -97,13 +97,13 @@ def test_settings_that_cannot_be(settings, message):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ((WORDS, BACKWARD[:3]), "fit: there are 27 texts, but 3 translations"),
+        ((WORDS, BACKWARD[:3]), "fit: 27 texts, but 3 translations"),
         (("abc", "cba"), "fit must be several texts, not one"),
         ((["a", None], ["a", "b"]), "fit: number 1 is None, not a text"),
         ((["a", " "], ["a", "b"]), "fit: number 1: the source cannot be used: the text is empty"),
         ((["a", "b"], ["a", "b" * 20]), r"fit: number 1: the target cannot be used: 21 tokens, more than --context 8"),
         ((["a"], ["a"], (["a", "b"], ["b", ""])), "validation: number 1: the target cannot be used"),
-        ((["a"], ["a"], (["a"], [])), "validation: there are 1 texts, but 0"),
+        ((["a"], ["a"], (["a"], [])), "validation: 1 text, but 0"),
     ],
     ids=str,
 )
@@ -115,7 +115,7 @@ def test_texts_that_cannot_be_learned_from(texts, message):
 def test_what_cannot_be_asked(writer):
     with pytest.raises(DataError, match="predict must be several texts, not one"):
         writer.predict("abc")
-    with pytest.raises(DataError, match="score: there are 2 texts, but 1 translations"):
+    with pytest.raises(DataError, match="score: 2 texts, but 1 translation"):
         writer.score(["abc", "bca"], ["cba"])
     with pytest.raises(SettingError, match="not fitted yet"):
         Translator().predict(["a"])

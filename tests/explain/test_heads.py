@@ -88,5 +88,5 @@ def test_what_is_refused():
         strongest(CHAIN, 0)
     with pytest.raises(ShapeError, match="averaged: there are no weights"):
         averaged(Trace())
-    with pytest.raises(ShapeError, match="layer 1 goes from 3 senders to 1 receivers, but layer 0 from 3 to 3"):
+    with pytest.raises(ShapeError, match="layer 1 goes from 3 senders to 1 receiver, but layer 0 from 3 to 3"):
         averaged([CHAIN, Weights(CHAIN.senders, torch.zeros(3, dtype=torch.int64), CHAIN.values, 3, 1)])

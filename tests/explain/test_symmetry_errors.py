@@ -134,7 +134,7 @@ SHAPES = {
     ),
     "output of one axis": (
         lambda: check(lambda x: x[0], CLOUD, QuarterTurn(), output_as=Axes(grid=(-1,))),
-        f"check: output has a grid of 1 axes, not 2; {SAY_OUTPUT}",
+        f"check: output has a grid of 1 axis, not 2; {SAY_OUTPUT}",
     ),
     "output of another shape than what is mapped": (
         lambda: check(np.sum, CLOUD, Map("tanh", np.tanh), output_as=POINTS),

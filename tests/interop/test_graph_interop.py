@@ -68,7 +68,7 @@ def test_a_graph_checks_what_it_is_given():
     cases = {
         "edge_features is (2, 1), expected (1, head): a row an edge.": {"edge_features": torch.zeros(2, 1)},
         "node_features has 2 rows, but there are 3 nodes.": {"node_features": torch.zeros(2, 1)},
-        "names has 1 rows, but there are 3 nodes.": {"names": ("a",)},
+        "names has 1 row, but there are 3 nodes.": {"names": ("a",)},
         "node 1 is called None; give it a name.": {"names": ("a", None, "b")},
         "nodes 0 and 2 are both called 'the', names must differ; number them": {"names": ("the", "cat", "the")},
     }
@@ -133,7 +133,7 @@ def test_pyg_of_others():
 
 def test_what_pyg_cannot_say_is_refused():
     index = torch.tensor([[0, 1], [1, 2]])
-    with pytest.raises(ShapeError, match="to_pyg: there are 2 senders and 1 receivers, but it knows one set of nodes"):
+    with pytest.raises(ShapeError, match="to_pyg: there are 2 senders and 1 receiver, but it knows one set of nodes"):
         to_pyg(edges_of([(1, 0)], 2, 1))
     cases = {
         "expected Data, with one kind of nodes and edges, not HeteroData": HeteroData(),

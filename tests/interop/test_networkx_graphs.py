@@ -104,7 +104,7 @@ def test_attributes_by_name():
 
 
 def test_what_networkx_cannot_say_is_refused():
-    with pytest.raises(ShapeError, match="to_networkx: there are 2 senders and 1 receivers, but it knows one"):
+    with pytest.raises(ShapeError, match="to_networkx: there are 2 senders and 1 receiver, but it knows one"):
         to_networkx(Edges(torch.tensor([1]), torch.tensor([0]), 2, 1))
     half = nx.DiGraph([("a", "b"), ("b", "c")])
     half["a"]["b"]["weight"] = 1.0

@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgewise.plural import plural
+
 if TYPE_CHECKING:
     from edgewise.train.folder import RunFolder
 
@@ -78,7 +80,8 @@ def say_what_next(folder: "RunFolder") -> None:
     print("The test molecules have scaffolds that no training molecule has.")
     scores = explanation_scores(folder)
     print_table(
-        f"What each atom adds to the logP is known. Explanations of {scores['num_molecules']} test molecules order the "
+        f"What each atom adds to the logP is known. Explanations of "
+        f"{plural(scores['num_molecules'], 'test molecule')} order the "
         "atoms like that (Spearman):",
         ["", "mean"],
         [[name, number(score)] for name, score in scores["spearman"].items()],

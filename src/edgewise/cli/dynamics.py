@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.next_step import command, prediction, print_next
 from edgewise.cli.output import check_output, write
 from edgewise.cli.report import number, print_table, training_line
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 SCORES = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
@@ -35,14 +36,15 @@ def print_data(run: "DynamicsRun") -> None:
     """The trajectories in two lines."""
     num_trajectories, num_times, num_bodies, space_dim = run.motion.positions.shape
     counts = {part: len(moments.moment) for part, moments in run.parts.items()}
-    many = "trajectory" if num_trajectories == 1 else "trajectories"
     print(
-        f"{run.motion.source}: {num_trajectories:,} {many} of {num_bodies} bodies in {space_dim} dimensions, "
-        f"{num_times:,} moments"
+        f"{run.motion.source}: {plural(num_trajectories, 'trajectory', 'trajectories')} of "
+        f"{plural(num_bodies, 'body', 'bodies')} in {plural(space_dim, 'dimension')}, "
+        f"{plural(num_times, 'moment')}"
     )
     told = f"told {run.job.ahead} moments ahead" if run.job.model.told == "positions" else "told its accelerations"
     print(
-        f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test moments, each {told}"
+        f"{counts['train']:,} training, {counts['val']:,} validation and "
+        f"{plural(counts['test'], 'test moment')}, each {told}"
     )
     if run.job.model.told == "accelerations":
         for name in run.motion.lacks:
@@ -70,7 +72,7 @@ def table_of_scores(metrics: dict[str, Any]) -> tuple[str, list[str], list[list[
     rows |= {SIMPLE[name]: of["test"] for name, of in metrics["baselines"].items()}
     scores = {name: SCORES[name] for name in metrics["test"]}
     return (
-        f"{metrics['rows']['test']:,} test moments",
+        plural(metrics["rows"]["test"], "test moment"),
         ["", *scores.values()],
         [[name, *(small(of[score]) for score in scores)] for name, of in rows.items()],
     )
@@ -152,7 +154,8 @@ def predict(arguments: argparse.Namespace) -> int:
     write(buffer.getvalue(), arguments.output, ".npz")
     when = f"{trained.ahead} moments after" if told == "positions" else "at"
     print(
-        f"{told} {when} each of {num_times:,} moments of {num_trajectories:,} trajectories: {arguments.output}",
+        f"{told} {when} each of {plural(num_times, 'moment')} of "
+        f"{plural(num_trajectories, 'trajectory', 'trajectories')}: {arguments.output}",
         file=sys.stderr,
     )
     return 0

@@ -11,6 +11,7 @@ from edgewise.cli.options import add_molecule_limits
 from edgewise.cli.output import check_output, write
 from edgewise.cli.report import number
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 from edgewise.progress import counted
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def typed_rows(explainer: "Explainer", words: "Sequence[str]", values: dict[str,
     missing = [field["name"] for field in explainer.fields if field["type"] == "number" and field["name"] not in values]
     if not names or len(words) % len(names):
         raise SettingError(
-            f"there are {len(words)} inputs, but the model reads {len(names)} a row: {', '.join(names)}; a text with "
+            f"{plural(len(words), 'input')} came, but the model reads {len(names)} a row: "
+            f"{', '.join(names)}; a text with "
             "spaces stands in quotes."
         )
     if missing:

@@ -38,8 +38,9 @@ def print_data(run: "ForecastRun") -> None:
         print(f"  {passed} (all in {place})")
     counts = {part: len(starts) for part, starts in run.parts.items()}
     print(
-        f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test stretches, by time: "
-        f"{model.context} steps read, {model.horizon} told"
+        f"{counts['train']:,} training, {counts['val']:,} validation and "
+        f"{plural(counts['test'], 'test stretch', 'test stretches')}, by time: "
+        f"{plural(model.context, 'step')} read, {model.horizon} told"
     )
 
 
@@ -52,7 +53,7 @@ def print_scores(folder: RunFolder) -> None:
         horizon = len(metrics[part]["mae"])
         for steps in sorted({max(1, horizon // 4), max(1, horizon // 2), horizon}):
             print_table(
-                f"{part} stretches, {steps} steps ahead" if steps > 1 else f"{part} stretches, 1 step ahead",
+                f"{part} stretches, {plural(steps, 'step')} ahead",
                 ["", "mae", "rmse", "mape"],
                 [
                     [name, *(number(of[score][steps - 1]) for score in ("mae", "rmse", "mape"))]
@@ -90,5 +91,5 @@ def predict(arguments: argparse.Namespace) -> int:
     table.insert(0, "steps_ahead", range(1, len(told) + 1))
     content = table if suffix == ".parquet" else table.to_csv(index=False)
     write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
-    print(f"{len(told):,} steps behind {series.times[-1]!r}: {arguments.output}", file=sys.stderr)
+    print(f"{plural(len(told), 'step')} behind {series.times[-1]!r}: {arguments.output}", file=sys.stderr)
     return 0

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import command, print_next
 from edgewise.cli.report import number, print_table, training_line
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def print_data(run: "LanguageRun") -> None:
     """The text in a line."""
     counts = {part: len(numbers) for part, numbers in run.parts.items()}
     print(
-        f"{', '.join(run.job.data)}: {run.num_characters:,} characters; {counts['training']:,} training and "
-        f"{counts['validation']:,} validation tokens out of a vocabulary of {len(run.tokenizer):,}"
+        f"{', '.join(run.job.data)}: {plural(run.num_characters, 'character')}; {counts['training']:,} training and "
+        f"{plural(counts['validation'], 'validation token')} out of a vocabulary of {len(run.tokenizer):,}"
     )
     if not counts["validation"]:
         print("  no validation text: nothing says how good the model is")
@@ -35,7 +36,7 @@ def print_scores(folder: RunFolder) -> None:
     if "validation" in metrics:
         companions = {"edgewise": metrics["validation"], "pairs of tokens": metrics["baselines"]["pairs"]["validation"]}
         print_table(
-            f"validation text: {metrics['tokens']['validation']:,} tokens",
+            f"validation text: {plural(metrics['tokens']['validation'], 'token')}",
             ["", "loss", "perplexity"],
             [[name, number(scores["loss"]), number(scores["perplexity"])] for name, scores in companions.items()],
         )

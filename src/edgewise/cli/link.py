@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.next_step import command, free_name, print_next
 from edgewise.cli.output import FORMATS, as_text, check_output, write
 from edgewise.cli.report import number, print_table, training_line
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 from edgewise.train.links import LINK_SCORES
 
@@ -34,7 +35,10 @@ def asked(settings: dict[str, Any], source: str) -> "tuple[type[LinkRun], Any]":
 def print_data(run: "LinkRun") -> None:
     """The graph and the parts of its links in a few lines."""
     table, links, parts, job = run.table, run.links, run.parts, run.job
-    print(f"{table.source}: {table.num_rows:,} nodes, {len(links):,} links, {len(table.rejected):,} rows rejected")
+    print(
+        f"{table.source}: {plural(table.num_rows, 'node')}, {plural(len(links), 'link')}, "
+        f"{plural(len(table.rejected), 'row')} rejected"
+    )
     if table.rejected:
         first, place = table.rejected[0], run.folder.path / "rejected.csv"
         print(
@@ -43,9 +47,10 @@ def print_data(run: "LinkRun") -> None:
     for note in run.notes():
         print(f"  {note}")
     print(
-        f"{len(parts.train):,} training, {len(parts.val):,} validation and {len(parts.test):,} test links (split: "
+        f"{len(parts.train):,} training, {len(parts.val):,} validation and "
+        f"{plural(len(parts.test), 'test link')} (split: "
         f"{'column' if job.splits_column else 'random'}), for each {job.negatives} of "
-        f"{links.pairs.total - len(links):,} pairs that are none"
+        f"{plural(links.pairs.total - len(links), 'pair that is none', 'pairs that are none')}"
     )
     if not len(parts.val):
         print("  no validation links: the last epoch is kept")
@@ -59,7 +64,8 @@ def print_scores(folder: RunFolder) -> None:
         rows = {"edgewise": metrics[part]}
         rows |= {BASELINES[name]: found[part] for name, found in metrics.get("baselines", {}).items()}
         print_table(
-            f"{metrics[part]['num_links']:,} {part} links and {metrics[part]['num_others']:,} pairs that are none",
+            f"{plural(metrics[part]['num_links'], part + ' link')} and "
+            f"{plural(metrics[part]['num_others'], 'pair that is none', 'pairs that are none')}",
             ["", *LINK_SCORES],
             [[name, *(number(of[score]) for score in LINK_SCORES)] for name, of in rows.items()],
         )
@@ -153,7 +159,7 @@ def graph_of(trained: Any, arguments: argparse.Namespace) -> Any:
     if found.rejected:
         first = found.rejected[0]
         print(
-            f"{len(found.rejected):,} edges passed over, the first in line {first.line}: {first.reason}",
+            f"{plural(len(found.rejected), 'edge')} passed over, the first in line {first.line}: {first.reason}",
             file=sys.stderr,
         )
     edges = found if place.directed else found.both_ways(len(graph))

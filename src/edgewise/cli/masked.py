@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import command, free_name, print_next
 from edgewise.cli.report import number, print_table, training_line
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -21,19 +22,24 @@ def asked(settings: dict[str, Any], source: str) -> "tuple[type[MaskedRun], Any]
 def print_data(run: "MaskedRun") -> None:
     """The texts in a few lines: what was rejected and why, the parts."""
     texts, parts = run.texts, run.parts
-    rejected = f", {len(texts.rejected):,} empty cells rejected" if texts.rejected else ""
-    print(f"{', '.join(texts.files)}: {len(texts.texts):,} texts{rejected}; a vocabulary of {len(run.tokenizer):,}")
+    rejected = f", {plural(len(texts.rejected), 'empty cell')} rejected" if texts.rejected else ""
+    print(
+        f"{', '.join(texts.files)}: {plural(len(texts.texts), 'text')}{rejected}; a vocabulary of "
+        f"{len(run.tokenizer):,}"
+    )
     if texts.rejected:
         first = texts.rejected[0]
         print(f"  the first in line {first.line}, column {first.column!r} (all in {run.folder.path / 'rejected.csv'})")
     train, val = parts["train"], parts["val"]
     print(
-        f"{train.num_texts:,} training and {val.num_texts:,} validation texts; {len(train.numbers):,} and "
-        f"{len(val.numbers):,} tokens"
+        f"{train.num_texts:,} training and {plural(val.num_texts, 'validation text')}; {len(train.numbers):,} and "
+        f"{plural(len(val.numbers), 'token')}"
     )
     if cut := train.num_cut + val.num_cut:
         context = run.job.model.context
-        print(f"  {cut:,} texts are longer than --context {context} and are read in pieces of that length")
+        print(
+            f"  {plural(cut, 'text is', 'texts are')} longer than --context {context} and read in pieces of that length"
+        )
     if not val.num_texts:
         print("  no validation texts: nothing says how good the model is")
 
@@ -44,7 +50,7 @@ def print_scores(folder: RunFolder) -> None:
     if "validation" in metrics:
         known = metrics["baselines"]["frequency"]["validation"]
         print_table(
-            f"validation texts: {metrics['tokens']['hidden']:,} hidden tokens",
+            f"validation texts: {plural(metrics['tokens']['hidden'], 'hidden token')}",
             ["", "loss", "perplexity", "accuracy"],
             [
                 [name, *(number(scores[what]) for what in ("loss", "perplexity", "accuracy"))]

@@ -187,7 +187,10 @@ def texts_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
     check_numbers(columns, trained.columns)
     table = read_texts([arguments.data], columns, strict=arguments.strict, need_targets=False)
     if cut := trained.batches(table).cut:
-        print(f"{cut:,} texts have more than {trained.settings.context} tokens, and are cut there", file=sys.stderr)
+        print(
+            f"{plural(cut, 'text has', 'texts have')} more than {trained.settings.context} tokens, cut there",
+            file=sys.stderr,
+        )
     return trained, table
 
 

@@ -16,7 +16,7 @@ def training_line(metrics: Mapping[str, Any]) -> str:
     """How large the model is, and how long it was trained."""
     unit = "step" if "steps" in metrics else "epoch"
     count = plural(metrics[f"{unit}s"], unit)
-    return f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
+    return f"{plural(metrics['parameters'], 'parameter')}, {count} in {metrics['training_seconds']:.0f} s"
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

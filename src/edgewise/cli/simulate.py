@@ -8,6 +8,7 @@ from typing import Any
 
 from edgewise.cli.output import FORMATS as TABLES
 from edgewise.cli.output import check_output, write
+from edgewise.plural import plural
 from edgewise.progress import stage
 
 SUMMARY = "simulate bodies under gravity, springs or charges, or the solar system"
@@ -80,9 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         content = table(found) if suffix == ".parquet" else table(found).to_csv(index=False)
     write(content, arguments.output, suffix)
     unit = "" if system.units["time"] == "1" else f" {system.units['time']}s"
-    many = "trajectory" if counts[0] == 1 else "trajectories"
     say(
-        f"{counts[0]:,} {many} of {counts[1]} bodies, {len(found.times):,} moments up to time "
+        f"{plural(counts[0], 'trajectory', 'trajectories')} of {plural(counts[1], 'body', 'bodies')}, "
+        f"{plural(len(found.times), 'moment')} up to time "
         f"{found.times[-1]:g}{unit}: {arguments.output}"
     )
     drift = found.drift

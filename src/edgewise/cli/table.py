@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.report import number, print_table
+from edgewise.plural import plural
 from edgewise.train.baseline import LABELS
 from edgewise.train.folder import RunFolder
 from edgewise.train.metrics import HEADLINES
@@ -32,8 +33,9 @@ def print_data(run: "TableRun") -> None:
     """The table in a few lines: rows, molecules, what was rejected and why, the parts."""
     table, splits, job = run.table, run.splits, run.job
     print(
-        f"{table.source}: {table.num_rows:,} rows, {table.num_distinct:,} distinct {table.unit}, "
-        f"{len(table.rejected):,} rows rejected"
+        f"{table.source}: {plural(table.num_rows, 'row')}, "
+        f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, "
+        f"{plural(len(table.rejected), 'row')} rejected"
     )
     for column, count in Counter(rejection.column for rejection in table.rejected).items():
         first = next(rejection for rejection in table.rejected if rejection.column == column)
@@ -42,7 +44,7 @@ def print_data(run: "TableRun") -> None:
             f"(all in {run.folder.path / 'rejected.csv'})"
         )
     print(
-        f"{len(splits.train):,} training, {len(splits.val):,} validation and {len(splits.test):,} test rows "
+        f"{len(splits.train):,} training, {len(splits.val):,} validation and {plural(len(splits.test), 'test row')} "
         f"(split: {job.split_kind})"
     )
     if splits.leakage:
@@ -66,7 +68,7 @@ def print_scores(folder: RunFolder) -> None:
             if target in found:
                 companions[label] = found[target]
         print_table(
-            f"{target}: {scores['num_rows']:,} {PART_NAMES[part]} rows",
+            f"{target}: {plural(scores['num_rows'], PART_NAMES[part] + ' row')}",
             ["", *headlines],
             [[label, *(number(of.get(name)) for name in headlines)] for label, of in companions.items()],
         )

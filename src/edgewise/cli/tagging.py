@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.output import check_output, write
 from edgewise.cli.report import number, print_table, training_line
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -29,17 +30,21 @@ def print_data(run: "TaggingRun") -> None:
     """The sentences in a few lines: what was rejected and why, the parts."""
     sentences, parts, trained = run.sentences, run.parts, run.trained
     print(
-        f"{', '.join(sentences.files)}: {len(sentences.words):,} sentences, {len(sentences.rejected):,} rejected; "
-        f"{len(trained.tags)} tags, a vocabulary of {len(trained.tokenizer):,}"
+        f"{', '.join(sentences.files)}: {plural(len(sentences.words), 'sentence')}, "
+        f"{len(sentences.rejected):,} rejected; "
+        f"{plural(len(trained.tags), 'tag')}, a vocabulary of {len(trained.tokenizer):,}"
     )
     if sentences.rejected:
         first = sentences.rejected[0]
         place = run.folder.path / "rejected.csv"
         print(f"  the first in line {first.line}: {first.column}: {first.reason} (all in {place})")
     counts = {part: len(rows) for part, rows in parts.items()}
-    print(f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test sentences")
+    print(f"{counts['train']:,} training, {counts['val']:,} validation and {plural(counts['test'], 'test sentence')}")
     if run.num_unknown:
-        print(f"  {run.num_unknown:,} words to be scored have a tag that no training sentence has")
+        print(
+            f"  {plural(run.num_unknown, 'word to be scored has', 'words to be scored have')} a "
+            "tag that no training sentence has"
+        )
 
 
 def print_scores(folder: RunFolder) -> None:
@@ -50,7 +55,7 @@ def print_scores(folder: RunFolder) -> None:
         scores, usual = metrics[part], metrics["baselines"]["usual_tags"][part]
         headlines = HEADLINES["types" in scores]
         print_table(
-            f"{scores['num_sentences']:,} {part} sentences, {scores['num_words']:,} words",
+            f"{plural(scores['num_sentences'], part + ' sentence')}, {plural(scores['num_words'], 'word')}",
             ["", *headlines],
             [
                 [label, *(number(of[name]) for name in headlines)]
@@ -60,7 +65,7 @@ def print_scores(folder: RunFolder) -> None:
         if types := scores.get("types"):
             names = ("f1", "precision", "recall")
             print_table(
-                f"{scores['num_spans']:,} spans",
+                plural(scores["num_spans"], "span"),
                 ["", *names, "spans"],
                 [[name, *(number(of[each]) for each in names), f"{of['support']:,}"] for name, of in types.items()],
             )
@@ -103,7 +108,7 @@ def predict(arguments: argparse.Namespace) -> int:
         content = columns(sentences, tags)
     write(content, arguments.output, suffix)
     known = sum(status == OK for status in sentences.status)
-    summary = f"{known:,} of {len(tags):,} sentences tagged"
+    summary = f"{known:,} of {plural(len(tags), 'sentence')} tagged"
     if known < len(tags):
         first = sentences.rejected[0]
         summary += f"; the first that could not be in line {first.line}: {first.column}: {first.reason}"

@@ -9,6 +9,7 @@ from edgewise.cli.defaults import table_of_defaults
 from edgewise.cli.next_step import command
 from edgewise.cli.options import OTHER_TASKS, add_train_options
 from edgewise.cli.pictures import after_training
+from edgewise.plural import plural
 from edgewise.progress import stage
 
 SUMMARY = "train a model on molecules, texts, graphs, series or motion"
@@ -110,7 +111,7 @@ def where(settings: Any) -> str:
     from edgewise.train.device import pick_device
 
     device, threads = pick_device(settings.device), settings.threads
-    counted = f"{threads} thread" if threads == 1 else f"{threads} threads"
+    counted = plural(threads, "thread")
     return f"training on the CPU with {counted}" if device == "cpu" else f"training on {device}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.next_step import prediction, print_next
 from edgewise.cli.output import write
 from edgewise.cli.report import number, print_table, training_line
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def print_data(run: "TranslationRun") -> None:
     """The pairs in a few lines: what was rejected and why, the parts."""
     texts, parts = run.texts, run.parts
     print(
-        f"{', '.join(texts.files)}: {len(texts.sources):,} pairs, {len(texts.rejected):,} rejected; a vocabulary of "
+        f"{', '.join(texts.files)}: {plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} "
+        "rejected; a vocabulary of "
         f"{len(run.tokenizer):,} byte pairs"
     )
     if texts.rejected:
@@ -33,7 +35,7 @@ def print_data(run: "TranslationRun") -> None:
         place = run.folder.path / "rejected.csv"
         print(f"  the first in line {first.line}: {first.column}: {first.reason} (all in {place})")
     counts = {part: len(rows) for part, rows in parts.items()}
-    print(f"{counts['train']:,} training, {counts['val']:,} validation and {counts['test']:,} test pairs")
+    print(f"{counts['train']:,} training, {counts['val']:,} validation and {plural(counts['test'], 'test pair')}")
 
 
 def print_scores(folder: RunFolder) -> None:
@@ -42,7 +44,7 @@ def print_scores(folder: RunFolder) -> None:
     if "test" in metrics:
         rows = {"edgewise": metrics["test"], "not translated": metrics["baselines"]["copy"]["test"]}
         print_table(
-            f"{metrics['rows']['test']:,} test pairs",
+            plural(metrics["rows"]["test"], "test pair"),
             ["", "BLEU", "loss"],
             [[name, number(scores["bleu"]), number(scores.get("loss"))] for name, scores in rows.items()],
         )
@@ -91,7 +93,7 @@ def predict(arguments: argparse.Namespace, suffix: str) -> int:
         content = csv_text(list(columns), zip(*columns.values(), strict=True))
         write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
     known = sum(text is not None for text in found)
-    summary = f"{known:,} of {len(found):,} rows translated"
+    summary = f"{known:,} of {plural(len(found), 'row')} translated"
     if known < len(found):
         summary += f"; {len(found) - known:,} could not be, and say why in the column 'status'"
     print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)

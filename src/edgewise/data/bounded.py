@@ -15,6 +15,7 @@ from edgewise.data.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecule import count_atoms, descriptors, read_molecule
 from edgewise.data.molecule_limits import MoleculeLimits, SlowMoleculeError, is_at_once
 from edgewise.errors import DataError
+from edgewise.plural import plural
 from edgewise.process import Process, ProcessDiedError
 
 CHARACTERS_PER_ATOM = 50
@@ -94,12 +95,14 @@ def check_size(smiles: str, limits: MoleculeLimits) -> None:
     longest = CHARACTERS_PER_ATOM * limits.max_atoms
     if len(smiles) > longest:
         raise DataError(
-            f"{_start(smiles)} has {len(smiles):,} characters, more than {longest:,} for {limits.max_atoms:,} atoms; "
+            f"{_start(smiles)} has {plural(len(smiles), 'character')}, more than {longest:,} for "
+            f"{limits.max_atoms:,} atoms; "
             "--max-atoms raises the bound."
         )
     if (count := count_atoms(smiles)) > limits.max_atoms:
         raise DataError(
-            f"{_start(smiles)} has {count:,} atoms, more than {limits.max_atoms:,}; --max-atoms raises the bound."
+            f"{_start(smiles)} has {plural(count, 'atom')}, more than {limits.max_atoms:,}; "
+            "--max-atoms raises the bound."
         )
 
 
@@ -200,7 +203,8 @@ def _in_process(
         return error
     except TimeoutError:
         return DataError(
-            f"{_start(smiles)}: RDKit takes longer than {seconds:g} seconds for its {count_atoms(smiles):,} atoms; "
+            f"{_start(smiles)}: RDKit takes longer than {seconds:g} seconds for its "
+            f"{plural(count_atoms(smiles), 'atom')}; "
             "--molecule-timeout raises the bound."
         )
     except ProcessDiedError as error:

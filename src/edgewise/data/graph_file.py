@@ -12,6 +12,7 @@ from edgewise.data.kind_names import Named
 from edgewise.data.node_features import NodeFeatures, features_of_arrays, require_finite, without_blanks
 from edgewise.data.read import Cells, cells_from_arrays
 from edgewise.errors import DataError
+from edgewise.plural import plural
 
 MASKS = {"train_mask": "train", "val_mask": "val", "test_mask": "test"}
 
@@ -81,7 +82,9 @@ def read_graph_file(path: str, *, with_kinds: bool = False) -> GraphFile:
     target, split = (column if column in columns else None for column in ("y", "split"))
     edges = _edges(name, arrays, num_nodes)
     if edge_kinds is not None and len(edge_kinds.names) != len(edges):
-        raise DataError(f"{name}: edge_type has {len(edge_kinds.names)} rows, but there are {len(edges)} edges.")
+        raise DataError(
+            f"{name}: edge_type has {plural(len(edge_kinds.names), 'row')}, but there are {len(edges)} edges."
+        )
     return GraphFile(cells, features, replace(edges, kinds=edge_kinds), target, split, node_kinds, blank)
 
 
@@ -107,7 +110,7 @@ def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList
     if features.ndim != 2:
         raise DataError(f"{name}: edge_attr is {features.shape}, expected (edge, feature).")
     if len(features) != index.shape[1]:
-        raise DataError(f"{name}: edge_attr has {len(features)} rows, but there are {index.shape[1]} edges.")
+        raise DataError(f"{name}: edge_attr has {plural(len(features), 'row')}, but there are {index.shape[1]} edges.")
     require_finite(name, "edge_attr", features)
     return EdgeList(index[0], index[1], features.astype(np.float32))
 
@@ -132,7 +135,7 @@ def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.nda
     known = arrays.get("has_label", np.ones(num_nodes, dtype=bool))
     _require_nodes(name, "has_label", known, num_nodes)
     if known.ndim != 1:
-        raise DataError(f"{name}: has_label has {known.ndim} axes, expected (node).")
+        raise DataError(f"{name}: has_label has {plural(known.ndim, 'axis', 'axes')}, expected (node).")
     require_kind(name, "has_label", known, "biuf")
     if labels is not None and labels.ndim != 1:
         raise DataError(f"{name}: class_names has {labels.ndim} axes, expected (class).")
@@ -164,4 +167,4 @@ def _parts(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarr
 
 def _require_nodes(name: str, key: str, array: np.ndarray, num_nodes: int) -> None:
     if array.ndim == 0 or len(array) != num_nodes:
-        raise DataError(f"{name}: {key} is {array.shape}, but x has {num_nodes} nodes.")
+        raise DataError(f"{name}: {key} is {array.shape}, but x has {plural(num_nodes, 'node')}.")

@@ -34,7 +34,10 @@ def features_of_nodes(
     else:
         numbers, problems = features_of_arrays(path, read_arrays(path)), Problems()
         if numbers.shape[0] != len(cells.frame):
-            raise DataError(f"{path} has {numbers.shape[0]} rows, but {cells.source} has {len(cells.frame)} nodes.")
+            raise DataError(
+                f"{path} has {plural(numbers.shape[0], 'row')}, but {cells.source} has "
+                f"{plural(len(cells.frame), 'node')}."
+            )
     check_columns_exist(cells, columns.category_columns)
     found, parts = {}, [numbers.to_dense()]
     for number, column in enumerate(columns.category_columns):

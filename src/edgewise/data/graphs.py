@@ -20,6 +20,7 @@ from edgewise.data.rows import Table, judged
 from edgewise.data.trees import Trees
 from edgewise.data.union import offsets_of
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +250,7 @@ def graphs_from_arrays(
         check_edges(f"graph {number}", ends, len(graph.features))
         for what, own, usual in zip(("a node", "an edge"), sizes[number], sizes[0], strict=True):
             if own != usual:
-                raise DataError(f"graph {number} has {own} features of {what}, but graph 0 has {usual}.")
+                raise DataError(f"graph {number} has {plural(own, 'feature')} of {what}, but graph 0 has {usual}.")
     problems = Problems()
     for number, graph in enumerate(graphs):
         if not len(graph.features):
@@ -313,6 +314,7 @@ def _check_within(cells: Cells, edges: EdgeList, lines: np.ndarray, graph_of_nod
         listed = ", ".join(str(lines[edge]) for edge in crossing[:5]) + (", ..." if len(crossing) > 5 else "")
         first = crossing[0]
         raise DataError(
-            f"{cells.source}: {len(crossing)} edges join two graphs, in the lines {listed}; the first joins "
+            f"{cells.source}: {plural(len(crossing), 'edge joins', 'edges join')} two graphs, in "
+            f"the lines {listed}; the first joins "
             f"{str(one[first])!r} and {str(other[first])!r}. An edge lies within one graph."
         )

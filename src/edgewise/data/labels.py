@@ -11,6 +11,7 @@ from jaxtyping import Float64
 
 from edgewise.data.cell import Problems, Texts, distinct, is_missing, read_number
 from edgewise.errors import DataError
+from edgewise.plural import plural
 
 Classes = dict[str, list[str]]
 LARGEST = 2**53
@@ -126,7 +127,8 @@ def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str
         raise DataError(f"{file}, column {column!r}: the only class is {ordered[0]!r}, expected two or more.")
     if two and len(ordered) > 2:
         raise DataError(
-            f"{file}, column {column!r}: {len(ordered)} classes ({_listed(ordered)}), expected two; use the task type "
+            f"{file}, column {column!r}: {plural(len(ordered), 'class', 'classes')} "
+            f"({_listed(ordered)}), expected two; use the task type "
             "multiclass."
         )
     return ordered
@@ -171,10 +173,10 @@ def label_notes(cells: Texts, column: str, names: Sequence[str]) -> list[str]:
         notes.append(f"{column!r}: {note}")
     texts = [name for name in names if read_number(name)[1]]
     if texts and len(texts) < len(names):
-        rows = f"{sum(counts[name] for name in texts):,} of {counts.total():,} rows"
+        rows = f"{sum(counts[name] for name in texts):,} of {plural(counts.total(), 'row')}"
         notes.append(f"{column!r}: beside whole numbers, {_listed(texts)} {_are(texts)} too, in {rows}")
     if "-1" in names and len(names) > 2 and counts["-1"]:
-        rows = f"{counts['-1']:,} of {counts.total():,} rows"
+        rows = f"{counts['-1']:,} of {plural(counts.total(), 'row')}"
         notes.append(f"{column!r}: -1 is a class, in {rows}; where it means no label, leave the cell empty")
     return notes
 

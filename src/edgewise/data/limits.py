@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields
 
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 _FREE = 2**28
 """Bytes that any file may unpack to."""
@@ -43,7 +44,8 @@ class ReadLimits:
         """Raise a DataError where a table has too many columns."""
         if num_columns > self.max_columns:
             raise DataError(
-                f"{name}, line {line}: {num_columns:,} columns, expected at most {self.max_columns:,}; if the table is "
+                f"{name}, line {line}: {plural(num_columns, 'column')}, expected at most "
+                f"{self.max_columns:,}; if the table is "
                 f"meant to be so wide, raise {flag('max_columns')}."
             )
 

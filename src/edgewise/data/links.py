@@ -11,6 +11,7 @@ from edgewise.data.pair_numbers import PairNumbers
 from edgewise.data.read import check_columns_exist, read_cells
 from edgewise.data.split import CARVED_SHARE, PARTS, WORDS, divide_rows
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,9 @@ class Links:
         pairs = PairNumbers(num_nodes, is_directed)
         apart = edges.senders != edges.receivers
         if not apart.any():
-            raise DataError(f"there are no links: {len(edges)} edges, all of them loops; expected edges between nodes.")
+            raise DataError(
+                f"there are no links: {plural(len(edges), 'edge')}, all of them loops; expected edges between nodes."
+            )
         numbers, places = np.unique(pairs.of(edges.senders[apart], edges.receivers[apart]), return_inverse=True)
         of_edge = np.full(len(edges), -1)
         of_edge[apart] = places
@@ -91,8 +94,10 @@ class LinkParts:
         wanted, missing = others_a_link * (len(val) + len(test)), links.pairs.total - len(links)
         if missing < max(wanted, 1):
             raise DataError(
-                f"{missing:,} of {links.pairs.total:,} pairs of nodes are no link, but {max(wanted, 1):,} are needed "
-                f"beside {len(val):,} validation and {len(test):,} test links; nearly everything is connected: make "
+                f"{missing:,} of {plural(links.pairs.total, 'pair')} of nodes are no link, but "
+                f"{max(wanted, 1):,} are needed "
+                f"beside {len(val):,} validation and {plural(len(test), 'test link')}; nearly "
+                "everything is connected: make "
                 "these parts smaller, or leave edges out."
             )
         random = np.random.default_rng([seed, 1])

@@ -14,6 +14,7 @@ from edgewise.data.arrays import read_arrays, require_kind
 from edgewise.data.dynamics import Trajectories, differences
 from edgewise.errors import DataError, SettingError
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.records import BodyBatch
 
 NEEDED = ("positions", "velocities")
@@ -305,6 +306,7 @@ def _pulled(motion: Motion, start: int | None) -> np.ndarray:
         return known
     if start not in known:
         raise SettingError(
-            f"--start {start}: {motion.source} has {num_times} moments, and accelerations at {known[0]} to {known[-1]}."
+            f"--start {start}: {motion.source} has {plural(num_times, 'moment')}, and accelerations "
+            f"at {known[0]} to {known[-1]}."
         )
     return np.array([start])

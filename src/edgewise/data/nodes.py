@@ -23,6 +23,7 @@ from edgewise.data.node_features import NodeFeatures, features_of_arrays, featur
 from edgewise.data.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
 from edgewise.data.rows import Table, judged
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 NAMES = ("id", "node", "node_id")
 """What the column of names may be called where nobody says so."""
@@ -287,7 +288,10 @@ def _from_tables(
             arrays["x"], blank = without_blanks(arrays["x"])
         features = features_of_arrays(source.features, arrays)
         if features.shape[0] != len(names):
-            raise DataError(f"{source.features} has {features.shape[0]} rows, but {path} has {len(names)} nodes.")
+            raise DataError(
+                f"{source.features} has {plural(features.shape[0], 'row')}, but {path} has "
+                f"{plural(len(names), 'node')}."
+            )
         if kinds is not None:
             kinds = kinds.of_array(f"{source.features}: x", blank, features.shape[1])
     else:

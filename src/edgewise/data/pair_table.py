@@ -10,6 +10,7 @@ from edgewise.data.cell import OK
 from edgewise.data.names import NodeNames
 from edgewise.data.read import check_columns_exist, pd, read_cells
 from edgewise.errors import DataError
+from edgewise.plural import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,9 @@ def read_pairs_of_nodes(
     cells = read_cells(path)
     names = tuple(pair_columns) or tuple(cells.frame.columns[:2])
     if len(names) != 2:
-        raise DataError(f"{path}: {len(names)} columns name nodes, expected two: the nodes of each pair.")
+        raise DataError(
+            f"{path}: {plural(len(names), 'column names', 'columns name')} nodes, expected two: the nodes of each pair."
+        )
     check_columns_exist(cells, names)
     ends = np.stack([nodes.places(cells.frame[column]) for column in names])
     status = [OK] * len(cells.frame)

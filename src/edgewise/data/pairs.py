@@ -12,6 +12,7 @@ from edgewise.data.parts import parts_of
 from edgewise.data.read import check_columns_exist, join_cells, read_cells
 from edgewise.data.text import read_text
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 Texts = Any
@@ -76,7 +77,7 @@ def check_pairs(name: str, sources: Texts, targets: Texts) -> None:
     for side in (sources, targets):
         check_texts(name, side)
     if len(sources) != len(targets):
-        raise DataError(f"{name}: there are {len(sources)} texts, but {len(targets)} translations.")
+        raise DataError(f"{name}: {plural(len(sources), 'text')}, but {plural(len(targets), 'translation')}.")
 
 
 def check_texts(name: str, texts: Texts) -> None:
@@ -123,7 +124,8 @@ def _from_lines(paths: Sequence[str]) -> TextPairs:
         read = [read_text(path).splitlines() for path in (source, target)]
         if len(read[0]) != len(read[1]):
             raise DataError(
-                f"{source} has {len(read[0]):,} lines, {target} {len(read[1]):,}: aligned files have as many lines."
+                f"{source} has {plural(len(read[0]), 'line')}, {target} {len(read[1]):,}: aligned "
+                "files have as many lines."
             )
         files.append(f"{source}+{target}")
         file_of_row += [number] * len(read[0])

@@ -164,7 +164,7 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
             raise DataError(f"{name} has {array.ndim} axes, expected (row,) or (row, column).")
         num_rows = len(next(iter(frame.values()), array))
         if len(array) != num_rows:
-            raise DataError(f"{name} has {len(array)} rows, but {next(iter(arrays))} has {num_rows}.")
+            raise DataError(f"{name} has {plural(len(array), 'row')}, but {next(iter(arrays))} has {num_rows}.")
         if array.ndim == 1:
             columns = {name: array}
         else:

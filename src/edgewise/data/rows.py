@@ -13,6 +13,7 @@ from edgewise.data.columns import AUTO, Columns
 from edgewise.data.labels import Classes, choose_task, class_hint, find_classes, label_notes, read_labels
 from edgewise.data.read import Cells, check_columns_exist, join_cells, pd, read_cells
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +156,7 @@ def judged(
     if need_targets and len(problems.first) == len(cells.frame):
         column, _, reason = problems.first[0]
         first = ". ".join([f"line {cells.lines[0]}, {column}: {reason}", *notes])
-        raise DataError(f"{cells.source}: none of its {len(cells.frame)} rows can be used; {first}.")
+        raise DataError(f"{cells.source}: none of its {plural(len(cells.frame), 'row')} can be used; {first}.")
     status = [OK] * len(cells.frame)
     for row, (column, _, reason) in problems.first.items():
         status[row] = f"{column}: {reason}"

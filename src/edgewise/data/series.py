@@ -12,6 +12,7 @@ from edgewise.data.names import NodeNames
 from edgewise.data.read import check_columns_exist, read_cells
 from edgewise.errors import DataError, SettingError
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.records import SeriesBatch
 
 
@@ -123,7 +124,8 @@ def parted(series: Series, context: int, horizon: int, sizes: tuple[float, ...])
     for part, size, first, stop in zip(("train", "val", "test"), sizes, bounds[:-1], bounds[1:], strict=True):
         if size > 0 and stop - first < length:
             raise SettingError(
-                f"{series.source} has {num_times} steps, {stop - first} of them for {part}, fewer than --context + "
+                f"{series.source} has {plural(num_times, 'step')}, {stop - first} of them for {part}, "
+                "fewer than --context + "
                 f"--horizon = {length}; give a longer series, or a smaller --context."
             )
         found[part] = np.arange(first, max(first, stop - length + 1))

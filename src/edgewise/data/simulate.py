@@ -17,6 +17,7 @@ from edgewise.data.grammar import (
 from edgewise.data.molecule import Chem, rdBase, read_molecule
 from edgewise.data.read import pd
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 SMILES_COLUMN = "smiles"
 TARGET_COLUMN = "crippen_logp"
@@ -67,7 +68,9 @@ def demo_table(num_rows: int = 3000, seed: int = 0) -> pd.DataFrame:
                     Chem.MolToSmiles(molecule),
                     float(rdMolDescriptors.CalcCrippenDescriptors(molecule, includeHs=True)[0]),
                 )
-    raise DataError(f"demo_table: the grammar gives about {len(labels)} molecules, {num_rows} were asked for.")
+    raise DataError(
+        f"demo_table: the grammar gives about {plural(len(labels), 'molecule')}, {num_rows} were asked for."
+    )
 
 
 def atom_contributions(smiles: str) -> Float64[np.ndarray, " atom"]:

@@ -13,6 +13,7 @@ from edgewise.data.cell import OK, Rejection
 from edgewise.data.decode import read_decoded
 from edgewise.data.parts import parts_of
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 COLUMNS = tuple(name + end for name in (".conll", ".iob", ".bio", ".txt") for end in ("", ".gz"))
 """Files with a word a line, its tag in the last column, and a blank line between sentences."""
@@ -139,7 +140,7 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
         DataError: a sentence cannot be used; the message names it, counted from 1.
     """
     if tags is not None and len(sentences) != len(tags):
-        raise DataError(f"{len(sentences)} sentences were given, but tags of {len(tags)}.")
+        raise DataError(f"{plural(len(sentences), 'sentence was', 'sentences were')} given, but tags of {len(tags)}.")
     rows = [{KEYS[0]: _as_list(words)} for words in sentences]
     if tags is not None:
         rows = [{**row, KEYS[1]: _as_list(each)} for row, each in zip(rows, tags, strict=True)]
@@ -168,7 +169,12 @@ def _from_columns(path: str, names: tuple[str, str], need_tags: bool) -> Iterato
             if len(cells) == 1:
                 problem = (line, names[1], cells[0], "one column, expected a word and its tag")
             elif width is not None and len(cells) != width:
-                problem = (line, names[1], " ".join(cells), f"{len(cells)} columns, but lines before have {width}")
+                problem = (
+                    line,
+                    names[1],
+                    " ".join(cells),
+                    f"{plural(len(cells), 'column')}, but lines before have {width}",
+                )
             else:
                 width = len(cells)
         words, tags = [cells[0] for _, cells in block], [cells[-1] for _, cells in block]
@@ -225,7 +231,7 @@ def _from_row(line: int, row: Any, names: tuple[str, str], need_tags: bool) -> S
     words, tags = row[names[0]], row[names[1]] if need_tags else []
     problem = None
     if need_tags and len(words) != len(tags):
-        problem = (line, names[1], _shown(tags), f"{len(words)} words, but {len(tags)} tags")
+        problem = (line, names[1], _shown(tags), f"{plural(len(words), 'word')}, but {plural(len(tags), 'tag')}")
     elif need_tags and "" in tags:
         problem = (line, names[1], _shown(tags), f"the tag of word {tags.index('') + 1} is empty")
     elif need_tags and not words:

@@ -13,6 +13,7 @@ from edgewise.data.read import Cells, Values, cells_from_arrays, join_cells
 from edgewise.data.rows import Table, judged, read_files
 from edgewise.data.text import read_text
 from edgewise.errors import DataError
+from edgewise.plural import plural
 
 LINES = (".txt", ".txt.gz")
 """Files of which each line is a text."""
@@ -108,7 +109,7 @@ def _from_lines(paths: Sequence[str], columns: Columns) -> Cells:
     """Each line of some files as a row with one column of text."""
     if len(columns.text_columns) != 1:
         raise DataError(
-            f"{paths[0]}: a line is one text, but the model reads {len(columns.text_columns)} columns: "
+            f"{paths[0]}: a line is one text, but the model reads {plural(len(columns.text_columns), 'column')}: "
             f"{', '.join(columns.text_columns)}; give a table."
         )
     (name,) = columns.text_columns

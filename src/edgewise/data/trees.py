@@ -8,6 +8,7 @@ from jaxtyping import Int64
 
 from edgewise.data.edges import EdgeList
 from edgewise.data.union import offsets_of
+from edgewise.plural import plural
 
 NAMED = 3
 """Nodes that a message names, at most."""
@@ -62,7 +63,9 @@ class Trees:
             listed = ", ".join(map(repr, last[:NAMED])) + (", ..." if len(last) > NAMED else "")
             hint = "; one node has none that comes: do the edges run from the root?" if num_begins[graph] == 1 else ""
             reasons.setdefault(
-                graph, f"{num_ends[graph]} nodes have no edge that leaves ({listed}), expected one, the root{hint}"
+                graph,
+                f"{plural(num_ends[graph], 'node has', 'nodes have')} no edge that leaves "
+                f"({listed}), expected one, the root{hint}",
             )
         roots[list(reasons)] = -1
         depths = np.where(roots < 0, -1, levels[roots]) if num_nodes else roots

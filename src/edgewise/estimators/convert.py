@@ -16,6 +16,7 @@ from edgewise.estimators.masked import trained as masked
 from edgewise.estimators.masked.trained import TrainedMasked
 from edgewise.files import write_bytes
 from edgewise.interop import bert, gpt2
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder, read_json
 
 Trained: TypeAlias = TrainedLanguage | TrainedMasked
@@ -52,7 +53,7 @@ def from_checkpoint(folder: Path) -> Trained:
         trained, embedding = TrainedLanguage(tokenizer, model, has_end=tokenizer.end is not None), model.embedding
     if len(tokenizer) > embedding.num_embeddings:
         raise DataError(
-            f"{folder}: the tokenizer has {len(tokenizer):,} tokens, the model {embedding.num_embeddings:,}."
+            f"{folder}: the tokenizer has {plural(len(tokenizer), 'token')}, the model {embedding.num_embeddings:,}."
         )
     return trained
 

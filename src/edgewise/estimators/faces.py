@@ -13,6 +13,7 @@ from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.learner import save_model
 from edgewise.estimators.params import Settings, load_params
 from edgewise.estimators.trained import TrainedTable
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 try:
@@ -108,7 +109,7 @@ def labels_of(y: Any) -> np.ndarray:
     """
     held = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
     if held.ndim != 1:
-        raise DataError(f"fit: y has {held.ndim} axes; expected (row) class labels.")
+        raise DataError(f"fit: y has {plural(held.ndim, 'axis', 'axes')}; expected (row) class labels.")
     if held.dtype != object:
         return held
     first: dict[str, Any] = {}

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
 from edgewise.explanation import Layer
+from edgewise.plural import plural
 from edgewise.trace import Trace, Weights
 
 
@@ -41,8 +42,8 @@ def averaged(layers: Trace | Sequence[Weights]) -> Weights:
     for place, weights in enumerate(recorded):
         if (weights.num_receivers, weights.num_senders) != sizes:
             raise ShapeError(
-                f"averaged: layer {place} goes from {weights.num_senders} senders to {weights.num_receivers} "
-                f"receivers, but layer 0 from {sizes[1]} to {sizes[0]}; leave it out."
+                f"averaged: layer {place} goes from {plural(weights.num_senders, 'sender')} to "
+                f"{plural(weights.num_receivers, 'receiver')}, but layer 0 from {sizes[1]} to {sizes[0]}; leave it out."
             )
         heads = _heads(weights)
         senders = weights.senders.expand(weights.values.shape).reshape(heads.shape)

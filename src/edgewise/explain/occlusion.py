@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from edgewise.errors import ShapeError
+from edgewise.plural import plural
 
 Predict = Callable[[Sequence[np.ndarray]], np.ndarray]
 """Given lists of units that are taken away, one list for each question, what is told without them: `(question,)`."""
@@ -74,7 +75,9 @@ def share_links(
     [3.0, 5.0, 1.0]
     """
     if len(links) != len(link_effects):
-        raise ShapeError(f"share_links: {len(link_effects)} effects for {len(links)} links, expected one each.")
+        raise ShapeError(
+            f"share_links: {plural(len(link_effects), 'effect')} for {plural(len(links), 'link')}, expected one each."
+        )
     if wrong := [end for link in links for end in link if not 0 <= end < len(effects)]:
         raise ShapeError(f"share_links: a link names unit {wrong[0]}, but they are 0 … {len(effects) - 1}.")
     shared = np.array(effects, dtype=np.float64)
@@ -98,7 +101,8 @@ def answers(
     told = np.asarray(predict(removed), dtype=np.float64)
     if told.shape != (len(removed),):
         raise ShapeError(
-            f"{name}: predict gives {told.shape} for {len(removed)} lists of units, expected ({len(removed)},): one "
+            f"{name}: predict gives {told.shape} for {plural(len(removed), 'list')} of units, "
+            f"expected ({len(removed)},): one "
             "number a list."
         )
     return told

@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
+from edgewise.plural import plural
 from edgewise.trace import Trace, Weights
 
 Heads = Literal["mean", "max", "min"]
@@ -95,13 +96,15 @@ def _recorded(layers: Trace | Sequence[Weights]) -> list[Weights]:
         here = f"rollout: layer {place} (of 0 … {len(recorded) - 1})"
         if weights.num_senders != weights.num_receivers:
             raise ShapeError(
-                f"{here} goes from {weights.num_senders} senders to {weights.num_receivers} receivers, as "
+                f"{here} goes from {plural(weights.num_senders, 'sender')} to "
+                f"{plural(weights.num_receivers, 'receiver')}, as "
                 "cross-attention and readouts do; leave it out: rollout([weights for weights in trace.weights if "
                 "weights.num_senders == weights.num_receivers])."
             )
         if weights.num_receivers != size:
             raise ShapeError(
-                f"{here} is among {weights.num_receivers} nodes, but layer 0 among {size}; roll out only layers that "
+                f"{here} is among {plural(weights.num_receivers, 'node')}, but layer 0 among {size}; "
+                "roll out only layers that "
                 "follow each other."
             )
         if weights.values.shape[:-2] != batch:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from edgewise.errors import DataError, ShapeError
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.trace import JOIN, WeightedGraph
 
 EDGE, NODE = "weight", "feature"
@@ -26,7 +27,8 @@ def require_one_set(verb: str, graph: WeightedGraph) -> None:
     """Raise a ShapeError where senders and receivers are two sets of nodes."""
     if graph.is_bipartite:
         raise ShapeError(
-            f"{verb}: there are {graph.edges.num_senders} senders and {graph.edges.num_receivers} receivers, but it "
+            f"{verb}: there are {graph.edges.num_senders} senders and "
+            f"{plural(graph.edges.num_receivers, 'receiver')}, but it "
             f"knows one set of nodes; {JOIN}."
         )
 
@@ -78,7 +80,8 @@ def numbers_of(
         for (row, _), values in zip(rows, listed):
             if len(values) != len(listed[0]):
                 raise DataError(
-                    f"{verb}: {name!r} holds {len(values)} numbers at {row}, but {len(listed[0])} at {rows[0][0]}."
+                    f"{verb}: {name!r} holds {plural(len(values), 'number')} at {row}, but "
+                    f"{len(listed[0])} at {rows[0][0]}."
                 )
         columns.append(np.array(listed, dtype=np.float64).reshape(len(rows), -1 if listed else 1))
     return torch.as_tensor(np.concatenate(columns, 1)).to(dtype)

@@ -12,6 +12,7 @@ from torch import Tensor
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.interop.attributes import require_one_set, weighted
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.trace import WeightedGraph
 
 try:
@@ -146,7 +147,7 @@ def _fractions(name: str, held: Any, num_rows: int) -> Tensor:
         shape = f"{tuple(held.shape)} {held.layout}" if isinstance(held, Tensor) else type(held).__name__
         raise DataError(f"from_pyg: {name} is {shape}; expected a dense tensor (row) or (row, feature).")
     if held.shape[0] != num_rows:
-        raise DataError(f"from_pyg: {name} has {held.shape[0]} rows, expected {num_rows}.")
+        raise DataError(f"from_pyg: {name} has {plural(held.shape[0], 'row')}, expected {num_rows}.")
     held = held[:, None] if held.dim() == 1 else held
     return held if held.dtype.is_floating_point else held.to(torch.get_default_dtype())
 
@@ -161,7 +162,7 @@ def _names(held: Any, num_nodes: int) -> tuple[Hashable, ...]:
 def _mask(name: str, mask: Tensor, num_nodes: int, split: int | None) -> Tensor:
     if mask.dim() == 2:
         if split is None or not 0 <= split < mask.shape[1]:
-            raise DataError(f"fit_arguments: {name} holds {mask.shape[1]} splits; say which: split=0 …")
+            raise DataError(f"fit_arguments: {name} holds {plural(mask.shape[1], 'split')}; say which: split=0 …")
         mask = mask[:, split]
     if mask.shape != (num_nodes,) or mask.dtype != torch.bool:
         raise DataError(f"fit_arguments: {name} is {mask.dtype} {tuple(mask.shape)}, expected bool ({num_nodes},).")

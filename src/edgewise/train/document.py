@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
 from edgewise.errors import DataError, RunFolderError, SettingError
+from edgewise.plural import plural
 
 Content = TypeVar("Content")
 LARGEST = 2**53
@@ -82,7 +83,7 @@ def _several(origin: type, parts: tuple[Any, ...], value: Any, where: str) -> An
     if origin is list or parts[1:] == (...,):
         return origin(typed(parts[0], each, f"{where}[{place}]") for place, each in enumerate(value))
     if len(value) != len(parts):
-        raise _mismatch(value, f"{len(parts)} values", where)
+        raise _mismatch(value, plural(len(parts), "value"), where)
     return tuple(typed(kind, each, f"{where}[{place}]") for place, (kind, each) in enumerate(zip(parts, value)))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.explanation import Explanation
+from edgewise.plural import plural
 
 HEIGHT = 680
 """Pixels of the frame."""
@@ -91,7 +92,7 @@ def as_words(explanation: Explanation, printer: Any, is_cycle: bool) -> None:
 def words_of(explanations: Sequence[Explanation]) -> str:
     """Explanations in a line: what they are of, and of a single one what is told."""
     if len(explanations) != 1:
-        return f"{len(explanations)} explanations"
+        return plural(len(explanations), "explanation")
     (only,) = explanations
     told = ", ".join(f"{each.name} = {each.label or format(each.value, '.5g')}" for each in only.told[:MOST_TOLD])
     if len(only.told) > MOST_TOLD:

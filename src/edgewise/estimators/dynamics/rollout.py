@@ -12,6 +12,7 @@ from edgewise.data.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
 from edgewise.data.motion import Moments, Motion
 from edgewise.errors import SettingError
 from edgewise.estimators.dynamics.trained import TrainedDynamics
+from edgewise.plural import plural
 from edgewise.train.device import cpu_threads
 
 STEPS_A_MOMENT = 10
@@ -64,7 +65,7 @@ def roll_out(
     last = num_times if num_moments is None else moment + num_moments
     if not 0 <= moment < last <= num_times:
         raise SettingError(
-            f"moment {moment} and num_moments {num_moments}: {motion.source} has {num_times} moments, 0 to "
+            f"moment {moment} and num_moments {num_moments}: {motion.source} has {plural(num_times, 'moment')}, 0 to "
             f"{num_times - 1}."
         )
     step = motion.time_step if time_step is None else time_step

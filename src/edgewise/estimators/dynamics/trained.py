@@ -14,6 +14,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.estimators.kept import read_weights
 from edgewise.models.dynamics import dynamics_model
 from edgewise.models.dynamics_settings import DynamicsSettings, Told
+from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import BodyBatch
 from edgewise.train.device import cpu_threads
@@ -87,7 +88,9 @@ class DynamicsDocument:
     def __post_init__(self) -> None:
         units, (space_dim, num_charges) = self.units, self.sizes
         if space_dim < 1 or num_charges != len(units.charges) or self.ahead < 0:
-            raise DataError(f"sizes are {self.sizes} and ahead is {self.ahead}, with {len(units.charges)} charges.")
+            raise DataError(
+                f"sizes are {self.sizes} and ahead is {self.ahead}, with {plural(len(units.charges), 'charge')}."
+            )
         if min(units.length, units.time, units.coupling, *units.charges) <= 0:
             raise DataError("units: expected numbers above 0.")
 
@@ -134,7 +137,8 @@ class TrainedDynamics:
         found = motion.positions.shape[-1], motion.charges.shape[-1]
         if found != self.sizes:
             raise SettingError(
-                f"{motion.source} has {found[0]} dimensions and {found[1]} numbers of a body, but the model "
+                f"{motion.source} has {plural(found[0], 'dimension')} and "
+                f"{plural(found[1], 'number')} of a body, but the model "
                 f"was trained on {self.sizes[0]} and {self.sizes[1]}."
             )
         if self.settings.told == "accelerations":

@@ -18,6 +18,7 @@ from edgewise.estimators.node.estimator import edges_of
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
@@ -66,7 +67,8 @@ class TrainedForecast:
         """
         if series.names != self.names:
             raise DataError(
-                f"{series.source} has {len(series.names)} columns, {', '.join(series.names[:3])}, ...; the model was "
+                f"{series.source} has {plural(len(series.names), 'column')}, "
+                f"{', '.join(series.names[:3])}, ...; the model was "
                 f"trained on {len(self.names)}, {', '.join(self.names[:3])}, ..., in this order."
             )
         settings, count = self.model.settings, len(series.names)
@@ -247,7 +249,7 @@ def series_of(X: Steps, edges: Any, *, is_directed: bool, names: tuple[str, ...]
         return X
     values = np.asarray(X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X, dtype=np.float64)
     if values.ndim != 2:
-        raise DataError(f"X has {values.ndim} axes; expected (time, node).")
+        raise DataError(f"X has {plural(values.ndim, 'axis', 'axes')}; expected (time, node).")
     if np.isinf(values).any():
         time, node = np.argwhere(np.isinf(values))[0].tolist()
         raise DataError(f"X holds an infinite number at time {time}, node {node}; NaN says that nothing is known.")
@@ -270,5 +272,5 @@ def behind(trained: TrainedForecast, series: Series, device: str = "cpu") -> np.
     """
     context = trained.model.settings.context
     if len(series.values) < context:
-        raise DataError(f"{series.source} has {len(series.values)} steps, but the model reads {context}.")
+        raise DataError(f"{series.source} has {plural(len(series.values), 'step')}, but the model reads {context}.")
     return trained.told(series, np.array([len(series.values) - context]), device)[0]

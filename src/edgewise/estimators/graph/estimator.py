@@ -28,6 +28,7 @@ from edgewise.estimators.graph.trained import TrainedGraphs, untrained_graphs
 from edgewise.estimators.node.estimator import edges_of, features_of
 from edgewise.estimators.table_run import fit_members
 from edgewise.explanation import Explanation
+from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.train.device import pick_device
 
@@ -242,5 +243,5 @@ def targets_of(X: Graphs, y: Any) -> Any:
             raise DataError("fit: y of a graph holds several values; hand over y (row, target).")
         return np.array([value.reshape(-1)[0] for value in values])
     if len(y) != len(X):
-        raise DataError(f"fit: y has {len(y)} rows, but there are {len(X)} graphs.")
+        raise DataError(f"fit: y has {plural(len(y), 'row')}, but X has {plural(len(X), 'graph')}.")
     return y

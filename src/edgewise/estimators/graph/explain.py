@@ -21,6 +21,7 @@ from edgewise.explain.heads import to_layer
 from edgewise.explain.occlusion import occlude
 from edgewise.explain.rollout import rollout
 from edgewise.explanation import Attribution, Explanation, Layer, Link, Unit
+from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
@@ -66,7 +67,9 @@ def explain_graph(
     batch = trained.batches(table).batch(np.array([row]))
     num_nodes = len(batch.features)
     if num_nodes > MOST_NODES:
-        raise UnsupportedError(f"the graph {name!r} has {num_nodes:,} nodes; at most {MOST_NODES:,} can be explained.")
+        raise UnsupportedError(
+            f"the graph {name!r} has {plural(num_nodes, 'node')}; at most {MOST_NODES:,} can be explained."
+        )
     trace, outputs = _recorded(trained, batch)
     told = told_of(trained, trained.said(outputs, np.zeros(1, dtype=np.int64), 1))
     explained = Explained.chosen(trained, told, target, label)

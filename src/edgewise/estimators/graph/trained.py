@@ -19,6 +19,7 @@ from edgewise.estimators.trained import ROWS_A_BATCH, TrainedTable
 from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes
 from edgewise.models.node_settings import NodeSettings
+from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.train.folder import RunFolder
 
@@ -169,7 +170,8 @@ class TrainedGraphs(TrainedTable):
         for what, (values, scale) in columns.items():
             if values.shape[1] != len(scale.mean):
                 raise DataError(
-                    f"{table.source}: its {what} have {values.shape[1]} features, but the model was trained on "
+                    f"{table.source}: its {what} have {plural(values.shape[1], 'feature')}, but the "
+                    "model was trained on "
                     f"{len(scale.mean)}."
                 )
         features, edge_features, conditions = (

@@ -21,6 +21,7 @@ from edgewise.estimators.learner import Learner
 from edgewise.explanation import Explanation
 from edgewise.models.language import NextTokenModel
 from edgewise.models.transformer_settings import SamplingSettings
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import WindowLoader
 
@@ -74,7 +75,8 @@ def tokens_of(text: str, job: LanguageJob) -> tuple[Tokenizer, dict[str, np.ndar
     needed = job.model.context + 1
     if len(numbers["training"]) < needed:
         raise DataError(
-            f"{', '.join(job.data)}: the text has {len(numbers['training'])} tokens to train on, fewer than --context "
+            f"{', '.join(job.data)}: the text has {plural(len(numbers['training']), 'token')} to "
+            "train on, fewer than --context "
             f"+ 1 = {needed}; give a longer text or a smaller --context."
         )
     return tokenizer, numbers

@@ -33,6 +33,7 @@ from edgewise.estimators.token_methods import (
 )
 from edgewise.estimators.token_questions import TokenQuestions, shortened
 from edgewise.explanation import Attribution, Explanation, Layer
+from edgewise.plural import plural
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
 
@@ -117,7 +118,8 @@ def _notes(explained: NextToken, prompt: Prompt, layers: list[Layer]) -> list[st
     row, notes = prompt.row, []
     if row.num_cut:
         notes.append(
-            f"The text has {len(row) + row.num_cut:,} tokens; the last {len(row):,} are read, and only they are "
+            f"The text has {plural(len(row) + row.num_cut, 'token')}; the last {len(row):,} are read, "
+            "and only they are "
             "explained."
         )
     notes += weight_notes(layers, len(row))

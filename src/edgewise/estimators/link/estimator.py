@@ -18,6 +18,7 @@ from edgewise.estimators.link.trained import TrainedLinks
 from edgewise.estimators.node.estimator import Matrix, Neighbors, edges_of, features_of
 from edgewise.explanation import Explanation
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.train.device import pick_device
 
 
@@ -57,7 +58,7 @@ class LinkPredictor(Learner[TrainedLinks]):
         else:
             words = ["" if word is None else str(word) for word in np.asarray(parts, dtype=object).tolist()]
             if len(words) != (count := len(graph.edges) - graph.edges.num_mirrored):
-                raise DataError(f"parts has {len(words)} rows, but there are {count} edges.")
+                raise DataError(f"parts has {plural(len(words), 'row')}, but there are {count} edges.")
             places = [f"parts, edge {number}" for number in range(len(words))]
             part_of_link = named_parts(links, words, places, job.data_seed)
         chosen = LinkParts.of(links, part_of_link, job.negatives, job.data_seed)

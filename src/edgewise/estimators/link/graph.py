@@ -12,6 +12,7 @@ from edgewise.data.edges import EdgeList
 from edgewise.data.node_features import NodeFeatures
 from edgewise.data.nodes import NodeTable
 from edgewise.errors import DataError
+from edgewise.plural import plural
 
 ARRAYS: dict[str, tuple[int, type[np.generic]]] = {
     "senders": (1, np.int64),
@@ -108,8 +109,8 @@ class LinkGraph:
         if names is None:
             # A count alone could ask for any amount of memory.
             if num_nodes > max(MOST_UNNAMED, 16 * sum(array.size for array in arrays.values())):
-                raise DataError(f"feature_shape has {num_nodes} nodes, but the other arrays are small.")
+                raise DataError(f"feature_shape has {plural(num_nodes, 'node')}, but the other arrays are small.")
             names = list(map(str, range(num_nodes)))
         if not isinstance(names, list) or len(names) != num_nodes or not all(isinstance(each, str) for each in names):
-            raise DataError(f"expected the names of {num_nodes} nodes.")
+            raise DataError(f"expected the names of {plural(num_nodes, 'node')}.")
         return cls(source, tuple(names), features, edges)

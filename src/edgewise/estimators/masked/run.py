@@ -11,6 +11,7 @@ from edgewise.estimators.masked.job import MaskedJob
 from edgewise.estimators.masked.trained import TrainedMasked, fit_pieces, masking_of
 from edgewise.estimators.report.leakage import Sides, text_sides
 from edgewise.estimators.run import Run
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Pieces
 
@@ -41,7 +42,8 @@ class MaskedRun(Run):
         }
         if not len(masking_of(tokenizer, job).able(parts["train"].numbers)):
             raise DataError(
-                f"{', '.join(job.data)}: the {len(words['train']):,} training texts have no token that could be "
+                f"{', '.join(job.data)}: the "
+                f"{plural(len(words['train']), 'training text has', 'training texts have')} no token that could be "
                 "hidden; give more texts, or a larger --vocabulary-size."
             )
         listed = {part: found.tolist() for part, found in rows.items()}

@@ -27,6 +27,7 @@ from edgewise.estimators.molecule.trained import TrainedProperty
 from edgewise.estimators.table_run import fit_members
 from edgewise.explanation import Explanation
 from edgewise.models.settings import PropertySettings
+from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.train.conformal import check_coverage
 from edgewise.train.device import pick_device
@@ -138,7 +139,7 @@ class MoleculeEstimator(TableEstimator):
             raise SettingError(f"ensemble_size is {self.ensemble_size}; expected at least 1.")
         smiles, conditions = parts_of(X, conditions)
         if len(smiles) != len(targets):
-            raise DataError(f"fit: {len(smiles)} rows of molecules, but {len(targets)} targets.")
+            raise DataError(f"fit: {plural(len(smiles), 'row')} of molecules, but {plural(len(targets), 'target')}.")
         limits = MoleculeLimits(self.max_atoms, self.molecule_timeout)
         names = None if classes is None else {name: [str(n) for n in range(len(c))] for name, c in classes.items()}
         table = table_from_arrays(
@@ -218,7 +219,7 @@ class MoleculeEstimator(TableEstimator):
         check_is_fitted(self, "trained_")
         smiles, conditions = parts_of([X] if isinstance(X, str) else X, conditions)
         if len(smiles) != 1:
-            raise DataError(f"explain: X has {len(smiles)} rows; an explanation is of one.")
+            raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
         (row,) = smiles
         numbers = () if conditions is None else np.asarray(conditions, dtype=np.float64).ravel().tolist()
         return explain_molecule(

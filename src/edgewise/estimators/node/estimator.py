@@ -33,6 +33,7 @@ from edgewise.estimators.node.trained import TrainedNodes, untrained_nodes
 from edgewise.estimators.table_run import fit_members
 from edgewise.explanation import Explanation
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.train.device import pick_device
 
@@ -190,7 +191,7 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         known = is_known(labels)
         if num_left_out := int((has_label(labels) & ~known).sum()):
             warnings.warn(
-                f"fit: {num_left_out:,} nodes have the label -1 and are taken as nodes without a label; where -1 is a "
+                f"fit: {plural(num_left_out, 'node has', 'nodes have')} the label -1, read as no label; where -1 is a "
                 "class, give the labels as text; where it is none, None or NaN says so without this warning.",
                 stacklevel=2,
             )
@@ -316,7 +317,7 @@ class NodeRegressor(RegressorMixin, NodeEstimator):
         judged = np.ones(len(predicted), dtype=bool) if nodes is None else np.asarray(nodes, dtype=bool)
         targets = np.asarray(y, dtype=np.float64)
         if len(targets) != len(predicted):
-            raise DataError(f"score: y has {len(targets)} rows, but there are {len(predicted)} nodes.")
+            raise DataError(f"score: y has {plural(len(targets), 'row')}, but there are {len(predicted)} nodes.")
         status = [table.status[row] for row in np.flatnonzero(judged).tolist()]
         return r2(targets[judged], predicted[judged], status, weights_of(sample_weight, judged))
 
@@ -365,7 +366,7 @@ def graph_of(X: Matrix, edges: Neighbors, edge_features: Any, node_kinds: Any, e
             raise DataError("edge_kinds go with edges that have an order: give Edges, or an array (2, edge).")
         called = Named.of_array("edge_kinds", edge_kinds)
         if len(called.names) != len(listed):
-            raise DataError(f"edge_kinds has {len(called.names)} rows, but there are {len(listed)} edges.")
+            raise DataError(f"edge_kinds has {plural(len(called.names), 'row')}, but there are {len(listed)} edges.")
         listed = replace(listed, kinds=called)
     if node_kinds is not None:
         named = Named.of_array("node_kinds", node_kinds)
@@ -389,7 +390,7 @@ def features_of(X: Matrix) -> NodeFeatures:
     else:
         values = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else np.asarray(X, dtype=np.float64)
         if values.ndim != 2:
-            raise DataError(f"X has {values.ndim} axes; expected (node, feature).")
+            raise DataError(f"X has {plural(values.ndim, 'axis', 'axes')}; expected (node, feature).")
         found = NodeFeatures.of(values)
     if not np.isfinite(values).all():
         raise DataError("X holds NaN or an infinite number; fill it in, or leave the node out of the graph.")

@@ -14,6 +14,7 @@ from edgewise.errors import SettingError
 from edgewise.estimators.node.job import REMEDY
 from edgewise.models.node_settings import NodeSettings
 from edgewise.neighborhood import Kinds, Relations
+from edgewise.plural import plural
 from edgewise.records import NodeBatch
 
 MOST_SHOWN = 12
@@ -72,12 +73,12 @@ def notes(table: NodeTable, rows: np.ndarray) -> list[str]:
     if len(names.nodes) > 1:
         counts = np.bincount(kinds.of_node, minlength=len(names.nodes)).tolist()
         listed = ", ".join(f"{name} {count:,}" for name, count in zip(names.nodes, counts, strict=True))
-        found.append(f"{len(names.nodes)} kinds of nodes: {listed}")
+        found.append(f"{plural(len(names.nodes), 'kind')} of nodes: {listed}")
         found.append(f"learned from: {', '.join(told_kinds(table, rows))}")
     counts = np.bincount(kinds.of_edge, minlength=len(names.relations)).tolist()
     each = [f"{spoken(relation)} {count:,}" for relation, count in zip(names.relations, counts, strict=True)]
     listed = ", ".join([*each[:MOST_SHOWN], *([f"and {len(each) - MOST_SHOWN} more"] if each[MOST_SHOWN:] else [])])
-    found.append(f"{len(names.relations)} relations: {listed}")
+    found.append(f"{plural(len(names.relations), 'relation')}: {listed}")
     if any(name.startswith(BACKWARD) for _, name, _ in names.relations) and table.edges.num_mirrored:
         found.append(
             f"{BACKWARD}… are the same edges the other way, as relations of their own; --directed leaves them out"

@@ -20,6 +20,7 @@ from edgewise.estimators.report.judged import (
     tagged,
     worst,
 )
+from edgewise.plural import plural
 from edgewise.train.baseline import LABELS
 from edgewise.train.folder import RunFolder
 
@@ -107,9 +108,9 @@ def scores(metrics: Mapping[str, Any]) -> list[Any]:
     for target, by_column in columns.items():
         names = list(dict.fromkeys(score for numbers in by_column.values() for score in numbers))
         rows = [[_spoken(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MOST_SCORES]]
-        cut = f", the first {MOST_SCORES} of {len(names)} scores" if len(names) > MOST_SCORES else ""
+        cut = f", the first {MOST_SCORES} of {plural(len(names), 'score')}" if len(names) > MOST_SCORES else ""
         found.append(Table((target or "All") + cut, ["", *by_column], rows))
-    sizes = [f"{metrics['parameters']:,} parameters"] if "parameters" in metrics else []
+    sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
     return [*found, *(f"{size}." for size in sizes)] or ["No part of the data was left to score the model on."]
 
 
@@ -124,7 +125,8 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
         return []
     errors = target.residuals
     parts: list[Any] = [
-        f"{len(rows):,} test rows; half of the errors are below {np.median(np.abs(errors)):.4g}, the largest is "
+        f"{plural(len(rows), 'test row')}; half of the errors are below "
+        f"{np.median(np.abs(errors)):.4g}, the largest is "
         f"{np.abs(errors).max():.4g}; on average predictions are {abs(errors.mean()):.4g} too "
         f"{'high' if errors.mean() > 0 else 'low'}.",
         Picture(
@@ -170,7 +172,7 @@ def of_labels(target: Labels) -> list[Section]:
     mixed = confusion(true, told, target.classes)
     right = sum(one == other for one, other in zip(true, told, strict=True))
     parts: list[Any] = [
-        f"{len(known):,} test rows, {right:,} of them right.",
+        f"{plural(len(known), 'test row')}, {right:,} of them right.",
         Picture(
             svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its part of the row."
         ),
@@ -257,7 +259,7 @@ def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any
             [_cut(column), _cut(reason), f"{count:,}", f"{first[column, reason][0]}, line {first[column, reason][1]}"]
             for (column, reason), count in counts.most_common(MOST_REASONS)
         ]
-        title = f"{len(rejected):,} rows could not be used; all of them are in rejected.csv"
+        title = f"{plural(len(rejected), 'row')} could not be used; all of them are in rejected.csv"
         parts.append(Table(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
     return parts + of_leakage(metrics)
 

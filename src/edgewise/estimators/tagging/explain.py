@@ -23,6 +23,7 @@ from edgewise.estimators.token_methods import (
 )
 from edgewise.estimators.token_questions import TokenQuestions, shortened
 from edgewise.explanation import Attribution, Explanation, Layer, Told
+from edgewise.plural import plural
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
 
@@ -95,7 +96,7 @@ def _near(told: Sequence[Told], name: str) -> tuple[tuple[Told, ...], list[str]]
         return tuple(told), []
     place = [each.name for each in told].index(name)
     begin = min(max(0, place - MOST_TOLD // 2), len(told) - MOST_TOLD)
-    note = f"The sentence has {len(told):,} words; the tags of the {MOST_TOLD} around {name} are shown."
+    note = f"The sentence has {plural(len(told), 'word')}; the tags of the {MOST_TOLD} around {name} are shown."
     return tuple(told[begin : begin + MOST_TOLD]), [note]
 
 

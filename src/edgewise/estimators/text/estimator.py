@@ -26,6 +26,7 @@ from edgewise.estimators.text.job import text_job
 from edgewise.estimators.text.run import TextRun, untrained
 from edgewise.estimators.text.trained import TrainedTexts
 from edgewise.explanation import Explanation
+from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.train.device import pick_device
 
@@ -72,7 +73,7 @@ class TextEstimator(SettingsEstimator):
         table, known = texts_from_arrays(rows_of(X)), self.trained_.columns.text_columns
         if len(table.columns.text_columns) != len(known):
             raise DataError(
-                f"predict: {len(table.columns.text_columns)} columns of texts, but the model was trained on "
+                f"predict: {plural(len(table.columns.text_columns), 'column')} of texts, but the model was trained on "
                 f"{len(known)}."
             )
         return table

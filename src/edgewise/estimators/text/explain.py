@@ -35,6 +35,7 @@ from edgewise.estimators.told import told_of
 from edgewise.explain.heads import to_layer
 from edgewise.explain.rollout import rollout
 from edgewise.explanation import Attribution, Explanation, Layer, Part, Unit
+from edgewise.plural import plural
 from edgewise.records import TextRows
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
@@ -71,7 +72,10 @@ def explain_text(
     texts = (texts,) if isinstance(texts, str) else tuple(texts)
     names = trained.columns.text_columns
     if len(texts) != len(names):
-        raise DataError(f"{len(texts)} texts were given, but the model reads {len(names)}: {', '.join(names)}.")
+        raise DataError(
+            f"{plural(len(texts), 'text was', 'texts were')} given, but the model reads "
+            f"{len(names)}: {', '.join(names)}."
+        )
     check_top(top)
     table = texts_from_arrays(np.array([texts], dtype=object))
     if not table.usable[0]:
@@ -203,7 +207,8 @@ def _notes(trained: TrainedTexts, row: RowTokens, layers: Sequence[Layer]) -> li
     notes = []
     if row.num_cut:
         notes.append(
-            f"The text has {len(row) + row.num_cut:,} tokens; the model reads the first {len(row):,}, and only they "
+            f"The text has {plural(len(row) + row.num_cut, 'token')}; the model reads the first "
+            f"{len(row):,}, and only they "
             "are explained."
         )
     notes += [*unknown_notes(trained.tokenizer, row.numbers), *weight_notes(layers, len(row))]

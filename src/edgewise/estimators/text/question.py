@@ -12,6 +12,7 @@ from edgewise.estimators.text.tokens import RowTokens
 from edgewise.estimators.token_questions import TokenQuestions, shortened
 from edgewise.explain.occlusion import occlude
 from edgewise.explanation import Part
+from edgewise.plural import plural
 from edgewise.records import TextRows
 
 SENTENCE = re.compile(r"(\S.*?)(?:(?<=[.!?…])(?=\s)|\n|$)", re.DOTALL)
@@ -52,7 +53,7 @@ def sentence_parts(
     found, note = list(sentences(texts, names, row)), ""
     if len(found) > questions.most_parts:
         longest = sorted(range(len(found)), key=lambda place: -len(found[place].units))[: questions.most_parts]
-        note = f"Of {len(found)} sentences the {len(longest)} longest were taken away."
+        note = f"Of {plural(len(found), 'sentence')} the {len(longest)} longest were taken away."
         found = [found[place] for place in sorted(longest)]
     return found if len(found) > 1 else [], note
 

@@ -11,6 +11,7 @@ from edgewise.estimators.start import started
 from edgewise.estimators.table_run import TableRun
 from edgewise.estimators.text.job import TextJob
 from edgewise.estimators.text.trained import TrainedTexts, untrained_texts
+from edgewise.plural import plural
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 
 NAMES = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wordpiece": "word pieces"}
@@ -58,7 +59,10 @@ class TextRun(TableRun):
         source = "the training rows" if self.job.from_run is None else self.job.from_run
         found = [f"a vocabulary of {len(trained.tokenizer):,} {NAMES[trained.tokenizer.kind]} from {source}"]
         if cut := trained.batches(self.table).cut:
-            found.append(f"{cut:,} texts have more than --context {self.job.model.context} tokens, and are cut there")
+            found.append(
+                f"{plural(cut, 'text has', 'texts have')} more than --context "
+                f"{self.job.model.context} tokens, cut there"
+            )
         return found
 
 

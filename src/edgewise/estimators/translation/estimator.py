@@ -19,6 +19,7 @@ from edgewise.estimators.translation.explain import explain_translation
 from edgewise.estimators.translation.job import TranslationJob, translation_job
 from edgewise.estimators.translation.trained import TrainedTranslation, padded, untrained, with_end
 from edgewise.explanation import Explanation
+from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import PairBatch
 from edgewise.train.device import cpu_threads, pick_device
@@ -74,7 +75,7 @@ def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs
             ("source", "target"), (texts.sources[row], texts.targets[row]), sides, strict=True
         ):
             if status[row] == OK and len(numbers) > context:
-                reason = f"{len(numbers)} tokens, more than --context {context}"
+                reason = f"{plural(len(numbers), 'token')}, more than --context {context}"
                 status[row] = f"{name}: {reason}"
                 place = int(texts.file_of_row[row])
                 rejected.append(Rejection(texts.files[place], int(texts.lines[row]), name, text, reason))

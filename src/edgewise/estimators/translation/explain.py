@@ -31,6 +31,7 @@ from edgewise.explain.heads import to_layer
 from edgewise.explain.rollout import rollout
 from edgewise.explanation import Attribution, Explanation, Layer, Told, Unit
 from edgewise.models.translation import TranslationModel
+from edgewise.plural import plural
 from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
 
@@ -219,7 +220,9 @@ def _notes(asked: AskedTranslation, layers: Sequence[Layer]) -> list[str]:
         "while those of the source are taken away, and have no attributions of their own."
     ]
     if translated.is_cut:
-        notes.append(f"The translation was cut after {len(translated):,} tokens, the most that the search goes.")
+        notes.append(
+            f"The translation was cut after {plural(len(translated), 'token')}, the most that the search goes."
+        )
     elif not translated.text:
         notes.append("The translation is an empty text: the model writes its end at once.")
     if tops := {layer.top for layer in layers if layer.top is not None}:

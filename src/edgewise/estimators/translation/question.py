@@ -14,6 +14,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.estimators.text.tokens import RowTokens
 from edgewise.estimators.token_questions import Kept, TokenQuestions
 from edgewise.estimators.translation.trained import TrainedTranslation, padded
+from edgewise.plural import plural
 from edgewise.records import PairBatch
 from edgewise.train.device import cpu_threads
 
@@ -85,7 +86,7 @@ class Translated:
 def too_long(trained: TrainedTranslation, text: str) -> str:
     """How much longer than the model reads a text is, in words; empty where it is not."""
     count, most = len(trained.tokenizer.encode(text).numbers), trained.model.settings.context - 1
-    return f"{count:,} tokens, of which the model reads {most:,}" if count > most else ""
+    return f"{plural(count, 'token')}, of which the model reads {most:,}" if count > most else ""
 
 
 def spans(tokenizer: Tokenizer, numbers: Sequence[int]) -> tuple[str, list[int], list[int]]:

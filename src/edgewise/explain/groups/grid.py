@@ -12,6 +12,7 @@ from edgewise.explain.groups.axes import Axes
 from edgewise.explain.groups.fit import FEW, agreed_sizes, lacks, size
 from edgewise.explain.groups.group import Group, Step
 from edgewise.explain.groups.leaves import Array, Leaf, through_numpy
+from edgewise.plural import plural
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class QuarterTurned(Step):
 
     def refusal(self, array: Array, axes: Axes) -> str | None:
         if len(axes.grid) != 2:
-            return f"has a grid of {len(axes.grid)} axes, not 2"
+            return f"has a grid of {plural(len(axes.grid), 'axis', 'axes')}, not 2"
         return lacks(array, axes.grid)
 
     def act(self, array: Array, axes: Axes) -> Array:

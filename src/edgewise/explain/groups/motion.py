@@ -11,6 +11,7 @@ from edgewise.explain.groups.axes import Axes
 from edgewise.explain.groups.fit import agreed_sizes, holds_whole_numbers, lacks, size
 from edgewise.explain.groups.group import Group, Step
 from edgewise.explain.groups.leaves import Array, Leaf, largest_number, through_numpy
+from edgewise.plural import plural
 
 SHOWN = 4
 """A longer vector is cut in a message."""
@@ -167,7 +168,7 @@ def _misfit(array: Array, axes: Axes, num_coordinates: int) -> str | None:
         return reason
     count = array.shape[axes.coordinates]
     if count != num_coordinates:
-        return f"has {count} coordinates along axis {axes.coordinates}, not {num_coordinates}"
+        return f"has {plural(count, 'coordinate')} along axis {axes.coordinates}, not {num_coordinates}"
     return None
 
 
@@ -182,7 +183,7 @@ def _rotation_in_words(turn: np.ndarray) -> str:
     if len(turn) == 2:
         return f"rotation by {math.degrees(math.atan2(turn[1, 0], turn[0, 0])):.1f} degrees"
     if len(turn) > 3:
-        return f"rotation in {len(turn)} dimensions"
+        return f"rotation in {plural(len(turn), 'dimension')}"
     # The eigenvector of 1 is the axis; the rest of the turn is seen from its tip.
     values, vectors = np.linalg.eig(turn)
     axis = np.real(vectors[:, np.argmin(np.abs(values - 1))])

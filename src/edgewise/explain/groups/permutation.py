@@ -14,6 +14,7 @@ from edgewise.explain.groups.fit import FEW, agreed_sizes, lacks, size
 from edgewise.explain.groups.group import Group, Step
 from edgewise.explain.groups.leaves import Array, Leaf, as_numpy, through_numpy
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 
 SHOWN = 12
 """A longer list of nodes is cut in a message."""
@@ -85,7 +86,7 @@ class Permuted(Step):
         if (reason := lacks(array, axes.nodes)) is not None:
             return reason
         if wrong := [axis for axis in axes.nodes if array.shape[axis] != num_nodes]:
-            return f"has {array.shape[wrong[0]]} nodes along axis {wrong[0]}, not {num_nodes}"
+            return f"has {plural(array.shape[wrong[0]], 'node')} along axis {wrong[0]}, not {num_nodes}"
         if axes.is_index:
             index = as_numpy(array)
             if index.dtype.kind not in "iu":
