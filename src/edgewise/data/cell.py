@@ -1,7 +1,7 @@
 """Single cells as numbers, and the record of those that cannot be read."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -92,14 +92,23 @@ def read_numbers(
     return values
 
 
-def parse_numbers(cells: Texts) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
+def parse_numbers(
+    cells: Texts, *, in_parallel: bool = True
+) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
     """A column as numbers, NaN where `read_number` finds none, and each such cell with the reason, by its row.
 
     All cells are converted at once; only those that are refused there are judged one by one.
+
+    Args:
+        cells: the column.
+        in_parallel: convert its chunks side by side; for callers that do so with several columns, False.
     """
     texts = as_arrow(cells)
     try:
-        found = texts.cast(pa.float64())
+        if in_parallel:
+            found = pa.chunked_array(in_threads(lambda chunk: chunk.cast(pa.float64()), texts.chunks), pa.float64())
+        else:
+            found = texts.cast(pa.float64())
     except pa.ArrowInvalid:
         trimmed = pa.compute.utf8_trim_whitespace(texts)
         is_number = pa.compute.match_substring_regex(trimmed, _NUMBER)
@@ -125,7 +134,7 @@ def parse_columns(
     values = np.empty((len(columns[0]) if columns else 0, len(columns)), dtype=dtype)
 
     def parse(place: int) -> dict[int, tuple[str, str]]:
-        values[:, place], bad = parse_numbers(columns[place])
+        values[:, place], bad = parse_numbers(columns[place], in_parallel=len(columns) == 1)
         return bad
 
     return values, in_threads(parse, range(len(columns)))
@@ -153,8 +162,10 @@ def distinct(cells: Texts) -> tuple[list[str], Int64[np.ndarray, " row"]]:
     return values, np.concatenate([np.zeros(0, dtype=np.int64), *(chunk.indices for chunk in chunks)])
 
 
-def in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results for several columns, side by side: pyarrow and numpy leave the interpreter free meanwhile."""
+def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The results for several columns or chunks, side by side: pyarrow and numpy leave the interpreter free."""
+    if len(items) < 2:
+        return [work(item) for item in items]
     with ThreadPoolExecutor(pa.cpu_count()) as threads:
         return list(threads.map(work, items))
 
