@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.edges import EdgeList
 from edgewise.data.graph_source import GraphSource
-from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, read_parts
+from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, splits_of
 from edgewise.data.names import NodeNames
 from edgewise.data.nodes import read_graph
 from edgewise.data.pair_numbers import PairNumbers
 from edgewise.data.pair_table import read_pairs_of_nodes
+from edgewise.data.read import read_cells
 from edgewise.errors import DataError, SettingError
 
 
@@ -157,14 +158,20 @@ def links_of_table(tmp_path, table=TABLE):
     (tmp_path / "nodes.csv").write_text("id\na\nb\nc\nd\n")
     (tmp_path / "edges.csv").write_text(table)
     source = GraphSource(edges=str(tmp_path / "edges.csv"))
-    graph = read_graph([str(tmp_path / "nodes.csv")], Columns(node_column=AUTO, task_type=AUTO), source)
+    columns = Columns(node_column=AUTO, task_type=AUTO)
+    graph = read_graph([str(tmp_path / "nodes.csv")], columns, source, edge_splits_column="part")
     links = Links.of(graph.edges, 4, False)
-    words, places = read_parts(source.edges, "part", graph.edges)
-    return graph, links, named_parts(links, words, places, 0)
+    return graph, links, named_parts(links, splits_of(graph.edges, "part"), 0)
 
 
-def test_parts_by_a_column(tmp_path):
+def test_parts_by_a_column(tmp_path, monkeypatch):
+    read = []
+    for module in ("edges", "links"):  # the table is read once, whoever needs it
+        counted = lambda path: read.append(path) or read_cells(path)  # noqa: E731
+        monkeypatch.setattr(f"edgewise.data.{module}.read_cells", counted, raising=False)
     graph, links, part_of_link = links_of_table(tmp_path)
+    assert read == [str(tmp_path / "edges.csv")]
+    assert graph.edges.unused_columns == ()
     assert graph.features.shape == (4, 0), "no numbers of edges: they would tell of the test"
     ends = zip(*(side.tolist() for side in links.pairs.ends(links.numbers)))
     # The row of the unknown x is passed over, and the parts behind it stay with their edges.
@@ -179,9 +186,9 @@ def test_a_tenth_of_the_training_validates_where_the_column_names_none(tmp_path)
     (tmp_path / "nodes.csv").write_text("id\n" + "\n".join(map(str, range(20))))
     (tmp_path / "edges.csv").write_text("s,r,part\n" + "\n".join(ring))
     source = GraphSource(edges=str(tmp_path / "edges.csv"))
-    graph = read_graph([str(tmp_path / "nodes.csv")], Columns(node_column=AUTO), source)
+    graph = read_graph([str(tmp_path / "nodes.csv")], Columns(node_column=AUTO), source, edge_splits_column="part")
     links = Links.of(graph.edges, 20, False)
-    found = named_parts(links, *read_parts(source.edges, "part", graph.edges), 0)
+    found = named_parts(links, splits_of(graph.edges, "part"), 0)
     assert np.bincount(found).tolist() == [14, 2, 4]
 
 
@@ -205,7 +212,7 @@ def test_columns_of_parts_that_are_refused(tmp_path, table, message):
 
 def test_a_column_of_parts_needs_a_table_of_edges():
     with pytest.raises(SettingError, match="--splits-column part names a column of the table of edges, and there is"):
-        read_parts(None, "part", edges_of([(0, 1)]))
+        splits_of(edges_of([(0, 1)]), "part")
 
 
 def test_pairs_to_be_told(tmp_path):

@@ -40,6 +40,8 @@ class EdgeList:
     """What each edge is called, where they have names; not of edges that were added."""
     unused_columns: tuple[str, ...] = ()
     """Columns of the table that nothing was read from."""
+    splits: Named | None = None
+    """The word of each edge in the column of its split, where one was read; not of edges that were added."""
 
     def __len__(self) -> int:
         return len(self.senders)
@@ -118,6 +120,7 @@ class EdgeList:
             len(added),
             self.rejected,
             unused_columns=self.unused_columns,
+            splits=self.splits,
         )
 
 
@@ -129,6 +132,7 @@ def read_edges(
     edge_columns: Sequence[str] = (),
     feature_columns: Sequence[str] = (),
     type_column: str | None = None,
+    splits_column: str | None = None,
     strict: bool = False,
 ) -> EdgeList:
     """Read a table of edges, as they stand there: none is mirrored or joined.
@@ -143,6 +147,7 @@ def read_edges(
         edge_columns: sender and receiver; the first two columns by default.
         feature_columns: numbers of the edge.
         type_column: what the edge is called; None where edges have no names.
+        splits_column: the split of the edge, in words; None where they are not needed.
         strict: stop at the first row that is no edge.
 
     Raises:
@@ -155,6 +160,7 @@ def read_edges(
         edge_columns=edge_columns,
         feature_columns=feature_columns,
         type_column=type_column,
+        splits_column=splits_column,
         strict=strict,
     )[0]
 
@@ -167,6 +173,7 @@ def edges_of_cells(
     edge_columns: Sequence[str] = (),
     feature_columns: Sequence[str] = (),
     type_column: str | None = None,
+    splits_column: str | None = None,
     graph_column: str | None = None,
     strict: bool = False,
 ) -> tuple[EdgeList, Int64[np.ndarray, " edge"]]:
@@ -183,7 +190,8 @@ def edges_of_cells(
             "receiver."
         )
     typed = () if type_column is None else (type_column,)
-    check_columns_exist(cells, (*ends, *feature_columns, *typed))
+    split = () if splits_column is None else (splits_column,)
+    check_columns_exist(cells, (*ends, *feature_columns, *typed, *split))
     graphs = None if graph_column is None else frame[graph_column]
     places = in_threads(lambda column: names.places(frame[column], graphs), ends)
     problems = Problems()
@@ -214,10 +222,14 @@ def edges_of_cells(
     for column in typed:
         called = tuple(stripped(frame[column]).to_pylist())
         kinds = Named(called, f"{cells.source}, line ", lines, f", column {column!r}")
-    used = {*ends, *feature_columns, *typed, graph_column}
+    splits = None
+    for column in split:
+        splits = Named(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
+    used = {*ends, *feature_columns, *typed, *split, graph_column}
     unused = tuple(name for name in frame.columns if name not in used)
     senders, receivers = places
-    return EdgeList(senders, receivers, features, rejected=listed, kinds=kinds, unused_columns=unused), lines
+    found = EdgeList(senders, receivers, features, rejected=listed, kinds=kinds, unused_columns=unused, splits=splits)
+    return found, lines
 
 
 def _add_unknown(

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from edgewise.data.edges import EdgeList
+from edgewise.data.kind_names import Named
 from edgewise.data.pair_numbers import PairNumbers
-from edgewise.data.read import check_columns_exist, read_cells
 from edgewise.data.split import CARVED_SHARE, PARTS, WORDS, divide_rows
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -124,7 +124,7 @@ def drawn_parts(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.nda
     return found
 
 
-def named_parts(links: Links, words: Sequence[str], places: Sequence[str], seed: int) -> Int64[np.ndarray, " link"]:
+def named_parts(links: Links, words: Named, seed: int) -> Int64[np.ndarray, " link"]:
     """The part of each link as words say it, one for each edge; −1 where they are empty.
 
     Where none says val, a tenth of the training links becomes it.
@@ -132,7 +132,6 @@ def named_parts(links: Links, words: Sequence[str], places: Sequence[str], seed:
     Args:
         links: those of the edges, and of edges that were added behind them.
         words: train, val, test or nothing, for each edge.
-        places: where each word stands, for messages.
         seed: of the draw of validation links.
 
     Raises:
@@ -140,44 +139,37 @@ def named_parts(links: Links, words: Sequence[str], places: Sequence[str], seed:
             training.
     """
     found, first = np.full(len(links), -1), np.full(len(links), -1)
-    for edge, (word, place) in enumerate(zip(words, places, strict=True)):
+    for edge, word in enumerate(words.names):
         link, part = links.of_edge[edge], WORDS.get(word.strip().lower(), -1)
         if word.strip() and part < 0:
-            raise DataError(f"{place}: {word!r} is no part, expected {', '.join(PARTS)}, or nothing for none.")
+            raise DataError(
+                f"{words.place(edge)}: {word!r} is no part, expected {', '.join(PARTS)}, or nothing for none."
+            )
         if link >= 0 and first[link] < 0:
             found[link], first[link] = part, edge
         elif link >= 0 and found[link] != part:
+            other = int(first[link])
             raise DataError(
-                f"{place}: {word!r}, but {words[first[link]]!r} at {places[first[link]]}, which joins the same nodes; "
-                "all edges of one link must lie in one part."
+                f"{words.place(edge)}: {word!r}, but {words.names[other]!r} at {words.place(other)}, which "
+                "joins the same nodes; all edges of one link must lie in one part."
             )
     if not (train := np.flatnonzero(found == 0)).size:
-        raise DataError(f"{places[0]}: neither this edge nor any other between two nodes says train.")
+        raise DataError(f"{words.place(0)}: neither this edge nor any other between two nodes says train.")
     if not (found == 1).any():
         shares = (1 - CARVED_SHARE, CARVED_SHARE, 0.0)
         found[divide_rows(train, shares, np.random.default_rng(seed), "training links")[1]] = 1
     return found
 
 
-def read_parts(path: str | None, column: str, edges: EdgeList) -> tuple[list[str], list[str]]:
-    """What a column of the table of edges says of each edge, and where it stands.
-
-    Args:
-        path: the table; None where there is none.
-        column: its name.
-        edges: as they were read from the table; others may have been added behind them.
+def splits_of(edges: EdgeList, column: str) -> Named:
+    """The words in the column of the splits, which was read with the edges.
 
     Raises:
-        SettingError: there is no table.
-        DataError: it has no such column.
+        SettingError: the edges stand in no table.
     """
-    if path is None:
+    if edges.splits is None:
         raise SettingError(
             f"--splits-column {column} names a column of the table of edges, and there is none: the edges stand in the "
             "file of the graph; leave it out to draw the parts."
         )
-    cells = read_cells(path)
-    check_columns_exist(cells, (column,))
-    good = ~np.isin(cells.lines, [each.line for each in edges.rejected])
-    places = [f"{path}, line {line}, column {column!r}" for line in cells.lines[good].tolist()]
-    return cells.frame[column][good].tolist(), places
+    return edges.splits

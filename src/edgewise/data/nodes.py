@@ -118,7 +118,13 @@ def read_nodes(
 
 
 def read_graph(
-    paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False, find_features: bool = True
+    paths: Sequence[str],
+    columns: Columns,
+    source: GraphSource,
+    *,
+    strict: bool = False,
+    find_features: bool = True,
+    edge_splits_column: str | None = None,
 ) -> NodeTable:
     """Read a graph of whose nodes nothing is to be told, as `read_nodes` does; where nothing is known of them, they
     have no features.
@@ -126,8 +132,11 @@ def read_graph(
     Args:
         paths, columns, source, strict: as in `read_nodes`; columns of targets are not looked at.
         find_features: whether columns that have no other role are features, where none is named.
+        edge_splits_column: the column of the table of edges that `EdgeList.splits` is read from.
     """
-    graph = _graph(paths, columns, source, strict, False, find_features, False, None)
+    graph = _graph(
+        paths, columns, source, strict, False, find_features, False, None, edge_splits_column=edge_splits_column
+    )
     return _interpret(graph, source.directed, strict, False, None)
 
 
@@ -141,6 +150,7 @@ def _graph(
     with_kinds: bool,
     known: KindNames | None,
     categories: Categories | None = None,
+    edge_splits_column: str | None = None,
 ) -> _Graph:
     """What the files say."""
     if len(paths) != 1:
@@ -149,7 +159,9 @@ def _graph(
         if columns.category_columns:
             raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
         return _from_file(paths[0], columns, source, need_targets, with_kinds, known)
-    return _from_tables(paths[0], columns, source, strict, need_targets, find_features, known, categories)
+    return _from_tables(
+        paths[0], columns, source, strict, need_targets, find_features, known, categories, edge_splits_column
+    )
 
 
 def nodes_from_arrays(
@@ -266,6 +278,7 @@ def _from_tables(
     find_features: bool,
     known: KindNames | None,
     categories: Categories | None,
+    edge_splits_column: str | None,
 ) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
@@ -308,6 +321,7 @@ def _from_tables(
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
         type_column=source.edge_type_column,
+        splits_column=edge_splits_column,
         strict=strict,
     )
     return _Graph(cells, columns, names, features, edges, problems, kinds, categories or {})

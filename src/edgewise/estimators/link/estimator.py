@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from edgewise.data.graph_file import check_edges
+from edgewise.data.kind_names import Named
 from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts
 from edgewise.data.node_features import NodeFeatures
 from edgewise.errors import DataError
@@ -59,8 +60,8 @@ class LinkPredictor(Learner[TrainedLinks]):
             words = ["" if word is None else str(word) for word in np.asarray(parts, dtype=object).tolist()]
             if len(words) != (count := len(graph.edges) - graph.edges.num_mirrored):
                 raise DataError(f"parts has {plural(len(words), 'row')}, but there are {count} edges.")
-            places = [f"parts, edge {number}" for number in range(len(words))]
-            part_of_link = named_parts(links, words, places, job.data_seed)
+            named = Named(tuple(words), "parts, edge ", np.arange(len(words)), "")
+            part_of_link = named_parts(links, named, job.data_seed)
         chosen = LinkParts.of(links, part_of_link, job.negatives, job.data_seed)
         self.trained_, self.metrics_ = fit_links(graph, links, chosen, resolved(job, chosen))
         return self

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.data.edges import AS_FEATURES
-from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, read_parts
+from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, splits_of
 from edgewise.data.nodes import NodeTable, read_graph
 from edgewise.estimators.config import begin
 from edgewise.estimators.link.graph import LinkGraph
@@ -36,14 +36,12 @@ class LinkRun(Run):
     @classmethod
     def begun(cls, job: LinkJob, folder: RunFolder, resume: bool) -> Self:
         """The run, its files read and its folder begun."""
-        table = read_graph(job.data, job.columns, job.graph, strict=job.strict)
+        table = read_graph(job.data, job.columns, job.graph, strict=job.strict, edge_splits_column=job.splits_column)
         links = Links.of(table.edges, table.num_rows, job.graph.directed)
         if job.splits_column is None:
             part_of_link = drawn_parts(links, job.split_sizes, job.data_seed)
         else:
-            part_of_link = named_parts(
-                links, *read_parts(job.graph.edges, job.splits_column, table.edges), job.data_seed
-            )
+            part_of_link = named_parts(links, splits_of(table.edges, job.splits_column), job.data_seed)
         parts = LinkParts.of(links, part_of_link, job.negatives, job.data_seed)
         job = resolved(replace(job, descriptors_columns=table.columns.descriptors_columns), parts)
         # Edges as they stand in the file, both where a link has two; what is no edge is not counted.
