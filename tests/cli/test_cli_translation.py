@@ -219,7 +219,7 @@ def test_bad_words(table, edgewise, tmp_path):
     columns = ["--text-columns", "en", "--target-columns", "de"]
     cases = [
         ([tmp_path / "a.en", tmp_path / "a.de"], "a.en has 2 lines"),
-        ([tmp_path / "a.en"], "1 files of lines"),
+        ([tmp_path / "a.en"], "1 file of lines was"),
         ([table], "one column to read and one to write"),
         ([table, "--text-columns", "english", "--target-columns", "de"], "english"),
         ([table, *columns, "--beam-size", 0], "--beam-size is 0"),

@@ -183,7 +183,7 @@ def test_what_a_kind_needs():
     with pytest.raises(DataError) as caught:
         split_rows(bare, kind="scaffold", sizes=(0.5, 0, 0.5))
     assert str(caught.value) == (
-        "1 groups cannot fill train, test: add groups, set a part's size to 0, or split at random."
+        "1 group cannot fill train, test: add groups, set a part's size to 0, or split at random."
     )
 
 

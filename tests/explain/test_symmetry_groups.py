@@ -88,7 +88,7 @@ def test_a_grid_by_hand():
     assert str(shift) == "shift by (1, 1) cells"
     line = CyclicallyShifted((1,), (3,))
     assert acted(line, image[0]).tolist() == [3, 1, 2]
-    assert str(line) == "shift by 1 cells"
+    assert str(line) == "shift by 1 cell"
     turn = QuarterTurned(1)
     assert acted(turn, image).tolist() == [[3, 6], [2, 5], [1, 4]]
     assert acted(QuarterTurned(2), image).tolist() == [[6, 5, 4], [3, 2, 1]]

@@ -89,7 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
     drift = found.drift
     say(f"energy drift: {np.median(drift):.1e} of the kinetic energy (median), {drift.max():.1e} (largest)")
     if lost := int((drift > 0.01).sum()):
-        say(f"  {lost:,} trajectories drift by more than 1 %: bodies nearly met; a smaller --time-step may help")
+        say(
+            f"  {plural(lost, 'trajectory drifts', 'trajectories drift')} by more than 1 %: "
+            "bodies nearly met; a smaller --time-step may help"
+        )
     return 0
 
 

@@ -112,7 +112,8 @@ def _from_tables(paths: Sequence[str], text_columns: Sequence[str], target_colum
 def _from_lines(paths: Sequence[str]) -> TextPairs:
     if len(paths) not in (2, 4, 6):
         raise SettingError(
-            f"{len(paths)} files of lines were given; expected two (texts, translations), four with those of the test "
+            f"{plural(len(paths), 'file of lines was', 'files of lines were')} given; expected "
+            "two (texts, translations), four with those of the test "
             "behind, or six with those of the validation between."
         )
     files: list[str] = []

@@ -11,6 +11,7 @@ from edgewise.data.molecule import murcko_scaffold
 from edgewise.data.rows import Table
 from edgewise.data.table import MoleculeTable
 from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
 
 KINDS = ("random", "scaffold", "group", "column", "file")
 PARTS = ("train", "val", "test")
@@ -153,7 +154,10 @@ def divide_rows(
     """
     filled = [part for part in range(3) if shares[part] > 0]
     if len(rows) < len(filled):
-        raise DataError(f"{len(rows)} {unit} cannot fill {_named(filled)}: add rows or set a part's size to 0.")
+        raise DataError(
+            f"{plural(len(rows), unit.removesuffix('s'))} cannot fill "
+            f"{_named(filled)}: add rows or set a part's size to 0."
+        )
     counts = [max(1, round(share * len(rows))) if share > 0 else 0 for share in shares]
     # Rounding gives or takes a row: the largest part bears it.
     counts[int(np.argmax(counts))] += len(rows) - sum(counts)
@@ -176,7 +180,7 @@ def _divide_groups(
     filled = [part for part in range(3) if shares[part] > 0]
     if len(members) < len(filled):
         raise DataError(
-            f"{len(members)} groups cannot fill {_named(filled)}: add groups, set a part's size to 0, "
+            f"{plural(len(members), 'group')} cannot fill {_named(filled)}: add groups, set a part's size to 0, "
             "or split at random."
         )
     names = sorted(members)

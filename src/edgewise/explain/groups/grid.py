@@ -72,7 +72,7 @@ class CyclicallyShifted(Step):
         return through_numpy(lambda x: np.roll(x, self.shift, axes.grid), array)
 
     def __str__(self) -> str:
-        return f"shift by {self.shift[0] if len(self.shift) == 1 else self.shift} cells"
+        return f"shift by {plural(self.shift[0], 'cell') if len(self.shift) == 1 else f'{self.shift} cells'}"
 
 
 @dataclass(frozen=True, eq=False)
