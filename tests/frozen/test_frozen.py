@@ -1,0 +1,158 @@
+"""Runs that earlier versions wrote: they open, predict, explain and generate as they did when they were written."""
+
+import contextlib
+import csv
+import io
+import json
+import math
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from openings import OPENINGS, explained, facts_of, in_folder
+
+from edgewise.cli.main import main
+
+HERE = Path(__file__).parent
+FOLDERS = sorted(path.parent for path in HERE.glob("*/*/expected"))
+"""`<version>/<kind>`."""
+TOLERANCE = 1e-6
+"""Of a number, absolute and relative: what float32 leaves of an output, on another processor too."""
+LARGEST, LARGEST_OF_ALL = 200_000, 2_500_000
+"""Bytes of a folder, and of all folders of a version."""
+
+
+def frozen(part: str) -> Any:
+    """Runs a test for all folders whose table has this part."""
+    folders = [folder for folder in FOLDERS if getattr(OPENINGS[folder.name], part)]
+    return pytest.mark.parametrize("folder", folders, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+
+
+@pytest.fixture(scope="session")
+def copies(tmp_path_factory):
+    """The folders where a test may write."""
+    made: dict[Path, Path] = {}
+
+    def copy(folder: Path) -> Path:
+        if folder not in made:
+            place = tmp_path_factory.mktemp(folder.name)
+            shutil.copytree(folder, place, dirs_exist_ok=True)
+            (place / "found").mkdir()
+            made[folder] = place
+        return made[folder]
+
+    return copy
+
+
+def ran(words: str) -> str:
+    """What a command prints; it must not fail."""
+    printed, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
+        code = main(shlex.split(words))
+    assert code == 0, f"edgewise {words}: {errors.getvalue()}"
+    return printed.getvalue()
+
+
+def assert_same(found: Any, expected: Any, where: str) -> None:
+    """Numbers are close, everything else is equal; what is expected of an object must be there, more may be."""
+    if isinstance(expected, dict):
+        assert isinstance(found, dict), where
+        for name, each in expected.items():
+            assert name in found, f"{where}: {name} is missing"
+            assert_same(found[name], each, f"{where}: {name}")
+    elif isinstance(expected, list):
+        assert isinstance(found, list) and len(found) == len(expected), f"{where}: {found} for {expected}"
+        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_same(one, other, f"{where}[{place}]")
+    elif isinstance(expected, float) and isinstance(found, int | float):
+        assert math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE), f"{where}: {found} for {expected}"
+    else:
+        assert found == expected, f"{where}: {found!r} for {expected!r}"
+
+
+def rows_of(path: Path) -> list[Any]:
+    """The rows of a file of predictions: numbers where cells are some, and whether there is a prediction."""
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            return [{name: array.astype(float).ravel().tolist() for name, array in arrays.items()}]
+    if path.suffix == ".jsonl":
+        rows: list[Any] = [json.loads(line) for line in path.read_text().splitlines()]
+    else:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    return [{name: cell_of(name, cell) for name, cell in row.items()} for row in rows]
+
+
+def cell_of(name: str, cell: Any) -> Any:
+    """A cell as a number, where it is one; reasons may be said in other words."""
+    if name == "status":
+        return str(cell).startswith("ok")
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return cell
+
+
+@frozen("writes_rows")
+def test_it_predicts(copies, folder):
+    opening, copy = OPENINGS[folder.name], copies(folder)
+    with in_folder(copy):
+        for words in opening.commands("found"):
+            if not words.startswith("explain"):
+                ran(words)
+    if opening.predict is not None:
+        found, expected = (rows_of(copy / name / f"predictions{opening.ending}") for name in ("found", "expected"))
+        for row, other in zip(found, expected, strict=True):
+            assert list(row) == list(other)
+        assert_same(found, expected, "predictions")
+    if opening.vectors is not None:
+        with np.load(copy / "found/vectors.npz") as found, np.load(copy / "expected/vectors.npz") as expected:
+            np.testing.assert_allclose(found["vectors"], expected["vectors"], rtol=TOLERANCE, atol=TOLERANCE)
+            np.testing.assert_array_equal(found["row"], expected["row"])
+
+
+@frozen("python")
+def test_it_opens_in_python(copies, folder):
+    expected = json.loads((folder / "expected/python.json").read_text())
+    with in_folder(copies(folder)):
+        assert_same(facts_of(OPENINGS[folder.name]), expected, "Python")
+
+
+@frozen("explain")
+def test_it_explains(copies, folder):
+    copy = copies(folder)
+    with in_folder(copy):
+        ran(OPENINGS[folder.name].commands("found")[-1])
+    (found,) = json.loads((copy / "found/explanation.json").read_text())
+    expected = json.loads((folder / "expected/explanation.json").read_text())
+    assert_same(explained(found), expected, "explanation")
+
+
+@frozen("generate")
+def test_it_writes_the_same_text(copies, folder):
+    with in_folder(copies(folder)):
+        assert OPENINGS[folder.name].written() == (folder / "expected/written.txt").read_text()
+
+
+@frozen("report")
+def test_its_page_is_written_again_and_nothing_is_left_to_train(copies, folder):
+    copy = copies(folder)
+    with in_folder(copy):
+        ran("report run")
+        assert "there is nothing to resume" in ran("train --resume -o run")
+    assert (copy / "run/report.html").stat().st_size > 1000
+
+
+def test_folders_are_small_and_complete():
+    for version in {folder.parent for folder in FOLDERS}:
+        sizes = {
+            folder.name: sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            for folder in FOLDERS
+            if folder.parent == version
+        }
+        assert max(sizes.values()) <= LARGEST, sizes
+        assert sum(sizes.values()) <= LARGEST_OF_ALL
+    assert {folder.name for folder in FOLDERS} == OPENINGS.keys()
