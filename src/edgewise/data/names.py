@@ -105,20 +105,24 @@ def _whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64
     """The whole numbers behind a beginning; None unless each text has it, and then no other sign than the digits."""
     if len(texts) and not texts[0].as_py().removeprefix(beginning).isdecimal():
         return None
-    if beginning:
-        if not pyarrow.compute.all(pyarrow.compute.starts_with(texts, beginning)).as_py():
+    found, num_signs = [np.zeros(0, dtype=np.int64)], 0
+    # Chunk by chunk, so that what is cut off is never held for all of them.
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        if beginning:
+            if not pyarrow.compute.all(pyarrow.compute.starts_with(chunk, beginning), min_count=0).as_py():
+                return None
+            chunk = pyarrow.compute.binary_replace_slice(chunk, 0, len(beginning.encode()), "")
+        try:
+            found.append(chunk.cast(pa.int64()).to_numpy())
+        except pa.ArrowInvalid:
             return None
-        texts = pyarrow.compute.binary_replace_slice(texts, 0, len(beginning.encode()), "")
-    try:
-        numbers = texts.cast(pa.int64()).to_numpy()
-    except pa.ArrowInvalid:
-        return None
+        num_signs += pyarrow.compute.sum(pyarrow.compute.binary_length(chunk), min_count=0).as_py()
+    numbers = np.concatenate(found)
     if not len(numbers):
         return numbers
     # No number is written with fewer signs than it has digits: where the sums agree, none has a zero before it.
     smallest, largest = int(numbers.min()), int(numbers.max())
     num_digits = len(numbers) + sum(np.count_nonzero(numbers >= 10**more) for more in range(1, len(str(largest))))
-    num_signs = pyarrow.compute.sum(pyarrow.compute.binary_length(texts)).as_py()
     return numbers if smallest >= 0 and num_signs == num_digits else None
 
 
