@@ -154,7 +154,7 @@ def test_cells_of_a_table(edgewise, tmp_path):
         28 * 6 + 40 + 1
     )
     code, out, _ = edgewise("train", table, "--text-columns", "text", *QUICK, "-o", tmp_path / "one")
-    assert "29 texts, 1 empty cells rejected" in out
+    assert "29 texts, 1 empty cell rejected" in out
 
 
 @pytest.mark.parametrize(
