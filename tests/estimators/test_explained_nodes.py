@@ -157,7 +157,9 @@ def test_integrated_gradients_sum_to_the_difference(sparse):
     found = explain_node(trained, table, 7)
     blank = replace(table, features=type(table.features).of(np.zeros(table.features.shape)))
     if sparse:
-        blank = replace(table, features=replace(table.features, values=np.zeros_like(table.features.values)))
+        known = table.features
+        nothing = known.of_entries(known.rows, known.columns, np.zeros_like(known.values), known.shape)
+        blank = replace(table, features=nothing)
     expected = told(trained, table, 7, None) - told(trained, blank, 7, None)
     assert by_name(found)["integrated gradients"].values.sum() == pytest.approx(expected, abs=2e-3)
 
