@@ -32,6 +32,7 @@ CHECKED = [
     "edgewise.backends.varlen",
     "edgewise.backends.weigh",
     "edgewise.explain",
+    "edgewise.graph",
     "edgewise.layers",
     "edgewise.models",
     "edgewise.neighborhood",

@@ -4,9 +4,12 @@ import ast
 import functools
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from edgewise.graph.forms import DIALECTS
 
 SOURCE = Path(__file__).parents[1] / "src" / "edgewise"
 
@@ -20,6 +23,7 @@ LEVELS = [
     {"attend", "explanation"},
     {"backends"},
     {"score", "normalize", "trace", "records"},
+    {"graph"},
     {"neighborhood"},
     {"files"},
     {"errors", "choices", "operator", "plural", "process", "progress", "rank"},
@@ -112,6 +116,16 @@ def test_arrows_point_down():
         elif above != below and (level(above) >= level(below) or below in NEVER.get(above, ())):
             wrong.append(f"{importer} imports {imported}")
     assert wrong == []
+
+
+def test_the_one_arrow_up_is_a_name_in_a_table():
+    """`Graph.of` and `Graph.to_…` reach the converters above them by name, when they are called."""
+    by_name = {module_of(path) for path in files() if "import_module(" in path.read_text()}
+    lists_of_names = {"edgewise", "edgewise.estimators", "edgewise.backends.kernels"}
+    assert by_name - lists_of_names == {"edgewise.graph.forms"}
+    for library in DIALECTS.values():
+        module = import_module(f"edgewise.interop.{library}")
+        assert callable(getattr(module, f"from_{library}")) and callable(getattr(module, f"to_{library}"))
 
 
 def test_no_two_files_need_each_other():

@@ -25,6 +25,7 @@ NAMES = [
     "Full",
     "GAT",
     "GATv2",
+    "Graph",
     "Hardmax",
     "Identity",
     "Lengths",

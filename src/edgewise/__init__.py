@@ -39,11 +39,12 @@ if TYPE_CHECKING:
         TextRegressor,
         Translator,
     )
+    from edgewise.graph import Graph, Weights
     from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
     from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
     from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
     from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot
-    from edgewise.trace import Trace, WeightedGraph, Weights
+    from edgewise.trace import Trace, WeightedGraph
 
 __version__ = "0.1.0"
 
@@ -75,6 +76,7 @@ _HOMES = {
         "TextRegressor",
         "Translator",
     ],
+    "edgewise.graph": ["Graph", "Weights"],
     "edgewise.layers": ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"],
     "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],
     "edgewise.normalize": ["Entmax15", "Hardmax", "Identity", "Mean", "Sigmoid", "Softmax", "Sparsemax"],
@@ -89,7 +91,7 @@ _HOMES = {
         "GATv2",
         "ScaledDot",
     ],
-    "edgewise.trace": ["Trace", "WeightedGraph", "Weights"],
+    "edgewise.trace": ["Trace", "WeightedGraph"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # What the estimators import. Without one of these `from edgewise import *` gives the operator and the layers alone.

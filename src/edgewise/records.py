@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.neighborhood import Edges, Kinds, Relations, looped, membership
+from edgewise.neighborhood import Edges, Relations, Types, looped, membership
 from edgewise.neighborhood.index import sent
 from edgewise.neighborhood.pairs import unchecked
 
@@ -137,7 +137,7 @@ class NodeBatch:
     """How much each row counts in the loss."""
     positions: Float[Tensor, " node position"] | None = None
     """Where each node stands in the graph: Laplacian positions, then those of random walks."""
-    kinds: Kinds | None = None
+    kinds: Types | None = None
     """The kind of each node; None where all are of one."""
     relations: Relations | None = None
     """The edges by what they mean; None where all mean the same."""
@@ -382,6 +382,6 @@ def move(record: Any, device: torch.device | str) -> Any:
     for name, value in vars(record).items():
         if isinstance(value, Tensor):
             moved[name] = sent(value, device)
-        elif isinstance(value, Edges | SparseFeatures | Kinds | Relations | NodeBatch):
+        elif isinstance(value, Edges | SparseFeatures | Types | Relations | NodeBatch):
             moved[name] = value.to(device)
     return unchecked(record, **moved)

@@ -66,14 +66,14 @@ def test_two_sets_of_nodes_joined():
 def test_a_graph_checks_what_it_is_given():
     edges = edges_of([(0, 1)], 3)
     cases = {
-        "edge_features is (2, 1), expected (1, head): a row an edge.": {"edge_features": torch.zeros(2, 1)},
-        "node_features has 2 rows, but there are 3 nodes.": {"node_features": torch.zeros(2, 1)},
-        "names has 1 row, but there are 3 nodes.": {"names": ("a",)},
+        "edge_features has 2 rows, expected 1.": {"edge_features": torch.zeros(2, 1)},
+        "node_features has 2 rows, expected 3.": {"node_features": torch.zeros(2, 1)},
+        "names has 1 row, expected 3.": {"names": ("a",)},
         "node 1 is called None; give it a name.": {"names": ("a", None, "b")},
         "nodes 0 and 2 are both called 'the', names must differ; number them": {"names": ("the", "cat", "the")},
     }
     for message, given_ in cases.items():
-        with pytest.raises(ShapeError, match=re.escape(f"WeightedGraph: {message}")):
+        with pytest.raises(ShapeError, match=re.escape(f"Graph: {message}")):
             WeightedGraph(**{"edges": edges, "edge_features": torch.zeros(1, 1), **given_})
     two = edges_of([(0, 1)], 3, 2)
     with pytest.raises(ShapeError, match=r"names needs one set of nodes, there are 3 senders and 2 receivers; graph\."):
@@ -136,7 +136,8 @@ def test_what_pyg_cannot_say_is_refused():
     with pytest.raises(ShapeError, match="to_pyg: there are 2 senders and 1 receiver, but it knows one set of nodes"):
         to_pyg(edges_of([(1, 0)], 2, 1))
     cases = {
-        "expected Data, with one kind of nodes and edges, not HeteroData": HeteroData(),
+        "expected Data, HeteroData or a Batch of them, not dict": {},
+        "the HeteroData has no nodes": HeteroData(),
         "the data has no edge_index, but x": Data(x=torch.zeros(2, 1)),
         "does not say how many nodes there are": Data(edge_index=index),
         "edge_attr has 3 rows, expected 2": Data(edge_index=index, edge_attr=torch.zeros(3, 1), num_nodes=3),
@@ -262,7 +263,7 @@ def test_scipy_of_others():
         assert (found.edges.receivers.tolist(), found.edges.senders.tolist()) == ([0, 1], [1, 2])
         assert (found.edges.num_receivers, found.edges.num_senders) == (2, 3)
         assert found.edge_features.tolist() == [[2.0], [3.0]]
-        assert found.edge_features.dtype == torch.float64
+        assert found.edge_features.dtype == torch.int64
     half = WeightedGraph(edges_of([(0, 1)], 2), torch.tensor([[0.1]], dtype=torch.bfloat16))
     assert from_scipy(to_scipy(half)).edge_features.item() == half.edge_features.item()
     far = WeightedGraph(edges_of([(HUGE - 1, 0), (0, HUGE - 1)], HUGE), torch.ones(2, 1))

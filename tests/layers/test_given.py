@@ -5,12 +5,12 @@ import torch
 
 import edgewise.layers as L
 from edgewise import Edges, EdgewiseError, Full, Mask, SettingError, ShapeError
-from edgewise.neighborhood import Kinds, Relations
+from edgewise.neighborhood import Relations, Types
 
 INDEX = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
 EDGES = Edges.from_edge_index(INDEX, 5)
 PLACES = torch.arange(15.0).view(5, 3)
-RELATIONS, KINDS = Relations(EDGES, torch.tensor([0, 1, 0, 1]), 2), Kinds(torch.tensor([0, 1, 0, 1, 0]), 2)
+RELATIONS, KINDS = Relations(EDGES, torch.tensor([0, 1, 0, 1]), 2), Types(torch.tensor([0, 1, 0, 1, 0]), 2)
 OFFSETS = torch.tensor([0, 2, 5])
 GRAPHS = {
     "MultiHeadAttention": (lambda: L.MultiHeadAttention(8, 2), lambda layer, x, e: layer(x, neighborhood=e)),

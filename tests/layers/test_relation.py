@@ -9,11 +9,11 @@ from torch.nn.functional import gelu
 from edgewise import Edges, MeanConvolution, MultiHeadAttention, SettingError, ShapeError, Trace, why
 from edgewise.layers import KindLinear, RelationalAttention, RelationalConvolution
 from edgewise.layers.feature import FeatureLinear
-from edgewise.neighborhood import Kinds, Relations
+from edgewise.neighborhood import Relations, Types
 from edgewise.records import SparseFeatures
 from graph_cases import GRAPH, NONE, normal, ready, shuffled
 
-KINDS = Kinds(torch.tensor([1, 0, 1, 0, 3, 1]), 4)
+KINDS = Types(torch.tensor([1, 0, 1, 0, 3, 1]), 4)
 """Not in order, and no node of kind 2."""
 RELATION = torch.tensor([0, 2, 0, 3, 3, 0, 2, 0])
 RELATIONS = Relations(GRAPH, RELATION, 4)
@@ -101,7 +101,7 @@ def test_rows_in_order_of_their_kinds_and_in_disorder():
     layer = ready(KindLinear([3, 3, 3], 2))
     x, order = normal(7, 3), torch.randperm(7)
     of_row = torch.tensor([0, 0, 0, 1, 1, 2, 2])
-    straight, mixed = Kinds(of_row, 3), Kinds(of_row[order], 3)
+    straight, mixed = Types(of_row, 3), Types(of_row[order], 3)
     assert straight.order is None
     assert mixed.sizes == (3, 2, 2)
     torch.testing.assert_close(layer(x[order], mixed), layer(x, straight)[order])
@@ -121,7 +121,7 @@ def test_one_kind_is_a_linear_layer():
     layer, plain = ready(KindLinear([5], 4)), FeatureLinear(5, 4).double()
     plain.load_state_dict({"weight": layer.weight.T, "bias": layer.bias[0]})
     x = normal(6, 5)
-    torch.testing.assert_close(layer(x, Kinds(torch.zeros(6, dtype=torch.int64), 1)), plain(x))
+    torch.testing.assert_close(layer(x, Types(torch.zeros(6, dtype=torch.int64), 1)), plain(x))
 
 
 def test_pairs_by_hand():
@@ -175,7 +175,7 @@ def test_attention_by_hand():
         layer.value_weight[:, 0, 0] = torch.tensor([1.0, 10.0])
     nodes = torch.ones(3, 1, dtype=torch.float64)
     relations = Relations(Edges(torch.tensor([1, 2]), torch.tensor([0, 0]), 3, 3), torch.tensor([0, 1]), 2)
-    found = layer(nodes, Kinds(torch.zeros(3, dtype=torch.int64), 1), relations)
+    found = layer(nodes, Types(torch.zeros(3, dtype=torch.int64), 1), relations)
     torch.testing.assert_close(found[:, 0], torch.tensor([1 / 4 + 30 / 4, 0, 0], dtype=torch.float64))
 
 
@@ -203,7 +203,7 @@ def test_one_kind_and_one_relation_is_multi_head_attention():
     plain.load_state_dict(parts)
     x = normal(2, 6, 6)
     zeros = torch.zeros(8, dtype=torch.int64)
-    one = Kinds(zeros[:6], 1)
+    one = Types(zeros[:6], 1)
     torch.testing.assert_close(layer(x, one, Relations(GRAPH, zeros, 1)), plain(x, neighborhood=GRAPH))
 
 
@@ -226,13 +226,13 @@ def test_the_order_of_relations_and_kinds_means_nothing():
             part.weight.copy_(same.weight.unflatten(0, (4, -1))[order].flatten(0, 1))
             part.bias.copy_(same.bias[order])
     x = normal(6, 6)
-    found = other(x, Kinds(order.argsort()[KINDS.of_row], 4), renamed)
+    found = other(x, Types(order.argsort()[KINDS.of_row], 4), renamed)
     torch.testing.assert_close(found, layer(x, KINDS, RELATIONS))
 
 
 def test_permuting_nodes_and_edges_permutes_outputs():
     edges, order, edge_order = shuffled(GRAPH)
-    relations, kinds = Relations(edges, RELATION[edge_order], 4), Kinds(KINDS.of_row[order], 4)
+    relations, kinds = Relations(edges, RELATION[edge_order], 4), Types(KINDS.of_row[order], 4)
     x = normal(6, 5)
     layer = convolution()
     torch.testing.assert_close(layer(x[order], relations), layer(x, RELATIONS)[order])
@@ -273,7 +273,7 @@ def test_without_edges_and_without_nodes():
     torch.testing.assert_close(plain(x[:, :5], none), torch.tanh(plain.itself(x[:, :5])))
     nothing = Relations(Edges(NONE, NONE, 0, 0), NONE, 4)
     assert plain(normal(0, 5), nothing).shape == (0, 3)
-    assert layer(normal(0, 6), Kinds(NONE, 4), nothing).shape == (0, 6)
+    assert layer(normal(0, 6), Types(NONE, 4), nothing).shape == (0, 6)
 
 
 def test_weights_are_recorded_from_node_to_node():
@@ -297,7 +297,7 @@ def test_a_fused_kernel_runs():
 def test_no_tensor_is_as_long_as_the_edges_and_as_wide_as_a_node():
     """Four thousand edges of forty pairs: what the backward pass keeps is one number an edge and head, at most."""
     random = torch.randint(20, (2, 4000))
-    relations, kinds = Relations(Edges(*random, 20, 20), torch.arange(4000) % 2, 2), Kinds(torch.arange(20) % 2, 2)
+    relations, kinds = Relations(Edges(*random, 20, 20), torch.arange(4000) % 2, 2), Types(torch.arange(20) % 2, 2)
     kept = []
 
     def keep(tensor):
@@ -313,10 +313,10 @@ def test_no_tensor_is_as_long_as_the_edges_and_as_wide_as_a_node():
 def test_what_is_refused(shapes_unchecked):
     x = torch.ones(6, 6)
     for make, message in [
-        (lambda: Kinds(torch.tensor([0, 4]), 4), r"of_row must lie in 0 … 3; found 4"),
-        (lambda: Kinds(torch.tensor([0, -1]), 4), r"of_row must lie in 0 … 3; found -1"),
-        (lambda: Kinds(torch.zeros(2, 2, dtype=torch.int64), 4), r"the one axis 'row', not shape \(2, 2\)"),
-        (lambda: Kinds([0.5], 4), "of_row must be whole numbers"),
+        (lambda: Types(torch.tensor([0, 4]), 4), r"of_row must lie in 0 … 3; found 4"),
+        (lambda: Types(torch.tensor([0, -1]), 4), r"of_row must lie in 0 … 3; found -1"),
+        (lambda: Types(torch.zeros(2, 2, dtype=torch.int64), 4), r"the one axis 'row', not shape \(2, 2\)"),
+        (lambda: Types([0.5], 4), "of_row must be whole numbers"),
         (lambda: Relations(GRAPH, RELATION[:3], 4), r"relation is \(3,\), but there are 8 edges"),
         (lambda: Relations(GRAPH, RELATION, 3), r"relation must lie in 0 … 2; found 3"),
         (lambda: KindLinear([3, 3], 4)(x, KINDS), "KindLinear: 4 kinds came, expected 2"),

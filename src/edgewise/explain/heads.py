@@ -161,7 +161,7 @@ def to_layer(weights: Weights, name: str, *, is_readout: bool = False, top: int 
         weights = strongest(weights, top)
     graph = weights.to_graph()
     senders, receivers = graph.edges.senders.cpu().numpy(), graph.edges.receivers.cpu().numpy()
-    values = graph.edge_features.T.float().contiguous().cpu().numpy()
+    values = graph.to_weights().values.float().contiguous().cpu().numpy()
     return Layer(name, senders, receivers, values, is_readout, top)
 
 

@@ -1,7 +1,7 @@
 """What graphs of other libraries carry on edges and nodes: what ours are called there, and numbers read off them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -10,20 +10,59 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import DataError, ShapeError
-from edgewise.neighborhood import Edges
+from edgewise.graph import JOIN, Graph
+from edgewise.graph.features import Features
+from edgewise.neighborhood import Edges, Types
 from edgewise.plural import plural
-from edgewise.trace import JOIN, WeightedGraph
 
-EDGE, NODE = "weight", "feature"
-"""What a feature of edges, and one of nodes, is called where it must have a name; several are numbered from 0."""
+EDGE, NODE, PLACE, TYPE = "weight", "feature", "position", "type"
+"""What a feature of edges, one of nodes, a coordinate and a type are called; several numbers count from 0."""
 
 
-def weighted(graph: WeightedGraph | Edges) -> WeightedGraph:
+def weighted(graph: Graph | Edges) -> Graph:
     """Edges alone are a graph of which nothing more is known."""
-    return WeightedGraph.unweighted(graph) if isinstance(graph, Edges) else graph
+    return Graph.of(graph)
 
 
-def require_one_set(verb: str, graph: WeightedGraph) -> None:
+def label(name: Hashable) -> str:
+    """The name of a type as the beginning of a column: `author.feature_0`."""
+    return ".".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+def names_of(types: Types | None) -> Sequence[Hashable]:
+    """What types are called: by their numbers where they have no names."""
+    if types is None:
+        return ()
+    return range(types.num_types) if types.names is None else types.names
+
+
+def tables_of(prefix: str, features: Features | None, types: Types | None) -> list[tuple[str, Tensor | None, Tensor]]:
+    """What the columns of each table of features are called, the rows that have it, None for all, and the table."""
+    if isinstance(features, tuple) and types is not None:
+        parts = zip(names_of(types), types.split(torch.arange(len(types))), features)
+        return [(f"{label(name)}.{prefix}", rows, part) for name, rows, part in parts if part is not None]
+    return [(prefix, None, features)] if isinstance(features, Tensor) else []
+
+
+def relations_of(
+    node_types: Types | None, edges: Edges, names: Sequence[Any], known: Sequence[Any] | None = None
+) -> Types:
+    """The types of edges by their names; where node types have names, each name stands between those it joins."""
+    if node_types is None or node_types.names is None or (names and all(isinstance(name, tuple) for name in names)):
+        return types_of(names, known)
+    called = [node_types.names[number] for number in node_types.of_row.tolist()]
+    ends = zip(edges.senders.tolist(), names, edges.receivers.tolist())
+    return types_of([(called[sender], name, called[receiver]) for sender, name, receiver in ends], known)
+
+
+def types_of(names: Sequence[Any], known: Sequence[Any] | None = None) -> Types:
+    """Types by their names, those that are known first; whole numbers have no names."""
+    if known is None and all(type(name) is int for name in names):
+        return Types(torch.tensor(names, dtype=torch.int64), 1 + max(names, default=-1))
+    return Types.of(names, tuple(dict.fromkeys([*(known or ()), *names])))
+
+
+def require_one_set(verb: str, graph: Graph) -> None:
     """Raise a ShapeError where senders and receivers are two sets of nodes."""
     if graph.is_bipartite:
         raise ShapeError(
@@ -50,7 +89,7 @@ def own_names(verb: str, prefix: str, there: Iterable[str], option: str) -> list
     Raises:
         DataError: the one and the numbered stand side by side, or the numbers have a gap.
     """
-    found = [name for name in there if isinstance(name, str) and re.fullmatch(rf"{prefix}(_\d+)?", name)]
+    found = [name for name in there if isinstance(name, str) and re.fullmatch(rf"{re.escape(prefix)}(_\d+)?", name)]
     expected = column_names(prefix, len(found))
     if set(found) != set(expected):
         raise DataError(
@@ -61,20 +100,20 @@ def own_names(verb: str, prefix: str, there: Iterable[str], option: str) -> list
 
 
 def numbers_of(
-    verb: str, rows: Sequence[tuple[str, Mapping[str, Any]]], names: Sequence[str], dtype: torch.dtype
+    verb: str, rows: Sequence[tuple[str, Mapping[str, Any]]], names: Sequence[str], dtype: torch.dtype | None
 ) -> Tensor:
     """`(row, column)`: the numbers that attributes hold, one or several each.
 
     Args:
-        verb: who asks.
+        verb: the function, for messages.
         rows: what each row is called in messages, and its attributes.
         names: of the attributes.
-        dtype: of the numbers.
+        dtype: of the numbers; None keeps whole numbers, and makes others of torch's default dtype.
 
     Raises:
         DataError: a row lacks an attribute, it holds no number, or not as many as in the first row.
     """
-    columns = [np.zeros((len(rows), 0))]
+    columns: list[np.ndarray] = []
     for name in names:
         listed = [_numbers(verb, row, name, attributes) for row, attributes in rows]
         for (row, _), values in zip(rows, listed):
@@ -83,11 +122,14 @@ def numbers_of(
                     f"{verb}: {name!r} holds {plural(len(values), 'number')} at {row}, but "
                     f"{len(listed[0])} at {rows[0][0]}."
                 )
-        columns.append(np.array(listed, dtype=np.float64).reshape(len(rows), -1 if listed else 1))
-    return torch.as_tensor(np.concatenate(columns, 1)).to(dtype)
+        columns.append(np.array(listed).reshape(len(rows), -1 if listed else 1))
+    found = np.concatenate(columns, 1) if columns else np.zeros((len(rows), 0))
+    found = found if found.dtype.kind in "biu" else found.astype(np.float64)  # whole numbers beyond int64 are objects
+    default = None if found.dtype.kind in "biu" and len(rows) else torch.get_default_dtype()
+    return torch.as_tensor(found).to(default if dtype is None else dtype)
 
 
-def _numbers(verb: str, row: str, name: str, attributes: Mapping[str, Any]) -> list[float]:
+def _numbers(verb: str, row: str, name: str, attributes: Mapping[str, Any]) -> list[Real]:
     if name not in attributes:
         raise DataError(f"{verb}: {row} has no {name!r}, others have; give it one, or leave the attribute out.")
     held = attributes[name]
@@ -95,4 +137,4 @@ def _numbers(verb: str, row: str, name: str, attributes: Mapping[str, Any]) -> l
     values = list(values) if isinstance(values, list | tuple) else [values]
     if not all(isinstance(value, Real) for value in values):
         raise DataError(f"{verb}: {name!r} is {held!r} at {row}; expected a number, or a list of numbers.")
-    return [float(value) for value in values]
+    return values

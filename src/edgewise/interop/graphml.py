@@ -10,16 +10,16 @@ from xml.etree.ElementTree import ParseError
 import torch
 
 from edgewise.errors import DataError
+from edgewise.graph import Graph
 from edgewise.interop.attributes import require_one_set, weighted
 from edgewise.interop.networkx import from_networkx, networkx, to_networkx
 from edgewise.neighborhood import Edges
-from edgewise.trace import WeightedGraph
 
 ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML may hold."""
 
 
-def write_graphml(graph: WeightedGraph | Edges, path: str | os.PathLike[str]) -> None:
+def write_graphml(graph: Graph | Edges, path: str | os.PathLike[str]) -> None:
     """Write a graph as GraphML: nodes by their names as text or their numbers, edges in order, each feature a number.
 
     Features are called as in `to_networkx`; they are written with all their digits.
@@ -45,8 +45,8 @@ def read_graphml(
     *,
     edge_attributes: Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
-    dtype: torch.dtype = torch.float32,
-) -> WeightedGraph:
+    dtype: torch.dtype | None = None,
+) -> Graph:
     """Read a graph from GraphML, ours or another's, as `from_networkx` reads it.
 
     Names are text; nodes that are called 0, 1, 2, … in this order have none. An undirected edge stands both ways.

@@ -1,24 +1,34 @@
 """Graphs to and from networkx."""
 
-from collections.abc import Hashable, Sequence
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.errors import DataError, MissingExtraError, SettingError, ShapeError
+from edgewise.graph import Graph
+from edgewise.graph.features import Features
 from edgewise.interop.attributes import (
     EDGE,
     NODE,
+    PLACE,
+    TYPE,
     array_of,
     column_names,
+    label,
+    names_of,
     numbers_of,
     own_names,
+    relations_of,
     require_one_set,
+    tables_of,
+    types_of,
     weighted,
 )
-from edgewise.neighborhood import Edges
-from edgewise.trace import WeightedGraph
+from edgewise.neighborhood import Edges, Types
 
 try:
     import networkx
@@ -26,18 +36,23 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("networkx", "graphs") from error
 
 PARTS = ("train", "val", "test")
+FORM = "edgewise"
+"""The attribute of a graph in which `to_networkx` notes what numbers of Python do not say: widths, dtypes, types."""
+Rows = Sequence[tuple[str, Mapping[str, Any]]]
+"""What each row is called in messages, and its attributes."""
 
 
-def to_networkx(graph: WeightedGraph | Edges) -> "networkx.MultiDiGraph":
+def to_networkx(graph: Graph | Edges) -> "networkx.MultiDiGraph":
     """A graph as networkx has it: a node a node, by its name or number; an edge from sender to receiver.
 
     It is always a `MultiDiGraph`, in which parallel edges stay apart; the key of an edge is its number. An edge has
     `weight`, or `weight_0`, `weight_1`, … where there are several features (heads), and a node `feature`, or
-    `feature_0`, … . networkx's algorithms read `weight`; its adjacency matrices have a row a sender, ours a row a
-    receiver.
+    `feature_0`, … , `position_0`, … and, as edges, `type`; where the features of types differ, those of the type
+    `author` are `author.feature_0`, … . networkx's algorithms read `weight`; its adjacency matrices have a row a
+    sender, ours a row a receiver. `graph.graph["edgewise"]` notes dtypes and types, for the way back.
 
     Raises:
-        ShapeError: senders and receivers are two sets of nodes.
+        ShapeError: senders and receivers are two sets of nodes, or it is a batch.
 
     >>> from edgewise import Edges
     >>> list(to_networkx(Edges([0, 0], [1, 1], 3, 3)).edges)
@@ -45,20 +60,24 @@ def to_networkx(graph: WeightedGraph | Edges) -> "networkx.MultiDiGraph":
     """
     graph = weighted(graph)
     require_one_set("to_networkx", graph)
-    found, edges = networkx.MultiDiGraph(), graph.edges
+    if graph.offsets is not None:
+        raise ShapeError("to_networkx: it is a batch; write each graph: [to_networkx(one) for one in graph.unbatch()].")
+    edges = graph.edges
     names = list(range(edges.num_senders)) if graph.names is None else list(graph.names)
-    if graph.node_features is None:
-        found.add_nodes_from(names)
-    else:
-        columns = column_names(NODE, graph.node_features.shape[1])
-        features = array_of(graph.node_features).tolist()
-        found.add_nodes_from((name, dict(zip(columns, row))) for name, row in zip(names, features))
-    columns = column_names(EDGE, graph.edge_features.shape[1])
-    rows = zip(edges.senders.tolist(), edges.receivers.tolist(), array_of(graph.edge_features).tolist())
-    found.add_edges_from(
-        (names[sender], names[receiver], key, dict(zip(columns, row)))
-        for key, (sender, receiver, row) in enumerate(rows)
-    )
+    form: dict[str, Any] = {}
+    nodes: list[dict[str, Any]] = [{} for _ in names]
+    _write(nodes, NODE, graph.node_features, graph.node_types, form)
+    _write(nodes, PLACE, graph.positions, None, form)
+    _write_types(nodes, "node_types", graph.node_types, form)
+    own: list[dict[str, Any]] = [{} for _ in range(graph.num_edges)]
+    _write(own, EDGE, graph.edge_features, graph.edge_types, form)
+    _write_types(own, "edge_types", graph.edge_types, form)
+    if graph.graph_features is not None:
+        form["graph_features"] = [str(graph.graph_features.dtype), graph.graph_features.tolist()]
+    found = networkx.MultiDiGraph(**({FORM: json.dumps(form)} if form else {}))
+    found.add_nodes_from(zip(names, nodes))
+    ends = zip(edges.senders.tolist(), edges.receivers.tolist(), own)
+    found.add_edges_from((names[sender], names[receiver], key, row) for key, (sender, receiver, row) in enumerate(ends))
     return found
 
 
@@ -67,8 +86,10 @@ def from_networkx(
     *,
     edge_attributes: Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
-    dtype: torch.dtype = torch.float32,
-) -> WeightedGraph:
+    edge_type: str | None = None,
+    node_type: str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Graph:
     """A graph of networkx, of whatever class, as edges with features.
 
     Nodes keep their order, and their names where those are not 0, 1, 2, … . Edges come in the order of the graph, by
@@ -80,7 +101,10 @@ def from_networkx(
         edge_attributes: what to read as edge features, in this order; each holds a number, or a list of numbers. By
             default `weight`, or `weight_0`, `weight_1`, …, if they are there. Others are not looked at.
         node_attributes: the like for node features; by default `feature`, or `feature_0`, `feature_1`, … .
-        dtype: of the features, which are Python's numbers in networkx.
+        edge_type, node_type: the attributes that hold types, names or whole numbers; by default those that
+            `to_networkx` wrote.
+        dtype: of the features; by default the one that `to_networkx` noted, else whole numbers stay and others become
+            torch's default dtype.
 
     Raises:
         DataError: an attribute is missing at some edges or nodes, or holds no numbers.
@@ -90,23 +114,94 @@ def from_networkx(
     >>> path.names, path.edges.senders.tolist(), path.edges.receivers.tolist()
     (('a', 'b', 'c'), [0, 1, 1, 2], [1, 2, 0, 1])
     """
-    verb, place = "from_networkx", {name: place for place, name in enumerate(graph.nodes)}
-    listed = _edges(graph)
+    place = {name: place for place, name in enumerate(graph.nodes)}
+    listed, form = _edges(graph), json.loads(graph.graph.get(FORM, "{}"))
     rows = [(f"the edge {sender!r} → {receiver!r}", attributes) for sender, receiver, attributes in listed]
     nodes = [(f"the node {name!r}", attributes) for name, attributes in graph.nodes(data=True)]
-    if edge_attributes is None:
-        edge_attributes = own_names(verb, EDGE, dict.fromkeys(key for _, own in rows for key in own), "edge_attributes")
-    if node_attributes is None:
-        there = dict.fromkeys(key for _, own in nodes for key in own)
-        node_attributes = own_names(verb, NODE, there, "node_attributes")
     senders = torch.tensor([place[sender] for sender, _, _ in listed], dtype=torch.int64)
     receivers = torch.tensor([place[receiver] for _, receiver, _ in listed], dtype=torch.int64)
-    return WeightedGraph(
-        Edges(senders, receivers, len(place), len(place)),
-        numbers_of(verb, rows, edge_attributes, dtype),
-        numbers_of(verb, nodes, node_attributes, dtype) if node_attributes else None,
-        None if all(type(name) is int and name == number for name, number in place.items()) else tuple(place),
+    edges = Edges(senders, receivers, len(place), len(place))
+    node_types = _types(nodes, node_type, form.get("node_types"), types_of)
+    edge_types = _types(rows, edge_type, form.get("edge_types"), partial(relations_of, node_types, edges))
+    known = form.get("graph_features")
+    return Graph(
+        _read(nodes, NODE, node_attributes, node_types, form, dtype),
+        edges,
+        _read(rows, EDGE, edge_attributes, edge_types, form, dtype),
+        None if known is None else torch.tensor(known[1], dtype=_dtype(known[0])),
+        node_types,
+        edge_types,
+        _table(nodes, PLACE, form[PLACE], None) if PLACE in form else None,
+        names=tuple(place),
     )
+
+
+def _write(
+    rows: list[dict[str, Any]], prefix: str, features: Features | None, types: Types | None, form: dict[str, Any]
+) -> None:
+    """Features as attributes of the rows that have them; what they are goes into the form."""
+    for called, own, table in tables_of(prefix, features, types):
+        columns = column_names(called, table.shape[1])
+        form[called] = [str(table.dtype), len(columns)]
+        places = range(len(rows)) if own is None else own.tolist()
+        for row, values in zip(places, array_of(table).tolist()):
+            rows[row] |= dict(zip(columns, values))
+
+
+def _write_types(rows: list[dict[str, Any]], name: str, types: Types | None, form: dict[str, Any]) -> None:
+    if types is not None:
+        form[name] = types.num_types if types.names is None else types.names
+        for row, number in zip(rows, types.of_row.tolist()):
+            called = number if types.names is None else types.names[number]
+            row[TYPE] = called[1] if isinstance(called, tuple) else called
+
+
+def _read(
+    rows: Rows,
+    prefix: str,
+    attributes: Sequence[str] | None,
+    types: Types | None,
+    form: dict[str, Any],
+    dtype: torch.dtype | None,
+) -> Features | None:
+    """The features that attributes hold: those that are named, or those that the form notes, or the usual ones."""
+    called = [f"{label(name)}.{prefix}" for name in names_of(types)]
+    if attributes is None and types is not None and any(name in form for name in called):
+        parts = types.split(torch.arange(len(types)))
+        return tuple(
+            _table([rows[row] for row in own.tolist()], name, form[name], dtype) if name in form else None
+            for name, own in zip(called, parts)
+        )
+    if attributes is None and prefix in form:
+        return _table(rows, prefix, form[prefix], dtype)
+    if attributes is None:
+        there = dict.fromkeys(key for _, own in rows for key in own)
+        attributes = own_names("from_networkx", prefix, there, f"{'edge' if prefix == EDGE else 'node'}_attributes")
+    return numbers_of("from_networkx", rows, attributes, dtype) if attributes else None
+
+
+def _table(rows: Rows, prefix: str, noted: Sequence[Any], dtype: torch.dtype | None) -> torch.Tensor:
+    return numbers_of("from_networkx", rows, column_names(prefix, noted[1]), dtype or _dtype(noted[0]))
+
+
+def _dtype(name: str) -> torch.dtype:
+    return getattr(torch, name.removeprefix("torch."))
+
+
+def _types(
+    rows: Rows, attribute: str | None, noted: Any, make: Callable[[Sequence[Any], Sequence[Any] | None], Types]
+) -> Types | None:
+    """The types that an attribute holds; noted is how many there are, or their names."""
+    if attribute is None and noted is None:
+        return None
+    attribute = TYPE if attribute is None else attribute
+    for row, own in rows:
+        if attribute not in own:
+            raise DataError(f"from_networkx: {row} has no {attribute!r}, its type; give it one.")
+    held = [own[attribute] for _, own in rows]
+    if isinstance(noted, int):
+        return Types(torch.tensor(held, dtype=torch.int64), noted)
+    return make(held, None if noted is None else [tuple(name) if isinstance(name, list) else name for name in noted])
 
 
 def fit_arguments(
@@ -152,7 +247,7 @@ def fit_arguments(
         "X": read.node_features,
         "y": targets,
         "edges": read.edges,
-        "edge_features": array_of(read.edge_features) if edge_features else None,
+        "edge_features": array_of(read.edge_features) if isinstance(read.edge_features, torch.Tensor) else None,
         "validation": None if part is None else np.array([found == "val" for found in parts], dtype=bool),
     }
 

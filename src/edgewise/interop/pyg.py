@@ -1,8 +1,9 @@
-"""Graphs to and from PyTorch Geometric's `Data`."""
+"""Graphs to and from PyTorch Geometric's `Data`, `HeteroData` and `Batch`."""
 
 import warnings
-from collections.abc import Hashable
-from dataclasses import replace
+from collections.abc import Hashable, Iterable
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,32 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.graph import Graph
+from edgewise.graph.features import by_type
 from edgewise.interop.attributes import require_one_set, weighted
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import Edges, Types
 from edgewise.plural import plural
-from edgewise.trace import WeightedGraph
 
 try:
-    from torch_geometric.data import Data
+    from torch_geometric.data import Batch, Data, HeteroData
 except ModuleNotFoundError as error:
     raise MissingExtraError("torch_geometric", "pyg") from error
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
 
-def to_pyg(graph: WeightedGraph | Edges) -> "Data":
-    """A graph as `Data`: edge_index (2, edge) from senders to receivers, edge_attr (edge, head), x,
-    num_nodes and, as a list, node_names.
+NODE_PLACE, EDGE_PLACE = "node_place", "edge_place"
+"""Where the rows of a type stand in their graph, where it does not stand type after type."""
+Form = tuple[bool, bool, bool, tuple[bool, ...]]
+"""Whether places of nodes, of edges and names are written, and which types have positions: one for a whole batch."""
 
-    What the graph does not have is left out. Tensors are shared, not copied.
+
+def to_pyg(graph: Graph | Edges) -> "Data | HeteroData":
+    """A graph as `Data`; as `HeteroData` where node types have names; a batch as the `Batch` of these.
+
+    edge_index (2, edge) goes from senders to receivers; edge_attr, x, pos, u (graph, feature) and, as a list,
+    node_names are there where the graph has them, node_type and edge_type where types are numbers, edge_type_names
+    where only edges have names. Tensors of `Data` are shared, not copied.
 
     Raises:
         ShapeError: senders and receivers are two sets of nodes.
@@ -38,55 +47,172 @@ def to_pyg(graph: WeightedGraph | Edges) -> "Data":
     """
     graph = weighted(graph)
     require_one_set("to_pyg", graph)
-    parts: dict[str, Any] = {"edge_index": torch.stack([graph.edges.senders, graph.edges.receivers])}
-    if graph.edge_features.shape[1]:
-        parts["edge_attr"] = graph.edge_features
-    if graph.node_features is not None:
-        parts["x"] = graph.node_features
-    if graph.names is not None:
-        parts["node_names"] = list(graph.names)
-    return Data(**parts, num_nodes=graph.edges.num_senders)
+    if graph.node_types is not None and graph.node_types.names is not None:
+        write = partial(_to_hetero, form=_form(graph))
+    else:
+        write = partial(_to_data, has_names=graph.names is not None)
+    return write(graph) if graph.offsets is None else Batch.from_data_list([write(one) for one in graph.unbatch()])
 
 
-def from_pyg(data: "Data", *, edge_attribute: str | None = None) -> WeightedGraph:
-    """A `Data` as edges with features: edge_attr or edge_weight, x, and node_names.
+def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) -> Graph:
+    """A `Data`, a `HeteroData` or a `Batch` of either as a graph: x, edge_index, edge_attr or edge_weight, pos, u,
+    node_type, edge_type and node_names; other attributes are not looked at.
 
-    Edges and nodes keep their order. Whole numbers become fractions of torch's default dtype; other attributes are not
-    looked at.
+    Edges and nodes keep their order, and tensors their dtype; one number a row becomes a column. The nodes of a
+    `HeteroData` stand type after type, in a batch graph after graph and so within each; edges likewise.
 
     Args:
-        data: one graph, or a batch of them, of one kind of nodes and edges.
+        data: one graph, or a batch of them.
         edge_attribute: what holds the edge features; by default edge_attr, or edge_weight where there is none.
 
     Raises:
-        DataError: it is no such `Data`, has no edge_index, does not say how many nodes there are, or has features that
+        DataError: it is no such object, has no edge_index, does not say how many nodes there are, or has features that
             do not fit.
         SettingError: it has edge_attr and edge_weight, and nobody says which is meant.
     """
+    if isinstance(data, HeteroData):
+        return _from_hetero(data, edge_attribute)
     if not isinstance(data, Data):
-        raise DataError(f"from_pyg: expected Data, with one kind of nodes and edges, not {type(data).__name__}.")
+        raise DataError(f"from_pyg: expected Data, HeteroData or a Batch of them, not {type(data).__name__}.")
     index = data.edge_index if "edge_index" in data else None
     if index is None:
         raise DataError(f"from_pyg: the data has no edge_index, but {', '.join(data.keys()) or 'nothing'}.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            num_nodes = data.num_nodes
-        except UserWarning as warning:
-            raise DataError(
-                "from_pyg: the data does not say how many nodes there are, and those without edges would be lost; set "
-                "data.num_nodes."
-            ) from warning
+    num_nodes = _num_nodes(data, "data")
     edges = Edges.from_edge_index(index, num_nodes)
-    graph = WeightedGraph.unweighted(edges, _fractions("x", data.x, num_nodes) if "x" in data else None)
-    held = [name for name in ("edge_attr", "edge_weight") if name in data]
-    if edge_attribute is None and len(held) > 1:
-        raise SettingError("from_pyg: the data has edge_attr and edge_weight; say which: edge_attribute='edge_attr'.")
-    if edge_attribute is not None and edge_attribute not in data:
-        raise DataError(f"from_pyg: the data has no {edge_attribute!r}, but {', '.join(data.keys())}.")
-    for name in [edge_attribute] if edge_attribute is not None else held:
-        graph = replace(graph, edge_features=_fractions(name, data[name], edges.num_edges))
-    return replace(graph, names=_names(data.node_names, num_nodes)) if "node_names" in data else graph
+    is_batch = "batch" in data and data.batch is not None
+    offsets = None
+    if is_batch:
+        _, offsets = _graphs(data, num_nodes, "data")
+    num_graphs = 1 if offsets is None else len(offsets) - 1
+    lists = {name: data[name] for name in ("node_names", "node_type_names", "edge_type_names") if name in data}
+    if is_batch:  # of lists there is one for each graph
+        lists = {name: list(chain(*held)) if name == "node_names" else held[0] for name, held in lists.items() if held}
+    types = {
+        name: Types(data[name], _num_types(data[name], lists.get(f"{name}_names")), lists.get(f"{name}_names"))
+        for name in ("node_type", "edge_type")
+        if name in data
+    }
+    held_by_edges = _edge_features(data, edges.num_edges, edge_attribute)
+    return Graph(
+        _table("x", data.x, num_nodes) if "x" in data else None,
+        edges,
+        held_by_edges,
+        _table("u", data.u, num_graphs) if "u" in data else None,
+        types.get("node_type"),
+        types.get("edge_type"),
+        _table("pos", data.pos, num_nodes) if "pos" in data else None,
+        offsets,
+        _names(lists["node_names"], num_nodes) if "node_names" in lists else None,
+    )
+
+
+def _to_data(graph: Graph, has_names: bool) -> "Data":
+    parts: dict[str, Any] = {"edge_index": torch.stack([graph.edges.senders, graph.edges.receivers])}
+    parts |= {"edge_attr": graph.edge_features, "x": graph.node_features, "pos": graph.positions}
+    parts["u"] = graph.graph_features
+    for name, types in (("node_type", graph.node_types), ("edge_type", graph.edge_types)):
+        if types is not None:
+            parts[name] = types.of_row
+            parts[f"{name}_names"] = None if types.names is None else list(types.names)
+    parts["node_names"] = _listed(graph, range(graph.num_nodes)) if has_names else None
+    there = {name: part for name, part in parts.items() if part is not None}
+    for name, part in there.items():
+        if isinstance(part, tuple):
+            raise DataError(f"to_pyg: {name} differs between types, which need names: node_types=Types(…, names=[…]).")
+    return Data(**there, num_nodes=graph.num_nodes)
+
+
+def _listed(graph: Graph, nodes: Iterable[int]) -> list[Hashable]:
+    """What some nodes are called."""
+    return list(nodes) if graph.names is None else [graph.names[node] for node in nodes]
+
+
+def _form(graph: Graph) -> Form:
+    assert graph.node_types is not None and graph.edge_types is not None
+    rows = graph.graph_of_node, graph.graph_of_node[graph.edges.senders]
+    codes = zip((graph.node_types, graph.edge_types), rows)
+    mixed = [bool(((own * types.num_types + types.of_row).diff() < 0).any()) for types, own in codes]
+    placed = (False,) * graph.node_types.num_types
+    if graph.positions is not None:
+        parts = graph.node_types.split(graph.positions)
+        placed = tuple(len(part) == 0 or not bool(part.isnan().all()) for part in parts)
+    return mixed[0], mixed[1], graph.names is not None, placed
+
+
+def _to_hetero(graph: Graph, form: Form) -> "HeteroData":
+    """A store for each type of nodes and edges; where rows do not stand type after type, it says where they do."""
+    has_node_places, has_edge_places, has_names, placed = form
+    types, relations = graph.node_types, graph.edge_types
+    assert types is not None and types.names is not None and relations is not None and relations.names is not None
+    found, ranks = HeteroData(), types.ranks
+    rows = types.split(torch.arange(graph.num_nodes, device=types.of_row.device))
+    for name, own, features, has_positions in zip(types.names, rows, by_type(graph.node_features, types), placed):
+        store = found[name]
+        store.num_nodes = len(own)
+        if features is not None:
+            store.x = features
+        if graph.positions is not None and has_positions:
+            store.pos = graph.positions[own]
+        if has_names:
+            store.node_names = _listed(graph, own.tolist())
+        if has_node_places:
+            setattr(store, NODE_PLACE, own)
+    places = relations.split(torch.arange(graph.num_edges, device=ranks.device))
+    for name, own, features in zip(relations.names, places, by_type(graph.edge_features, relations)):
+        store = found[name]
+        store.edge_index = torch.stack([ranks[graph.edges.senders[own]], ranks[graph.edges.receivers[own]]])
+        if features is not None:
+            store.edge_attr = features
+        if has_edge_places:
+            setattr(store, EDGE_PLACE, own)
+    if graph.graph_features is not None:
+        found.u = graph.graph_features
+    return found
+
+
+def _from_hetero(data: "HeteroData", edge_attribute: str | None) -> Graph:
+    stores = {name: data[name] for name in data.node_types}
+    if not stores:
+        raise DataError("from_pyg: the HeteroData has no nodes.")
+    sizes = [_num_nodes(store, f"type {name!r}") for name, store in stores.items()]
+    is_batch = all("batch" in store for store in stores.values())
+    device = next((data[name].edge_index.device for name in data.edge_types), torch.device("cpu"))
+    of_row = torch.arange(len(sizes), device=device).repeat_interleave(torch.tensor(sizes, device=device))
+    offsets, graph_of_node = None, torch.zeros_like(of_row)
+    if is_batch:
+        graphs = [_graphs(store, size, f"type {name!r}") for (name, store), size in zip(stores.items(), sizes)]
+        offsets, graph_of_node = torch.stack([own for _, own in graphs]).sum(0), torch.cat([own for own, _ in graphs])
+    node_order = _order(graph_of_node, stores, NODE_PLACE)
+    place = node_order.argsort()
+    types = Types(of_row[node_order], len(sizes), tuple(stores))
+    rows = dict(zip(stores, place.split(sizes)))
+    ends, relation, tables = [of_row.new_zeros(2, 0)], [of_row[:0]], []
+    edge_stores = {name: data[name] for name in data.edge_types}
+    for number, (name, store) in enumerate(edge_stores.items()):
+        index = Edges.from_edge_index(store.edge_index, (len(rows[name[0]]), len(rows[name[2]])))
+        ends.append(torch.stack([rows[name[0]][index.senders], rows[name[2]][index.receivers]]))
+        relation.append(torch.full_like(index.senders, number))
+        tables.append(_edge_features(store, index.num_edges, edge_attribute))
+    senders, receivers = torch.cat(ends, 1)
+    of_edge = torch.cat(relation)
+    edge_order = _order(graph_of_node[node_order][senders], edge_stores, EDGE_PLACE)
+    senders, receivers, of_edge = senders[edge_order], receivers[edge_order], of_edge[edge_order]
+    names = [name for store in stores.values() for name in _list_of(store, "node_names", is_batch)]
+    num_graphs = 1 if offsets is None else len(offsets) - 1
+    return Graph(
+        tuple(
+            _table(f"x of {name!r}", store.x, size) if "x" in store else None
+            for (name, store), size in zip(stores.items(), sizes)
+        ),
+        Edges(senders, receivers, len(of_row), len(of_row)),
+        tuple(tables),
+        _table("u", data.u, num_graphs) if "u" in data else None,
+        types,
+        Types(of_edge, len(edge_stores), tuple(edge_stores)),
+        _positions(stores, sizes, node_order),
+        offsets,
+        _names([names[node] for node in node_order.tolist()], len(of_row)) if names else None,
+    )
 
 
 def fit_arguments(data: "Data", *, split: int | None = None, edge_attribute: str | None = None) -> dict[str, Any]:
@@ -107,7 +233,7 @@ def fit_arguments(data: "Data", *, split: int | None = None, edge_attribute: str
         DataError: x, y or edge_index is missing or does not fit, masks overlap, or a mask holds several splits.
     """
     graph = from_pyg(data, edge_attribute=edge_attribute)
-    if graph.node_features is None:
+    if not isinstance(graph.node_features, Tensor):
         raise DataError("fit_arguments: the data has no x, the features of its nodes.")
     if "y" not in data:
         raise DataError("fit_arguments: the data has no y, the labels or numbers to learn.")
@@ -133,30 +259,99 @@ def fit_arguments(data: "Data", *, split: int | None = None, edge_attribute: str
             labels = y.cpu().numpy().astype(object)
             labels[~seen.cpu().numpy()] = None
     return {
-        "X": graph.node_features.detach().cpu(),
+        "X": _fractions(graph.node_features),
         "y": y.cpu().numpy() if labels is None else labels,
         "edges": graph.edges,
-        "edge_features": graph.edge_features.detach().cpu().numpy() if graph.edge_features.shape[1] else None,
+        "edge_features": _fractions(graph.edge_features).numpy() if isinstance(graph.edge_features, Tensor) else None,
         "validation": None if validation is None else validation.cpu().numpy(),
     }
 
 
-def _fractions(name: str, held: Any, num_rows: int) -> Tensor:
+def _num_nodes(data: Any, owner: str) -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            found = data.num_nodes
+        except UserWarning:
+            found = None
+    if found is None:
+        raise DataError(
+            f"from_pyg: the {owner} does not say how many nodes there are, and those without edges would be lost; set "
+            "num_nodes."
+        )
+    return int(found)
+
+
+def _graphs(data: Any, num_nodes: int, owner: str) -> tuple[Tensor, Tensor]:
+    """The graph of each node, and the offsets."""
+    graphs = data.batch
+    if graphs.shape != (num_nodes,) or bool((graphs.diff() < 0).any()):
+        raise DataError(f"from_pyg: batch of the {owner} must name the graph of each of {num_nodes} nodes, ascending.")
+    if "ptr" in data:
+        return graphs, data.ptr.to(torch.int64)
+    counts = torch.bincount(graphs)
+    return graphs, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def _num_types(of_row: Tensor, names: Any) -> int:
+    return len(names) if names is not None else 1 + int(of_row.max()) if of_row.numel() else 0
+
+
+def _edge_features(data: Any, num_edges: int, attribute: str | None) -> Tensor | None:
+    held = [name for name in ("edge_attr", "edge_weight") if name in data]
+    if attribute is None and len(held) > 1:
+        raise SettingError("from_pyg: the data has edge_attr and edge_weight; say which: edge_attribute='edge_attr'.")
+    if attribute is not None and attribute not in data:
+        raise DataError(f"from_pyg: the data has no {attribute!r}, but {', '.join(data.keys())}.")
+    name = attribute if attribute is not None else next(iter(held), None)
+    return None if name is None else _table(name, data[name], num_edges)
+
+
+def _order(graphs: Tensor, stores: dict[Any, Any], name: str) -> Tensor:
+    """The rows of all stores, graph after graph, within each by the places that stores name, or store after store."""
+    if not stores or not all(name in store for store in stores.values()):
+        return graphs.argsort(stable=True)
+    places = torch.cat([store[name] for store in stores.values()])
+    return (graphs * (len(graphs) + 1) + places).argsort(stable=True)
+
+
+def _table(name: str, held: Any, num_rows: int) -> Tensor:
     """`(row, feature)`: a column where there is one number a row."""
     if not isinstance(held, Tensor) or held.layout != torch.strided or held.dim() not in (1, 2):
         shape = f"{tuple(held.shape)} {held.layout}" if isinstance(held, Tensor) else type(held).__name__
         raise DataError(f"from_pyg: {name} is {shape}; expected a dense tensor (row) or (row, feature).")
     if held.shape[0] != num_rows:
         raise DataError(f"from_pyg: {name} has {plural(held.shape[0], 'row')}, expected {num_rows}.")
-    held = held[:, None] if held.dim() == 1 else held
-    return held if held.dtype.is_floating_point else held.to(torch.get_default_dtype())
+    return held[:, None] if held.dim() == 1 else held
+
+
+def _positions(stores: dict[str, Any], sizes: list[int], order: Tensor) -> Tensor | None:
+    """pos of all types in the order of the nodes; NaN for types that have none."""
+    tables = [_table("pos", store.pos, size) if "pos" in store else None for store, size in zip(stores.values(), sizes)]
+    like = next((table for table in tables if table is not None), None)
+    if like is None:
+        return None
+    found = torch.cat(
+        [like.new_full((n, like.shape[1]), torch.nan) if one is None else one for one, n in zip(tables, sizes)]
+    )
+    return found[order]
+
+
+def _list_of(data: Any, name: str, is_batch: bool) -> list[Any]:
+    held = list(data[name]) if name in data else []
+    return list(chain(*held)) if is_batch else held
 
 
 def _names(held: Any, num_nodes: int) -> tuple[Hashable, ...]:
-    """A batch, for one, holds a list of lists."""
+    """A list, a name for each node."""
     if isinstance(held, str) or len(held) != num_nodes or not all(isinstance(name, Hashable) for name in held):
         raise DataError(f"from_pyg: node_names is no list of {num_nodes} names; mend it, or del data.node_names.")
     return tuple(held)
+
+
+def _fractions(features: Tensor) -> Tensor:
+    features = features.detach().cpu()
+    return features if features.dtype.is_floating_point else features.to(torch.get_default_dtype())
 
 
 def _mask(name: str, mask: Tensor, num_nodes: int, split: int | None) -> Tensor:

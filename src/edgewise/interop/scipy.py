@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.graph import Graph
 from edgewise.interop.attributes import array_of, weighted
 from edgewise.neighborhood import Edges
-from edgewise.trace import WeightedGraph
 
 try:
     from scipy import sparse
@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("scipy", "graphs") from error
 
 
-def to_scipy(graph: WeightedGraph | Edges, *, feature: int | None = None) -> "sparse.coo_array":
+def to_scipy(graph: Graph | Edges, *, feature: int | None = None) -> "sparse.coo_array":
     """One feature (head) of a graph as a matrix (receiver, sender), an entry an edge, in the order of the edges.
 
         A_ij = weight of j → i
@@ -39,25 +39,28 @@ def to_scipy(graph: WeightedGraph | Edges, *, feature: int | None = None) -> "sp
     [[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]]
     """
     graph = weighted(graph)
-    edges, count = graph.edges, graph.edge_features.shape[1]
-    if count == 0 and feature is None:
-        values = np.ones(edges.num_edges, dtype=array_of(graph.edge_features).dtype)
+    edges, features = graph.edges, graph.edge_features
+    if isinstance(features, tuple):
+        raise SettingError("to_scipy: edges of different types have different features; a matrix holds one for all.")
+    count = 0 if features is None else features.shape[1]
+    if features is None and feature is None:
+        values = np.ones(edges.num_edges, dtype=np.float32)
     else:
         chosen = 0 if feature is None else feature
-        if (feature is None and count > 1) or not 0 <= chosen < count:
+        if features is None or (feature is None and count > 1) or not 0 <= chosen < count:
             raise SettingError(
                 f"to_scipy: feature is {feature}, but edges have {count}; a matrix holds one, from 0 on."
             )
-        values = array_of(graph.edge_features[:, chosen])
+        values = array_of(features[:, chosen])
     places = (edges.receivers.cpu().numpy(), edges.senders.cpu().numpy())
     return sparse.coo_array((values, places), shape=(edges.num_receivers, edges.num_senders))
 
 
-def from_scipy(matrix: Any) -> WeightedGraph:
+def from_scipy(matrix: Any) -> Graph:
     """A sparse matrix (receiver, sender), or several with the same entries, as edges with a feature each.
 
     Every stored entry is an edge, a zero and a repeated place too (`Edges.from_adjacency` takes neither), in the order
-    in which they are stored. The dtype stays; whole numbers become float64.
+    in which they are stored. The dtype stays; entries that are True say only that there is an edge, and are no feature.
 
     Args:
         matrix: any format of SciPy, array or matrix; or a list of them, one a feature (head).
@@ -81,6 +84,6 @@ def from_scipy(matrix: Any) -> WeightedGraph:
     values = np.stack([other.data for other in entries], 1)
     if np.iscomplexobj(values):
         raise DataError("from_scipy: the entries are complex numbers; a weight is a number.")
-    values = values if np.issubdtype(values.dtype, np.floating) else values.astype(np.float64)
     num_receivers, num_senders = (int(size) for size in first.shape)
-    return WeightedGraph(Edges(senders, receivers, num_senders, num_receivers), torch.as_tensor(values))
+    features = None if values.dtype == np.bool_ and len(entries) == 1 else torch.as_tensor(values)
+    return Graph(None, Edges(senders, receivers, num_senders, num_receivers), features)

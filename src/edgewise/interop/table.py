@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.graph import Graph
 from edgewise.interop.attributes import EDGE, array_of, column_names, own_names, weighted
 from edgewise.neighborhood import Edges
-from edgewise.trace import WeightedGraph
 
 try:
     import pandas
@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("pandas", "graphs") from error
 
 
-def to_table(graph: WeightedGraph | Edges) -> "pandas.DataFrame":
+def to_table(graph: Graph | Edges) -> "pandas.DataFrame":
     """A row an edge, in order: sender, receiver, and `weight`, or `weight_0`, `weight_1`, … for several features.
 
     Nodes stand there by their names, or by their numbers. Nodes without edges, and features of nodes, have no place in
@@ -27,15 +27,18 @@ def to_table(graph: WeightedGraph | Edges) -> "pandas.DataFrame":
     ['sender', 'receiver']
     """
     graph = weighted(graph)
-    features = array_of(graph.edge_features)
+    if isinstance(graph.edge_features, tuple):
+        raise SettingError("to_table: edges of different types have different features; graph.to_pandas() writes them.")
     columns: dict[str, object] = {}
     for side, places in (("sender", graph.edges.senders), ("receiver", graph.edges.receivers)):
         called: Sequence[Hashable] = places.tolist()
         if graph.names is not None:
             called = [graph.names[place] for place in places.tolist()]
         columns[side] = pandas.Series(called, dtype="int64" if graph.names is None else "object")
-    names = column_names(EDGE, features.shape[1])
-    return pandas.DataFrame({**columns, **{name: features[:, place] for place, name in enumerate(names)}})
+    if graph.edge_features is not None:
+        features = array_of(graph.edge_features)
+        columns |= {name: features[:, place] for place, name in enumerate(column_names(EDGE, features.shape[1]))}
+    return pandas.DataFrame(columns)
 
 
 def from_table(
@@ -46,7 +49,7 @@ def from_table(
     feature_columns: Sequence[str] | None = None,
     names: Sequence[Hashable] | None = None,
     num_nodes: int | tuple[int, int] | None = None,
-) -> WeightedGraph:
+) -> Graph:
     """A table of edges as edges with features; its rows keep their order.
 
     Args:
@@ -79,10 +82,10 @@ def from_table(
     features = torch.as_tensor(np.stack(values, 1) if values else np.zeros((len(table), 0), dtype=np.float32))
     are_numbers = all(pandas.api.types.is_integer_dtype(table[column]) for column in columns)
     if names is None and (are_numbers or num_nodes is not None):
-        return WeightedGraph(_numbered(table, columns, num_nodes), features)
+        return Graph(None, _numbered(table, columns, num_nodes), features)
     sides = [table[column].tolist() for column in columns]
     called = dict.fromkeys(name for pair in zip(*sides) for name in pair) if names is None else names
-    return WeightedGraph(_named(columns, sides, tuple(called)), features, names=tuple(called))
+    return Graph(None, _named(columns, sides, tuple(called)), features, names=tuple(called))
 
 
 def _numbered(table: "pandas.DataFrame", columns: tuple[str, str], num_nodes: int | tuple[int, int] | None) -> Edges:

@@ -14,7 +14,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, summed
 from edgewise.layers.given import require_nodes
-from edgewise.neighborhood import Kinds, Relations
+from edgewise.neighborhood import Relations, Types
 from edgewise.normalize import Identity
 from edgewise.records import SparseFeatures
 from edgewise.score import Constant
@@ -24,7 +24,7 @@ from edgewise.trace import Trace
 class KindLinear(nn.Module):
     """A linear layer with a matrix and a bias for each kind of rows: y_i = x_i W_κ(i) + c_κ(i).
 
-    Kinds may have different numbers of features. In a table those of a kind stand first in its rows, and what stands
+    Types may have different numbers of features. In a table those of a kind stand first in its rows, and what stands
     behind them is not looked at; sparse features are counted kind after kind, those of the first kind first.
 
     Args:
@@ -36,7 +36,7 @@ class KindLinear(nn.Module):
     Cost: O(row · input_dim · output_dim), one matrix product a kind; O(entry · output_dim) for sparse features.
 
     >>> layer = KindLinear([3, 1], 4)
-    >>> layer(torch.ones(5, 3), Kinds(torch.tensor([0, 1, 1, 0, 1]), 2)).shape
+    >>> layer(torch.ones(5, 3), Types(torch.tensor([0, 1, 1, 0, 1]), 2)).shape
     torch.Size([5, 4])
     """
 
@@ -54,16 +54,16 @@ class KindLinear(nn.Module):
             start = bounds[:, None] * torch.empty(len(bounds), output_dim).uniform_(-1, 1)
             self.bias = nn.Parameter(start)
 
-    def forward(self, nodes: Nodes, kinds: Kinds) -> Float[Tensor, " *batch node output_dim"]:
+    def forward(self, nodes: Nodes, kinds: Types) -> Float[Tensor, " *batch node output_dim"]:
         """The rows after the layer, `(*batch, node, input_dim)` or sparse before.
 
         Raises:
             ShapeError: there are other kinds, or rows, or fewer features than the layer was made for.
         """
         require_nodes("KindLinear", nodes, None, self.weight)
-        if not isinstance(kinds, Kinds):
-            raise SettingError(f"KindLinear: kinds must be Kinds(of_row, num_kinds), not {type(kinds).__name__}.")
-        _require_same("KindLinear", "kinds", len(self.input_dims), kinds.num_kinds)
+        if not isinstance(kinds, Types):
+            raise SettingError(f"KindLinear: kinds must be Types(of_row, num_types), not {type(kinds).__name__}.")
+        _require_same("KindLinear", "kinds", len(self.input_dims), kinds.num_types)
         _require_same("KindLinear", "rows", nodes.shape[-2], len(kinds))
         if isinstance(nodes, SparseFeatures):
             _require_same("KindLinear", "features", self.weight.shape[0], nodes.shape[-1])
@@ -171,7 +171,7 @@ class RelationalAttention(nn.Module):
     >>> from edgewise import Edges
     >>> layer = RelationalAttention(8, 2, num_kinds=2, num_relations=3)
     >>> relations = Relations(Edges([0, 1, 1], [1, 2, 2], 4, 4), torch.tensor([0, 1, 2]), 3)
-    >>> layer(torch.ones(4, 8), Kinds(torch.tensor([0, 1, 0, 1]), 2), relations).shape
+    >>> layer(torch.ones(4, 8), Types(torch.tensor([0, 1, 0, 1]), 2), relations).shape
     torch.Size([4, 8])
     """
 
@@ -206,7 +206,7 @@ class RelationalAttention(nn.Module):
     def forward(
         self,
         nodes: Float[Tensor, " *batch node model_dim"],
-        kinds: Kinds,
+        kinds: Types,
         relations: Relations,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node model_dim"]:
@@ -249,13 +249,9 @@ class RelationalAttention(nn.Module):
         return nodes.unflatten(-1, (self.num_heads, -1))
 
 
-def by_kind(rows: Tensor, kinds: Kinds, axis: int, apply: Callable[[int, Tensor], Tensor]) -> Tensor:
+def by_kind(rows: Tensor, kinds: Types, axis: int, apply: Callable[[int, Tensor], Tensor]) -> Tensor:
     """What becomes of the rows along an axis when those of each kind go through `apply(kind, rows)` together."""
-    if kinds.order is not None:
-        rows = rows.index_select(axis, kinds.order)
-    parts = rows.split(kinds.sizes, axis)
-    found = torch.cat([apply(kind, part) for kind, part in enumerate(parts)], axis)
-    return found if kinds.places is None else found.index_select(axis, kinds.places)
+    return kinds.join([apply(kind, part) for kind, part in enumerate(kinds.split(rows, axis))], axis)
 
 
 def _drawn(num: int, input_dim: int, output_dim: int) -> nn.Parameter:

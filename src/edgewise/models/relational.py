@@ -8,7 +8,7 @@ from edgewise.errors import ShapeError
 from edgewise.layers.feature import FeatureDropout
 from edgewise.layers.relation import KindLinear, RelationalAttention, RelationalConvolution
 from edgewise.models.node_settings import NodeSettings, NodeSizes
-from edgewise.neighborhood import Kinds, Relations
+from edgewise.neighborhood import Relations, Types
 from edgewise.records import NodeBatch
 from edgewise.trace import Trace
 
@@ -73,7 +73,7 @@ class RelationalAttentionLayers(nn.Module):
         return nodes, self.output(nodes)
 
 
-def kinds_of(batch: NodeBatch) -> tuple[Kinds, Relations]:
+def kinds_of(batch: NodeBatch) -> tuple[Types, Relations]:
     """The kinds of nodes and the relations of a batch; raises a ShapeError where it has none."""
     if batch.kinds is None or batch.relations is None:
         raise ShapeError(

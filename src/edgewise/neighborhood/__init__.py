@@ -9,7 +9,7 @@
 Two forms are enough for the backends: ranges have `runs()`, edges are lists; everything has `block()`, a slice of
 the table.
 
-`Kinds` and `Relations` say which nodes and edges share a matrix, where a graph has several kinds of them.
+`Types` and `Relations` say which nodes and edges share a matrix, where a graph has several types of them.
 """
 
 from edgewise.neighborhood.derived import looped, membership
@@ -21,7 +21,6 @@ from edgewise.neighborhood.given import (
     is_edge_index,
     neighborhood_of,
 )
-from edgewise.neighborhood.kinds import Kinds, Relations
 from edgewise.neighborhood.pairs import (
     Edges,
     Intersection,
@@ -33,6 +32,7 @@ from edgewise.neighborhood.pairs import (
 )
 from edgewise.neighborhood.plan import Plan
 from edgewise.neighborhood.ranges import Bounds, Causal, Full, Lengths, Segments, Window
+from edgewise.neighborhood.types import Relations, Types
 
 __all__ = [
     "EDGE_KINDS",
@@ -44,7 +44,6 @@ __all__ = [
     "Full",
     "GivenNeighborhood",
     "Intersection",
-    "Kinds",
     "Lengths",
     "Mask",
     "Neighborhood",
@@ -53,6 +52,7 @@ __all__ = [
     "Ranges",
     "Relations",
     "Segments",
+    "Types",
     "Union",
     "Window",
     "edges_of",

@@ -13,7 +13,7 @@ from edgewise.data.nodes import NodeTable
 from edgewise.errors import SettingError
 from edgewise.estimators.node.job import REMEDY
 from edgewise.models.node_settings import NodeSettings
-from edgewise.neighborhood import Kinds, Relations
+from edgewise.neighborhood import Relations, Types
 from edgewise.plural import plural
 from edgewise.records import NodeBatch
 
@@ -37,7 +37,7 @@ def check_kinds(table: NodeTable, model: NodeSettings) -> None:
 
 def with_kinds(batch: NodeBatch, kinds: GraphKinds) -> NodeBatch:
     """A batch that also says of which kinds its nodes and edges are."""
-    of_node = Kinds(torch.from_numpy(kinds.of_node), len(kinds.names.nodes))
+    of_node = Types(torch.from_numpy(kinds.of_node), len(kinds.names.nodes))
     relations = Relations(batch.edges, torch.from_numpy(kinds.of_edge), len(kinds.names.relations))
     return replace(batch, kinds=of_node, relations=relations)
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 
 from edgewise.models.node_settings import NodeSettings
-from edgewise.neighborhood import Edges, Kinds, Relations
+from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.records import NodeBatch, SparseFeatures
 
 TOGETHER = 2**18
@@ -159,7 +159,7 @@ def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_asked: int
         graph.edge_features[kept],
         torch.arange(num_asked),
         positions=None if graph.positions is None else graph.positions[rows],
-        kinds=None if graph.kinds is None else Kinds(graph.kinds.of_row[rows], graph.kinds.num_kinds),
+        kinds=None if graph.kinds is None else Types(graph.kinds.of_row[rows], graph.kinds.num_types),
         relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
     )
 
@@ -206,6 +206,6 @@ def _copies(
         edge_features=batch.edge_features[kept],
         rows=(batch.rows + copies * num_nodes).flatten(),
         positions=None if batch.positions is None else batch.positions.repeat(num_copies, 1),
-        kinds=None if kinds is None else Kinds(kinds.of_row.repeat(num_copies), kinds.num_kinds),
+        kinds=None if kinds is None else Types(kinds.of_row.repeat(num_copies), kinds.num_types),
         relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
     )

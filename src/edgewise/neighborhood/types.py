@@ -1,5 +1,6 @@
-"""Rows of several kinds, and edges of several relations: who shares a matrix with whom. Index structures only."""
+"""Rows of several types, and edges of several relations: which of them share a matrix. Index structures only."""
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -7,44 +8,86 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from edgewise.errors import ShapeError
+from edgewise.errors import DataError, ShapeError
 from edgewise.neighborhood.index import integers
 from edgewise.neighborhood.pairs import Edges, unchecked
 
-Made = TypeVar("Made", bound="Kinds | Relations")
+Made = TypeVar("Made", bound="Types | Relations")
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
-    """Which kind each row is of, and the order in which the rows of a kind stand together; made once, then kept."""
+class Types:
+    """The type of each row, and the order in which the rows of a type stand together; made once, then kept.
+
+    >>> Types.of(["paper", "author", "paper"]).names
+    ('paper', 'author')
+    """
 
     of_row: Int64[Tensor, " row"]
-    """The kind of each row, counted from 0."""
-    num_kinds: int
-    """How many kinds there are, also such as no row is of."""
+    """The type of each row, counted from 0."""
+    num_types: int
+    """How many types there are, with or without rows."""
+    names: tuple[Hashable, ...] | None = None
+    """What the types are called; None where they are numbers only. Names differ."""
     sizes: tuple[int, ...] = field(init=False, repr=False)
-    """How many rows each kind has."""
+    """How many rows each type has."""
     order: Int64[Tensor, " row"] | None = field(init=False, repr=False)
-    """The rows, kind after kind; None where they stand so already."""
+    """The rows, type after type; None where they stand so already."""
     places: Int64[Tensor, " row"] | None = field(init=False, repr=False)
     """Where in that order each row stands."""
 
     def __post_init__(self) -> None:
-        of_row = integers("Kinds", "of_row", self.of_row)
+        of_row = integers("Types", "of_row", self.of_row)
         if of_row.dim() != 1:
-            raise ShapeError(f"Kinds: of_row must have the one axis 'row', not shape {tuple(of_row.shape)}.")
-        _check(f"Kinds: of_row must lie in 0 … {self.num_kinds - 1}", of_row, self.num_kinds)
+            raise ShapeError(f"Types: of_row must have the one axis 'row', not shape {tuple(of_row.shape)}.")
+        _check(f"Types: of_row must lie in 0 … {self.num_types - 1}", of_row, self.num_types)
+        if self.names is not None:
+            object.__setattr__(self, "names", tuple(self.names))
+            if len(self.names) != self.num_types or len(set(self.names)) != self.num_types:
+                raise ShapeError(f"Types: names must be {self.num_types} different names, not {self.names}.")
         order = None if bool((of_row.diff() >= 0).all()) else of_row.argsort(stable=True)
         object.__setattr__(self, "of_row", of_row)
-        object.__setattr__(self, "sizes", tuple(torch.bincount(of_row, minlength=self.num_kinds).tolist()))
+        object.__setattr__(self, "sizes", tuple(torch.bincount(of_row, minlength=self.num_types).tolist()))
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "places", None if order is None else order.argsort())
+
+    @classmethod
+    def of(cls, rows: Sequence[Hashable], names: Sequence[Hashable] | None = None) -> "Types":
+        """The types by the name that each row has; `names` says their order, else they stand as they first occur."""
+        names = tuple(dict.fromkeys(rows) if names is None else names)
+        number = {name: place for place, name in enumerate(names)}
+        for row, name in enumerate(rows):
+            if name not in number:
+                raise DataError(
+                    f"Types: row {row} has the type {name!r}, expected one of {', '.join(map(str, names))}."
+                )
+        return cls(torch.tensor([number[name] for name in rows], dtype=torch.int64), len(names), names)
 
     def __len__(self) -> int:
         return self.of_row.shape[0]
 
-    def to(self, device: torch.device | str) -> "Kinds":
-        """The same kinds with their tensors on `device`."""
+    def __getitem__(self, rows: Tensor) -> "Types":
+        """The types of some rows, in their order."""
+        return Types(self.of_row[rows], self.num_types, self.names)
+
+    def split(self, rows: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
+        """The rows of each type, in their order."""
+        return (rows if self.order is None else rows.index_select(axis, self.order)).split(self.sizes, axis)
+
+    def join(self, parts: Sequence[Tensor], axis: int = 0) -> Tensor:
+        """The way back from `split`."""
+        rows = torch.cat(list(parts), axis)
+        return rows if self.places is None else rows.index_select(axis, self.places)
+
+    @property
+    def ranks(self) -> Int64[Tensor, " row"]:
+        """The place of each row among those of its type."""
+        starts = torch.tensor((0, *self.sizes), device=self.of_row.device).cumsum(0)
+        places = torch.arange(len(self), device=self.of_row.device) if self.places is None else self.places
+        return places - starts[self.of_row]
+
+    def to(self, device: torch.device | str) -> "Types":
+        """The same types with their tensors on `device`."""
         return _moved(self, device, "of_row", "order", "places")
 
 
@@ -64,7 +107,7 @@ class Relations:
     """How many relations there are, also such as no edge is of."""
     senders: Int64[Tensor, " pair"] = field(init=False, repr=False)
     """The sender of each pair that occurs; pairs stand relation after relation."""
-    kinds: Kinds = field(init=False, repr=False)
+    kinds: Types = field(init=False, repr=False)
     """The relation of each pair."""
     heard: Edges = field(init=False, repr=False)
     """From the pairs to the receivers, in the order of `edges`."""
@@ -83,7 +126,7 @@ class Relations:
         found = {
             "relation": relation,
             "senders": pairs % size,
-            "kinds": Kinds(pairs // size, self.num_relations),
+            "kinds": Types(pairs // size, self.num_relations),
             "heard": Edges(place, edges.receivers, len(pairs), edges.num_receivers),
             "counts": _counted(relation * edges.num_receivers + edges.receivers),
         }
