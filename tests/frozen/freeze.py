@@ -347,7 +347,8 @@ def forecast(words: str) -> Frozen:
 
 def motion(words: str) -> Frozen:
     """A run over moving bodies."""
-    return Frozen(bodies, train(f"motion.npz {words} --model-dim 8 --epochs 2 --logger csv --threads 1 --device cpu"))
+    recipe = "--model-dim 8 --epochs 60 --batch-size 8 --learning-rate 0.01 --logger csv --threads 1 --device cpu"
+    return Frozen(bodies, train(f"motion.npz {words} {recipe}"))
 
 
 NUMBERS = "--feature-columns a b"
