@@ -12,20 +12,20 @@ from edgewise.data.nodes import nodes_from_arrays
 from edgewise.data.split import Splits
 from edgewise.data.text import Tokenizer
 from edgewise.data.texts import texts_from_arrays
-from edgewise.estimators.graph.job import graph_job
-from edgewise.estimators.graph.trained import untrained_graphs
-from edgewise.estimators.language.trained import TrainedLanguage
-from edgewise.estimators.link.graph import LinkGraph
-from edgewise.estimators.link.job import link_job
-from edgewise.estimators.link.trained import untrained_links
-from edgewise.estimators.node.job import node_job
-from edgewise.estimators.node.trained import untrained_nodes
-from edgewise.estimators.tagging.trained import TrainedTagger
-from edgewise.estimators.text.trained import untrained_texts
 from edgewise.models.language import NextTokenModel
 from edgewise.models.tagging import TagModel
 from edgewise.models.text_settings import ReaderSettings, TextSettings
 from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.tasks.graphs.job import graph_job
+from edgewise.tasks.graphs.trained import untrained_graphs
+from edgewise.tasks.language.trained import TrainedLanguage
+from edgewise.tasks.links.graph import LinkGraph
+from edgewise.tasks.links.job import link_job
+from edgewise.tasks.links.trained import untrained_links
+from edgewise.tasks.nodes.job import node_job
+from edgewise.tasks.nodes.trained import untrained_nodes
+from edgewise.tasks.tagging.trained import TrainedTagger
+from edgewise.tasks.texts.trained import untrained_texts
 
 SONG = "the cat sat on the mat,\nand the dog sat."
 TAGS = ("B-LOC", "B-PER", "I-PER", "O")

@@ -17,6 +17,7 @@ LEVELS = [
     {"cli"},
     {"serve"},
     {"estimators", "testing"},
+    {"tasks"},
     {"train", "explain", "data", "view", "interop"},
     {"models"},
     {"layers"},

@@ -6,8 +6,8 @@ import pytest
 
 from attack import files
 from edgewise.errors import RunFolderError
-from edgewise.estimators.explaining import num_training_rows
-from edgewise.estimators.report.written import write_report
+from edgewise.tasks.explainer import num_training_rows
+from edgewise.tasks.report.written import write_report
 from edgewise.train.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from edgewise.estimators.dynamics.job import dynamics_job
+from edgewise.estimators.kept import untrained
 
 from edgewise import DynamicsModel
 from edgewise.data.motion import parted, read_motion
-from edgewise.estimators.dynamics.job import dynamics_job
-from edgewise.estimators.kept import untrained
 from edgewise.explain.symmetry import POINTS, VECTORS, Reflection, Rotation, Translation, check
 from edgewise.models.dynamics import dynamics_model
 from edgewise.train.folder import RunFolder

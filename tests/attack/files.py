@@ -338,7 +338,7 @@ def folder_targets(folder: Path) -> list[Target]:
     config, marker = run.path / "config.toml", run.path / ".edgewise-run.json"
 
     def read_config(content: bytes) -> Any:
-        from edgewise.estimators.molecule.job import job_from_config
+        from edgewise.tasks.molecules.job import job_from_config
 
         config.write_bytes(content)
         return job_from_config({"smiles-columns": ["a"], "target-columns": ["b"], **run.read_config()}, str(config))

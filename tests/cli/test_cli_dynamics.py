@@ -8,7 +8,7 @@ from cli_tables import read_csv
 
 from edgewise import SettingError
 from edgewise.data.motion import read_motion
-from edgewise.estimators.dynamics.estimator import DynamicsModel
+from edgewise.tasks.motion.fit import DynamicsModel
 
 SMALL = ["--num-layers", 2, "--model-dim", 16]
 

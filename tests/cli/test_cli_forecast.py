@@ -9,7 +9,7 @@ from cli_tables import read_csv, write_csv
 
 from edgewise import SettingError
 from edgewise.data.series import read_series
-from edgewise.estimators.forecast.estimator import Forecaster
+from edgewise.tasks.forecast.fit import Forecaster
 
 SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim", 8]
 

@@ -11,8 +11,8 @@ import torch
 from cli_tables import read_csv
 
 from edgewise.errors import RunFolderError
-from edgewise.estimators.masked.trained import TrainedMasked, told_by_frequency
 from edgewise.records import TextBatch
+from edgewise.tasks.masked.trained import TrainedMasked, told_by_frequency
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Masking, MaskLoader, Pieces
 

@@ -144,8 +144,8 @@ def test_version_and_no_verb(capsys):
 
 def test_the_help_ends_with_the_defaults_of_every_kind():
     from edgewise.cli.defaults import table_of_defaults
-    from edgewise.estimators.language.job import language_job
-    from edgewise.estimators.node.job import node_job
+    from edgewise.tasks.language.job import language_job
+    from edgewise.tasks.nodes.job import node_job
 
     lines = [line.split() for line in table_of_defaults().splitlines()[1:]]
     names, rows = lines[0], {line[0]: line[1:] for line in lines[1:]}

@@ -7,7 +7,7 @@ import pytest
 from cli_tables import read_csv, write_csv
 from safetensors.numpy import load_file
 
-import edgewise.estimators.table_run as job
+import edgewise.tasks.table_run as job
 from edgewise.data.text import ALL_UNKNOWN
 from review_tables import reviews
 
@@ -196,7 +196,7 @@ def test_a_run_is_interrupted_before_its_first_epoch(table, learn, tmp_path, mon
 
 
 def test_byte_pairs_have_a_token_to_hide_words_behind(table, learn, tmp_path):
-    from edgewise.estimators.text.trained import TrainedTexts
+    from edgewise.tasks.texts.trained import TrainedTexts
     from edgewise.train.folder import RunFolder
 
     assert learn(table, *COLUMNS, "--tokens", "bpe", "--vocabulary-size", 300, "--no-baselines")[0] == 0

@@ -317,7 +317,7 @@ def test_a_bad_table_does_not_cost_an_earlier_run(table, train, tmp_path):
 
 
 def test_resume_keeps_settings_and_data(table, train, edgewise, tmp_path, monkeypatch):
-    import edgewise.estimators.table_run as job
+    import edgewise.tasks.table_run as job
 
     run = tmp_path / "run"
     original = job.fit_members

@@ -11,13 +11,13 @@ import torch
 from edgewise.data.molecule import read_molecule
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, SettingError
-from edgewise.estimators.molecule.curves import seen_range
-from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeRegressor
-from edgewise.estimators.molecule.explain import explain_molecule
-from edgewise.estimators.molecule.question import Question, Row
-from edgewise.estimators.molecule.recovery import recovery
+from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
 from edgewise.neighborhood import Edges
 from edgewise.rank import spearman
+from edgewise.tasks.molecules.curves import seen_range
+from edgewise.tasks.molecules.explain import explain_molecule
+from edgewise.tasks.molecules.perturbation import Question, Row
+from edgewise.tasks.molecules.recovery import recovery
 
 SMALL = {
     "epochs": 2,

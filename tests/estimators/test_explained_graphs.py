@@ -10,9 +10,9 @@ from edgewise import DataError, SettingError, UnsupportedError
 from edgewise.data.edges import EdgeList
 from edgewise.data.graphs import Graph, graphs_from_arrays
 from edgewise.data.removal import graph_copies
-from edgewise.estimators.graph import explain as explaining
-from edgewise.estimators.graph.explain import explain_graph
 from edgewise.explanation import Explanation
+from edgewise.tasks.graphs import explain as explaining
+from edgewise.tasks.graphs.explain import explain_graph
 from explain_cases import graph_model, some_graphs, some_trees
 
 MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]

@@ -9,12 +9,12 @@ import torch
 from edgewise import SettingError, Trace
 from edgewise.data.text import Tokenizer
 from edgewise.estimators import LanguageModel, token_methods, token_questions
-from edgewise.estimators.language.explain import explain_prompt
-from edgewise.estimators.language.question import told_after
-from edgewise.estimators.language.subject import PromptSubject
 from edgewise.explain.rollout import rollout
 from edgewise.models.transformer_settings import SamplingSettings
 from edgewise.records import TextBatch
+from edgewise.tasks.language.explain import explain_prompt
+from edgewise.tasks.language.explainable import PromptSubject
+from edgewise.tasks.language.perturbation import told_after
 from explain_cases import SONG, language_model
 
 TEXT = "the dog sat on\nthe"
@@ -184,7 +184,7 @@ def test_what_cannot_be_explained(asked, message):
 @pytest.mark.parametrize("is_learned", [True, False])
 def test_of_a_long_text_the_end_is_read(monkeypatch, is_learned):
     trained, text = language_model(position="learned", context=8) if is_learned else language_model(), SONG[:20]
-    monkeypatch.setattr("edgewise.estimators.language.question.MOST_READ", 4096 if is_learned else 8)
+    monkeypatch.setattr("edgewise.tasks.language.perturbation.MOST_READ", 4096 if is_learned else 8)
     found = explain_prompt(trained, text)
     assert "has 20 tokens; the last 8 are read, and only they are explained" in found.notes[0]
     assert [(unit.start, unit.stop) for unit in found.units] == [(place, place + 1) for place in range(12, 20)]
@@ -215,7 +215,7 @@ def test_prompts_are_told_together_as_alone(monkeypatch):
     trained, texts = language_model(), ["t", SONG, "the cat", "at"]
     alone = [told_after(trained, [text])[0][0] for text in texts]
     for most in (2**15, 9):
-        monkeypatch.setattr("edgewise.estimators.language.question.TOGETHER", most)
+        monkeypatch.setattr("edgewise.tasks.language.perturbation.TOGETHER", most)
         for (one,), other in zip(told_after(trained, texts), alone, strict=True):
             assert one.label == other.label
             assert list(one.probabilities.values()) == pytest.approx(list(other.probabilities.values()), abs=1e-6)

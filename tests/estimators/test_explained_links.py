@@ -11,11 +11,11 @@ from edgewise import DataError, SettingError, Trace
 from edgewise.data.edges import EdgeList
 from edgewise.data.node_features import NodeFeatures
 from edgewise.estimators import LinkPredictor
-from edgewise.estimators.explaining import Explainer
-from edgewise.estimators.link import explain as explaining
-from edgewise.estimators.link.explain import explain_link, tell_links
-from edgewise.estimators.link.graph import LinkGraph
-from edgewise.estimators.node import effects
+from edgewise.tasks.explainer import Explainer
+from edgewise.tasks.links import explain as explaining
+from edgewise.tasks.links.explain import explain_link, tell_links
+from edgewise.tasks.links.graph import LinkGraph
+from edgewise.tasks.nodes import effects
 from edgewise.train.folder import RunFolder
 from edgewise.view.explanation import explanation_page
 from edgewise.view.picture import explanation_svg

@@ -9,11 +9,11 @@ import torch
 from edgewise import DataError, Edges, SettingError, Trace
 from edgewise.data.edges import EdgeList
 from edgewise.estimators import NodeClassifier
-from edgewise.estimators.explained import Explained
-from edgewise.estimators.node import effects
-from edgewise.estimators.node import explain as explaining
-from edgewise.estimators.node.explain import explain_node
-from edgewise.estimators.node.near import Near, NodeQuestions, border_of, reach_of
+from edgewise.tasks.explained import Explained
+from edgewise.tasks.nodes import effects
+from edgewise.tasks.nodes import explain as explaining
+from edgewise.tasks.nodes.explain import explain_node
+from edgewise.tasks.nodes.subgraph import Near, NodeQuestions, border_of, reach_of
 from explain_cases import node_model
 from kind_cases import arrays_of, debate
 
@@ -214,7 +214,7 @@ def test_questions_are_cut_into_batches(monkeypatch):
     questions = NodeQuestions(Explained(trained, 0, 1), near)
     lists = [np.array([unit]) for unit in range(6)]
     together = questions.without_nodes(lists)
-    monkeypatch.setattr("edgewise.estimators.node.near.TOGETHER", 1)
+    monkeypatch.setattr("edgewise.tasks.nodes.subgraph.TOGETHER", 1)
     np.testing.assert_allclose(questions.without_nodes(lists), together, atol=1e-6)
     assert questions.without_nodes([]).shape == (0,)
 

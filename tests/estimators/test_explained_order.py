@@ -2,12 +2,12 @@
 
 import pytest
 
-from edgewise.estimators.graph.explain import explain_graph
-from edgewise.estimators.language.explain import explain_prompt
-from edgewise.estimators.link.explain import explain_link
-from edgewise.estimators.node.explain import explain_node
-from edgewise.estimators.tagging.explain import explain_sentence
-from edgewise.estimators.text.explain import explain_text
+from edgewise.tasks.graphs.explain import explain_graph
+from edgewise.tasks.language.explain import explain_prompt
+from edgewise.tasks.links.explain import explain_link
+from edgewise.tasks.nodes.explain import explain_node
+from edgewise.tasks.tagging.explain import explain_sentence
+from edgewise.tasks.texts.explain import explain_text
 from explain_cases import SONG, graph_model, language_model, link_model, node_model, tagger, text_model
 
 

@@ -9,11 +9,11 @@ import torch
 from edgewise import DataError, SettingError, Trace
 from edgewise.data.pieces import pieces_of
 from edgewise.estimators import Tagger
-from edgewise.estimators.tagging import explain as explaining
-from edgewise.estimators.tagging.explain import explain_sentence
-from edgewise.estimators.tagging.question import WrittenSentence, told_words
-from edgewise.estimators.tagging.trained import packed
 from edgewise.explain.rollout import rollout
+from edgewise.tasks.tagging import explain as explaining
+from edgewise.tasks.tagging.explain import explain_sentence
+from edgewise.tasks.tagging.perturbation import WrittenSentence, told_words
+from edgewise.tasks.tagging.trained import packed
 from explain_cases import TAGS, WORDS, tagger
 
 TEXT = "the film was great ."

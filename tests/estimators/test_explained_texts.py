@@ -7,9 +7,9 @@ import torch
 from edgewise import DataError, SettingError, Trace
 from edgewise.data.texts import texts_from_arrays
 from edgewise.estimators import token_methods, token_questions
-from edgewise.estimators.text.explain import explain_text
-from edgewise.estimators.token_questions import shortened
 from edgewise.explain.rollout import rollout
+from edgewise.tasks.texts.explain import explain_text
+from edgewise.tasks.token_perturbation import shortened
 from explain_cases import WORDS, text_model
 
 TEXT = "The film was great. the plot awful!"

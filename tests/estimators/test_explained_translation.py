@@ -10,15 +10,15 @@ import torch
 from edgewise import DataError, SettingError, Trace, Translator
 from edgewise.data.text import Tokenizer
 from edgewise.estimators import token_methods, token_questions
-from edgewise.estimators.explaining import Explainer
-from edgewise.estimators.translation import question
-from edgewise.estimators.translation.explain import explain_translation
-from edgewise.estimators.translation.question import spans
-from edgewise.estimators.translation.trained import TrainedTranslation, untrained
 from edgewise.explain.rollout import rollout
 from edgewise.models.beam_settings import BeamSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.tasks.explainer import Explainer
+from edgewise.tasks.translation import question
+from edgewise.tasks.translation.explain import explain_translation
+from edgewise.tasks.translation.perturbation import spans
+from edgewise.tasks.translation.trained import TrainedTranslation, untrained
 
 TEXT = "a red dog runs"
 PAIRS = ["a red dog runs in the snow", "two dogs run", "ein roter Hund läuft im Schnee", "zwei Hunde laufen 🐕"]

@@ -8,12 +8,12 @@ import pytest
 
 from edgewise import DataError, RunFolderError, SettingError, UnsupportedError
 from edgewise.data.split import Splits
-from edgewise.estimators.config import job_to_config
-from edgewise.estimators.explaining import Explainer
-from edgewise.estimators.molecule.estimator import MoleculeRegressor
-from edgewise.estimators.node.job import node_job
-from edgewise.estimators.node.run import NodeRun
-from edgewise.estimators.node.trained import untrained_nodes
+from edgewise.estimators.molecules import MoleculeRegressor
+from edgewise.tasks.config import job_to_config
+from edgewise.tasks.explainer import Explainer
+from edgewise.tasks.nodes.job import node_job
+from edgewise.tasks.nodes.run import NodeRun
+from edgewise.tasks.nodes.trained import untrained_nodes
 from edgewise.train.folder import RunFolder
 from explain_cases import loud, text_model
 

@@ -9,7 +9,7 @@ import torch
 
 from edgewise import DataError, GraphClassifier, GraphRegressor, RunFolderError, SettingError
 from edgewise.data.graphs import Graph
-from edgewise.estimators.graph.estimator import graphs_of, targets_of
+from edgewise.estimators.graphs import graphs_of, targets_of
 from tree_cases import merger_trees
 
 SMALL = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgewise.estimators.report.judged import (
+from edgewise.tasks.report.judged import (
     MOST_LABELS,
     OTHERS,
     Labels,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.estimators.report.leakage import (
+from edgewise.tasks.report.leakage import (
     LEAST_SHARED,
     Sides,
     leakage,
@@ -16,7 +16,7 @@ from edgewise.estimators.report.leakage import (
     normalized,
     text_sides,
 )
-from edgewise.estimators.report.sections import cautions_of, of_leakage
+from edgewise.tasks.report.sections import cautions_of, of_leakage
 
 
 def test_equal_contents_by_hand():
@@ -98,7 +98,7 @@ def test_the_prefix_filter_finds_what_all_pairs_find(drawn, cut):
 
 
 def test_many_rows_are_chosen_evenly(monkeypatch):
-    from edgewise.estimators.report import leakage as module
+    from edgewise.tasks.report import leakage as module
 
     monkeypatch.setattr(module, "MOST_ASKED", 3)
     asked = []

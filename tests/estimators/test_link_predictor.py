@@ -10,13 +10,13 @@ import torch
 from edgewise import DataError, Edges, LinkPredictor, SettingError
 from edgewise.data.edges import EdgeList
 from edgewise.data.links import LinkParts, Links, drawn_parts
-from edgewise.estimators.link.estimator import graph_of
-from edgewise.estimators.link.job import link_job
-from edgewise.estimators.link.messages import LinkLoader, Messages
+from edgewise.estimators.links import graph_of
 from edgewise.models.link import LinkModel
 from edgewise.models.link_settings import DECODERS, LinkSettings
 from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.records import NodeBatch
+from edgewise.tasks.links.job import link_job
+from edgewise.tasks.links.messages import LinkLoader, Messages
 from edgewise.train.links import link_scores, simple_links
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 20, "batch_size": 50, "dropout": 0.2}

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from edgewise.errors import DataError, RunFolderError, SettingError
-from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeRegressor
+from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
 from edgewise.train.settings import TrainSettings
 
 SMALL = {

@@ -7,7 +7,7 @@ import pytest
 
 from edgewise.cli.main import main
 from edgewise.errors import SettingError
-from edgewise.estimators.molecule.estimator import MoleculeRegressor
+from edgewise.estimators.molecules import MoleculeRegressor
 from edgewise.trace import Trace
 
 SMALL = {

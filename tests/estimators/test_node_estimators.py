@@ -6,7 +6,7 @@ import scipy.sparse
 import torch
 
 from edgewise import DataError, Edges, NodeClassifier, NodeRegressor, SettingError
-from edgewise.estimators.node.estimator import edges_of, features_of, is_known
+from edgewise.estimators.nodes import edges_of, features_of, is_known
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 60, "dropout": 0.2}
 

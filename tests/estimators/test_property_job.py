@@ -9,10 +9,10 @@ import pytest
 from edgewise.data.split import Splits
 from edgewise.data.table import Columns, table_from_arrays
 from edgewise.errors import SettingError
-from edgewise.estimators.config import job_to_config
-from edgewise.estimators.molecule.job import PARTS, PropertyJob, job_from_config
-from edgewise.estimators.molecule.run import PropertyRun, untrained
 from edgewise.models.settings import PropertySettings
+from edgewise.tasks.config import job_to_config
+from edgewise.tasks.molecules.job import PARTS, PropertyJob, job_from_config
+from edgewise.tasks.molecules.run import PropertyRun, untrained
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import TrainSettings
 

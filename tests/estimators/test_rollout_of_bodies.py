@@ -11,12 +11,12 @@ from edgewise.cli.simulate import archive
 from edgewise.data.dynamics import System, integrate, law_of
 from edgewise.data.motion import Moments, Motion, parted, read_motion
 from edgewise.data.systems import SYSTEMS, system_of
-from edgewise.estimators.dynamics.estimator import DynamicsModel, errors
-from edgewise.estimators.dynamics.force import exponent, read_off, strongest_pair
-from edgewise.estimators.dynamics.job import dynamics_job
-from edgewise.estimators.dynamics.rollout import compared, roll_out
-from edgewise.estimators.dynamics.trained import TrainedDynamics, Units
 from edgewise.models.dynamics_settings import DynamicsSettings
+from edgewise.tasks.motion.fit import DynamicsModel, errors
+from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
+from edgewise.tasks.motion.job import dynamics_job
+from edgewise.tasks.motion.rollout import compared, roll_out
+from edgewise.tasks.motion.trained import TrainedDynamics, Units
 
 STEP = 2.0**-7
 """A step that adds up without rounding."""

@@ -8,13 +8,13 @@ import torch
 
 from edgewise import DataError, Trace, UnsupportedError
 from edgewise.data.text import Tokenizer
-from edgewise.estimators.convert import from_checkpoint, from_run, to_checkpoint
-from edgewise.estimators.masked.trained import TrainedMasked
 from edgewise.interop.attentions import attentions
 from edgewise.interop.bert import checkpoint_of, model_of, settings_of
 from edgewise.models.masked import MaskedModel
 from edgewise.models.transformer_settings import TransformerSettings, bert
 from edgewise.records import TextBatch
+from edgewise.tasks.convert import from_checkpoint, from_run, to_checkpoint
+from edgewise.tasks.masked.trained import TrainedMasked
 from edgewise.train.folder import RunFolder
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers, to compare with its BERT")

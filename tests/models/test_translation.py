@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from edgewise import SettingError, ShapeError, Trace
-from edgewise.estimators.translation.job import MODEL
-from edgewise.estimators.translation.trained import untrained
 from edgewise.layers import Cache
 from edgewise.models.beam import beam_search, translate
 from edgewise.models.beam_settings import BeamSettings
@@ -16,6 +14,8 @@ from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch
+from edgewise.tasks.translation.job import MODEL
+from edgewise.tasks.translation.trained import untrained
 
 SMALL = TransformerSettings(num_layers=2, num_heads=2, model_dim=8, context=32, position="sinusoidal")
 RECURRENT = RecurrentSettings(num_layers=2, model_dim=8, dropout=0.0)

@@ -91,9 +91,9 @@ def open_stand_in(folder, max_atoms=None, molecule_timeout=None):
 SERVED = """
 import sys, types
 from stand_in import open_stand_in
-explaining = types.ModuleType("edgewise.estimators.explaining")
+explaining = types.ModuleType("edgewise.tasks.explainer")
 explaining.Explainer = types.SimpleNamespace(open=open_stand_in)
-sys.modules["edgewise.estimators.explaining"] = explaining
+sys.modules["edgewise.tasks.explainer"] = explaining
 from edgewise.cli.main import main
 sys.exit(main(["serve", *sys.argv[1:]]))
 """

@@ -7,9 +7,9 @@ from browsing import chromium, needs_chromium
 from edgewise.data.text import ALL_UNKNOWN
 from edgewise.errors import DataError
 from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
-from edgewise.estimators.explaining import Explainer
-from edgewise.estimators.link.explain import explain_link, tell_links
 from edgewise.serve.worker import told_or_why
+from edgewise.tasks.explainer import Explainer
+from edgewise.tasks.links.explain import explain_link, tell_links
 from edgewise.train.folder import RunFolder
 from explain_cases import TAGS, language_model, link_model, tagger
 

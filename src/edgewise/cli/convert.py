@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Reads one and writes the other."""
     from edgewise.errors import RunFolderError
-    from edgewise.estimators.convert import from_checkpoint, from_run, to_checkpoint
-    from edgewise.estimators.masked.trained import TrainedMasked
+    from edgewise.tasks.convert import from_checkpoint, from_run, to_checkpoint
+    from edgewise.tasks.masked.trained import TrainedMasked
     from edgewise.train.claim import refuse_place
     from edgewise.train.folder import RunFolder
 

@@ -12,16 +12,16 @@ ROWS = (
 
 def kinds() -> dict[str, tuple[Any, Any]]:
     """For each kind its model and its recipe."""
-    from edgewise.estimators.graph import job as graph_job
-    from edgewise.estimators.language import job as language_job
-    from edgewise.estimators.link import job as link_job
-    from edgewise.estimators.masked import job as masked_job
-    from edgewise.estimators.node import job as node_job
-    from edgewise.estimators.tagging import job as tagging_job
-    from edgewise.estimators.text import job as text_job
-    from edgewise.estimators.translation import job as translation_job
     from edgewise.models.settings import PropertySettings
     from edgewise.models.transformer_settings import TransformerSettings
+    from edgewise.tasks.graphs import job as graph_job
+    from edgewise.tasks.language import job as language_job
+    from edgewise.tasks.links import job as link_job
+    from edgewise.tasks.masked import job as masked_job
+    from edgewise.tasks.nodes import job as node_job
+    from edgewise.tasks.tagging import job as tagging_job
+    from edgewise.tasks.texts import job as text_job
+    from edgewise.tasks.translation import job as translation_job
     from edgewise.train.settings import TrainSettings
 
     return {

@@ -99,8 +99,8 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
         return metrics[EXPLANATIONS]
     from edgewise.data.read import read_cells
     from edgewise.data.simulate import SMILES_COLUMN, atom_contributions
-    from edgewise.estimators.molecule.recovery import recovery
-    from edgewise.estimators.molecule.trained import TrainedProperty
+    from edgewise.tasks.molecules.recovery import recovery
+    from edgewise.tasks.molecules.trained import TrainedProperty
 
     every = read_cells(folder.path / "demo.csv").frame[SMILES_COLUMN]
     chosen = [every[row] for row in folder.read_json("splits.json")["test"][:NUM_EXPLAINED]]

@@ -21,13 +21,13 @@ LACKS = {
 """What is assumed where a file does not say."""
 
 if TYPE_CHECKING:
-    from edgewise.estimators.dynamics.run import DynamicsRun
+    from edgewise.tasks.motion.run import DynamicsRun
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[DynamicsRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.dynamics.job import dynamics_job
-    from edgewise.estimators.dynamics.run import DynamicsRun
+    from edgewise.tasks.motion.job import dynamics_job
+    from edgewise.tasks.motion.run import DynamicsRun
 
     return DynamicsRun, dynamics_job(settings, source)
 
@@ -136,7 +136,7 @@ def predict(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from edgewise.data.motion import Moments, read_motion
-    from edgewise.estimators.dynamics.trained import TrainedDynamics
+    from edgewise.tasks.motion.trained import TrainedDynamics
     from edgewise.train.device import pick_device
     from edgewise.train.settings import require
 

@@ -17,8 +17,8 @@ from edgewise.progress import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgewise.estimators.explaining import Explainer
     from edgewise.explanation import Explanation, Told
+    from edgewise.tasks.explainer import Explainer
 
 SUMMARY = "show what a model attends to, and what really changes its prediction"
 DESCRIPTION = (
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     table = table_of(arguments)
     suffix = output_of(arguments, table)
 
-    from edgewise.estimators.explaining import Explainer
+    from edgewise.tasks.explainer import Explainer
 
     limits = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
     explainer = Explainer.open(arguments.folder, **limits)

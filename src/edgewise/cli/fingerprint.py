@@ -58,7 +58,7 @@ def masked_of(arguments: argparse.Namespace) -> tuple[Any, Any]:
     from edgewise.data.columns import Columns
     from edgewise.data.texts import LINES, read_texts
     from edgewise.errors import SettingError
-    from edgewise.estimators.masked.trained import TrainedMasked
+    from edgewise.tasks.masked.trained import TrainedMasked
     from edgewise.train.folder import RunFolder
     from edgewise.train.settings import require
 

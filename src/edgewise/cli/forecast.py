@@ -11,13 +11,13 @@ from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.forecast.run import ForecastRun
+    from edgewise.tasks.forecast.run import ForecastRun
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[ForecastRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.forecast.job import forecast_job
-    from edgewise.estimators.forecast.run import ForecastRun
+    from edgewise.tasks.forecast.job import forecast_job
+    from edgewise.tasks.forecast.run import ForecastRun
 
     return ForecastRun, forecast_job(settings, source)
 
@@ -71,7 +71,7 @@ def predict(arguments: argparse.Namespace) -> int:
     import pandas as pd
 
     from edgewise.data.series import read_series
-    from edgewise.estimators.forecast.estimator import TrainedForecast, behind
+    from edgewise.tasks.forecast.trained import TrainedForecast, behind
     from edgewise.train.device import pick_device
     from edgewise.train.settings import require
 

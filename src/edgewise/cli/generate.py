@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         repetition_penalty=arguments.repetition_penalty,
         seed=arguments.seed,
     )
-    from edgewise.estimators.language.trained import TrainedLanguage
+    from edgewise.tasks.language.trained import TrainedLanguage
     from edgewise.train.device import pick_device
     from edgewise.train.folder import RunFolder
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.table import print_data, print_scores
 
 if TYPE_CHECKING:
-    from edgewise.estimators.node.run import NodeRun
+    from edgewise.tasks.nodes.run import NodeRun
 
 __all__ = ["asked", "print_data", "print_scores", "read"]
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[NodeRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.node.job import node_job
-    from edgewise.estimators.node.run import NodeRun
+    from edgewise.tasks.nodes.job import node_job
+    from edgewise.tasks.nodes.run import NodeRun
 
     return NodeRun, node_job(settings, source)
 
@@ -27,7 +27,7 @@ def read(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
     from edgewise.data.graph_file import is_graph_file
     from edgewise.data.nodes import read_nodes
     from edgewise.errors import SettingError
-    from edgewise.estimators.node.trained import TrainedNodes
+    from edgewise.tasks.nodes.trained import TrainedNodes
 
     trained = TrainedNodes.load(folder)
     columns = replace(

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.table import print_data, print_scores
 
 if TYPE_CHECKING:
-    from edgewise.estimators.graph.run import GraphRun
+    from edgewise.tasks.graphs.run import GraphRun
 
 __all__ = ["asked", "print_data", "print_scores", "read"]
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[GraphRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.graph.job import graph_job
-    from edgewise.estimators.graph.run import GraphRun
+    from edgewise.tasks.graphs.job import graph_job
+    from edgewise.tasks.graphs.run import GraphRun
 
     return GraphRun, graph_job(settings, source)
 
@@ -24,7 +24,7 @@ def read(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
     from dataclasses import replace
 
     from edgewise.data.graphs import read_graphs
-    from edgewise.estimators.graph.trained import TrainedGraphs
+    from edgewise.tasks.graphs.trained import TrainedGraphs
 
     trained = TrainedGraphs.load(folder)
     known = trained.columns

@@ -8,13 +8,13 @@ from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.language.run import LanguageRun
+    from edgewise.tasks.language.run import LanguageRun
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[LanguageRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.language.job import language_job
-    from edgewise.estimators.language.run import LanguageRun
+    from edgewise.tasks.language.job import language_job
+    from edgewise.tasks.language.run import LanguageRun
 
     return LanguageRun, language_job(settings, source)
 

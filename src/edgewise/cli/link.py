@@ -12,7 +12,7 @@ from edgewise.train.folder import RunFolder
 from edgewise.train.links import LINK_SCORES
 
 if TYPE_CHECKING:
-    from edgewise.estimators.link.run import LinkRun
+    from edgewise.tasks.links.run import LinkRun
 
 BASELINES = {
     "common_neighbors": "common neighbors",
@@ -26,8 +26,8 @@ BASELINES = {
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[LinkRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.link.job import link_job
-    from edgewise.estimators.link.run import LinkRun
+    from edgewise.tasks.links.job import link_job
+    from edgewise.tasks.links.run import LinkRun
 
     return LinkRun, link_job(settings, source)
 
@@ -88,7 +88,7 @@ def predict(arguments: argparse.Namespace) -> int:
     from edgewise.data.names import NodeNames
     from edgewise.data.pair_table import read_pairs_of_nodes
     from edgewise.errors import DataError
-    from edgewise.estimators.trained import spread
+    from edgewise.tasks.trained import spread
     from edgewise.train.device import pick_device
 
     trained = loaded(arguments)
@@ -119,7 +119,7 @@ def predict(arguments: argparse.Namespace) -> int:
 def loaded(arguments: argparse.Namespace) -> Any:
     """The trained model; raises SettingError for flags that do nothing for it."""
     from edgewise.errors import SettingError
-    from edgewise.estimators.link.trained import TrainedLinks
+    from edgewise.tasks.links.trained import TrainedLinks
     from edgewise.train.settings import require
 
     require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
@@ -138,7 +138,7 @@ def graph_of(trained: Any, arguments: argparse.Namespace) -> Any:
     from edgewise.data.edges import read_edges
     from edgewise.data.names import NodeNames
     from edgewise.errors import SettingError
-    from edgewise.estimators.link.graph import LinkGraph
+    from edgewise.tasks.links.graph import LinkGraph
 
     if arguments.nodes is not None:
         return LinkGraph.of(nodes_of(trained, arguments, arguments.nodes))

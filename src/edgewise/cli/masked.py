@@ -8,13 +8,13 @@ from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.masked.run import MaskedRun
+    from edgewise.tasks.masked.run import MaskedRun
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[MaskedRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.masked.job import masked_job
-    from edgewise.estimators.masked.run import MaskedRun
+    from edgewise.tasks.masked.job import masked_job
+    from edgewise.tasks.masked.run import MaskedRun
 
     return MaskedRun, masked_job(settings, source)
 

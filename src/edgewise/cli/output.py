@@ -82,7 +82,7 @@ def escaped(cell: str) -> str:
 
 def as_text(table: Any, added: dict[str, Any]) -> str:
     """The table with its new columns as CSV rows, separated later where the ending asks for tabs."""
-    from edgewise.estimators.trained import show
+    from edgewise.tasks.trained import show
     from edgewise.train.folder import csv_text
 
     columns = {name: table.frame[name].tolist() for name in table.frame.columns}

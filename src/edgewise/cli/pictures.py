@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Draws and writes; nothing is computed anew but the pictures."""
     folder = RunFolder.finished(arguments.folder)
     if not has_orbits(folder):
-        from edgewise.estimators.report.written import write_report
+        from edgewise.tasks.report.written import write_report
 
         print(write_report(folder))
         return 0
@@ -60,7 +60,7 @@ def after_training(folder: RunFolder) -> str:
     """
     try:
         if not has_orbits(folder):
-            from edgewise.estimators.report.written import write_report
+            from edgewise.tasks.report.written import write_report
 
             return f"The report is {write_report(folder)}."
 
@@ -112,7 +112,7 @@ def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -
     """The page."""
     from edgewise.cli.dynamics import lines_of_force, lines_of_rollout, table_of_scores
     from edgewise.cli.report import training_line
-    from edgewise.estimators.report.sections import settings, training_sections
+    from edgewise.tasks.report.sections import settings, training_sections
     from edgewise.view.page import Part, Picture, Table, page
 
     title, header, rows = table_of_scores(metrics)

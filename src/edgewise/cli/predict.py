@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from edgewise.errors import DataError
-    from edgewise.estimators.trained import prediction_columns
+    from edgewise.tasks.trained import prediction_columns
     from edgewise.train.conformal import check_coverage
     from edgewise.train.device import pick_device
 
@@ -163,7 +163,7 @@ def read(arguments: argparse.Namespace) -> tuple[Any, Any]:
 def molecules_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
     """A model of molecules, and the table with the columns it needs."""
     from edgewise.data.table import read_table
-    from edgewise.estimators.molecule.trained import TrainedProperty, renamed
+    from edgewise.tasks.molecules.trained import TrainedProperty, renamed
 
     trained = TrainedProperty.load(folder)
     columns = renamed(trained.columns, arguments.smiles_columns, arguments.descriptors_columns)
@@ -180,7 +180,7 @@ def molecules_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
 def texts_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
     """A model of texts, and the table, or the lines, with the columns it needs."""
     from edgewise.data.texts import read_texts
-    from edgewise.estimators.text.trained import TrainedTexts, renamed_texts
+    from edgewise.tasks.texts.trained import TrainedTexts, renamed_texts
 
     trained = TrainedTexts.load(folder)
     columns = renamed_texts(trained.columns, arguments.text_columns)

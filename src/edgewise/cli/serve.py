@@ -158,8 +158,8 @@ def hosts_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 @contextmanager
 def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
     """Processes with the model of a folder, ready to compute."""
-    from edgewise.estimators.explaining import Explainer
     from edgewise.serve.lanes import ProcessLane
+    from edgewise.tasks.explainer import Explainer
 
     given = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
     opened = partial(Explainer.open, arguments.folder, **given)

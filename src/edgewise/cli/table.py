@@ -11,7 +11,7 @@ from edgewise.train.folder import RunFolder
 from edgewise.train.metrics import HEADLINES
 
 if TYPE_CHECKING:
-    from edgewise.estimators.table_run import TableRun
+    from edgewise.tasks.table_run import TableRun
 
 PART_NAMES = {"test": "test", "validation": "validation", "training": "training"}
 
@@ -19,12 +19,12 @@ PART_NAMES = {"test": "test", "validation": "validation", "training": "training"
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[TableRun], Any]":
     """The kind of run, and its job: over texts where there are text columns, else over molecules."""
     if settings.get("text_columns"):
-        from edgewise.estimators.text.job import text_job
-        from edgewise.estimators.text.run import TextRun
+        from edgewise.tasks.texts.job import text_job
+        from edgewise.tasks.texts.run import TextRun
 
         return TextRun, text_job(settings, source)
-    from edgewise.estimators.molecule.job import job_from_config
-    from edgewise.estimators.molecule.run import PropertyRun
+    from edgewise.tasks.molecules.job import job_from_config
+    from edgewise.tasks.molecules.run import PropertyRun
 
     return PropertyRun, job_from_config(settings, source)
 

@@ -11,7 +11,7 @@ from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.tagging.run import TaggingRun
+    from edgewise.tasks.tagging.run import TaggingRun
 
 FORMATS = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
 HEADLINES = {True: ("f1", "precision", "recall", "accuracy"), False: ("accuracy", "f1_macro")}
@@ -20,8 +20,8 @@ HEADLINES = {True: ("f1", "precision", "recall", "accuracy"), False: ("accuracy"
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[TaggingRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.tagging.job import tagging_job
-    from edgewise.estimators.tagging.run import TaggingRun
+    from edgewise.tasks.tagging.job import tagging_job
+    from edgewise.tasks.tagging.run import TaggingRun
 
     return TaggingRun, tagging_job(settings, source)
 
@@ -80,8 +80,8 @@ def predict(arguments: argparse.Namespace) -> int:
     from edgewise.data.cell import OK
     from edgewise.data.tags import read_tagged
     from edgewise.errors import DataError
-    from edgewise.estimators.tagging.trained import TrainedTagger
-    from edgewise.estimators.text.tokens import status_of
+    from edgewise.tasks.tagging.trained import TrainedTagger
+    from edgewise.tasks.texts.tokens import status_of
     from edgewise.train.device import pick_device
     from edgewise.train.folder import json_lines
     from edgewise.train.settings import require

@@ -11,13 +11,13 @@ from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
-    from edgewise.estimators.translation.run import TranslationRun
+    from edgewise.tasks.translation.run import TranslationRun
 
 
 def asked(settings: dict[str, Any], source: str) -> "tuple[type[TranslationRun], Any]":
     """The kind of run, and its job."""
-    from edgewise.estimators.translation.job import translation_job
-    from edgewise.estimators.translation.run import TranslationRun
+    from edgewise.tasks.translation.job import translation_job
+    from edgewise.tasks.translation.run import TranslationRun
 
     return TranslationRun, translation_job(settings, source)
 
@@ -61,8 +61,8 @@ def predict(arguments: argparse.Namespace, suffix: str) -> int:
     from edgewise.data.read import check_columns_exist, read_cells
     from edgewise.data.text import read_text
     from edgewise.errors import DataError
-    from edgewise.estimators.text.tokens import status_of
-    from edgewise.estimators.translation.trained import TrainedTranslation
+    from edgewise.tasks.texts.tokens import status_of
+    from edgewise.tasks.translation.trained import TrainedTranslation
     from edgewise.train.device import pick_device
     from edgewise.train.folder import csv_text
 

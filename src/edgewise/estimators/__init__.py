@@ -1,34 +1,34 @@
-"""From a file to a trained model in one call: data, model and training composed, a folder for each kind of data."""
+"""scikit-learn compatible estimators over the tasks: fit, predict, score, explain, save, load."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgewise.estimators.dynamics.estimator import DynamicsModel
-    from edgewise.estimators.forecast.estimator import Forecaster
-    from edgewise.estimators.graph.estimator import GraphClassifier, GraphRegressor
-    from edgewise.estimators.language.estimator import LanguageModel
-    from edgewise.estimators.link.estimator import LinkPredictor
-    from edgewise.estimators.molecule.estimator import MoleculeClassifier, MoleculeRegressor
-    from edgewise.estimators.node.estimator import NodeClassifier, NodeRegressor
-    from edgewise.estimators.tagging.estimator import Tagger
-    from edgewise.estimators.text.estimator import TextClassifier, TextRegressor
-    from edgewise.estimators.translation.estimator import Translator
+    from edgewise.estimators.forecast import Forecaster
+    from edgewise.estimators.graphs import GraphClassifier, GraphRegressor
+    from edgewise.estimators.language import LanguageModel
+    from edgewise.estimators.links import LinkPredictor
+    from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
+    from edgewise.estimators.motion import DynamicsModel
+    from edgewise.estimators.nodes import NodeClassifier, NodeRegressor
+    from edgewise.estimators.tagging import Tagger
+    from edgewise.estimators.texts import TextClassifier, TextRegressor
+    from edgewise.estimators.translation import Translator
 
 _HOMES = {
-    "DynamicsModel": "dynamics",
+    "DynamicsModel": "motion",
     "Forecaster": "forecast",
-    "GraphClassifier": "graph",
-    "GraphRegressor": "graph",
+    "GraphClassifier": "graphs",
+    "GraphRegressor": "graphs",
     "LanguageModel": "language",
-    "LinkPredictor": "link",
-    "MoleculeClassifier": "molecule",
-    "MoleculeRegressor": "molecule",
-    "NodeClassifier": "node",
-    "NodeRegressor": "node",
+    "LinkPredictor": "links",
+    "MoleculeClassifier": "molecules",
+    "MoleculeRegressor": "molecules",
+    "NodeClassifier": "nodes",
+    "NodeRegressor": "nodes",
     "Tagger": "tagging",
-    "TextClassifier": "text",
-    "TextRegressor": "text",
+    "TextClassifier": "texts",
+    "TextRegressor": "texts",
     "Translator": "translation",
 }
 __all__ = [
@@ -56,4 +56,4 @@ def __getattr__(name: str) -> Any:
     from edgewise.view.notebook import register
 
     register()  # a notebook then shows what faces explain as pages
-    return getattr(import_module(f"edgewise.estimators.{_HOMES[name]}.estimator"), name)
+    return getattr(import_module(f"edgewise.estimators.{_HOMES[name]}"), name)

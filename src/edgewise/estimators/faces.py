@@ -12,8 +12,8 @@ from edgewise.data.labels import alike_note
 from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.learner import save_model
 from edgewise.estimators.params import Settings, load_params
-from edgewise.estimators.trained import TrainedTable
 from edgewise.plural import plural
+from edgewise.tasks.trained import TrainedTable
 from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 try:

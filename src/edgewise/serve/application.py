@@ -91,7 +91,7 @@ def create_app(
     """The application that serves a model.
 
     Args:
-        explainer: The model, as `edgewise.estimators.explaining.Explainer.open` gives it.
+        explainer: The model, as `edgewise.tasks.explainer.Explainer.open` gives it.
         limits: What a request may ask for.
         hosts: The names under which the server may be addressed; all by default. A server on loopback that answers
             to other names can be reached by any site whose name leads to 127.0.0.1. `*.example.org` stands for all

@@ -1,1 +1,0 @@
-"""Many graphs to a class or a number each: the settings, the run, the face in Python."""

@@ -1,1 +1,0 @@
-"""Text told on, token by token: the settings, the run, the face in Python."""

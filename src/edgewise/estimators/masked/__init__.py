@@ -1,1 +1,0 @@
-"""Hidden tokens told: the settings, the run, the face in Python."""

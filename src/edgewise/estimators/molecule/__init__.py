@@ -1,1 +1,0 @@
-"""Tables of molecules to their properties: the settings, the run, the face in Python."""

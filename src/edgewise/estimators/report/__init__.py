@@ -1,1 +1,0 @@
-"""The report of a training: what is computed of a finished run, and which sections stand on its page."""

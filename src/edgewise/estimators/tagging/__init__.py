@@ -1,1 +1,0 @@
-"""Tokens to their tags: the settings, the run, the face in Python."""

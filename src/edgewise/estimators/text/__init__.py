@@ -1,1 +1,0 @@
-"""Tables of texts to their classes and numbers: the settings, the run, the face in Python."""

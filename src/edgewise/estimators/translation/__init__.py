@@ -1,1 +1,0 @@
-"""Sentences to their translations: the settings, the run, the face in Python."""

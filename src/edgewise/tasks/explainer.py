@@ -1,0 +1,244 @@
+"""`Explainer`: a run of texts, molecules, graphs, their nodes or links, ready to tell of rows and explain them."""
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from edgewise.data.cell import read_number
+from edgewise.errors import DataError, UnsupportedError
+from edgewise.explanation import Explanation, Kind, Told
+from edgewise.tasks.explainable import Subject
+from edgewise.train.document import read_part
+from edgewise.train.folder import RunFolder
+from edgewise.view.notebook import register
+
+
+def _texts() -> type[Subject]:
+    from edgewise.tasks.texts.explainable import TextSubject
+
+    return TextSubject
+
+
+def _prompts() -> type[Subject]:
+    from edgewise.tasks.language.explainable import PromptSubject
+
+    return PromptSubject
+
+
+def _sentences() -> type[Subject]:
+    from edgewise.tasks.tagging.explainable import SentenceSubject
+
+    return SentenceSubject
+
+
+def _molecules() -> type[Subject]:
+    from edgewise.tasks.molecules.explainable import MoleculeSubject
+
+    return MoleculeSubject
+
+
+def _nodes() -> type[Subject]:
+    from edgewise.tasks.nodes.explainable import GraphSubject
+
+    return GraphSubject
+
+
+def _graphs() -> type[Subject]:
+    from edgewise.tasks.graphs.explainable import GraphsSubject
+
+    return GraphsSubject
+
+
+def _links() -> type[Subject]:
+    from edgewise.tasks.links.explainable import LinkSubject
+
+    return LinkSubject
+
+
+def _translations() -> type[Subject]:
+    from edgewise.tasks.translation.explainable import TranslationSubject
+
+    return TranslationSubject
+
+
+SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
+    "edgewise text model": _texts,
+    "edgewise language model": _prompts,
+    "edgewise tagging model": _sentences,
+    "edgewise property model": _molecules,
+    "edgewise node model": _nodes,
+    "edgewise graph model": _graphs,
+    "edgewise link model": _links,
+    "edgewise translation model": _translations,
+}
+"""What can be explained, by the words of model.json; each is imported where it is asked for."""
+
+
+def num_training_rows(run: RunFolder) -> int:
+    """How many rows were trained on, by splits.json."""
+    path = run.path / "splits.json"
+    return len(read_part(dict[str, list[int]], run.read_json(path.name), "", path).get("train", ()))
+
+
+class Explainer:
+    """The model of a run folder, which takes rows as plain values by the names of their columns.
+
+    explainer = Explainer.open("run")
+    explainer.explain({"text": "a film to remember"}).told
+    """
+
+    def __init__(self, subject: Subject, num_training_rows: int | None = None):
+        self._subject, self._num_training_rows = subject, num_training_rows
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        max_atoms: int | None = None,
+        molecule_timeout: float | None = None,
+    ) -> Self:
+        """The model of a run folder.
+
+        Args:
+            folder: where the run lies.
+            max_atoms: the most atoms of a molecule; as in training where None.
+            molecule_timeout: seconds for the features of one molecule; the same.
+
+        Raises:
+            RunFolderError: there is no finished run, it is damaged, or the graph that it learned from is gone.
+            UnsupportedError: it holds a model of another kind.
+        """
+        register()  # a notebook then shows what is explained as pages
+        run = RunFolder.finished(folder)
+        kind = run.read_format()
+        if kind not in SUBJECTS:
+            raise UnsupportedError(
+                f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "
+                "(--text-columns), on one text to tell the next token (a .txt), on sentences with tags (--task-type "
+                "tagging), to translate (--task-type translation), on molecules (--smiles-columns), on the nodes of "
+                "one graph (--edges), on its links (--task-type link) or on many graphs (--graph-column)."
+            )
+        has_splits = (run.path / "splits.json").is_file()
+        subject = SUBJECTS[kind]().read(run)
+        subject.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+        return cls(subject, num_training_rows(run) if has_splits else None)
+
+    @property
+    def kind(self) -> Kind:
+        """What a row is: text, molecule or graph (one of many, or of the only one a node or a link)."""
+        return self._subject.kind
+
+    @property
+    def fields(self) -> list[dict[str, str]]:
+        """What a row needs, in order: `name`, and as `type` one of text, smiles, number, node."""
+        return [{"name": name, "type": type_} for name, type_ in self._subject.fields]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the model is, as JSON; where it lies is not among it."""
+        rows = {"columns": self.fields, "training_rows": self._num_training_rows}
+        return {"kind": self.kind, "over": self._subject.over, **self._subject.facts, **rows}
+
+    def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Told, ...]]:
+        """What is told of each target of each row; all rows are computed together.
+
+        Raises:
+            DataError: a row lacks a field, has one too many, or a value cannot be read; the message names both.
+        """
+        if not rows:
+            return []
+        return self._subject.predict(self._values(rows))
+
+    def statuses(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        """For each row `ok`, or what its prediction lacks: a text may have no word that the model knows.
+
+        Raises:
+            DataError: as in `predict`.
+        """
+        return self._subject.statuses(self._values(rows)) if rows else []
+
+    def explain(
+        self, row: Mapping[str, Any], *, target: str | None = None, label: Any = None, top: int | None = None
+    ) -> Explanation:
+        """What is told of a row, where the model attended, and what changes the prediction.
+
+        Args:
+            row: the values by the names of `fields`.
+            target: the target that is explained; the first by default.
+            label: the class whose probability is explained; the predicted one by default.
+            top: how many of the strongest weights of each unit are kept; by default all where they are few.
+
+        Raises:
+            DataError: as in `predict`.
+            SettingError: there is no such target or class.
+            UnsupportedError: the model is one that cannot be explained; the message says which can.
+        """
+        (values,) = self._values([row])
+        return self._subject.explain(values, target=target, label=label, top=top)
+
+    def unread(self, row: Mapping[str, Any]) -> str:
+        """What of a row is cut off before the model reads it, in words; empty where nothing is.
+
+        Raises:
+            DataError: as in `predict`.
+        """
+        (values,) = self._values([row])
+        return self._subject.unread(values)
+
+    def _values(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        """The values of each row in the order of the fields, each of the type that it must be."""
+        fields, found = self._subject.fields, []
+        names = [name for name, _ in fields]
+        for place, row in enumerate(rows):
+            where = f"row {place}: " if len(rows) > 1 else ""
+            for name in row:
+                if name not in names:
+                    raise DataError(f"{where}there is no field {str(name)[:60]!r}; expected {', '.join(names)}.")
+            values = []
+            for name, type_ in fields:
+                if name not in row:
+                    raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
+                values.append(_checked(f"{where}{name}", row[name], type_))
+            found.append(tuple(values))
+        if self.kind == "text" and not self._subject.reads_spaces:
+            for place, texts in enumerate(found):
+                if not any(text.strip() for text in texts):
+                    where = f"row {place}: " if len(rows) > 1 else ""
+                    raise DataError(f"{where}{names[0]}: the text is empty.")
+        return found
+
+
+def _checked(where: str, value: Any, type_: str) -> Any:
+    """A value as the type of its field."""
+    if type_ == "number":
+        return _number(where, value)
+    if type_ == "node" and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise DataError(f"{where} is a {type(value).__name__}, expected a text.")
+    if any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise DataError(f"{where} holds half a character (a lone surrogate), which no text has.")
+    return value
+
+
+def _number(where: str, value: Any) -> float:
+    """A finite number; words that are one are taken, as they come from files and forms."""
+
+    if isinstance(value, str):
+        number, reason = read_number(value)
+        if reason:
+            raise DataError(f"{where}: {reason[:120]}.")
+        return number
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DataError(f"{where} is a {type(value).__name__}, expected a number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise DataError(f"{where} is {number}, expected a finite number.")
+    return number

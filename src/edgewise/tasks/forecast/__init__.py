@@ -1,0 +1,1 @@
+"""Series on a graph."""

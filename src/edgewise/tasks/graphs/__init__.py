@@ -1,0 +1,1 @@
+"""Many graphs, a row each."""

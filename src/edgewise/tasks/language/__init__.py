@@ -1,0 +1,1 @@
+"""The next token of a text."""

@@ -1,0 +1,152 @@
+"""A trained model of a language, with the vocabulary that it was trained with: it writes, and is kept."""
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+
+from edgewise.choices import TokenKind
+from edgewise.data.text import Tokenizer, Tokens
+from edgewise.errors import SettingError
+from edgewise.models.generate import generate
+from edgewise.models.language import NextTokenModel
+from edgewise.models.transformer_settings import SamplingSettings, TransformerSettings
+from edgewise.progress import counted
+from edgewise.tasks.checkpoint import read_tokenizer, read_weights, write_model
+from edgewise.train.device import cpu_threads
+from edgewise.train.folder import RunFolder
+from edgewise.train.loader import WindowLoader
+from edgewise.train.loss import TokenLoss
+
+FORMAT, FORMAT_VERSION = "edgewise language model", 1
+WINDOWS_A_BATCH = 64
+"""Windows that are read at once where no gradient is wanted."""
+
+
+@dataclass(frozen=True)
+class LanguageDocument:
+    """What model.json says of a model of a text, beside its format."""
+
+    tokens: TokenKind
+    num_tokens: int
+    has_end: bool
+    settings: TransformerSettings
+
+
+@dataclass
+class TrainedLanguage:
+    """A model with the vocabulary that it was trained with."""
+
+    tokenizer: Tokenizer
+    """From text to tokens and back."""
+    model: NextTokenModel
+    """What was trained."""
+    threads: int = 1
+    """CPU threads that it computes with."""
+    has_end: bool = False
+    """Whether it has learned where texts end; one long text has no end."""
+
+    def loss(self, numbers: np.ndarray) -> float:
+        """The mean of −ln p over the tokens of a text, read in windows of the model's context."""
+        return text_loss(self.model, torch.from_numpy(numbers), self.threads)
+
+    def write(self, prompt: str, sampling: SamplingSettings, device: str = "cpu") -> Iterator[str]:
+        """What follows the prompt, piece by piece.
+
+        Raises:
+            SettingError: the prompt is empty, or has characters or words that the model has never seen.
+        """
+        numbers = self.read(prompt)
+        model = self.model.to(device).eval()
+        written: list[int] = []
+        shown = ""
+        end = self.tokenizer.end if self.has_end else None
+        with cpu_threads(self.threads):
+            prompt_tokens = torch.from_numpy(numbers).to(device)
+            for number in generate(model, prompt_tokens, sampling, end=end, never=self.never):
+                written.append(number)
+                text = self.tokenizer.decode(written)
+                # A character of several bytes, or a space between words, is known only with the token after it.
+                if not text.endswith("\ufffd"):
+                    yield text[len(shown) :]
+                    shown = text
+        if written and len(text := self.tokenizer.decode(written)) > len(shown):
+            yield text[len(shown) :]
+
+    @property
+    def never(self) -> list[int]:
+        """The tokens that are never written: what is unknown cannot be, and one long text has no end."""
+        unsaid = (self.tokenizer.unknown, None if self.has_end else self.tokenizer.end)
+        return [number for number in unsaid if number is not None]
+
+    def read(self, prompt: str) -> np.ndarray:
+        """The tokens of a prompt; errors as in `tokens`."""
+        return self.tokens(prompt).numbers
+
+    def tokens(self, prompt: str) -> Tokens:
+        """The tokens of a prompt, each with its place in it.
+
+        Raises:
+            SettingError: it is empty, or has characters or words that the model has never seen.
+        """
+        if unknown := self.tokenizer.unknown_parts(prompt):
+            what = "characters" if self.tokenizer.kind == "characters" else "words"
+            shown = ", ".join(repr(part) for part in unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+            raise SettingError(f"the prompt has {what} that the model has never seen: {shown}; leave them out.")
+        found = self.tokenizer.encode(prompt)
+        if not len(found.numbers):
+            raise SettingError("the prompt is empty; give the model something to go on from.")
+        return found
+
+    @property
+    def opening(self) -> str:
+        """A prompt that the model can read: a new line, or the first token of a vocabulary that has none."""
+        readable = self.tokenizer.encode("\n").numbers
+        if len(readable) and not self.tokenizer.unknown_parts("\n"):
+            return "\n"
+        return self.tokenizer.decode(self.tokenizer.ordinary[:1].tolist())
+
+    def cut(self, prompt: str) -> int:
+        """How many tokens at the beginning of a prompt the model cannot read, because it learned fewer positions."""
+        return max(0, len(self.read(prompt)) - self.limit)
+
+    @property
+    def limit(self) -> int:
+        """How many tokens the model can read: the positions that it learned, or any number."""
+        settings = self.model.settings
+        return settings.context if settings.position == "learned" else sys.maxsize
+
+    def save(self, folder: RunFolder) -> None:
+        """Writes model.safetensors, tokenizer.json and model.json."""
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "tokens": self.tokenizer.kind,
+            "num_tokens": self.model.embedding.num_embeddings,
+            "has_end": self.has_end,
+            "settings": dataclasses.asdict(self.model.settings),
+        }
+        write_model(folder, self.model, self.tokenizer, content)
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
+        read = folder.read_model(FORMAT, FORMAT_VERSION, LanguageDocument)
+        tokenizer = read_tokenizer(folder, read.tokens, read.num_tokens)
+        model = read_weights(folder, lambda: NextTokenModel(read.num_tokens, read.settings))
+        return cls(tokenizer, model, has_end=read.has_end)
+
+
+def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> float:
+    """The mean of −ln p over all tokens of a text but the first."""
+    loss, total, count = TokenLoss(), 0.0, 0
+    with torch.no_grad(), cpu_threads(threads):
+        for batch in counted(WindowLoader(numbers, model.settings.context, WINDOWS_A_BATCH), "scoring"):
+            assert batch.targets is not None
+            sums = loss(model(batch), batch.targets)
+            total, count = total + float(sums[0]), count + int(sums[1])
+    return total / max(count, 1)

@@ -1,0 +1,83 @@
+"""A graph of which some links are told: the edges along which messages go, batch by batch."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from edgewise.data.edges import EdgeList
+from edgewise.data.links import LinkParts, Links
+from edgewise.neighborhood import Edges
+from edgewise.records import LinkBatch, NodeBatch, SparseFeatures
+from edgewise.tasks.nodes.units import with_loops
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """The nodes and edges of a graph in the units of a model."""
+
+    features: torch.Tensor | SparseFeatures
+    """What is known of each node."""
+    edges: EdgeList
+    """All edges of the graph."""
+    has_loops: bool
+    """Whether the model wants every node among its own neighbors."""
+
+    def along(self, are_seen: np.ndarray | None = None) -> NodeBatch:
+        """The graph with some of its edges (edge, bool); with all where it is None."""
+        seen, count = slice(None) if are_seen is None else are_seen, self.features.shape[0]
+        senders, receivers, features = (
+            torch.from_numpy(each[seen]) for each in (self.edges.senders, self.edges.receivers, self.edges.features)
+        )
+        edges = Edges(senders, receivers, count, count)
+        if self.has_loops:
+            edges, features = with_loops(edges, features)
+        return NodeBatch(self.features, edges, features, torch.zeros(0, dtype=torch.int64))
+
+
+def link_batch(graph: NodeBatch, links: Links, told: np.ndarray, others: np.ndarray) -> LinkBatch:
+    """Some links, by their places in `links`, and pairs that are none, by their numbers, to be told apart."""
+    ends = links.pairs.ends(np.concatenate([links.numbers[told], others]))
+    senders, receivers = (torch.from_numpy(side) for side in ends)
+    targets = (torch.arange(len(senders)) < len(told)).float()[:, None]
+    return LinkBatch(graph, senders, receivers, targets)
+
+
+class LinkLoader:
+    """All training links once an epoch, each step some of them, and pairs that are none.
+
+    No message goes along a link that is told in the step: whoever sees it need not tell it. The pairs that are none are
+    drawn anew in every step from all that are no training link, which is all that training may know: validation and
+    test links, too, are drawn now and then, as they would be if nobody had found them yet.
+
+    Args:
+        messages: the graph.
+        links: its links.
+        parts: which of them are learned.
+        batch_size: links a step, at most.
+        others_a_link: pairs that are none for each link.
+        seed: of order and draw.
+    """
+
+    def __init__(
+        self, messages: Messages, links: Links, parts: LinkParts, batch_size: int, others_a_link: int, seed: int
+    ):
+        self.messages, self.links, self.parts = messages, links, parts
+        self.num_batches = math.ceil(len(parts.train) / batch_size)
+        self.others_a_link, self.seed, self.epoch = others_a_link, seed, 0
+        self.known = links.numbers[parts.seen]
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[LinkBatch]:
+        # Generators start at the first `next`: by then the epoch's number has been set.
+        random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
+        for told in np.array_split(random.permutation(self.parts.train), len(self)):
+            seen = self.parts.seen.copy()
+            seen[told] = False
+            places = random.integers(0, pairs.total - len(self.known), self.others_a_link * len(told))
+            others = pairs.outside(self.known, places)
+            yield link_batch(self.messages.along(self.links.edges_of(seen)), self.links, told, others)

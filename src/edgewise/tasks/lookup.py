@@ -1,0 +1,77 @@
+"""What stands by name in the files that a model was trained on: nodes of a graph, graphs of many."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from edgewise.errors import DataError, EdgewiseError, RunFolderError
+from edgewise.explanation import Told
+from edgewise.tasks.explainable import TableSubject
+from edgewise.tasks.targets import told_of
+from edgewise.train.folder import RunFolder
+
+SHOWN = 5
+"""Names of nodes that a message lists."""
+
+
+class NamedSubject(TableSubject):
+    """What stands by name in the files that a model was trained on."""
+
+    kind = "graph"
+    unit: str
+    """What one is called."""
+    table: Any
+    """All of them."""
+    names: Sequence[str]
+    """The name of each row of the table."""
+
+    def __init__(self, trained: Any, table: Any, names: Sequence[str]):
+        self.trained, self.table, self.names = trained, table, names
+        self._place = {name: row for row, name in enumerate(names)}
+        self._predictions: Any = None
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.settings.model
+
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+        """What is told of some; all are computed once, at the first question."""
+        places = [self.row_of(*row) for row in rows]
+        if self._predictions is None:
+            self._predictions = self.trained.predict(self.table)
+        return [told_of(self.trained, self._predictions, place) for place in places]
+
+    def row_of(self, name: str) -> int:
+        """The place of one, by its name."""
+        found, unit = self._place.get(name.strip()), self.unit
+        if found is None:
+            known = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
+            raise DataError(f"there is no {unit} {name[:60]!r}; the {len(self.names):,} {unit}s are {known}.")
+        if not self.table.usable[found]:
+            raise DataError(f"the {unit} {name[:60]!r} cannot be told: {self.table.status[found]}.")
+        return found
+
+
+@contextmanager
+def files_of(folder: RunFolder, what: str, call: str) -> Iterator[dict[str, Any]]:
+    """The settings of a run whose files are read inside; what goes wrong there is said with the way out.
+
+    Raises:
+        RunFolderError: the folder does not say where the files are, or they cannot be read any more.
+    """
+    if not folder.is_begun:
+        raise RunFolderError(
+            f"{folder.path} does not say which {what} it was trained on, as folders that `edgewise train` writes "
+            f"do; in Python, {call} of the estimator takes the graph."
+        )
+    config = folder.read_config()
+    try:
+        yield config
+    except (EdgewiseError, OSError) as error:
+        files = [config.get(name) for name in ("edges", "features", "graphs")]
+        named = ", ".join([*config.get("data", []), *(file for file in files if file)])
+        raise RunFolderError(
+            f"the {what} that {folder.path} was trained on cannot be read ({error}); bring {named} "
+            "back, or go to the folder that the training was started in."
+        ) from error

@@ -1,0 +1,1 @@
+"""Hidden tokens of texts."""

@@ -1,0 +1,51 @@
+"""How the prediction of a row answers to each of its conditions, all else as it is."""
+
+import numpy as np
+from jaxtyping import Float
+
+from edgewise.data.scale import ConditionScaler
+from edgewise.explanation import Curve
+from edgewise.tasks.molecules.perturbation import Question, Row
+
+STEPS = 41
+"""Points of a curve."""
+SPREADS = 2.0
+"""How far a curve reaches to both sides of the mean, in standard deviations, where the run does not know the ends."""
+
+
+def curves_of(row: Row, question: Question, names: tuple[str, ...]) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
+    """A curve for each condition that varied in the training, and what is to be said of those where it says little.
+
+    A curve goes from the smallest to the largest value of the training rows, in even steps, or in even ratios where
+    the model takes the logarithm; and on to the value of the row where that lies beyond.
+    """
+    scaler = question.trained.scales.condition
+    curves, notes = [], []
+    for place, name in enumerate(names):
+        here = row.conditions[place]
+        if scaler.std[place] == 0:
+            notes.append(f"{name} is the same in all training rows, so that the model does not look at it.")
+            continue
+        low, high = seen_range(scaler, place)
+        if not low <= here <= high:
+            notes.append(f"{name} is {here:g}, beyond what training rows have: {low:g} to {high:g}.")
+        at = _steps(min(low, here), max(high, here), place in scaler.log_columns)
+        raw = np.tile(np.array(row.conditions), (STEPS, 1))
+        raw[:, place] = at
+        curves.append(Curve(name, at, question.at_conditions(raw), here))
+    return tuple(curves), tuple(notes)
+
+
+def seen_range(scaler: ConditionScaler, place: int) -> tuple[float, float]:
+    """The smallest and the largest value of a condition in the training rows; in old runs, two deviations around."""
+    if scaler.smallest:
+        return scaler.smallest[place], scaler.largest[place]
+    if place in scaler.log_columns:
+        log = scaler.log_columns.index(place)
+        return scaler.log_smallest[log], float(np.exp(scaler.log_mean[log] + SPREADS * scaler.log_std[log]))
+    reach = SPREADS * scaler.std[place]
+    return scaler.mean[place] - reach, scaler.mean[place] + reach
+
+
+def _steps(low: float, high: float, by_ratio: bool) -> Float[np.ndarray, " step"]:
+    return np.geomspace(low, high, STEPS) if by_ratio and low > 0 else np.linspace(low, high, STEPS)

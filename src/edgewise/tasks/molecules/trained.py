@@ -1,0 +1,237 @@
+"""A trained ensemble over molecules, with all it needs to read a new table: scales, sizes, the rows it knows."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from edgewise.data.columns import Columns
+from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, similarity
+from edgewise.data.molecule_limits import MoleculeLimits
+from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
+from edgewise.data.store import MoleculeStore
+from edgewise.data.table import MoleculeTable
+from edgewise.errors import DataError, RunFolderError
+from edgewise.models.property import PropertyModel, planned
+from edgewise.models.settings import PropertySettings, PropertySizes
+from edgewise.records import Batch
+from edgewise.tasks.trained import TrainedTable, spread
+from edgewise.train.folder import RunFolder
+
+FORMAT = "edgewise property model"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The scales learned on training rows."""
+
+    target: TargetScaler | None
+    """Of the targets; None for classes."""
+    feature: FeatureScaler
+    """Of the whole-molecule descriptors."""
+    condition: ConditionScaler
+    """Of the row's own numbers."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The scales as plain numbers."""
+        named = {"target": self.target, "feature": self.feature, "condition": self.condition}
+        return {name: None if scale is None else json.loads(scale.to_json()) for name, scale in named.items()}
+
+
+@dataclass(frozen=True)
+class PropertyDocument:
+    """What model.json says of a model of molecules, beside its format."""
+
+    columns: Columns
+    classes: dict[str, tuple[str | int | float | bool, ...]]
+    sizes: PropertySizes
+    settings: PropertySettings
+    scales: Scales
+    ensemble_size: int
+    coverage: float
+    descriptors: list[str]
+    known_rows: list[tuple[str, ...]]
+    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
+
+    def __post_init__(self) -> None:
+        sizes, scales = self.sizes, self.scales
+        for name, size, found in (
+            ("num_global_features", sizes.num_global_features, len(scales.feature.center)),
+            ("num_conditions", sizes.num_conditions, scales.condition.num_features),
+            ("num_components", sizes.num_components, len(self.columns.smiles_columns)),
+        ):
+            if size != found:
+                raise DataError(f"sizes.{name} is {size}, but the other fields have {found}.")
+
+
+@dataclass(frozen=True)
+class TableBatches:
+    """A table in the units of a model: makes batches of its rows."""
+
+    store: MoleculeStore
+    """The molecules with scaled descriptors."""
+    graph_of_row: np.ndarray
+    """(row, component)."""
+    conditions: np.ndarray
+    """(row, condition), scaled, float32."""
+    targets: np.ndarray
+    """(row, target), scaled, float32; class numbers for classes."""
+    weights: np.ndarray
+    """(row), float32."""
+    settings: PropertySettings
+    """Those of the models that read the batches."""
+
+    @classmethod
+    def of(cls, table: MoleculeTable, scales: Scales, settings: PropertySettings) -> Self:
+        """The table, scaled, with the places of the atoms where the model looks at them."""
+        store = table.store.with_coordinates() if settings.needs_coordinates else table.store
+        features = scales.feature.transform(store.global_features.numpy())
+        targets = table.targets
+        if scales.target is not None and targets.shape[1]:
+            targets = scales.target.transform(targets)
+        return cls(
+            store.with_global_features(features),
+            table.graph_of_row,
+            scales.condition.transform(table.conditions).astype(np.float32),
+            targets.astype(np.float32),
+            table.weights.astype(np.float32),
+            settings,
+        )
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        """Rows to predict."""
+        return planned(self.store.batch(self.graph_of_row[rows], self.conditions[rows]), self.settings)
+
+    def training_batch(self, rows: np.ndarray) -> Batch:
+        """Rows to learn from."""
+        graphs, told = self.graph_of_row[rows], (self.targets[rows], self.weights[rows])
+        return planned(self.store.batch(graphs, self.conditions[rows], *told), self.settings)
+
+
+@dataclass(kw_only=True)
+class TrainedProperty(TrainedTable):
+    """A trained ensemble; `save` and `load` keep it in a run folder without pickle."""
+
+    sizes: PropertySizes
+    """The sizes of the model."""
+    settings: PropertySettings
+    """The settings of the model."""
+    scales: Scales
+    """The scales learned on the training rows."""
+    known_rows: list[tuple[str, ...]]
+    """The molecules of each distinct training row, canonical."""
+    limits: MoleculeLimits = dataclasses.field(default_factory=MoleculeLimits)
+    """The largest molecule, and the longest time for one: those of the training, unless changed."""
+
+    @property
+    def with_descriptors(self) -> bool:
+        """Whether the model takes RDKit's descriptors of the whole molecule."""
+        return self.sizes.num_global_features > 0
+
+    @property
+    def are_fractions(self) -> bool:
+        """Whether every target lies between 0 and 1, and every prediction must."""
+        return self.sizes.low is not None
+
+    @property
+    def target_scale(self) -> TargetScaler | None:
+        """From the unit of the targets to that of the model; None for classes."""
+        return self.scales.target
+
+    @property
+    def model_outputs(self) -> int:
+        """Numbers that a model gives for a row, as it is built."""
+        return self.sizes.num_outputs
+
+    def new_member(self) -> PropertyModel:
+        """A model before its first step, drawn from torch's generator."""
+        return PropertyModel(self.sizes, self.settings)
+
+    def batches(self, table: MoleculeTable) -> TableBatches:
+        """The rows of a table as the models take them."""
+        return TableBatches.of(table, self.scales, self.settings)
+
+    def similarity(self, table: MoleculeTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """(row): Tanimoto similarity to the nearest training row, from 0 to 1; NaN where a row cannot be predicted."""
+        rows = np.flatnonzero(table.usable) if rows is None else rows
+        return spread(similarity(molecules_of(table, rows), self.known_rows), rows, table.num_rows)
+
+    def more_columns(self, table: MoleculeTable, rows: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """The similarity to the nearest training row."""
+        return {"similarity": self.similarity(table, rows)}
+
+    def save(self, folder: RunFolder) -> None:
+        """Writes model.safetensors and model.json."""
+        self.save_tensors(folder)
+        folder.write_json(
+            "model.json",
+            {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "columns": dataclasses.asdict(self.columns),
+                "classes": {name: list(names) for name, names in self.classes.items()},
+                "sizes": dataclasses.asdict(self.sizes),
+                "settings": {name: plain(value) for name, value in dataclasses.asdict(self.settings).items()},
+                "scales": self.scales.to_json(),
+                "ensemble_size": len(self.members),
+                "coverage": self.coverage,
+                "descriptors": list(GLOBAL_FEATURE_NAMES) if self.sizes.num_global_features else [],
+                "known_rows": self.known_rows,
+                "limits": dataclasses.asdict(self.limits),
+            },
+        )
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote; raises RunFolderError where it is damaged, or of another format or RDKit."""
+        read = folder.read_model(FORMAT, FORMAT_VERSION, PropertyDocument)
+        path = folder.path / "model.json"
+        if read.descriptors and read.descriptors != list(GLOBAL_FEATURE_NAMES):
+            other = sorted(set(read.descriptors) ^ set(GLOBAL_FEATURE_NAMES)) or ["their order"]
+            raise RunFolderError(
+                f"{path} was trained with another release of RDKit, whose descriptors differ in "
+                f"{', '.join(other[:3])}; install that release, or train again."
+            )
+        trained = cls(
+            columns=read.columns,
+            classes=dict(read.classes),
+            sizes=read.sizes,
+            settings=read.settings,
+            scales=read.scales,
+            members=[],
+            errors=np.zeros((0, 0)),
+            known_rows=read.known_rows,
+            coverage=read.coverage,
+            limits=read.limits,
+        )
+        trained.take_tensors(folder, read.ensemble_size)
+        return trained
+
+
+def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]]:
+    """The canonical molecules of each row."""
+    return [tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows]]
+
+
+def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:
+    """The columns of a file to be predicted: no targets, and other names where they are given."""
+    return replace(
+        columns,
+        smiles_columns=tuple(smiles or columns.smiles_columns),
+        descriptors_columns=tuple(descriptors or columns.descriptors_columns),
+        target_columns=(),
+        ignore_columns=(),
+        weight_column=None,
+        splits_column=None,
+        group_column=None,
+    )
+
+
+def plain(value: Any) -> Any:
+    """A setting as JSON can hold it: an infinite temperature is a word."""
+    return "inf" if value == math.inf else value

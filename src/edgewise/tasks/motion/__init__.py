@@ -1,0 +1,1 @@
+"""The positions or accelerations of moving bodies."""

@@ -1,0 +1,166 @@
+"""A trained model of moving bodies, with its units: what it tells, and how it is kept."""
+
+import dataclasses
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from safetensors.torch import save as to_safetensors
+from torch import nn
+
+from edgewise.data.motion import Moments, Motion, require_masses
+from edgewise.errors import DataError, SettingError
+from edgewise.models.dynamics import dynamics_model
+from edgewise.models.dynamics_settings import DynamicsSettings, Told
+from edgewise.plural import plural
+from edgewise.progress import counted
+from edgewise.records import BodyBatch
+from edgewise.tasks.checkpoint import read_weights
+from edgewise.train.device import cpu_threads
+from edgewise.train.folder import RunFolder
+
+FORMAT, FORMAT_VERSION = "edgewise dynamics model", 1
+ROWS_A_BATCH = 500
+"""Moments that are computed together where no gradient is wanted."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """What the model takes for 1, so that its numbers are neither large nor small; one number for all axes, since the
+    model is to turn with what was put in."""
+
+    length: float
+    """The spread of positions."""
+    time: float
+    """From the moment that is read to the one that is told; where accelerations are told, what makes the spread of them
+    1, together with `length`."""
+    charges: tuple[float, ...]
+    """The largest of each number that is known of a body."""
+    coupling: float
+    """The largest number that is known of a pair."""
+
+    @classmethod
+    def of(cls, moments: Moments) -> "Units":
+        """Those of some moments, the training ones."""
+        motion, trajectories = moments.motion, np.unique(moments.trajectory)
+        places = motion.positions[moments.trajectory, moments.moment]
+        spread = float(np.sqrt(((places - places.mean(axis=1, keepdims=True)) ** 2).mean())) or 1.0
+        charges = np.abs(motion.charges[trajectories]).reshape(-1, motion.charges.shape[-1]).max(axis=0)
+        if moments.told == "positions":
+            time = float(motion.times[moments.ahead] - motion.times[0])
+            coupling = np.abs(motion.couplings[trajectories]).max()
+        else:
+            pull = float(np.sqrt((moments.targets.astype(np.float64) ** 2).mean()))
+            time = (spread / pull) ** 0.5 if pull else 1.0
+            # The largest pull of one body on another, by the mass of the other, is counted 1.
+            masses = motion.masses[trajectories] / charges[0]
+            coupling = (np.abs(motion.strengths[trajectories]) / masses[..., None]).max()
+        return cls(spread, time or 1.0, tuple(float(largest) or 1.0 for largest in charges), float(coupling) or 1.0)
+
+    def of_told(self, told: Told) -> float:
+        """The unit of what is told."""
+        return self.length if told == "positions" else self.length / self.time**2
+
+    def scaled(self, batch: BodyBatch, told: Told) -> BodyBatch:
+        """A batch in these units, its targets being what is told."""
+        unit = self.of_told(told)
+        return replace(
+            batch,
+            positions=batch.positions / self.length,
+            velocities=batch.velocities * (self.time / self.length),
+            charges=batch.charges / batch.charges.new_tensor(self.charges),
+            couplings=batch.couplings / self.coupling,
+            targets=None if batch.targets is None else batch.targets / unit,
+            sizes=None if batch.sizes is None else batch.sizes / unit,
+        )
+
+
+@dataclass(frozen=True)
+class DynamicsDocument:
+    """What model.json says of a model of moving bodies, beside its format."""
+
+    settings: DynamicsSettings
+    sizes: tuple[int, int]
+    units: Units
+    ahead: int
+
+    def __post_init__(self) -> None:
+        units, (space_dim, num_charges) = self.units, self.sizes
+        if space_dim < 1 or num_charges != len(units.charges) or self.ahead < 0:
+            raise DataError(
+                f"sizes are {self.sizes} and ahead is {self.ahead}, with {plural(len(units.charges), 'charge')}."
+            )
+        if min(units.length, units.time, units.coupling, *units.charges) <= 0:
+            raise DataError("units: expected numbers above 0.")
+
+
+@dataclass
+class TrainedDynamics:
+    """A trained model, and the units it computes in."""
+
+    model: nn.Module
+    """From bodies at one moment to where they will be, or to their accelerations."""
+    settings: DynamicsSettings
+    """The choices it was made by."""
+    sizes: tuple[int, int]
+    """Dimensions of the space, and numbers that are known of a body."""
+    units: Units
+    """What it takes for 1."""
+    ahead: int
+    """How many moments later is told; 0 where accelerations are."""
+    threads: int = 1
+    """CPU threads that it computes with."""
+
+    def told(self, moments: Moments, device: str = "cpu") -> np.ndarray:
+        """(row, body, space): where the bodies of each row will be, or their accelerations, in the file's unit.
+
+        Raises:
+            SettingError: the bodies have other dimensions than those of the training, or more is known of them.
+            DataError: accelerations are told, and a body weighs nothing.
+        """
+        self.check(moments.motion)
+        moments = replace(moments, told=self.settings.told)
+        unit = self.units.of_told(self.settings.told)
+        rows, parts = np.arange(len(moments.moment)), []
+        model = self.model.to(device).eval()
+        with torch.no_grad(), cpu_threads(self.threads):
+            for first in counted(range(0, len(rows), ROWS_A_BATCH), "predicting"):
+                batch = moments.batch(rows[first : first + ROWS_A_BATCH], with_targets=False)
+                parts.append((model(self.units.scaled(batch, self.settings.told).to(device)).cpu() * unit).numpy())
+        self.model.to("cpu")
+        _, _, num_bodies, space_dim = moments.motion.positions.shape
+        return np.concatenate([np.zeros((0, space_dim)), *parts]).reshape(-1, num_bodies, space_dim)
+
+    def check(self, motion: Motion) -> None:
+        """Raise an error where these bodies are not like those of the training."""
+        found = motion.positions.shape[-1], motion.charges.shape[-1]
+        if found != self.sizes:
+            raise SettingError(
+                f"{motion.source} has {plural(found[0], 'dimension')} and "
+                f"{plural(found[1], 'number')} of a body, but the model "
+                f"was trained on {self.sizes[0]} and {self.sizes[1]}."
+            )
+        if self.settings.told == "accelerations":
+            require_masses(motion)
+
+    def save(self, folder: RunFolder) -> None:
+        """Writes model.safetensors and model.json."""
+        tensors = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+        folder.write("model.safetensors", to_safetensors(tensors))
+        content = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "settings": dataclasses.asdict(self.settings),
+            "sizes": list(self.sizes),
+            "units": dataclasses.asdict(self.units),
+            "ahead": self.ahead,
+        }
+        folder.write_json("model.json", content)
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
+        read = folder.read_model(FORMAT, FORMAT_VERSION, DynamicsDocument)
+        model = read_weights(folder, lambda: dynamics_model(*read.sizes, 1, read.settings))
+        return cls(model, read.settings, read.sizes, read.units, read.ahead)

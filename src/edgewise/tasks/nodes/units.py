@@ -1,0 +1,60 @@
+"""A graph in the units of a model: features of its nodes scaled, loops added where a model wants them."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from edgewise.data.kind_features import KindScaler
+from edgewise.data.kinds import GraphKinds
+from edgewise.data.node_features import NodeFeatures
+from edgewise.data.scale import ConditionScaler
+from edgewise.neighborhood import Edges
+from edgewise.records import SparseFeatures
+from edgewise.tasks.nodes.kinds import by_kind
+
+
+def scale_of(
+    features: NodeFeatures, asked: str, kinds: GraphKinds | None = None
+) -> tuple[str, ConditionScaler | KindScaler | None]:
+    """How features are scaled (rows, standard or none) where `asked` may be auto, and their spread over all nodes, or
+    over those of each kind."""
+    scale = asked
+    if scale == "auto":
+        scale = "rows" if features.are_words else "standard"
+    if scale != "standard":
+        return scale, None
+    values = features.to_dense().astype(np.float64)
+    if kinds is not None:
+        return scale, KindScaler.fit(values, kinds.of_node, kinds.names.features)
+    return scale, ConditionScaler.fit(values, np.arange(features.shape[0]))
+
+
+def scaled(
+    features: NodeFeatures, scale: str, scaler: ConditionScaler | KindScaler | None, kinds: GraphKinds | None = None
+) -> torch.Tensor | SparseFeatures:
+    """What is known of each node in the units of a model."""
+    if isinstance(scaler, ConditionScaler):
+        found = scaler.transform(features.to_dense().astype(np.float64))
+        return torch.from_numpy(found.astype(np.float32))
+    are_sparse = scaler is None and features.are_sparse
+    if scale == "rows":
+        sums = np.bincount(features.rows, np.abs(features.values), minlength=features.shape[0])
+        shares = (features.values / sums[features.rows]).astype(np.float32)
+        features = NodeFeatures.of_entries(features.rows, features.columns, shares, features.shape)
+    if kinds is not None:
+        features = by_kind(features, kinds, scaler)
+    if not are_sparse:
+        return torch.from_numpy(features.to_dense())
+    num_nodes, num_features = features.shape
+    entries = Edges(torch.from_numpy(features.columns), torch.from_numpy(features.rows), num_features, num_nodes)
+    return SparseFeatures(entries, torch.from_numpy(features.values))
+
+
+def with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:
+    """The edges and a loop of each node that had none; one feature more tells the new loops apart, if there are any."""
+    looped = edges.with_self_loops()
+    if not features.shape[1]:
+        return looped, features.new_zeros(len(looped.senders), 0)
+    num_added = len(looped.senders) - len(features)
+    told = F.pad(features.new_ones(num_added, 1), (features.shape[1], 0))
+    return looped, torch.cat([F.pad(features, (0, 1)), told])

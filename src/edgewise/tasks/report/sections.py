@@ -1,0 +1,389 @@
+"""The sections of the page about a finished run: scores, losses, predictions beside the truth, promises, data."""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgewise.plural import plural
+from edgewise.tasks.report.judged import (
+    Labels,
+    Numbers,
+    Rows,
+    confusion,
+    coverage,
+    judged,
+    reliability,
+    tagged,
+    worst,
+)
+from edgewise.train.baseline import LABELS
+from edgewise.train.folder import RunFolder
+
+MOST_WORST, MOST_COLUMNS, LONGEST = 10, 6, 160
+"""Rows that are shown as the worst, columns of the data beside them, and characters of a cell."""
+MOST_SCORES, MOST_REASONS = 40, 10
+"""Scores in a table, and reasons for rejected rows."""
+PARTS = {"test": "test", "validation": "validation", "training": "training"}
+"""Parts by their names in `metrics.json`, those first that say most."""
+
+Section = tuple[str, list[Any]]
+"""A heading, and the sentences, tables and pictures below it."""
+
+
+def sections(folder: RunFolder) -> list[Section]:
+    """The sections of a finished run, from its folder alone; what a run of its kind does not have is left out.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        RunFolderError: a file of the folder is damaged.
+    """
+    metrics, config, model = folder.read_json("metrics.json"), folder.read_config(), folder.read_json("model.json")
+    found: list[Section] = [("Scores", scores(metrics))]
+    cautions = cautions_of(metrics)
+    if cautions:
+        found.insert(0, ("Look at this first", cautions))
+    found += training_sections(folder)
+    for target in judged(folder, model):
+        found += of_numbers(target, metrics) if isinstance(target, Numbers) else of_labels(target)
+    found += of_tags(tagged(folder))
+    return [*found, ("Data", data(folder, metrics, config)), ("Settings", [settings(config)])]
+
+
+def training_sections(folder: RunFolder) -> list[Section]:
+    """The losses of the epochs; nothing where they were not logged."""
+    from edgewise.view.figure import svg
+    from edgewise.view.page import Picture
+    from edgewise.view.training import draw_losses
+
+    histories = read_histories(folder)
+    if not histories:
+        return []
+    first = next(iter(histories.values()))
+    has_validation = any(np.isfinite(history["val_loss"]).any() for history in histories.values())
+    seconds = sum(float(np.nansum(history["seconds"])) for history in histories.values())
+    said = f"{len(first['epoch']):,} epochs" + (f", {len(histories):,} members" if len(histories) > 1 else "")
+    caption = "The loss over the epochs. " + (
+        "A ring marks the lowest validation loss." if has_validation else "There are no validation rows to judge by."
+    )
+    return [("Training", [f"{said}, {seconds:.1f} s of training.", Picture(svg(draw_losses(histories)), caption)])]
+
+
+def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
+    """The numbers of each epoch (counted from 1) by ensemble member, out of logs/metrics.csv."""
+    path = folder.path / "logs" / "metrics.csv"
+    if not path.is_file():
+        return {}
+    rows: dict[int, list[dict[str, str]]] = {}
+    for row in csv.DictReader(io.StringIO(path.read_text("utf-8"))):
+        rows.setdefault(int(row["member"]), []).append(row)
+    names = ("epoch", "train_loss", "val_loss", "seconds")
+    return {
+        member: {
+            name: np.array([float(each[name] or "nan") for each in listed]) + (1 if name == "epoch" else 0)
+            for name in names
+        }
+        for member, listed in rows.items()
+    }
+
+
+def scores(metrics: Mapping[str, Any]) -> list[Any]:
+    """A table of the scores of each target, the model beside its baselines."""
+    from edgewise.view.page import Table
+
+    columns: dict[str, dict[str, dict[str, float]]] = {}
+    for part, name in PARTS.items():
+        companions = {"edgewise": metrics.get(part)} | {
+            LABELS.get(baseline, baseline.replace("_", " ")): of.get(part)
+            for baseline, of in (metrics.get("baselines") or {}).items()
+        }
+        for label, of in companions.items():
+            for target, numbers in _by_target(of or {}).items():
+                columns.setdefault(target, {})[f"{label}, {name}"] = numbers
+    found: list[Any] = []
+    for target, by_column in columns.items():
+        names = list(dict.fromkeys(score for numbers in by_column.values() for score in numbers))
+        rows = [[_spoken(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MOST_SCORES]]
+        cut = f", the first {MOST_SCORES} of {plural(len(names), 'score')}" if len(names) > MOST_SCORES else ""
+        found.append(Table((target or "All") + cut, ["", *by_column], rows))
+    sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
+    return [*found, *(f"{size}." for size in sizes)] or ["No part of the data was left to score the model on."]
+
+
+def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
+    """A target that is a number: predictions, errors, promises, and the rows that were told worst."""
+    from edgewise.view.figure import svg
+    from edgewise.view.page import Picture, Table
+    from edgewise.view.training import draw_coverage, draw_numbers
+
+    rows = target.known
+    if not len(rows):
+        return []
+    errors = target.residuals
+    parts: list[Any] = [
+        f"{plural(len(rows), 'test row')}; half of the errors are below "
+        f"{np.median(np.abs(errors)):.4g}, the largest is "
+        f"{np.abs(errors).max():.4g}; on average predictions are {abs(errors.mean()):.4g} too "
+        f"{'high' if errors.mean() > 0 else 'low'}.",
+        Picture(
+            svg(draw_numbers(target.true[rows], target.told[rows])),
+            "Predictions over true values, errors over predictions, and how often each error occurs.",
+        ),
+    ]
+    found = coverage(target)
+    if found is not None:
+        promise = metrics.get("coverage", {}).get("promised")
+        parts.append(
+            Picture(
+                svg(draw_coverage(found.promised, found.observed, found.num_rows, promise)),
+                f"The part of the test values inside intervals of several promises, made of {len(target.errors):,} "
+                "validation errors. Below the line, intervals promise too much; the band is what chance explains.",
+            )
+        )
+    rows = worst(target, MOST_WORST)
+    columns = _columns(target.rows)
+    header = ["row", "true", "predicted", "predicted less true", *(target.rows.header[place] for place in columns)]
+    cells = [
+        [
+            target.rows.numbers[row],
+            *(f"{number:.5g}" for number in (target.true[row], target.told[row], target.told[row] - target.true[row])),
+            *_shown(target.rows.cells[row], columns),
+        ]
+        for row in rows.tolist()
+    ]
+    parts.append(Table("The rows with the largest errors", header, cells, range(4, len(header))))
+    return [(f"{target.name}: predicted and true", parts)]
+
+
+def of_labels(target: Labels) -> list[Section]:
+    """A target that is a class: what was taken for what, probabilities, and the rows that were told worst."""
+    from edgewise.view.figure import svg
+    from edgewise.view.page import Picture, Table
+    from edgewise.view.training import draw_confusion, draw_reliability
+
+    known = target.known
+    if not len(known):
+        return []
+    true, told = ([target.classes[number] for number in side[known]] for side in (target.true, target.told))
+    mixed = confusion(true, told, target.classes)
+    right = sum(one == other for one, other in zip(true, told, strict=True))
+    parts: list[Any] = [
+        f"{plural(len(known), 'test row')}, {right:,} of them right.",
+        Picture(
+            svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its part of the row."
+        ),
+    ]
+    found = reliability(target)
+    if found is not None:
+        parts.append(
+            Picture(
+                svg(draw_reliability(found.mean, found.observed, found.counts, found.about)),
+                f"How often what the probabilities speak of was so. On average they are {found.error:.1%} off.",
+            )
+        )
+    rows = worst(target, MOST_WORST)
+    if len(rows):
+        columns = _columns(target.rows)
+        header = ["row", "true", "predicted", "probability of the true class"]
+        header += [target.rows.header[place] for place in columns]
+        cells = [
+            [
+                target.rows.numbers[row],
+                _cut(target.classes[target.true[row]]),
+                _cut(target.classes[target.told[row]]),
+                f"{target.probabilities[row, target.true[row]]:.4f}",
+                *_shown(target.rows.cells[row], columns),
+            ]
+            for row in rows.tolist()
+        ]
+        words = [1, 2, *range(4, len(header))]
+        parts.append(Table("Wrong rows, the surest of them first", header, cells, words))
+    return [(f"{target.name}: predicted and true", parts)]
+
+
+def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list[Section]:
+    """Tags of words: what was taken for what, and the sentences with the most wrong ones."""
+    from edgewise.view.figure import svg
+    from edgewise.view.page import Picture, Table
+    from edgewise.view.training import draw_confusion
+
+    if not sentences:
+        return []
+    mixed = confusion(
+        [tag for _, true, _ in sentences for tag in true], [tag for *_, told in sentences for tag in told]
+    )
+    wrong = sorted(
+        (
+            (sum(one != other for one, other in zip(true, told)), place)
+            for place, (_, true, told) in enumerate(sentences)
+        ),
+        key=lambda each: (-each[0], each[1]),
+    )
+    rows = []
+    for count, place in wrong[:MOST_WORST]:
+        if count:
+            words, true, told = sentences[place]
+            off = [f"{word}: {one}, told {other}" for word, one, other in zip(words, true, told) if one != other]
+            rows.append([str(place), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
+    parts: list[Any] = [
+        Picture(
+            svg(draw_confusion(mixed.labels, mixed.counts)),
+            "Words of the test sentences. A row is a true tag, shaded by its part of the row.",
+        )
+    ]
+    if rows:
+        parts.append(Table("Sentences with the most wrong tags", ["sentence", "wrong", "which", "words"], rows, (2, 3)))
+    return [("Tags: predicted and true", parts)]
+
+
+def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
+    """The files, how many rows each part has, which were rejected and why, and what stands on both sides."""
+    from edgewise.view.page import Table
+
+    files = config.get("data", [])
+    parts: list[Any] = [f"Read from {', '.join([files] if isinstance(files, str) else files)}."]
+    for name, what in (("rows", "rows"), ("texts", "texts"), ("tokens", "tokens")):
+        counts = metrics.get(name)
+        if isinstance(counts, Mapping):
+            listed = [[_spoken(str(part)), f"{count:,}"] for part, count in counts.items()]
+            parts.append(Table(f"How many {what} each part has", ["part", what], listed))
+    rejected = rejected_rows(folder)
+    if rejected:
+        counts = Counter((column, reason) for _, _, column, _, reason in rejected)
+        first = {(column, reason): (file, line) for file, line, column, _, reason in reversed(rejected)}
+        listed = [
+            [_cut(column), _cut(reason), f"{count:,}", f"{first[column, reason][0]}, line {first[column, reason][1]}"]
+            for (column, reason), count in counts.most_common(MOST_REASONS)
+        ]
+        title = f"{plural(len(rejected), 'row')} could not be used; all of them are in rejected.csv"
+        parts.append(Table(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
+    return parts + of_leakage(metrics)
+
+
+def rejected_rows(folder: RunFolder) -> list[list[str]]:
+    """The lines of rejected.csv: file, line, column, value, reason; none where there is no such file."""
+    path = folder.path / "rejected.csv"
+    if not path.is_file():
+        return []
+    return [row for row in list(csv.reader(io.StringIO(path.read_text("utf-8"))))[1:] if len(row) == 5]
+
+
+def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
+    """What of the split makes the scores look better than they are."""
+    from edgewise.view.page import Caution
+
+    leaks, found = metrics.get("leakage") or {}, []
+    for part in ("test", "validation"):
+        scores = leaks.get(part) or {}
+        unit, rows = leaks.get("unit", "rows"), scores.get("rows", 0)
+        if scores.get("same"):
+            found.append(
+                Caution(
+                    f"{scores['same']:,} of {rows:,} {part} rows hold {unit} that training rows hold as well: what the "
+                    "model says of them it may know by heart."
+                )
+            )
+        if scores.get("near"):
+            found.append(
+                Caution(
+                    f"{scores['near']:,} of {scores['compared']:,} further {part} rows that were compared hold {unit} "
+                    f"nearly the same as training rows ({leaks['about']} of {leaks['least']:g} or more)."
+                )
+            )
+    return found
+
+
+def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
+    """What was found on both sides of the split, with examples; nothing where nobody looked."""
+    from edgewise.view.page import Table
+
+    leaks = metrics.get("leakage")
+    if not leaks:
+        return []
+    looked = [part for part in ("test", "validation") if part in leaks]
+    rows = [
+        [
+            part,
+            *(f"{leaks[part][name]:,}" for name in ("rows", "same")),
+            *([f"{leaks[part]['near']:,} of {leaks[part]['compared']:,}"] if "near" in leaks[part] else ["-"]),
+        ]
+        for part in looked
+    ]
+    parts: list[Any] = [
+        Table(
+            f"{leaks['unit'].capitalize()} that stand in training rows as well",
+            ["part", "rows", "the same", "nearly the same, of those compared"],
+            rows,
+        )
+    ]
+    examples = [
+        [part, str(each["row"]), str(each["training_row"]), _number(each.get("similarity", 1.0))]
+        for part in looked
+        for each in leaks[part]["examples"]
+    ]
+    if examples:
+        title = f"Some of them; rows counted from 0. Similarity: {leaks['about']}" if leaks["about"] else "Some of them"
+        parts.append(Table(title, ["part", "row", "training row", "similarity"], examples))
+    return parts
+
+
+def settings(config: Mapping[str, Any]) -> Any:
+    """Every setting of the run."""
+    from edgewise.view.page import Table
+
+    rows = [
+        [name, _cut(" ".join(map(str, value)) if isinstance(value, list) else str(value))]
+        for name, value in config.items()
+    ]
+    return Table("As in config.toml, which repeats the run", ["setting", "value"], rows, (1,))
+
+
+def _by_target(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Scores by target; under the empty name where there is none."""
+    if found and all(isinstance(value, Mapping) for value in found.values()):
+        return {str(target): _flat(value) for target, value in found.items()}
+    return {"": _flat(found)} if found else {}
+
+
+def _flat(found: Mapping[str, Any]) -> dict[str, float]:
+    """Nested scores and lists of them, each under a name of its own."""
+    flat: dict[str, float] = {}
+    for name, value in found.items():
+        if isinstance(value, list):
+            value = {f"step {place + 1}": each for place, each in enumerate(value)}
+        if isinstance(value, Mapping):
+            flat |= {f"{name}, {inner}": each for inner, each in _flat(value).items()}
+        else:
+            flat[str(name)] = value
+    return flat
+
+
+def _columns(rows: Rows) -> list[int]:
+    """Which columns of the data are shown beside a row: the first ones, those that are the same everywhere left out."""
+    varied = [place for place in range(len(rows.header)) if len({cells[place] for cells in rows.cells}) > 1]
+    return (varied or list(range(len(rows.header))))[:MOST_COLUMNS]
+
+
+def _shown(cells: Sequence[str], columns: Sequence[int]) -> list[str]:
+    return [_cut(cells[place]) for place in columns]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _number(value: Any) -> str:
+    """A score to four digits, a count in full; a dash where there is none."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Classes or numbers of texts."""

@@ -1,0 +1,30 @@
+"""What a model of texts begins with: a vocabulary, and the weights that a masked run has learned."""
+
+from collections.abc import Iterable
+
+from torch import Tensor
+
+from edgewise.choices import TokenKind
+from edgewise.data.text import MASK, Tokenizer
+from edgewise.train.folder import RunFolder
+
+
+def started(
+    from_run: str | None, texts: Iterable[str], tokens: TokenKind, vocabulary_size: int
+) -> tuple[Tokenizer, dict[str, Tensor]]:
+    """The vocabulary, and the weights of the encoder; no weights where nothing was learned before.
+
+    Args:
+        from_run: The folder of a masked run; None learns a vocabulary from `texts`.
+        texts: Those of the training.
+        tokens: What they are cut into.
+        vocabulary_size: Tokens at most.
+    """
+    if from_run is None:
+        # What word dropout hides needs a token to hide behind; byte pairs know every text and have none.
+        special = (MASK,) if tokens == "bpe" else ()
+        return Tokenizer.learned(texts, tokens, vocabulary_size, special=special), {}
+    from edgewise.tasks.masked.trained import TrainedMasked
+
+    masked = TrainedMasked.load(RunFolder.finished(from_run))
+    return masked.tokenizer, masked.model.encoder.state_dict()
