@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from cli_tables import read_csv
 
-from edgewise import SettingError
+from edgewise import DynamicsModel, SettingError
 from edgewise.data.motion import read_motion
-from edgewise.tasks.motion.fit import DynamicsModel
 
 SMALL = ["--num-layers", 2, "--model-dim", 16]
 

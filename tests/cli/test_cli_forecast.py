@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from cli_tables import read_csv, write_csv
 
-from edgewise import SettingError
+from edgewise import Forecaster, SettingError
 from edgewise.data.series import read_series
-from edgewise.tasks.forecast.fit import Forecaster
 
 SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim", 8]
 

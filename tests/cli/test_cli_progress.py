@@ -10,8 +10,8 @@ from cli_tables import SMALL
 
 import edgewise.cli.progress as shown_by
 from edgewise.cli.progress import Bars, Lines, Watch
-from edgewise.cli.report import training_line
 from edgewise.progress import Stage, monitored, say, stage
+from edgewise.tasks.scores import training_line
 
 DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
 

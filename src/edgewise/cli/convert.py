@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from edgewise.cli.next_step import command
+from edgewise.tasks.commands import command
 
 SUMMARY = "make a run folder of a Hugging Face checkpoint, or the other way round"
 DESCRIPTION = (

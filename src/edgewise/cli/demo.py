@@ -42,15 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Builds, trains, shows."""
-    from edgewise.cli import table
+    from edgewise.cli.report import print_run
     from edgewise.cli.train import train
+    from edgewise.tasks.registry import task_of
     from edgewise.train.folder import RunFolder
 
     folder = RunFolder(Path(arguments.output_dir))
     data = folder.path / "demo.csv"
     if folder.is_finished and not arguments.overwrite:
         print(f"The demo in {folder.path} is done; --overwrite runs it again.")
-        table.print_scores(folder)
+        print_run(task_of(folder), folder)
         say_what_next(folder)
         return 0
     resume = folder.is_begun and not arguments.overwrite
@@ -74,8 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def say_what_next(folder: "RunFolder") -> None:
     """How far the explanations can be believed, and what to type for one's own table."""
-    from edgewise.cli.next_step import command, free_name
-    from edgewise.cli.report import number, print_table
+    from edgewise.cli.report import print_table
+    from edgewise.tasks.commands import command, free_name
+    from edgewise.tasks.scores import number
 
     print("The test molecules have scaffolds that no training molecule has.")
     scores = explanation_scores(folder)

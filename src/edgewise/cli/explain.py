@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.options import add_molecule_limits
 from edgewise.cli.output import check_output, write
-from edgewise.cli.report import number
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.progress import counted
+from edgewise.tasks.scores import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

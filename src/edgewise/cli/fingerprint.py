@@ -3,11 +3,12 @@
 import argparse
 import io
 from pathlib import Path
-from typing import Any
 
 from edgewise.cli import predict
 from edgewise.cli.output import check_output
-from edgewise.errors import SettingError
+from edgewise.progress import stage
+from edgewise.tasks.registry import task_of
+from edgewise.train.folder import RunFolder
 
 SUMMARY = "write the learned vector of each row"
 DESCRIPTION = (
@@ -25,17 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Computes and writes the vectors."""
     check_output(arguments, (".npz",))
-    if arguments.nodes is not None:
-        raise SettingError("--nodes is for pairs of nodes; DATA names the nodes whose vectors are written.")
-    kinds = {"edgewise masked model": masked_of, predict.LINKS: links_of}
-    trained, table = kinds.get(predict.format_of(arguments.folder) or "", predict.read)(arguments)
+    task, request = task_of(RunFolder.finished(arguments.folder)), predict.request_of(arguments)
+    request.require_only((*task.reads, "nodes"), task.noun)
+    with stage(f"reading {request.data}"):
+        trained, table = task.read(request)
+    trained.threads = request.threads
 
     import numpy as np
 
     from edgewise.files import write_bytes
     from edgewise.train.device import pick_device
 
-    vectors = trained.fingerprint(table, pick_device(arguments.device))
+    vectors = trained.fingerprint(table, pick_device(request.device))
     buffer = io.BytesIO()
     np.savez(buffer, vectors=vectors, row=np.arange(table.num_rows), status=np.array(table.status))
     write_bytes(Path(arguments.output), buffer.getvalue())
@@ -44,34 +46,3 @@ def run(arguments: argparse.Namespace) -> int:
         f"{arguments.output}"
     )
     return 0
-
-
-def links_of(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """What tells links, and the graph whose nodes are asked for their vectors."""
-    from edgewise.cli import link
-
-    return link.read(arguments)
-
-
-def masked_of(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """What has learned hidden tokens, and the table, or the lines, with the columns it has read."""
-    from edgewise.data.columns import Columns
-    from edgewise.data.texts import LINES, read_texts
-    from edgewise.errors import SettingError
-    from edgewise.tasks.masked.trained import TrainedMasked
-    from edgewise.train.folder import RunFolder
-    from edgewise.train.settings import require
-
-    require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
-    folder = RunFolder.finished(arguments.folder)
-    trained = TrainedMasked.load(folder)
-    trained.threads = arguments.threads
-    names = arguments.text_columns
-    if not names and (folder.path / "config.toml").is_file():
-        names = folder.read_config().get("text-columns")
-    if arguments.data.lower().endswith(LINES):
-        names = ["text"]
-    elif not names:
-        raise SettingError(f"{arguments.data} is a table; name the columns that hold texts: --text-columns text.")
-    columns = Columns(text_columns=tuple(names))
-    return trained, read_texts([arguments.data], columns, strict=arguments.strict, need_targets=False)

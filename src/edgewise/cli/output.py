@@ -8,7 +8,6 @@ from typing import Any
 
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """How cells begin that a spreadsheet computes when it opens a CSV file."""
-FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str:
@@ -78,13 +77,3 @@ def escaped(cell: str) -> str:
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def as_text(table: Any, added: dict[str, Any]) -> str:
-    """The table with its new columns as CSV rows, separated later where the ending asks for tabs."""
-    from edgewise.tasks.trained import show
-    from edgewise.train.folder import csv_text
-
-    columns = {name: table.frame[name].tolist() for name in table.frame.columns}
-    columns |= {name: [show(value) for value in values] for name, values in added.items()}
-    return csv_text(list(columns), zip(*columns.values(), strict=True))

@@ -77,9 +77,9 @@ def after_training(folder: RunFolder) -> str:
 
 def has_orbits(folder: RunFolder) -> bool:
     """Whether a run is one over moving bodies that was tested, and has orbits to draw."""
-    from edgewise.cli.predict import format_of
+    from edgewise.tasks.registry import task_of
 
-    is_motion = format_of(str(folder.path)) == "edgewise dynamics model"
+    is_motion = task_of(folder).name == "motion"
     return is_motion and "test" in folder.read_json("metrics.json")
 
 
@@ -110,13 +110,13 @@ def fit_of(scores: dict[str, float] | None) -> tuple[float, float] | None:
 
 def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -> str:
     """The page."""
-    from edgewise.cli.dynamics import lines_of_force, lines_of_rollout, table_of_scores
-    from edgewise.cli.report import training_line
+    from edgewise.tasks.motion.task import lines_of_force, lines_of_rollout, table_of_scores
     from edgewise.tasks.report.sections import settings, training_sections
+    from edgewise.tasks.scores import training_line
     from edgewise.view.page import Part, Picture, Table, page
 
-    title, header, rows = table_of_scores(metrics)
-    scores: list[Part] = [Table(title, header, rows)]
+    table = table_of_scores(metrics)
+    scores: list[Part] = [Table(table.title, table.header, table.rows)]
     scores.append(f"{training_line(metrics)}, on {', '.join(folder.read_config()['data'])}.")
     sections: list[tuple[str, list[Part]]] = [("Scores", scores), *training_sections(folder)]
     if "force" in drawn:

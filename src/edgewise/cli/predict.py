@@ -2,15 +2,15 @@
 
 import argparse
 import sys
-from typing import Any
+from dataclasses import fields
 
 from edgewise.cli.options import add_molecule_limits
-from edgewise.cli.output import FORMATS, as_text, check_output, write
-from edgewise.errors import SettingError
-from edgewise.plural import plural
-from edgewise.train.settings import usual_threads
+from edgewise.cli.output import check_output, write
+from edgewise.tasks.registry import task_of
+from edgewise.tasks.task import TABLES, PredictRequest
+from edgewise.train.folder import RunFolder
+from edgewise.train.settings import require, usual_threads
 
-LINKS = "edgewise link model"
 SUMMARY = "predict the rows of a new table"
 DESCRIPTION = (
     "Predict the rows of a new table of molecules or texts, or translate or tag them, or tell pairs of nodes that are "
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         required=True,
         metavar="FILE",
-        help=f"{', '.join(FORMATS)}, or - for CSV to the screen; .jsonl or .conll where tags are told",
+        help=f"{', '.join(TABLES)}, or - for CSV to the screen; .jsonl or .conll where tags are told",
     )
     parser.add_argument("--coverage", type=float, metavar="P", help="promised by the intervals (default: as trained)")
     parser.add_argument(
@@ -76,128 +76,17 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Predicts, writes, and counts."""
-    kind = format_of(arguments.folder)
-    if arguments.nodes is not None and kind != LINKS:
-        raise SettingError("--nodes is for pairs of nodes, to a model of links; leave it out.")
-    if kind == "edgewise tagging model":
-        from edgewise.cli import tagging
-
-        return tagging.predict(arguments)
-    if kind == "edgewise dynamics model":
-        from edgewise.cli import dynamics
-
-        return dynamics.predict(arguments)
-    if kind == "edgewise forecast model":
-        from edgewise.cli import forecast
-
-        return forecast.predict(arguments)
-    if kind == LINKS:
-        from edgewise.cli import link
-
-        return link.predict(arguments)
-    suffix = check_output(arguments, FORMATS)
-    if kind == "edgewise translation model":
-        from edgewise.cli import translation
-
-        return translation.predict(arguments, suffix)
-    trained, table = read(arguments)
-
-    import numpy as np
-
-    from edgewise.errors import DataError
-    from edgewise.tasks.trained import prediction_columns
-    from edgewise.train.conformal import check_coverage
-    from edgewise.train.device import pick_device
-
-    if arguments.coverage is not None:
-        check_coverage(arguments.coverage)
-    device = pick_device(arguments.device)
-    added: dict[str, Any] = prediction_columns(
-        trained, trained.predict(table, coverage=arguments.coverage, device=device)
-    )
-    added |= trained.more_columns(table)
-    added["status"] = trained.statuses(table)
-    taken = [name for name in added if name in table.frame.columns]
-    if taken:
-        raise DataError(f"{arguments.data} already has the column {taken[0]!r}, which predictions need; rename it.")
-    content = table.frame.assign(**added) if suffix == ".parquet" else as_text(table, added)
+    task, request = task_of(RunFolder.finished(arguments.folder)), request_of(arguments)
+    suffix = check_output(arguments, task.output_formats)
+    request.require_only(task.reads, task.noun)
+    content, summary = task.predict(request, suffix)
     write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
-    known = int(np.sum(table.usable))
-    summary = f"{known:,} of {plural(table.num_rows, 'row')} predicted"
-    if doubtful := sum(status != told for status, told in zip(added["status"], table.status, strict=True)):
-        summary += f", {doubtful:,} of them from unknown words alone"
-    if known < table.num_rows:
-        summary += f"; {table.num_rows - known:,} could not be, and say why in the column 'status'"
     print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)
     return 0
 
 
-def format_of(folder: str) -> str | None:
-    """What kind of model a run folder holds, in the words of its model.json."""
-    from edgewise.train.folder import RunFolder
-
-    return RunFolder.finished(folder).read_format()
-
-
-def read(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """The trained model, and the table with the columns it needs."""
-    from edgewise.train.folder import RunFolder
-    from edgewise.train.settings import require
-
+def request_of(arguments: argparse.Namespace) -> PredictRequest:
+    """The flags as what tasks take."""
     require("--threads", arguments.threads, arguments.threads >= 1, "at least 1")
-    folder = RunFolder.finished(arguments.folder)
-    from edgewise.cli import graph, graphs
-    from edgewise.progress import stage
-
-    kinds = {
-        "edgewise text model": texts_of,
-        "edgewise node model": graph.read,
-        "edgewise graph model": graphs.read,
-    }
-    with stage(f"reading {arguments.data}"):
-        trained, table = kinds.get(format_of(arguments.folder) or "", molecules_of)(folder, arguments)
-    trained.threads = arguments.threads
-    return trained, table
-
-
-def molecules_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """A model of molecules, and the table with the columns it needs."""
-    from edgewise.data.table import read_table
-    from edgewise.tasks.molecules.trained import TrainedProperty, renamed
-
-    trained = TrainedProperty.load(folder)
-    columns = renamed(trained.columns, arguments.smiles_columns, arguments.descriptors_columns)
-    check_numbers(columns, trained.columns)
-    given = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
-    trained.limits = trained.limits.changed(**given)
-    options = {"strict": arguments.strict, "need_targets": False, "with_descriptors": trained.with_descriptors}
-    table = read_table(arguments.data, columns, **options, limits=trained.limits)
-    if trained.settings.needs_coordinates and (note := table.store.conformer_note):
-        print(f"conformers: {note}", file=sys.stderr)
-    return trained, table
-
-
-def texts_of(folder: Any, arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """A model of texts, and the table, or the lines, with the columns it needs."""
-    from edgewise.data.texts import read_texts
-    from edgewise.tasks.texts.trained import TrainedTexts, renamed_texts
-
-    trained = TrainedTexts.load(folder)
-    columns = renamed_texts(trained.columns, arguments.text_columns)
-    check_numbers(columns, trained.columns)
-    table = read_texts([arguments.data], columns, strict=arguments.strict, need_targets=False)
-    if cut := trained.batches(table).cut:
-        print(
-            f"{plural(cut, 'text has', 'texts have')} more than {trained.settings.context} tokens, cut there",
-            file=sys.stderr,
-        )
-    return trained, table
-
-
-def check_numbers(columns: Any, known: Any) -> None:
-    """Raise SettingError where a role has more or fewer columns than in training."""
-    for role in ("smiles_columns", "text_columns", "descriptors_columns"):
-        new, old = getattr(columns, role), getattr(known, role)
-        if len(new) != len(old):
-            flag = f"--{role.replace('_', '-')}"
-            raise SettingError(f"{flag} names {len(new)}, but the model was trained on {len(old)}: {', '.join(old)}.")
+    names = [each.name for each in fields(PredictRequest) if hasattr(arguments, each.name)]
+    return PredictRequest(**{name: getattr(arguments, name) for name in names})

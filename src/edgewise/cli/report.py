@@ -1,22 +1,10 @@
-"""What the verbs print: numbers, tables."""
+"""Tables of scores in a terminal, and what comes behind them."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from edgewise.plural import plural
-
-
-def number(value: Any) -> str:
-    """A score to four digits; a dash where there is none."""
-    return "-" if value is None else f"{value:.4g}" if abs(value) >= 1 else f"{value:.4f}"
-
-
-def training_line(metrics: Mapping[str, Any]) -> str:
-    """How large the model is, and how long it was trained."""
-    unit = "step" if "steps" in metrics else "epoch"
-    count = plural(metrics[f"{unit}s"], unit)
-    return f"{plural(metrics['parameters'], 'parameter')}, {count} in {metrics['training_seconds']:.0f} s"
+from edgewise.tasks.task import Task
+from edgewise.train.folder import RunFolder
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -39,3 +27,15 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
             cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths))
         ]
         print("  " + "  ".join(cells).rstrip())
+
+
+def print_run(task: Task, folder: RunFolder) -> None:
+    """The scores of a finished run, where it is, and what can be done with it, one command on a line of its own."""
+    for part in task.scores(folder):
+        if isinstance(part, str):
+            print(part)
+        else:
+            print_table(part.title, part.header, part.rows)
+    print(f"The run is in {folder.path}. Next:")
+    for each in task.next_commands(folder):
+        print(f"  {each}")

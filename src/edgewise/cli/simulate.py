@@ -6,10 +6,10 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.cli.output import FORMATS as TABLES
 from edgewise.cli.output import check_output, write
 from edgewise.plural import plural
 from edgewise.progress import stage
+from edgewise.tasks.task import TABLES
 
 SUMMARY = "simulate bodies under gravity, springs or charges, or the solar system"
 DESCRIPTION = (

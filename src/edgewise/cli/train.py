@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.cli.defaults import table_of_defaults
-from edgewise.cli.next_step import command
-from edgewise.cli.options import OTHER_TASKS, add_train_options
+from edgewise.cli.options import add_train_options
 from edgewise.cli.pictures import after_training
+from edgewise.cli.report import print_run
 from edgewise.plural import plural
 from edgewise.progress import stage
+from edgewise.tasks.commands import command
 
 SUMMARY = "train a model on molecules, texts, graphs, series or motion"
 DESCRIPTION = (
@@ -23,8 +24,6 @@ DESCRIPTION = (
     "and, with --task-type link, on its links; "
     "or, with --task-type forecast, on series on a graph; or on trajectories (.npz) as edgewise simulate writes them."
 )
-TEXTS = (".txt", ".txt.gz")
-SENTENCES = tuple(name + end for name in (".conll", ".iob", ".bio") for end in ("", ".gz"))
 # Words of the command that are no settings of the run.
 NOT_SETTINGS = ("run", "version", "config_path", "output_dir", "overwrite", "resume")
 
@@ -67,30 +66,19 @@ def default_folder(settings: dict[str, Any]) -> str:
 
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli import dynamics, forecast, graph, graphs, language, link, masked, table, tagging, translation
+    from edgewise.tasks.registry import inferred, task
     from edgewise.train.device import keep_memory
 
-    kinds: dict[str, Any] = {
-        "dynamics": dynamics,
-        "forecast": forecast,
-        "graph": graph,
-        "graphs": graphs,
-        "language": language,
-        "link": link,
-        "masked": masked,
-        "tagging": tagging,
-        "translation": translation,
-    }
-    of: Any = kinds.get(kind_of(settings), table)
+    chosen = task(inferred(settings))
     if resume and folder.is_finished:
         print(f"{folder.path} is finished; there is nothing to resume.")
-        of.print_scores(folder)
+        print_run(chosen, folder)
         return 0
     try:
-        kind, job = of.asked(settings, source)
-        prepared = kind.prepare(job, folder, overwrite=overwrite, resume=resume)
+        run, job = chosen.job(settings, source)
+        prepared = run.prepare(job, folder, overwrite=overwrite, resume=resume)
         keep_memory()
-        of.print_data(prepared)
+        print("\n".join(chosen.describe(prepared)))
         print(where(prepared.job.train))
         sys.stdout.flush()
         prepared.finish()
@@ -102,7 +90,7 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         return 130
     with stage("writing the report"):
         print(after_training(folder))
-    of.print_scores(folder)
+    print_run(chosen, folder)
     return 0
 
 
@@ -113,29 +101,3 @@ def where(settings: Any) -> str:
     device, threads = pick_device(settings.device), settings.threads
     counted = plural(threads, "thread")
     return f"training on the CPU with {counted}" if device == "cpu" else f"training on {device}"
-
-
-def kind_of(settings: dict[str, Any]) -> str:
-    """What is learned: motion, a graph, its links, many graphs, a table, a language, a translation, tokens or tags."""
-    data = settings.get("data") or []
-    names = [data] if isinstance(data, str) else list(data)
-    task_type = settings.get("task_type")
-    if task_type in OTHER_TASKS:
-        return task_type
-    if settings.get("graph_column"):
-        return "graphs"
-    name = str(names[0]).lower() if names else ""
-    if settings.get("edges") or name.endswith(".npz"):
-        return "dynamics" if holds_motion(str(names[0])) else "graph"
-    if task_type is None and name.endswith(SENTENCES):
-        return "tagging"
-    is_text = not settings.get("text_columns") and task_type is None
-    is_text &= name.endswith(TEXTS)
-    return "language" if is_text else "table"
-
-
-def holds_motion(name: str) -> bool:
-    """Whether an .npz file holds trajectories."""
-    from edgewise.data.archive import array_names
-
-    return {"positions", "velocities"} <= array_names(name)

@@ -10,6 +10,7 @@ from edgewise.data.series import Series, parted
 from edgewise.errors import DataError
 from edgewise.estimators.learner import Learner
 from edgewise.estimators.nodes import edges_of
+from edgewise.plural import plural
 from edgewise.tasks.forecast.fit import fit_series
 from edgewise.tasks.forecast.job import forecast_job
 from edgewise.tasks.forecast.trained import TrainedForecast, behind

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,70 +11,10 @@ from edgewise.data.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.tasks.explainable import Subject
+from edgewise.tasks.registry import task_of
 from edgewise.train.document import read_part
 from edgewise.train.folder import RunFolder
 from edgewise.view.notebook import register
-
-
-def _texts() -> type[Subject]:
-    from edgewise.tasks.texts.explainable import TextSubject
-
-    return TextSubject
-
-
-def _prompts() -> type[Subject]:
-    from edgewise.tasks.language.explainable import PromptSubject
-
-    return PromptSubject
-
-
-def _sentences() -> type[Subject]:
-    from edgewise.tasks.tagging.explainable import SentenceSubject
-
-    return SentenceSubject
-
-
-def _molecules() -> type[Subject]:
-    from edgewise.tasks.molecules.explainable import MoleculeSubject
-
-    return MoleculeSubject
-
-
-def _nodes() -> type[Subject]:
-    from edgewise.tasks.nodes.explainable import GraphSubject
-
-    return GraphSubject
-
-
-def _graphs() -> type[Subject]:
-    from edgewise.tasks.graphs.explainable import GraphsSubject
-
-    return GraphsSubject
-
-
-def _links() -> type[Subject]:
-    from edgewise.tasks.links.explainable import LinkSubject
-
-    return LinkSubject
-
-
-def _translations() -> type[Subject]:
-    from edgewise.tasks.translation.explainable import TranslationSubject
-
-    return TranslationSubject
-
-
-SUBJECTS: dict[str, Callable[[], type[Subject]]] = {
-    "edgewise text model": _texts,
-    "edgewise language model": _prompts,
-    "edgewise tagging model": _sentences,
-    "edgewise property model": _molecules,
-    "edgewise node model": _nodes,
-    "edgewise graph model": _graphs,
-    "edgewise link model": _links,
-    "edgewise translation model": _translations,
-}
-"""What can be explained, by the words of model.json; each is imported where it is asked for."""
 
 
 def num_training_rows(run: RunFolder) -> int:
@@ -114,16 +54,16 @@ class Explainer:
         """
         register()  # a notebook then shows what is explained as pages
         run = RunFolder.finished(folder)
-        kind = run.read_format()
-        if kind not in SUBJECTS:
+        found = task_of(run).explainable()
+        if found is None:
             raise UnsupportedError(
-                f"{folder} holds an {kind or 'unknown model'}; what can be explained are models trained on texts "
+                f"{folder} holds an {run.read_format()}; what can be explained are models trained on texts "
                 "(--text-columns), on one text to tell the next token (a .txt), on sentences with tags (--task-type "
                 "tagging), to translate (--task-type translation), on molecules (--smiles-columns), on the nodes of "
                 "one graph (--edges), on its links (--task-type link) or on many graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
-        subject = SUBJECTS[kind]().read(run)
+        subject = found.read(run)
         subject.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
         return cls(subject, num_training_rows(run) if has_splits else None)
 

@@ -19,7 +19,7 @@ from edgewise.progress import counted
 from edgewise.records import Prediction
 from edgewise.train.conformal import interval_radius
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder
+from edgewise.train.folder import RunFolder, csv_text
 from edgewise.train.weights import filled, read_tensors
 
 ROWS_A_BATCH = 512
@@ -317,3 +317,24 @@ def show(value: Any) -> Any:
     if isinstance(value, (float, np.floating)):
         return "" if np.isnan(value) else f"{value:.7g}"
     return value
+
+
+def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str) -> Any:
+    """A table with further columns, for a file: a DataFrame for .parquet, else CSV rows.
+
+    Args:
+        frame: the cells, a DataFrame.
+        added: the new columns.
+        source: where the table is from, for messages.
+        suffix: how the file ends.
+
+    Raises:
+        DataError: the table has a column of such a name.
+    """
+    if taken := [name for name in added if name in frame.columns]:
+        raise DataError(f"{source} already has the column {taken[0]!r}, which predictions need; rename it.")
+    if suffix == ".parquet":
+        return frame.assign(**added)
+    columns = {name: frame[name].tolist() for name in frame.columns}
+    columns |= {name: [show(value) for value in values] for name, values in added.items()}
+    return csv_text(list(columns), zip(*columns.values(), strict=True))

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -185,30 +184,15 @@ def worst(target: Numbers | Labels, most: int) -> np.ndarray:
     return wrong[np.argsort(target.probabilities[wrong, target.true[wrong]], kind="stable")[:most]]
 
 
-def judged(folder: RunFolder, model: dict[str, Any]) -> list[Numbers | Labels]:
-    """The targets of a run over rows or links, beside what was told of the test rows; nothing where there are none.
-
-    Args:
-        folder: a finished run.
-        model: its model.json.
-    """
-    path = folder.path / "test_predictions.csv"
-    if not _has_rows(path):
+def judged_targets(folder: RunFolder) -> list[Numbers | Labels]:
+    """The targets of the test rows of a finished run over a table, beside their predictions; nothing without rows."""
+    cells, model = _cells(folder), folder.read_json("model.json")
+    if cells is None:
         return []
-    # pandas takes a moment, and other kinds of runs do without it.
+    # pandas takes a moment, and other runs do without it.
     from edgewise.data.cell import Problems, read_numbers
     from edgewise.data.labels import read_labels
-    from edgewise.data.read import read_cells
 
-    frame = read_cells(path).frame
-    cells = {name: frame[name].tolist() for name in frame.columns}
-    if model.get("format") == "edgewise link model":
-        is_link = np.array(cells["is_link"], dtype=np.int64)
-        chance = read_numbers(cells["link_prob"], "link_prob", Problems(), may_be_missing=True)
-        rows = _rows(cells, ("sender", "receiver"))
-        return [Labels("link", ("no link", "link"), is_link, np.stack([1 - chance, chance], axis=1), rows)]
-    if "columns" not in model:
-        return []
     names = tuple(model["columns"]["target_columns"])
     header = list(cells)
     own = header[1 : header.index(f"{names[0]}_pred")] if f"{names[0]}_pred" in header else []
@@ -227,9 +211,33 @@ def judged(folder: RunFolder, model: dict[str, Any]) -> list[Numbers | Labels]:
         classes = tuple(str(label) for label in model["classes"][name])
         true = np.nan_to_num(read_labels(cells[name], name, classes, Problems()), nan=-1).astype(np.int64)
         chances = [f"{name}_prob_{label}" for label in classes]
-        told = [read_numbers(cells[column], column, Problems(), may_be_missing=True) for column in chances]
-        found.append(Labels(name, classes, true, np.stack(told, axis=1), rows))
+        probabilities = [read_numbers(cells[column], column, Problems(), may_be_missing=True) for column in chances]
+        found.append(Labels(name, classes, true, np.stack(probabilities, axis=1), rows))
     return found
+
+
+def judged_links(folder: RunFolder) -> list[Numbers | Labels]:
+    """The test pairs of a finished run over links, beside their predictions; nothing without pairs."""
+    cells = _cells(folder)
+    if cells is None:
+        return []
+    from edgewise.data.cell import Problems, read_numbers
+
+    is_link = np.array(cells["is_link"], dtype=np.int64)
+    chance = read_numbers(cells["link_prob"], "link_prob", Problems(), may_be_missing=True)
+    rows = _rows(cells, ("sender", "receiver"))
+    return [Labels("link", ("no link", "link"), is_link, np.stack([1 - chance, chance], axis=1), rows)]
+
+
+def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
+    """The cells of test_predictions.csv by column; None where there is no row."""
+    path = folder.path / "test_predictions.csv"
+    if not _has_rows(path):
+        return None
+    from edgewise.data.read import read_cells
+
+    frame = read_cells(path).frame
+    return {name: frame[name].tolist() for name in frame.columns}
 
 
 def tagged(folder: RunFolder) -> list[tuple[list[str], list[str], list[str]]]:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from edgewise.plural import plural
+from edgewise.tasks.registry import task_of
 from edgewise.tasks.report.judged import (
     Labels,
     Numbers,
     Rows,
     confusion,
     coverage,
-    judged,
     reliability,
     tagged,
     worst,
@@ -42,13 +42,13 @@ def sections(folder: RunFolder) -> list[Section]:
         MissingExtraError: matplotlib is not installed.
         RunFolderError: a file of the folder is damaged.
     """
-    metrics, config, model = folder.read_json("metrics.json"), folder.read_config(), folder.read_json("model.json")
+    metrics, config = folder.read_json("metrics.json"), folder.read_config()
     found: list[Section] = [("Scores", scores(metrics))]
     cautions = cautions_of(metrics)
     if cautions:
         found.insert(0, ("Look at this first", cautions))
     found += training_sections(folder)
-    for target in judged(folder, model):
+    for target in task_of(folder).test_targets(folder):
         found += of_numbers(target, metrics) if isinstance(target, Numbers) else of_labels(target)
     found += of_tags(tagged(folder))
     return [*found, ("Data", data(folder, metrics, config)), ("Settings", [settings(config)])]

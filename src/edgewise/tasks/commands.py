@@ -1,4 +1,4 @@
-"""Commands that a verb prints for the reader to paste: complete, quoted for the shell, on files that exist."""
+"""Command lines for the reader to paste: complete, quoted for the shell, on files that exist."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,6 @@ NODE_COLUMNS = ("id", "node", "node_id")
 def command(*words: object) -> str:
     """A command line as the shell reads it back, whatever its words hold."""
     return shlex.join(["edgewise", *map(str, words)])
-
-
-def print_next(folder: RunFolder, *commands: str) -> None:
-    """Where the run is, and what can be done with it, one command on a line of its own."""
-    print(f"The run is in {folder.path}. Next:")
-    for each in commands:
-        print(f"  {each}")
 
 
 def prediction(config: Mapping[str, Any], folder: RunFolder, output: str, *, data: str | None = None) -> str:
