@@ -7,7 +7,8 @@ from edgewise.data.series import known_before, parted, read_series
 from edgewise.errors import DataError, SettingError
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings
-from edgewise.tasks.forecast.fit import TrainedForecast, by_step, later, stays
+from edgewise.tasks.forecast.fit import by_step, later, stays
+from edgewise.tasks.forecast.trained import TrainedForecast
 
 
 def series_of(tmp_path, rows, header="hour,a,b,c", edges="from,to\na,b\n", time_column="hour", **options):

@@ -6,8 +6,9 @@ import torch
 
 from edgewise import DataError, SettingError, Trace
 from edgewise.data.texts import texts_from_arrays
-from edgewise.estimators import token_methods, token_questions
 from edgewise.explain.rollout import rollout
+from edgewise.tasks import token_methods
+from edgewise.tasks import token_perturbation as token_questions
 from edgewise.tasks.texts.explain import explain_text
 from edgewise.tasks.token_perturbation import shortened
 from explain_cases import WORDS, text_model

@@ -9,13 +9,14 @@ import torch
 
 from edgewise import DataError, SettingError, Trace, Translator
 from edgewise.data.text import Tokenizer
-from edgewise.estimators import token_methods, token_questions
 from edgewise.explain.rollout import rollout
 from edgewise.models.beam_settings import BeamSettings
 from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.tasks import token_methods
+from edgewise.tasks import token_perturbation as token_questions
 from edgewise.tasks.explainer import Explainer
-from edgewise.tasks.translation import question
+from edgewise.tasks.translation import perturbation as question
 from edgewise.tasks.translation.explain import explain_translation
 from edgewise.tasks.translation.perturbation import spans
 from edgewise.tasks.translation.trained import TrainedTranslation, untrained

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import DataError, DynamicsModel, SettingError, errors
+from edgewise import DataError, DynamicsModel, SettingError
 from edgewise.cli.simulate import archive
 from edgewise.data.dynamics import System, integrate, law_of
 from edgewise.data.motion import Moments, Motion, parted, read_motion
 from edgewise.data.systems import SYSTEMS, system_of
 from edgewise.models.dynamics_settings import DynamicsSettings
+from edgewise.tasks.motion.fit import errors
 from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
 from edgewise.tasks.motion.job import dynamics_job
 from edgewise.tasks.motion.rollout import compared, roll_out

@@ -86,7 +86,7 @@ def test_a_notebook_shows_an_explanation_as_its_page(page):
 def test_a_face_tells_the_notebook(monkeypatch, tmp_path):
     import edgewise.estimators
     from edgewise.errors import RunFolderError
-    from edgewise.estimators import explaining
+    from edgewise.tasks import explainer as explaining
 
     called = []
     for module in (notebook, explaining):
