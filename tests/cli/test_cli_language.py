@@ -86,7 +86,10 @@ def test_bad_words(book, edgewise, tmp_path):
         (["train", book, "--context", 4000, "-o", tmp_path / "b"], "fewer than --context"),
         (["train", book, "--smiles-columns", "a", "-o", tmp_path / "b"], "smiles-columns"),
         (["train", tmp_path / "no.txt", "-o", tmp_path / "b"], "no such file"),
-        (["predict", run, book, "-o", tmp_path / "p.csv"], "is no"),
+        (
+            ["predict", run, book, "-o", tmp_path / "p.csv"],
+            "holds an edgewise language model, for which there is no file of predictions",
+        ),
     ]
     for words, message in cases:
         code, out, err = edgewise(*words)

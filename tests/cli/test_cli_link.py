@@ -174,10 +174,11 @@ def test_predictions_know_all_links_or_those_of_another_file(learn, edgewise, gr
     assert (code, "already has the column 'status'" in err) == (2, True)
 
 
-def test_the_flag_for_another_graph_is_refused_elsewhere(trained, table, edgewise):
-    for verb, output in (("predict", "-"), ("fingerprint", "v.npz")):
-        code, _, err = edgewise(verb, trained, table, "--nodes", "n.csv", "-o", output)
-        assert (code, "--nodes is for pairs of nodes" in err) == (2, True)
+def test_a_flag_that_does_nothing_for_the_task_is_refused(trained, table, edgewise):
+    for flag, value in (("--nodes", "n.csv"), ("--text-columns", "text"), ("--graph-column", "g")):
+        for verb, output in (("predict", "-"), ("fingerprint", "v.npz")):
+            code, _, err = edgewise(verb, trained, table, flag, value, "-o", output)
+            assert (code, f"{flag} does nothing for molecules; leave it out" in err) == (2, True), err
 
 
 def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, paste, tmp_path):

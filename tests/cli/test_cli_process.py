@@ -150,6 +150,6 @@ def test_the_help_ends_with_the_defaults_of_every_kind():
     lines = [line.split() for line in table_of_defaults().splitlines()[1:]]
     names, rows = lines[0], {line[0]: line[1:] for line in lines[1:]}
     rates = dict(zip(names, rows["--learning-rate"], strict=True))
-    assert float(rates["text"]) == language_job({"data": ["a.txt"]}).train.learning_rate
-    assert float(rates["graph"]) == node_job({"data": ["a.csv"]}).train.learning_rate
+    assert float(rates["language"]) == language_job({"data": ["a.txt"]}).train.learning_rate
+    assert float(rates["nodes"]) == node_job({"data": ["a.csv"]}).train.learning_rate
     assert dict(zip(names, rows["--dropout"], strict=True))["molecules"] == "-", "it has four of its own"

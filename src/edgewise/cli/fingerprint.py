@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Computes and writes the vectors."""
     check_output(arguments, (".npz",))
     task, request = task_of(RunFolder.finished(arguments.folder)), predict.request_of(arguments)
-    request.require_only((*task.reads, "nodes"), task.noun)
+    request.require_only(task.reads, task.noun)
     with stage(f"reading {request.data}"):
         trained, table = task.read(request)
     trained.threads = request.threads

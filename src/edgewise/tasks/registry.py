@@ -51,7 +51,8 @@ def task_of(folder: RunFolder) -> Task:
     """
     found = folder.read_format()
     if found not in FORMATS:
-        raise RunFolderError(f"{folder.path / 'model.json'} has the format {found!r}; expected {', '.join(FORMATS)}.")
+        known = "it names no format" if found is None else f"its format is {str(found)[:60]!r}"
+        raise RunFolderError(f"{folder.path / 'model.json'} is no model of Edgewise that is known here: {known}.")
     return task(FORMATS[found])
 
 

@@ -128,7 +128,7 @@ class Task(ABC):
         Raises:
             UnsupportedError: models of this task predict no files.
         """
-        raise UnsupportedError(f"{request.folder} holds an {self.format}, which predicts no files.")
+        raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no file of predictions.")
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained model and the table that it is applied to, for predictions and for learned vectors.
@@ -136,7 +136,7 @@ class Task(ABC):
         Raises:
             UnsupportedError: models of this task have no vector for a row.
         """
-        raise UnsupportedError(f"{request.folder} holds an {self.format}, which has no vectors of rows.")
+        raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no vector of a row.")
 
     def explainable(self) -> "type[Subject] | None":
         """What opens a run folder of this task for explanations and for the server; None where there is nothing."""

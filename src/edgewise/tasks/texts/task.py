@@ -35,8 +35,8 @@ class TextsTask(TableTask):
         check_same_numbers(columns, trained.columns)
         table = read_texts([request.data], columns, strict=request.strict, need_targets=False)
         if cut := trained.batches(table).cut:
-            have = plural(cut, "text has", "texts have")
-            print(f"{have} more than {trained.settings.context} tokens: the rest is not read", file=sys.stderr)
+            longer = plural(cut, "text has", "texts have")
+            print(f"{longer} more than {trained.settings.context} tokens, cut there", file=sys.stderr)
         return trained, table
 
     def explainable(self) -> "type[Subject]":
