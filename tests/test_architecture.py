@@ -122,7 +122,7 @@ def test_arrows_point_down():
 def test_the_one_arrow_up_is_a_name_in_a_table():
     """`Graph.of` and `Graph.to_…` reach the converters above them by name, when they are called."""
     by_name = {module_of(path) for path in files() if "import_module(" in path.read_text()}
-    lists_of_names = {"edgewise", "edgewise.estimators", "edgewise.backends.kernels"}
+    lists_of_names = {"edgewise", "edgewise.estimators", "edgewise.backends.kernels", "edgewise.tasks.registry"}
     assert by_name - lists_of_names == {"edgewise.graph.forms"}
     for library in DIALECTS.values():
         module = import_module(f"edgewise.interop.{library}")
