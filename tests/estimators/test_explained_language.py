@@ -8,10 +8,12 @@ import torch
 
 from edgewise import SettingError, Trace
 from edgewise.data.text import Tokenizer
-from edgewise.estimators import LanguageModel, token_methods, token_questions
+from edgewise.estimators import LanguageModel
 from edgewise.explain.rollout import rollout
 from edgewise.models.transformer_settings import SamplingSettings
 from edgewise.records import TextBatch
+from edgewise.tasks import token_methods
+from edgewise.tasks import token_perturbation as token_questions
 from edgewise.tasks.language.explain import explain_prompt
 from edgewise.tasks.language.explainable import PromptSubject
 from edgewise.tasks.language.perturbation import told_after

@@ -7,7 +7,7 @@ import pytest
 
 from edgewise import DataError, RunFolderError, SettingError, Translator
 from edgewise.cli.main import main
-from edgewise.tasks.translation import fit as translation
+from edgewise.estimators import translation
 
 WORDS = ["".join(word) for word in itertools.product("abc", repeat=3)]
 BACKWARD = [word[::-1] for word in WORDS]
