@@ -123,9 +123,11 @@ def test_epsilon_is_learned_or_stays():
 
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_settings_that_cannot_be():
-    with pytest.raises(SettingError, match="NeighborConvolution: how must be 'mean', 'sum' or 'max', not 'median'"):
+    with pytest.raises(
+        SettingError, match="NeighborConvolution: how must be 'mean', 'sum', 'max' or 'min', not 'median'"
+    ):
         NeighborConvolution(4, 3, "median")
-    with pytest.raises(SettingError, match="pool_dim is for how='max' only, not for 'sum'; drop it"):
+    with pytest.raises(SettingError, match="pool_dim is for how='max' and project=True only, not for 'sum'; drop it"):
         NeighborConvolution(4, 3, "sum", pool_dim=7)
 
 

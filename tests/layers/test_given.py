@@ -1,5 +1,7 @@
 """What layers are handed: an edge_index is a list of edges; what does not fit is refused by the layer, in its words."""
 
+import re
+
 import pytest
 import torch
 
@@ -130,3 +132,67 @@ def test_what_users_of_other_libraries_write():
     ):
         with pytest.raises(EdgewiseError):
             call()
+
+
+PAIRS = {
+    "MeanConvolution": lambda: L.MeanConvolution(8, 6),
+    "SymmetricConvolution": lambda: L.SymmetricConvolution(8, 6, has_loops=False),
+    "NeighborConvolution": lambda: L.NeighborConvolution(8, 6, "max"),
+    "IsomorphismConvolution": lambda: L.IsomorphismConvolution(8, 6),
+    "GraphAttention": lambda: L.GraphAttention(8, 6, 2, score="gatv2"),
+    "GatedGraphAttention": lambda: L.GatedGraphAttention(8, num_heads=2),
+}
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "RelationalConvolution", "RelationalAttention"])
+def test_sources_and_targets(name):
+    """Edges from five sources to three targets are edges among eight nodes, of which only targets receive."""
+    source, target, index = drawn(5, 8), drawn(3, 8) + 1, torch.tensor([[0, 4, 4, 2, 1], [0, 0, 1, 1, 1]])
+    joined, both = index + torch.tensor([[0], [5]]), torch.cat([source, target])
+    if name in PAIRS:
+        layer = PAIRS[name]()
+        found, expected = layer((source, target), index), layer(both, joined)[5:]
+    else:
+        of_edge = torch.tensor([0, 1, 0, 0, 1])
+        apart = Relations(Edges.from_edge_index(index, (5, 3)), of_edge, 2)
+        among = Relations(Edges.from_edge_index(joined, 8), of_edge, 2)
+        kinds = Types(torch.tensor([0, 1, 1, 0, 1, 0, 0, 1]), 2)
+        if name == "RelationalConvolution":
+            layer = L.RelationalConvolution(8, 6, 2)
+            found, expected = layer((source, target), apart), layer(both, among)[5:]
+        else:
+            layer = L.RelationalAttention(8, 2, 2, 2)
+            sides = kinds[torch.arange(5)], kinds[torch.arange(5, 8)]
+            found, expected = layer((source, target), sides, apart), layer(both, kinds, among)[5:]
+    if name == "SymmetricConvolution":  # sources are divided by the edges they send, which nodes of one set are not
+        scale = torch.tensor([1, 1, 1, 1, 2])[index[0]] * torch.tensor([2, 3, 1])[index[1]]
+        dense = torch.zeros(3, 5).index_put((index[1], index[0]), scale.rsqrt(), accumulate=True)
+        expected = torch.relu(dense @ layer.linear(source))
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_pairs_and_features_of_edges_that_do_not_fit():
+    x, short = drawn(5, 8), torch.ones(3)
+    layer = L.GraphAttention(8, 6, 2, edge_dim=3)
+    cases = {
+        "GraphAttention: nodes are a tuple of 3, expected (source, target)": lambda: layer((x, x, x), INDEX),
+        "GraphAttention: axis 'feature' is 7 in target, but": lambda: layer((x, x[:, :7]), INDEX),
+        "expected edge features (*batch, 4, 3), not none": lambda: layer(x, INDEX),
+        "expected edge features (*batch, 4, 0), not (4, 3)": lambda: L.IsomorphismConvolution(8, 6)(
+            x, INDEX, torch.ones(4, 3)
+        ),
+        "SymmetricConvolution: axis 'edge' is 3 in edge_weight but 4": lambda: L.SymmetricConvolution(8, 6)(
+            x, INDEX, short
+        ),
+        "NeighborConvolution: axis 'edge' is 3 in edge_weight but 4": lambda: L.NeighborConvolution(8, 6)(
+            x, INDEX, short
+        ),
+    }
+    for message, call in cases.items():
+        with pytest.raises(ShapeError, match=re.escape(message)):
+            call()
+    with pytest.raises(SettingError, match="share_weights is for gatv2 with one input_dim"):
+        L.GraphAttention(8, 6, share_weights=True)
+    with pytest.raises(SettingError, match="hidden_dim is that of its own network"):
+        L.IsomorphismConvolution(8, 6, 5, network=torch.nn.Identity())

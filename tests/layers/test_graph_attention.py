@@ -64,7 +64,7 @@ def test_dropout_of_values_leaves_the_weights_alone():
     torch.manual_seed(5)
     layer, nodes = GraphAttention(3, 4000, value_dropout=0.5), torch.randn(5, 3)
     whole, trace = layer.eval()(nodes, EDGES), Trace()
-    dropped = layer.train()(nodes, EDGES, trace)
+    dropped = layer.train()(nodes, EDGES, trace=trace)
     torch.testing.assert_close(trace.weights[0].values.sum(), torch.tensor(4.0))  # four nodes hear somebody
     heard_one = 0  # node 0 hears node 1 alone: half of the features are gone, the others doubled
     kept = dropped[heard_one] != 0

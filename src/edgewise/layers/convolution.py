@@ -1,26 +1,31 @@
 """Convolutions on graphs: the same sum, with weights that do not look at the content."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.errors import SettingError
-from edgewise.layers.feature import FeatureLinear, Nodes
-from edgewise.layers.given import require_nodes
+from edgewise.errors import SettingError, ShapeError
+from edgewise.layers.feature import FeatureLinear, Pair, weighted_sum
+from edgewise.layers.given import pair_of, two
+from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, Full, GivenNeighborhood, edges_of
 
 Activation = Callable[[Tensor], Tensor]
+How = Literal["mean", "sum", "max", "min"]
+EdgeWeight = Float[Tensor, " *weight_batch edge"]
 
 
 class MeanConvolution(nn.Module):
     """The mean of the neighbors and, with a matrix of its own, the node itself: σ(D⁻¹ A H Wᵀ + H Bᵀ).
 
     Args:
-        input_dim, output_dim: sizes of the nodes before and after.
+        input_dim, output_dim: sizes of the nodes before and after; two input sizes are those of sources and targets.
         activation: σ.
 
     Empty: a node with no neighbor keeps its self term.
@@ -28,98 +33,141 @@ class MeanConvolution(nn.Module):
     Source: Hamilton, Ying & Leskovec 2017, the mean aggregator; D is the number of edges a node receives.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, activation: Activation = torch.relu):
+    def __init__(self, input_dim: int | tuple[int, int], output_dim: int, activation: Activation = torch.relu):
         super().__init__()
-        self.neighbors = FeatureLinear(input_dim, output_dim, bias=False)
-        self.itself = FeatureLinear(input_dim, output_dim, bias=False)
+        source_dim, target_dim = two(input_dim)
+        self.neighbors = FeatureLinear(source_dim, output_dim, bias=False)
+        self.itself = FeatureLinear(target_dim, output_dim, bias=False)
         self.activation = activation
 
-    def forward(self, nodes: Nodes, edges: GivenNeighborhood) -> Float[Tensor, " *batch node output_dim"]:
-        """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
-        require_nodes("MeanConvolution", nodes, self.itself.in_features, self.itself.weight)
-        return self.activation(aggregate(self.neighbors(nodes), edges, "mean") + self.itself(nodes))
+    def forward(self, nodes: Pair, edges: GivenNeighborhood) -> Float[Tensor, " *batch node output_dim"]:
+        """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets)."""
+        sizes = self.neighbors.in_features, self.itself.in_features
+        source, target = pair_of("MeanConvolution", nodes, sizes, self.itself.weight)
+        together = aggregate(self.neighbors(source), edges, "mean", num_queries=target.shape[-2])
+        return self.activation(together + self.itself(target))
 
 
 class SymmetricConvolution(nn.Module):
     """Neighbors and the node itself, each divided by the roots of both degrees: σ(D^−½ Â D^−½ H Wᵀ), Â = A + I.
 
-    The self loops are part of the layer: hand it the edges without them.
+    The self loops are part of the layer: hand it the edges without them. Between sources and targets there are none,
+    and the degrees are D_target^−½ A D_source^−½.
 
     Args:
         input_dim, output_dim: sizes of the nodes before and after.
         activation: σ.
+        has_loops: whether Â is A + I; if not it is A, which may have loops.
+        bias: whether a bias is added within σ.
 
-    Empty: a node with no neighbor keeps its self loop.
+    Empty: a node with no neighbor keeps its self loop; without one, the bias.
     Cost: O(edge · output_dim).
     Source: Kipf & Welling 2017, eq. 2; D is the row sum of Â, the number of edges a node receives plus one.
-    """
-
-    def __init__(self, input_dim: int, output_dim: int, activation: Activation = torch.relu):
-        super().__init__()
-        self.linear = FeatureLinear(input_dim, output_dim, bias=False)
-        self.activation = activation
-
-    def forward(self, nodes: Nodes, edges: GivenNeighborhood) -> Float[Tensor, " *batch node output_dim"]:
-        """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
-        require_nodes("SymmetricConvolution", nodes, self.linear.in_features, self.linear.weight)
-        edges = edges_of("SymmetricConvolution", edges, nodes.shape[-2], nodes.shape[-2])
-        return self.activation(spread_evenly(self.linear(nodes), edges))
-
-
-class NeighborConvolution(nn.Module):
-    """The neighbors, brought together as one chooses, and the node itself: σ(W ⊕_{j∈N(i)} x_j + B x_i).
-
-        mean    ⊕ = Σ_j x_j / |N(i)|, which is `MeanConvolution`
-        sum     ⊕ = Σ_j x_j
-        max     ⊕ = max_j ReLU(P x_j + c), feature by feature
-
-    Args:
-        input_dim, output_dim: sizes of the nodes before and after.
-        how: "mean", "sum" or "max".
-        pool_dim: rows of P, with "max"; output_dim by default.
-        activation: σ.
-
-    Empty: a node with no neighbor keeps its self term.
-    Cost: O(edge · output_dim), with "max" O(edge · pool_dim).
-    Source: Hamilton, Ying & Leskovec 2017 (GraphSAGE), algorithm 1 and, for max, eq. 3; their one matrix for the node
-    and its neighbors, one above the other, is our B and W. The division by the length that ends their algorithm, and
-    the aggregator that depends on an order of the neighbors (an LSTM), are left out.
     """
 
     def __init__(
         self,
         input_dim: int,
         output_dim: int,
-        how: Literal["mean", "sum", "max"] = "mean",
+        activation: Activation = torch.relu,
+        *,
+        has_loops: bool = True,
+        bias: bool = False,
+    ):
+        super().__init__()
+        self.linear = FeatureLinear(input_dim, output_dim, bias=False)
+        self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
+        self.activation, self.has_loops = activation, has_loops
+
+    def forward(
+        self, nodes: Pair, edges: GivenNeighborhood, edge_weight: EdgeWeight | None = None
+    ) -> Float[Tensor, " *batch node output_dim"]:
+        """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
+
+        Args:
+            nodes, edges: as in every layer.
+            edge_weight: A, one number an edge; 1 by default.
+        """
+        owner, size = "SymmetricConvolution", self.linear.in_features
+        source, target = pair_of(owner, nodes, (size, size), self.linear.weight)
+        edges = edges_of(owner, edges, target.shape[-2], source.shape[-2])
+        has_loops = self.has_loops and not isinstance(nodes, tuple)
+        out = spread_evenly(self.linear(source), edges, edge_weight, has_loops, isinstance(nodes, tuple))
+        return self.activation(out if self.bias is None else out + self.bias)
+
+
+class NeighborConvolution(nn.Module):
+    """The neighbors, brought together as one chooses, and the node itself: σ(W ⊕_{j∈N(i)} w_ij x_j + B x_i).
+
+        mean    ⊕ = Σ_j x_j / |N(i)|, which is `MeanConvolution`
+        sum     ⊕ = Σ_j x_j
+        max     ⊕ = max_j ReLU(P x_j + c), feature by feature; likewise min
+
+    Args:
+        input_dim, output_dim: sizes of the nodes before and after; two input sizes are those of sources and targets.
+        how: "mean", "sum", "max" or "min".
+        pool_dim: rows of P; output_dim by default.
+        project: whether ReLU(P x_j + c) stands for x_j; by default with "max" and "min".
+        root_weight: whether there is B x_i.
+        bias: whether a bias is added to W ⊕.
+        normalize: divides what σ sees by its length.
+        activation: σ.
+
+    Empty: a node with no neighbor keeps its self term.
+    Cost: O(edge · output_dim), projected O(edge · pool_dim).
+    Source: Hamilton, Ying & Leskovec 2017 (GraphSAGE), algorithm 1 and, for max, eq. 3; their one matrix for the node
+    and its neighbors, one above the other, is our B and W; `normalize` is their line 7. The aggregator that depends on
+    an order of the neighbors (an LSTM) is left out. "sum" with edge weights w is Morris et al. 2019, eq. 5.
+    """
+
+    def __init__(
+        self,
+        input_dim: int | tuple[int, int],
+        output_dim: int,
+        how: How = "mean",
         *,
         pool_dim: int | None = None,
+        project: bool | None = None,
+        root_weight: bool = True,
+        bias: bool = False,
+        normalize: bool = False,
         activation: Activation = torch.relu,
     ):
         super().__init__()
-        if how not in ("mean", "sum", "max"):
-            raise SettingError(f"NeighborConvolution: how must be 'mean', 'sum' or 'max', not {how!r}.")
-        if pool_dim is not None and how != "max":
-            raise SettingError(f"NeighborConvolution: pool_dim is for how='max' only, not for {how!r}; drop it.")
-        self.how, self.activation = how, activation
-        self.neighbors: nn.Linear
-        if how == "max":
-            pool_dim = output_dim if pool_dim is None else pool_dim
-            self.pool = FeatureLinear(input_dim, pool_dim)
-            self.neighbors = nn.Linear(pool_dim, output_dim, bias=False)
-        else:
-            self.neighbors = FeatureLinear(input_dim, output_dim, bias=False)
-        self.itself = FeatureLinear(input_dim, output_dim, bias=False)
+        if how not in ("mean", "sum", "max", "min"):
+            raise SettingError(f"NeighborConvolution: how must be 'mean', 'sum', 'max' or 'min', not {how!r}.")
+        project = how in ("max", "min") if project is None else project
+        if pool_dim is not None and not project:
+            raise SettingError(
+                f"NeighborConvolution: pool_dim is for how='max' and project=True only, not for {how!r}; drop it."
+            )
+        self.how, self.activation, self.normalize = how, activation, normalize
+        source_dim, target_dim = self.sizes = two(input_dim)
+        pool_dim = output_dim if pool_dim is None else pool_dim
+        self.pool = FeatureLinear(source_dim, pool_dim) if project else None
+        self.neighbors = FeatureLinear(pool_dim if project else source_dim, output_dim, bias=False)
+        self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
+        self.itself = FeatureLinear(target_dim, output_dim, bias=False) if root_weight else None
 
     def forward(
-        self, nodes: Nodes, neighborhood: GivenNeighborhood = Full()
+        self, nodes: Pair, neighborhood: GivenNeighborhood = Full(), edge_weight: EdgeWeight | None = None
     ) -> Float[Tensor, " *batch node output_dim"]:
-        """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
-        require_nodes("NeighborConvolution", nodes, self.itself.in_features, self.itself.weight)
-        if self.how == "max":
-            together = self.neighbors(aggregate(torch.relu(self.pool(nodes)), neighborhood, "max"))
-        else:  # a matrix may go before a sum, where it works on nodes that need not be dense
-            together = aggregate(self.neighbors(nodes), neighborhood, self.how)
-        return self.activation(together + self.itself(nodes))
+        """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
+
+        Args:
+            nodes, neighborhood: as in every layer.
+            edge_weight: w, one number an edge; 1 by default.
+        """
+        source, target = pair_of("NeighborConvolution", nodes, self.sizes, self.neighbors.weight)
+        if self.pool is not None:
+            source = torch.relu(self.pool(source))
+        together = partial(_together, neighborhood, self.how, edge_weight, target.shape[-2])
+        # A matrix may go before a sum, where it works on nodes that need not be dense.
+        is_linear = self.how in ("sum", "mean") and self.pool is None
+        out = together(self.neighbors(source)) if is_linear else self.neighbors(together(source))
+        out = out if self.bias is None else out + self.bias
+        out = out if self.itself is None else out + self.itself(target)
+        return self.activation(F.normalize(out, dim=-1) if self.normalize else out)
 
 
 class IsomorphismConvolution(nn.Module):
@@ -130,14 +178,16 @@ class IsomorphismConvolution(nn.Module):
     Args:
         input_dim, output_dim: sizes of the nodes before and after.
         hidden_dim: rows of W₁; output_dim by default.
+        network: what stands for W₁, σ and W₂, such as an `nn.Sequential`.
+        edge_dim: size of edge features e; each neighbor is then ReLU(x_j + W_e e_ij + c_e).
         epsilon: ε, or where it starts.
         is_epsilon_learned: whether ε is a parameter.
         activation: σ.
 
     Empty: a node with no neighbor is sent through the network alone.
-    Cost: O(edge · hidden_dim).
+    Cost: O(edge · hidden_dim); with a network or edge features O(edge · input_dim).
     Source: Xu et al. 2019 (GIN), eq. 4.1, with a network of two matrices; W₁ is applied before the sum, which changes
-    nothing. The batch normalization of their experiments is left out.
+    nothing. The batch normalization of their experiments is left out. Edge features: Hu et al. 2020 (GINE).
 
     >>> from edgewise import Edges
     >>> layer = IsomorphismConvolution(2, 3)
@@ -151,36 +201,116 @@ class IsomorphismConvolution(nn.Module):
         output_dim: int,
         hidden_dim: int | None = None,
         *,
+        network: nn.Module | None = None,
+        edge_dim: int = 0,
         epsilon: float = 0.0,
         is_epsilon_learned: bool = True,
         activation: Activation = torch.relu,
     ):
         super().__init__()
+        if network is not None and hidden_dim is not None:
+            raise SettingError("IsomorphismConvolution: hidden_dim is that of its own network; drop it, or network.")
         hidden_dim = output_dim if hidden_dim is None else hidden_dim
-        self.first = FeatureLinear(input_dim, hidden_dim, bias=False)
-        self.bias = nn.Parameter(torch.zeros(hidden_dim))
-        self.second = nn.Linear(hidden_dim, output_dim)
+        self.input_dim, self.edge_dim, self.activation, self.network = input_dim, edge_dim, activation, network
+        if network is None:
+            self.first = FeatureLinear(input_dim, hidden_dim, bias=False)
+            self.bias = nn.Parameter(torch.zeros(hidden_dim))
+            self.second = nn.Linear(hidden_dim, output_dim)
+        self.edge = nn.Linear(edge_dim, input_dim) if edge_dim else None
         self.epsilon: Tensor
         if is_epsilon_learned:
             self.epsilon = nn.Parameter(torch.tensor(epsilon))
         else:
             self.register_buffer("epsilon", torch.tensor(epsilon))
-        self.activation = activation
 
     def forward(
-        self, nodes: Nodes, neighborhood: GivenNeighborhood = Full()
+        self,
+        nodes: Pair,
+        neighborhood: GivenNeighborhood = Full(),
+        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
     ) -> Float[Tensor, " *batch node output_dim"]:
-        """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
-        require_nodes("IsomorphismConvolution", nodes, self.first.in_features, self.first.weight)
-        projected = self.first(nodes)
-        together = (1 + self.epsilon) * projected + aggregate(projected, neighborhood, "sum")
+        """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
+
+        Args:
+            nodes, neighborhood: as in every layer.
+            edge: e, one row an edge, where the layer has an `edge_dim`.
+        """
+        owner = "IsomorphismConvolution"
+        weight = next(self.parameters(), None)
+        source, target = pair_of(owner, nodes, (self.input_dim, self.input_dim), weight)
+        if self.network is None and self.edge is None:
+            target = self.first(target)
+            source = target if not isinstance(nodes, tuple) else self.first(source)
+        if self.edge is None and edge is None:
+            together = aggregate(source, neighborhood, "sum", num_queries=target.shape[-2])
+        else:
+            edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2])
+            edge = features_of_edges(owner, edge, edges, self.edge_dim, source)
+            assert self.edge is not None  # or the features would have been refused
+            messages = torch.relu(source.index_select(-2, edges.senders) + self.edge(edge))
+            nothing = source.new_zeros(edges.num_senders, source.shape[-1])
+            together = aggregate(nothing, edges, "sum", edge_value=messages)
+        together = (1 + self.epsilon) * target + together
+        if self.network is not None:
+            return self.network(together)
+        together = together if self.edge is None else self.first(together)
         return self.second(self.activation(together + self.bias))
 
 
-def spread_evenly(nodes: Float[Tensor, " *batch node feature"], edges: Edges) -> Float[Tensor, " *batch node feature"]:
-    """D^−½ Â D^−½ x, Â = A + I: the nodes one step further over the graph, hand it the edges without loops."""
+def spread_evenly(
+    nodes: Float[Tensor, " *batch key feature"],
+    edges: Edges,
+    edge_weight: EdgeWeight | None = None,
+    has_loops: bool = True,
+    is_bipartite: bool = False,
+) -> Float[Tensor, " *batch query feature"]:
+    """D^−½ Â D^−½ x, Â = A + I: the nodes one step further over the graph, hand it the edges without loops.
+
+    Args:
+        nodes, edges: x and who receives them.
+        edge_weight: A; 1 by default.
+        has_loops: whether Â is A + I, or A.
+        is_bipartite: whether D of the sources is the number of edges that they send.
+    """
     # The weight of an edge is a product of something of its ends, so that a plain sum does with no number an edge.
-    precise = torch.promote_types(nodes.dtype, torch.float32)  # float16 ends at degree 65,504
-    root = (edges.degrees() + 1).to(precise).rsqrt().to(nodes.dtype).unsqueeze(-1)
-    scaled = root * nodes
-    return root * (aggregate(scaled, edges) + scaled)
+    root = _inverse_root(edges.receivers, edges.num_receivers, edge_weight, has_loops, nodes)
+    root_of_source = root
+    if is_bipartite:
+        root_of_source = _inverse_root(edges.senders, edges.num_senders, edge_weight, has_loops, nodes)
+    scaled = root_of_source * nodes
+    out = aggregate(scaled, edges) if edge_weight is None else weighted_sum(scaled, edges, edge_weight)
+    return root * (out + scaled if has_loops else out)
+
+
+def _inverse_root(
+    ends: Tensor, num_nodes: int, edge_weight: Tensor | None, has_loops: bool, like: Tensor
+) -> Float[Tensor, " *weight_batch node 1"]:
+    """1/√ of the sum of the edges at each node, with a loop or not; 0 where there is none."""
+    precise = torch.promote_types(like.dtype, torch.float32)  # float16 ends at degree 65,504
+    weight = torch.ones_like(ends, dtype=precise) if edge_weight is None else edge_weight.to(precise)
+    if weight.shape[-1:] != ends.shape:
+        raise ShapeError(
+            f"SymmetricConvolution: axis 'edge' is {weight.shape[-1]} in edge_weight but {len(ends)} in edges."
+        )
+    degree = weight.new_zeros(*weight.shape[:-1], num_nodes).index_add(-1, ends, weight) + has_loops
+    none = degree == 0
+    return torch.where(none, 0.0, torch.where(none, 1.0, degree).rsqrt()).to(like.dtype).unsqueeze(-1)
+
+
+def _together(
+    neighborhood: GivenNeighborhood, how: How, edge_weight: Tensor | None, num_targets: int, source: Tensor
+) -> Tensor:
+    """⊕_j w_ij x_j."""
+    if edge_weight is None:
+        return aggregate(source, neighborhood, how, num_queries=num_targets)
+    edges = edges_of("NeighborConvolution", neighborhood, num_targets, source.shape[-2])
+    if edge_weight.shape[-1] != edges.num_edges:
+        raise ShapeError(
+            f"NeighborConvolution: axis 'edge' is {edge_weight.shape[-1]} in edge_weight but {edges.num_edges} in "
+            "edges."
+        )
+    if how in ("max", "min"):
+        messages = edge_weight.unsqueeze(-1) * source.index_select(-2, edges.senders)
+        return aggregate(source.new_zeros(edges.num_senders, source.shape[-1]), edges, how, edge_value=messages)
+    out = weighted_sum(source, edges, edge_weight)
+    return out if how == "sum" else out / edges.degrees().clamp(min=1).to(out.dtype).unsqueeze(-1)

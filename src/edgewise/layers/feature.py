@@ -5,11 +5,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import attend
+from edgewise.neighborhood import Edges
 from edgewise.normalize import Identity
 from edgewise.records import SparseFeatures
 from edgewise.score import Constant
 
 Nodes = Tensor | SparseFeatures
+Pair = Nodes | tuple[Nodes, Nodes]
+"""Nodes, or those that send and those that receive, as PyTorch Geometric has `(x_source, x_target)`."""
 
 
 class FeatureLinear(nn.Linear):
@@ -30,11 +33,15 @@ class FeatureLinear(nn.Linear):
 
 def summed(features: SparseFeatures, rows: Float[Tensor, " feature output_dim"]) -> Float[Tensor, " node output_dim"]:
     """The rows of the features that each node has, times how much it has of them: the product of two matrices."""
-    blind = rows.detach()[:, :1]  # the weights do not look at it, and zeros for its gradient would cost time
-    weight = Constant(features.values.to(rows.dtype))
-    return attend(
-        blind[:1].expand(features.shape[0], 1), blind, rows, features.edges, score=weight, normalize=Identity()
-    )
+    return weighted_sum(rows, features.edges, features.values.to(rows.dtype))
+
+
+def weighted_sum(
+    rows: Float[Tensor, " *batch key feature"], edges: Edges, weight: Float[Tensor, " *weight_batch edge"]
+) -> Float[Tensor, " *out_batch query feature"]:
+    """Σ_e w_e x_senders[e] at each receiver."""
+    query, key = rows.new_zeros(edges.num_receivers, 1), rows.new_zeros(edges.num_senders, 1)
+    return attend(query, key, rows, edges, score=Constant(weight), normalize=Identity())
 
 
 class FeatureDropout(nn.Module):

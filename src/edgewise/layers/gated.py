@@ -68,7 +68,7 @@ class GatedGraphAttention(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " *batch query model_dim"],
+        nodes: Float[Tensor, " *batch query model_dim"] | tuple[Tensor, Tensor],
         neighborhood: GivenNeighborhood,
         *,
         source: Float[Tensor, " *batch key source_dim"] | None = None,
@@ -77,11 +77,13 @@ class GatedGraphAttention(nn.Module):
         """The nodes after the layer.
 
         Args:
-            nodes: x, which look.
+            nodes: x, which look; or (z, x), sources and targets.
             neighborhood: who looks at whom; one for all batch axes, or one for each.
             source: z, what they look at; the nodes themselves by default.
             trace: where the weights are recorded, before the gates.
         """
+        if isinstance(nodes, tuple):
+            source, nodes = nodes
         require_nodes("GatedGraphAttention", nodes, self.query.in_features, self.query.weight)
         source = nodes if source is None else source
         require_nodes("GatedGraphAttention", source, self.key.in_features, self.key.weight, "source")

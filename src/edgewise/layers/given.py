@@ -38,6 +38,28 @@ def require_nodes(owner: str, nodes: Any, size: int | None = None, weight: Any =
         )
 
 
+def pair_of(owner: str, nodes: Any, sizes: tuple[int, int], weight: Any) -> tuple[Any, Any]:
+    """The nodes that send and those that receive: PyTorch Geometric's `(x_source, x_target)`, or the same twice.
+
+    Raises:
+        ShapeError: they are not two, or not features of these sizes; see `require_nodes`.
+    """
+    if not isinstance(nodes, tuple):
+        for size in dict.fromkeys(sizes):
+            require_nodes(owner, nodes, size, weight)
+        return nodes, nodes
+    if len(nodes) != 2:
+        raise ShapeError(f"{owner}: nodes are a tuple of {len(nodes)}, expected (source, target).")
+    for one, size, name in zip(nodes, sizes, ("source", "target"), strict=True):
+        require_nodes(owner, one, size, weight, name)
+    return nodes
+
+
+def two(size: int | tuple[int, int]) -> tuple[int, int]:
+    """A size for sources and one for targets; one number is both."""
+    return size if isinstance(size, tuple) else (size, size)
+
+
 def require_places(owner: str, coordinates: Any, nodes: Tensor) -> None:
     """Raise a ShapeError unless there are coordinates `(*batch, node, space_dim)` for each of the nodes."""
     require_nodes(owner, coordinates, name="coordinates")

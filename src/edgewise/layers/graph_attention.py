@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError
-from edgewise.layers.feature import FeatureLinear, Nodes
-from edgewise.layers.given import require_nodes
-from edgewise.neighborhood import GivenNeighborhood
-from edgewise.score import GAT, GATv2
+from edgewise.layers.feature import FeatureLinear, Nodes, Pair
+from edgewise.layers.given import pair_of, two
+from edgewise.layers.messages import features_of_edges
+from edgewise.neighborhood import GivenNeighborhood, edges_of
+from edgewise.score import GAT, GATv2, Score
 from edgewise.trace import Trace
 
 GraphScore = Literal["gat", "gatv2"]
@@ -28,12 +29,20 @@ class GraphAttention(nn.Module):
     The heads are concatenated, or averaged, and a bias is added. Add the loops of the nodes to the edges, as the papers
     do, or leave them out; the layer does neither.
 
+    Edge features e are seen by the score, not summed: gat adds c·(e U_e) within LeakyReLU, gatv2 adds e U_e to k.
+
     Args:
-        input_dim: size of the nodes before.
+        input_dim: size of the nodes before; two sizes are those of sources and targets, with a matrix each.
         output_dim: size of the nodes after: of all heads together where they are concatenated, of each where averaged.
         num_heads: H.
         score: which of the two.
         combine: "concatenate" or "mean".
+        edge_dim: size of the edge features; 0 where there are none.
+        share_weights: gatv2 with U = W.
+        residual: whether x R is added, R a matrix.
+        bias: whether a bias is added to the output.
+        projection_bias: whether one is added to q and k.
+        negative_slope: that of LeakyReLU.
         dropout: the probability that a weight is set to zero in training.
         value_dropout: the same of a feature of what is summed, the score seeing it whole.
 
@@ -45,12 +54,18 @@ class GraphAttention(nn.Module):
 
     def __init__(
         self,
-        input_dim: int,
+        input_dim: int | tuple[int, int],
         output_dim: int,
         num_heads: int = 1,
         *,
         score: GraphScore = "gat",
         combine: Literal["concatenate", "mean"] = "concatenate",
+        edge_dim: int = 0,
+        share_weights: bool = False,
+        residual: bool = False,
+        bias: bool = True,
+        projection_bias: bool = False,
+        negative_slope: float = 0.2,
         dropout: float = 0.0,
         value_dropout: float = 0.0,
     ):
@@ -63,34 +78,87 @@ class GraphAttention(nn.Module):
             raise SettingError(
                 f"GraphAttention: output_dim ({output_dim}) must be a multiple of num_heads ({num_heads})."
             )
+        self.sizes = source_dim, target_dim = two(input_dim)
+        if share_weights and (score == "gat" or isinstance(input_dim, tuple)):
+            raise SettingError("GraphAttention: share_weights is for gatv2 with one input_dim; drop it.")
         head_dim = output_dim // num_heads if combine == "concatenate" else output_dim
-        self.num_heads, self.score, self.combine = num_heads, score, combine
-        self.dropout, self.value_dropout = dropout, value_dropout
-        sides = 1 if score == "gat" else 2
-        self.linear = FeatureLinear(input_dim, sides * num_heads * head_dim, bias=False)
-        nn.init.xavier_uniform_(self.linear.weight)
-        bound = math.sqrt(6 / (head_dim + 1))
-        self.vector = nn.Parameter(torch.empty(num_heads, head_dim).uniform_(-bound, bound))
+        width = num_heads * head_dim
+        self.num_heads, self.score, self.combine, self.edge_dim = num_heads, score, combine, edge_dim
+        self.dropout, self.value_dropout, self.negative_slope = dropout, value_dropout, negative_slope
+        self.is_stacked = score == "gatv2" and not share_weights and not isinstance(input_dim, tuple)
+        """Whether the matrices of queries and keys stand above each other in one."""
+        self.linear = _glorot(source_dim, 2 * width if self.is_stacked else width, projection_bias)
+        self.target = _glorot(target_dim, width, projection_bias) if isinstance(input_dim, tuple) else None
+        self.edge = _glorot(edge_dim, width, False) if edge_dim else None
+        self.residual = _glorot(target_dim, output_dim, False) if residual else None
+        self.vector = _vector(num_heads, head_dim)
         if score == "gat":
-            self.key_vector = nn.Parameter(torch.empty(num_heads, head_dim).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.zeros(output_dim))
+            self.key_vector = _vector(num_heads, head_dim)
+        if score == "gat" and edge_dim:
+            self.edge_vector = _vector(num_heads, head_dim)
+        self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
 
     def forward(
-        self, nodes: Nodes, edges: GivenNeighborhood, trace: Trace | None = None
+        self,
+        nodes: Pair,
+        edges: GivenNeighborhood,
+        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        *,
+        trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node output_dim"]:
-        """The nodes after the layer, `(*batch, node, input_dim)` or sparse before."""
-        require_nodes("GraphAttention", nodes, self.linear.in_features, self.linear.weight)
-        heads = [side.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3) for side in self._sides(nodes)]
-        query, key = heads[0], heads[-1]
-        score = GAT(self.vector, self.key_vector) if self.score == "gat" else GATv2(self.vector)
-        if trace is not None:
-            trace.record(attention_weights(query, key, edges, score=score, top=trace.top, queries=trace.queries))
-        dropout = self.dropout if self.training else 0.0
-        value = F.dropout(key, self.value_dropout, self.training)
-        out = attend(query, key, value, edges, score=score, dropout=dropout)
-        joined = out.mean(-3) if self.combine == "mean" else out.movedim(-3, -2).flatten(-2)
-        return joined + self.bias
+        """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
-    def _sides(self, nodes: Nodes) -> tuple[Tensor, ...]:
-        projected = self.linear(nodes)
-        return (projected,) if self.score == "gat" else projected.chunk(2, -1)
+        Args:
+            nodes, edges: as in every layer.
+            edge: e, one row an edge, where the layer has an `edge_dim`.
+            trace: where the weights are recorded.
+        """
+        source, target = pair_of("GraphAttention", nodes, self.sizes, self.linear.weight)
+        query, key = (self._split(side) for side in self._sides(source, target))
+        value = F.dropout(key, self.value_dropout, self.training)
+        score: Score
+        if edge is not None or self.edge is not None:
+            edges = edges_of("GraphAttention", edges, query.shape[-2], key.shape[-2])
+            edge = features_of_edges("GraphAttention", edge, edges, self.edge_dim, query)
+        edge_key = None if edge is None or self.edge is None else self._split(self.edge(edge))
+        if self.score == "gatv2":
+            score = GATv2(self.vector, self.negative_slope)
+        elif edge_key is None:
+            score = GAT(self.vector, self.key_vector, self.negative_slope)
+        else:  # each of the three is one number a head
+            parts = (query, self.vector), (key, self.key_vector), (edge_key, self.edge_vector)
+            query, key, edge_key = ((rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in parts)
+            score = GAT(query.new_ones(1), query.new_ones(1), self.negative_slope)
+        if trace is not None:
+            trace.record(
+                attention_weights(
+                    query, key, edges, score=score, edge_key=edge_key, top=trace.top, queries=trace.queries
+                )
+            )
+        dropout = self.dropout if self.training else 0.0
+        out = attend(query, key, value, edges, score=score, edge_key=edge_key, dropout=dropout)
+        joined = out.mean(-3) if self.combine == "mean" else out.movedim(-3, -2).flatten(-2)
+        joined = joined if self.residual is None else joined + self.residual(target)
+        return joined if self.bias is None else joined + self.bias
+
+    def _sides(self, source: Nodes, target: Nodes) -> tuple[Tensor, Tensor]:
+        """Queries and keys, heads side by side."""
+        if self.target is not None:
+            return self.target(target), self.linear(source)
+        at_target = self.linear(target)
+        at_source = at_target if source is target else self.linear(source)
+        return (at_target.chunk(2, -1)[0], at_source.chunk(2, -1)[1]) if self.is_stacked else (at_target, at_source)
+
+    def _split(self, nodes: Tensor) -> Tensor:
+        return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+
+
+def _glorot(input_dim: int, output_dim: int, bias: bool) -> FeatureLinear:
+    linear = FeatureLinear(input_dim, output_dim, bias=bias)
+    nn.init.xavier_uniform_(linear.weight)
+    return linear
+
+
+def _vector(num_heads: int, head_dim: int) -> nn.Parameter:
+    bound = math.sqrt(6 / (head_dim + 1))
+    return nn.Parameter(torch.empty(num_heads, head_dim).uniform_(-bound, bound))

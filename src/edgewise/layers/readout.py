@@ -10,6 +10,7 @@ from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.errors import SettingError
 from edgewise.layers.given import require_nodes
 from edgewise.neighborhood import Edges, membership
+from edgewise.neighborhood.derived import derived
 from edgewise.trace import Trace
 
 How = Literal["attention", "mean", "sum", "max"]
@@ -44,8 +45,10 @@ class Readout(nn.Module):
     def forward(
         self,
         nodes: Float[Tensor, " *batch node model_dim"],
-        offsets: Int64[Tensor, " boundary"] | Edges,
+        offsets: Int64[Tensor, " boundary"] | Edges | None = None,
         *,
+        batch: Int64[Tensor, " rows"] | None = None,
+        num_graphs: int | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch graph model_dim"]:
         """The vector of each graph.
@@ -53,12 +56,15 @@ class Readout(nn.Module):
         Args:
             nodes: graph after graph.
             offsets: nodes of graph g are `offsets[g]:offsets[g + 1]`; or what `membership` makes of that, once for
-                several readouts.
+                several readouts. Without it and `batch`, all nodes are of one graph.
+            batch: PyTorch Geometric's vector, the graph of each node, in any order; or offsets, if it is not as long as
+                there are nodes.
+            num_graphs: how many graphs the vector speaks of; by default the last one has a node.
             trace: where the weights are recorded.
         """
         size, weight = (self.key.in_features, self.key.weight) if self.how == "attention" else (None, None)
         require_nodes("Readout", nodes, size, weight)
-        members = offsets if isinstance(offsets, Edges) else membership(offsets, nodes.shape[-2])
+        members = offsets if isinstance(offsets, Edges) else members_of(offsets, batch, num_graphs, nodes)
         if self.how != "attention":
             return aggregate(nodes, members, self.how)
         key, value = (self._split(linear(nodes)) for linear in (self.key, self.value))
@@ -69,3 +75,16 @@ class Readout(nn.Module):
 
     def _split(self, nodes: Tensor) -> Tensor:
         return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+
+
+def members_of(offsets: Tensor | None, batch: Tensor | None, num_graphs: int | None, nodes: Tensor) -> Edges:
+    """Every node as an edge from itself to its graph."""
+    if offsets is not None and batch is not None:
+        raise SettingError("Readout: offsets and batch both name the graphs; give one.")
+    num_nodes = nodes.shape[-2]
+    if batch is not None and batch.shape == (num_nodes,):
+        if num_graphs is None:
+            num_graphs = 1 + int(batch.max()) if num_nodes else 0
+        return derived(torch.arange(num_nodes, device=batch.device), batch, num_nodes, num_graphs)
+    offsets = batch if offsets is None else offsets
+    return membership(torch.tensor([0, num_nodes], device=nodes.device) if offsets is None else offsets, num_nodes)

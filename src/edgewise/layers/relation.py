@@ -12,12 +12,10 @@ from torch import Tensor, nn
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.convolution import Activation
-from edgewise.layers.feature import Nodes, summed
-from edgewise.layers.given import require_nodes
+from edgewise.layers.feature import Nodes, Pair, summed, weighted_sum
+from edgewise.layers.given import pair_of, require_nodes, two
 from edgewise.neighborhood import Relations, Types
-from edgewise.normalize import Identity
 from edgewise.records import SparseFeatures
-from edgewise.score import Constant
 from edgewise.trace import Trace
 
 
@@ -88,9 +86,10 @@ class RelationalConvolution(nn.Module):
     With one relation it is `MeanConvolution`.
 
     Args:
-        input_dim, output_dim: sizes of the nodes before and after.
+        input_dim, output_dim: sizes of the nodes before and after; two input sizes are those of sources and targets.
         num_relations: how many W_r there are.
         num_bases: how many V_b the relations share; None gives each relation a matrix of its own.
+        bias: whether a bias is added within σ.
         activation: σ.
 
     Empty: a node with no neighbor keeps its self term; a relation without edges changes nothing.
@@ -106,42 +105,43 @@ class RelationalConvolution(nn.Module):
 
     def __init__(
         self,
-        input_dim: int,
+        input_dim: int | tuple[int, int],
         output_dim: int,
         num_relations: int,
         *,
         num_bases: int | None = None,
+        bias: bool = False,
         activation: Activation = torch.relu,
     ):
         super().__init__()
         if num_bases is not None and num_bases < 1:
             raise SettingError(f"RelationalConvolution: num_bases is {num_bases}; expected at least 1, or None.")
-        self.weight = _drawn(num_bases or num_relations, input_dim, output_dim)
+        source_dim, target_dim = two(input_dim)
+        self.weight = _drawn(num_bases or num_relations, source_dim, output_dim)
         self.shares: nn.Parameter | None = None
         if num_bases is not None:
             self.shares = nn.Parameter(torch.randn(num_relations, num_bases) / math.sqrt(num_bases))
         self.num_relations = num_relations
-        self.itself = nn.Linear(input_dim, output_dim, bias=False)
+        self.itself = nn.Linear(target_dim, output_dim, bias=False)
+        self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
         self.activation = activation
 
-    def forward(
-        self, nodes: Float[Tensor, " *batch node input_dim"], relations: Relations
-    ) -> Float[Tensor, " *batch node output_dim"]:
-        """The nodes after the layer.
+    def forward(self, nodes: Pair, relations: Relations) -> Float[Tensor, " *batch node output_dim"]:
+        """The nodes after the layer; `(*batch, node, input_dim)` before, or (sources, targets).
 
         Raises:
             ShapeError: there are other relations than the layer was made for.
         """
-        require_nodes("RelationalConvolution", nodes, self.itself.in_features, self.itself.weight)
-        _require_relations("RelationalConvolution", relations, self.num_relations, nodes)
+        sizes = self.weight.shape[1], self.itself.in_features
+        source, target = pair_of("RelationalConvolution", nodes, sizes, self.itself.weight)
+        _require_relations("RelationalConvolution", relations, self.num_relations, source, target)
         weight = self.weight if self.shares is None else torch.einsum("rb,bio->rio", self.shares, self.weight)
-        said = nodes.index_select(-2, relations.senders)
+        said = source.index_select(-2, relations.senders)
         said = by_kind(said, relations.kinds, -2, lambda relation, rows: rows @ weight[relation])
         precise = torch.promote_types(said.dtype, torch.float32)  # float16 ends at 65,504 edges
-        share = Constant(relations.counts.to(precise).reciprocal().to(said.dtype))
-        query, key = said.new_zeros(relations.heard.num_receivers, 1), said.new_zeros(relations.num_pairs, 1)
-        neighbors = attend(query, key, said, relations.heard, score=share, normalize=Identity())
-        return self.activation(neighbors + self.itself(nodes))
+        share = relations.counts.to(precise).reciprocal().to(said.dtype)
+        out = weighted_sum(said, relations.heard, share) + self.itself(target)
+        return self.activation(out if self.bias is None else out + self.bias)
 
 
 class RelationalAttention(nn.Module):
@@ -205,25 +205,28 @@ class RelationalAttention(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " *batch node model_dim"],
-        kinds: Types,
+        nodes: Float[Tensor, " *batch node model_dim"] | tuple[Tensor, Tensor],
+        kinds: Types | tuple[Types, Types],
         relations: Relations,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node model_dim"]:
         """The nodes after the layer.
 
         Args:
-            nodes: what attends, and is attended to.
-            kinds: of the nodes.
+            nodes: what attends, and is attended to; or (sources, targets), of which targets attend to sources.
+            kinds: of the nodes; or of the sources and of the targets.
             relations: who attends to whom, and how they are related.
             trace: where the weights are recorded, from node to node.
 
         Raises:
             ShapeError: there are other kinds or relations than the layer was made for.
         """
-        require_nodes("RelationalAttention", nodes, self.project.input_dims[0], self.key_weight)
-        _require_relations("RelationalAttention", relations, self.num_relations, nodes)
-        query, key, value = self.project(nodes, kinds).chunk(3, -1)
+        size = self.project.input_dims[0]
+        source, target = pair_of("RelationalAttention", nodes, (size, size), self.key_weight)
+        _require_relations("RelationalAttention", relations, self.num_relations, source, target)
+        of_source, of_target = kinds if isinstance(kinds, tuple) else (kinds, kinds)
+        query, key, value = self.project(source, of_source).chunk(3, -1)
+        query = query if source is target else self.project(target, of_target).chunk(3, -1)[0]
         query = self._split(query).movedim(-2, -3)
         by_head = self.num_relations, self.num_heads
         key_weight = self.key_weight.unflatten(0, by_head) * self.prior[..., None, None]
@@ -235,7 +238,7 @@ class RelationalAttention(nn.Module):
             trace.record(replace(found, senders=senders, num_senders=relations.edges.num_senders))
         dropout = self.dropout if self.training else 0.0
         heads = attend(query, key, value, relations.heard, dropout=dropout).movedim(-3, -2)
-        return self.output(self.activation(heads.flatten(-2)), kinds)
+        return self.output(self.activation(heads.flatten(-2)), of_target)
 
     def _said(self, nodes: Tensor, weight: Tensor, relations: Relations) -> Tensor:
         """What each pair's sender says in its relation: `(*batch, head, pair, d)`, heads together in memory."""
@@ -260,12 +263,12 @@ def _drawn(num: int, input_dim: int, output_dim: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(num, input_dim, output_dim).uniform_(-bound, bound))
 
 
-def _require_relations(owner: str, relations: Relations, num_relations: int, nodes: Tensor) -> None:
+def _require_relations(owner: str, relations: Relations, num_relations: int, source: Tensor, target: Tensor) -> None:
     if not isinstance(relations, Relations):
         made = "Relations(edges, relation, num_relations)"
         raise SettingError(f"{owner}: relations must be {made}, not {type(relations).__name__}.")
     _require_same(owner, "relations", num_relations, relations.num_relations)
-    for size in (relations.edges.num_senders, relations.edges.num_receivers):
+    for size, nodes in ((relations.edges.num_senders, source), (relations.edges.num_receivers, target)):
         _require_same(owner, "nodes", size, nodes.shape[-2])
 
 

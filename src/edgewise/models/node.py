@@ -187,5 +187,5 @@ def _paper_layer(settings: NodeSettings, input_dim: int, output_dim: int, *, is_
 def _through(layer: nn.Module, nodes: Nodes, batch: NodeBatch, trace: Trace | None) -> Tensor:
     """One layer, traced where it attends."""
     if isinstance(layer, GraphAttention):
-        return layer(nodes, batch.edges, trace)
+        return layer(nodes, batch.edges, trace=trace)
     return layer(nodes, batch.edges)
