@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from edgewise.data.graphs import Graph, GraphTable, graphs_from_arrays
 from edgewise.data.split import split_rows
@@ -21,6 +22,7 @@ from edgewise.estimators.faces import (
     r2,
     task_of,
 )
+from edgewise.estimators.graph_input import is_graph, one_by_one, plain_parts_of
 from edgewise.estimators.nodes import edges_of, features_of
 from edgewise.explanation import Explanation
 from edgewise.plural import plural
@@ -39,9 +41,10 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("scikit-learn", "train") from error
 
 Graphs = Sequence[Any]
-"""Graphs: each a `Graph`, a tuple (features, edges) or (features, edges, edge_features), or an object with `x`,
-`edge_index` and perhaps `edge_attr`, as PyTorch Geometric's `Data` has them. Features and edges may be held as
-`NodeRegressor` takes them; edges are taken as they are: give both ways where both are meant."""
+"""Graphs: each a `Graph`, PyTorch Geometric's `Data` or another object with `x`, `edge_index` and perhaps `edge_attr`,
+a graph of networkx, a tuple (features, edges) or (features, edges, edge_features); or a batch, one `Graph`. Features
+and edges may be held as `NodeRegressor` takes them; edges are taken as they are: give both ways where both are
+meant."""
 
 
 class GraphEstimator(SettingsEstimator):
@@ -67,7 +70,7 @@ class GraphEstimator(SettingsEstimator):
             targets,
             sample_weight,
             groups,
-            graph_features,
+            graph_features_of(X, graph_features),
             task_type=task_type,
             need_roots=job.whole.needs_roots,
         )
@@ -82,7 +85,7 @@ class GraphEstimator(SettingsEstimator):
         """Graphs to predict; those that cannot be used keep their place."""
         check_is_fitted(self, "trained_")
         need_roots = self.trained_.whole.needs_roots
-        return graphs_from_arrays(graphs_of(X), conditions=graph_features, need_roots=need_roots)
+        return graphs_from_arrays(graphs_of(X), conditions=graph_features_of(X, graph_features), need_roots=need_roots)
 
     def predictions(self, table: GraphTable, coverage: float | None = None) -> list[Prediction]:
         """What the model says of each target; NaN for graphs that cannot be used."""
@@ -105,7 +108,7 @@ class GraphEstimator(SettingsEstimator):
 
     def fingerprint(self, X: Graphs) -> np.ndarray:
         """(row, dim): the learned vector of each graph; NaN where it cannot be used."""
-        table = self.table_of(X, np.zeros((len(X), len(self.trained_.columns.graph_feature_columns))))
+        table = self.table_of(X, np.zeros((len(one_by_one(X)), len(self.trained_.columns.graph_feature_columns))))
         return self.trained_.fingerprint(table, pick_device(self.settings.get("device", "auto")))
 
 
@@ -205,6 +208,7 @@ def graphs_of(X: Graphs) -> list[Graph]:
     Raises:
         DataError: There is none, or one is held in no known way; the message counts it from 0.
     """
+    X = one_by_one(X)
     if not len(X):
         raise DataError("there is no graph; expected at least one.")
     found = []
@@ -212,21 +216,31 @@ def graphs_of(X: Graphs) -> list[Graph]:
         if isinstance(held, Graph):
             found.append(held)
             continue
-        if hasattr(held, "edge_index"):
-            parts: tuple[Any, ...] = (held.x, held.edge_index, getattr(held, "edge_attr", None))
-        elif isinstance(held, tuple) and len(held) in (2, 3):
-            parts = held
-        else:
+        is_whole = is_graph(held) and not isinstance(held, tuple)
+        if not is_whole and not hasattr(held, "edge_index") and not (isinstance(held, tuple) and len(held) in (2, 3)):
             raise DataError(
-                f"graph {number} is a {type(held).__name__}; expected (features, edges), (features, edges, "
-                "edge_features), a Graph, or an object with x and edge_index."
+                f"graph {number} is a {type(held).__name__}; expected a Graph, (features, edges), (features, edges, "
+                "edge_features), or an object with x and edge_index."
             )
         try:
-            features, edges = features_of(parts[0]), edges_of(parts[1], *(parts[2:] or (None,)))
+            if is_whole:
+                held = plain_parts_of("the model", held, None)
+            elif not isinstance(held, tuple):
+                held = (held.x, held.edge_index, getattr(held, "edge_attr", None))
+            if held[0] is None:
+                raise DataError("it has no node features.")
+            features, edges = features_of(held[0]), edges_of(held[1], *(held[2:3] or (None,)))
         except DataError as error:
             raise DataError(f"graph {number}: {error}") from error
         found.append(Graph(features.to_dense(), edges))
     return found
+
+
+def graph_features_of(X: Graphs, given: Any) -> Any:
+    """(row, feature): the numbers of each graph as a whole that were given, or those that all graphs hold."""
+    held = [getattr(graph, "graph_features", None) for graph in one_by_one(X)]
+    there = [part for part in held if part is not None]
+    return torch.cat(there).numpy() if given is None and there and len(there) == len(held) else given
 
 
 def targets_of(X: Graphs, y: Any) -> Any:
@@ -235,6 +249,7 @@ def targets_of(X: Graphs, y: Any) -> Any:
     Raises:
         DataError: Neither is there, or not as many as graphs.
     """
+    X = one_by_one(X)
     if y is None:
         if not all(getattr(graph, "y", None) is not None for graph in X):
             raise DataError("fit: y is missing; hand over the targets, or graphs that all have y.")

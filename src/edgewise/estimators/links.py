@@ -10,6 +10,7 @@ from edgewise.data.kind_names import Named
 from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts
 from edgewise.data.node_features import NodeFeatures
 from edgewise.errors import DataError
+from edgewise.estimators.graph_input import is_graph, plain_parts_of
 from edgewise.estimators.learner import Learner
 from edgewise.estimators.nodes import Matrix, Neighbors, edges_of, features_of
 from edgewise.explanation import Explanation
@@ -38,11 +39,12 @@ class LinkPredictor(Learner[TrainedLinks]):
     fitted_by = "fit(features, edges)"
     own_settings = ("split_sizes", "data_seed", "directed")
 
-    def fit(self, X: Matrix | None, edges: Neighbors, *, edge_features: Any = None, parts: Any = None) -> Self:
+    def fit(self, X: Matrix | None, edges: Neighbors = None, *, edge_features: Any = None, parts: Any = None) -> Self:
         """Learns the links of a graph; `metrics_` holds the scores of validation and test links.
 
         Args:
-            X: (node, feature); None where nothing is known of the nodes: each then learns a vector of its own.
+            X: (node, feature); None where nothing is known of the nodes: each then learns a vector of its own. Or a
+                graph with all that follows but parts: a `Graph`, PyTorch Geometric's `Data`, a graph of networkx.
             edges: who is connected with whom; the other way of each is added where it is missing, unless `directed`.
             edge_features: (edge, feature).
             parts: (edge) "train", "val", "test", or nothing for edges that carry messages and are not told; drawn
@@ -133,19 +135,20 @@ class LinkPredictor(Learner[TrainedLinks]):
 
     def _graph_of(self, asked: str, X: Matrix | None, edges: Neighbors | None, edge_features: Any) -> LinkGraph | None:
         """Another graph, where one is given; None for that of the training."""
-        if edges is not None:
+        if edges is not None or is_graph(X):
             return graph_of(X, edges, edge_features, self.trained.place.directed)
         if X is not None or edge_features is not None:
             raise DataError(f"{asked}: there are nodes or features of edges, but no edges; give them too.")
         return None
 
 
-def graph_of(X: Matrix | None, edges: Neighbors, edge_features: Any, is_directed: bool) -> LinkGraph:
+def graph_of(X: Matrix | None, edges: Neighbors | None, edge_features: Any, is_directed: bool) -> LinkGraph:
     """A graph from arrays; as many nodes as X has rows, else as the edges know or name.
 
     Raises:
         DataError: shapes do not fit, or an edge names no node.
     """
+    X, edges, edge_features, *_ = plain_parts_of("LinkPredictor", X, edges, edge_features)
     listed = edges_of(edges, edge_features)
     if X is not None:
         features = features_of(X)

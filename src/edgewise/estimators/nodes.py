@@ -26,6 +26,7 @@ from edgewise.estimators.faces import (
     r2,
     task_of,
 )
+from edgewise.estimators.graph_input import parts_of
 from edgewise.explanation import Explanation
 from edgewise.neighborhood import Edges
 from edgewise.plural import plural
@@ -71,6 +72,7 @@ class NodeEstimator(SettingsEstimator):
         edge_kinds: Any = None,
     ) -> Self:
         """Trains on targets as the cells of a table."""
+        given = parts_of(X, edges, edge_features, node_kinds, edge_kinds)
         settings = dict(self.settings)
         validation_size = settings.pop("validation_size", 0.1)
         if not 0 <= validation_size < 1:
@@ -79,12 +81,12 @@ class NodeEstimator(SettingsEstimator):
         if validation is not None:
             chosen = np.asarray(validation, dtype=bool)
             parts = np.where(chosen, "val", "train")
-        if node_kinds is not None or edge_kinds is not None:
+        if given.node_kinds is not None or given.edge_kinds is not None:
             settings.setdefault("model", WITH_KINDS)
-        graph = graph_of(X, edges, edge_features, node_kinds, edge_kinds)
+        graph = graph_of(*given)
         table = nodes_from_arrays(targets=targets, weights=sample_weight, parts=parts, task_type=task_type, **graph)
         job = node_job({**settings, "data": ("the nodes",), "task_type": task_type}, type(self).__name__)
-        if edge_features is not None and job.model.model != "attention":
+        if given.edge_features is not None and job.model.model != "attention":
             raise SettingError(
                 f"edge_features do nothing with model {job.model.model!r}, only with 'attention'; leave them out."
             )
@@ -100,19 +102,25 @@ class NodeEstimator(SettingsEstimator):
     ) -> NodeTable:
         """A graph whose nodes are to be predicted."""
         check_is_fitted(self, "trained_")
-        known = self.trained_.kinds
-        if known is None and (node_kinds is not None or edge_kinds is not None):
+        known, given = self.trained_.kinds, parts_of(X, edges, edge_features, node_kinds, edge_kinds)
+        if known is None and (given.node_kinds is not None or given.edge_kinds is not None):
             raise SettingError(
                 "the model does not look at kinds of nodes and edges; leave out node_kinds and edge_kinds."
             )
-        return nodes_from_arrays(**graph_of(X, edges, edge_features, node_kinds, edge_kinds), known=known)
+        return nodes_from_arrays(**graph_of(*given), known=known)
 
     def predictions(self, table: NodeTable, coverage: float | None = None) -> list[Prediction]:
         """What the model says of each target."""
         return self.trained_.predict(table, coverage=coverage, device=pick_device(self.settings.get("device", "auto")))
 
     def fingerprint(
-        self, X: Matrix, edges: Neighbors, edge_features: Any = None, *, node_kinds: Any = None, edge_kinds: Any = None
+        self,
+        X: Matrix,
+        edges: Neighbors = None,
+        edge_features: Any = None,
+        *,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
     ) -> np.ndarray:
         """(node, dim): the learned vector of each node."""
         table = self.table_of(X, edges, edge_features, node_kinds, edge_kinds)
@@ -122,8 +130,8 @@ class NodeEstimator(SettingsEstimator):
     def explain(
         self,
         X: Matrix,
-        edges: Neighbors,
-        node: int,
+        edges: Neighbors = None,
+        node: int | None = None,
         *,
         edge_features: Any = None,
         hops: int | None = None,
@@ -145,7 +153,8 @@ class NodeEstimator(SettingsEstimator):
             node_kinds: (node), as in `fit`.
             edge_kinds: (edge), as in `fit`.
         """
-        check_is_fitted(self, "trained_")
+        if node is None:
+            raise SettingError("explain: node is missing; say which row is explained: node=0.")
         table = self.table_of(X, edges, edge_features, node_kinds, edge_kinds)
         return explain_node(self.trained_, table, node, hops=hops, target=target, label=label)
 
@@ -162,7 +171,7 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         self,
         X: Matrix,
         y: Any,
-        edges: Neighbors,
+        edges: Neighbors = None,
         *,
         edge_features: Any = None,
         sample_weight: Any = None,
@@ -173,7 +182,8 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         """Trains the model on the nodes that have a label; the others are part of the graph.
 
         Args:
-            X: (node, feature).
+            X: (node, feature); or a graph with all that follows but y: a `Graph`, PyTorch Geometric's `Data` or
+                `HeteroData`, a graph of networkx.
             y: (node) class labels; None, NaN or an empty text where there is none. −1 among whole numbers with two or
                 more other values means none too, with a warning; with fewer it is a class, as in −1 and 1.
             edges: who is connected with whom, as it is: give both ways where both are meant.
@@ -204,7 +214,13 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         return self
 
     def predict_proba(
-        self, X: Matrix, edges: Neighbors, edge_features: Any = None, *, node_kinds: Any = None, edge_kinds: Any = None
+        self,
+        X: Matrix,
+        edges: Neighbors = None,
+        edge_features: Any = None,
+        *,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
     ) -> np.ndarray:
         """(node, class): probabilities in the order of `classes_`; NaN for kinds of which no node had a label."""
         table = self.table_of(X, edges, edge_features, node_kinds, edge_kinds)
@@ -213,7 +229,13 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         return probabilities
 
     def predict(
-        self, X: Matrix, edges: Neighbors, edge_features: Any = None, *, node_kinds: Any = None, edge_kinds: Any = None
+        self,
+        X: Matrix,
+        edges: Neighbors = None,
+        edge_features: Any = None,
+        *,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
     ) -> np.ndarray:
         """(node): the most probable class; −1 or None, as in `fit`, for kinds of which no node had a label."""
         probabilities = self.predict_proba(X, edges, edge_features, node_kinds=node_kinds, edge_kinds=edge_kinds)
@@ -223,7 +245,7 @@ class NodeClassifier(ClassifierMixin, NodeEstimator):
         self,
         X: Matrix,
         y: Any,
-        edges: Neighbors,
+        edges: Neighbors = None,
         edge_features: Any = None,
         *,
         nodes: Any = None,
@@ -258,7 +280,7 @@ class NodeRegressor(RegressorMixin, NodeEstimator):
         self,
         X: Matrix,
         y: Any,
-        edges: Neighbors,
+        edges: Neighbors = None,
         *,
         edge_features: Any = None,
         sample_weight: Any = None,
@@ -274,7 +296,13 @@ class NodeRegressor(RegressorMixin, NodeEstimator):
         )
 
     def predict(
-        self, X: Matrix, edges: Neighbors, edge_features: Any = None, *, node_kinds: Any = None, edge_kinds: Any = None
+        self,
+        X: Matrix,
+        edges: Neighbors = None,
+        edge_features: Any = None,
+        *,
+        node_kinds: Any = None,
+        edge_kinds: Any = None,
     ) -> np.ndarray:
         """(node), or (node, target) where y had that shape; NaN for kinds of which no node had a target."""
         found = self.predictions(self.table_of(X, edges, edge_features, node_kinds, edge_kinds))
@@ -283,7 +311,7 @@ class NodeRegressor(RegressorMixin, NodeEstimator):
     def predict_interval(
         self,
         X: Matrix,
-        edges: Neighbors,
+        edges: Neighbors = None,
         edge_features: Any = None,
         *,
         coverage: float | None = None,
@@ -299,7 +327,7 @@ class NodeRegressor(RegressorMixin, NodeEstimator):
         self,
         X: Matrix,
         y: Any,
-        edges: Neighbors,
+        edges: Neighbors = None,
         edge_features: Any = None,
         *,
         nodes: Any = None,
@@ -354,12 +382,16 @@ def predicted_classes(classes: np.ndarray, probabilities: np.ndarray) -> np.ndar
     return found
 
 
-def graph_of(X: Matrix, edges: Neighbors, edge_features: Any, node_kinds: Any, edge_kinds: Any) -> dict[str, Any]:
+def graph_of(
+    X: Matrix | None, edges: Neighbors, edge_features: Any, node_kinds: Any, edge_kinds: Any
+) -> dict[str, Any]:
     """What `nodes_from_arrays` takes of a graph.
 
     Raises:
         DataError: Shapes do not fit, or a number is not finite.
     """
+    if X is None:
+        raise DataError("the graph has no node_features; there is nothing that nodes could be told apart by.")
     listed, blank, named = edges_of(edges, edge_features), None, None
     if edge_kinds is not None:
         if hasattr(edges, "tocoo") and not isinstance(edges, Edges):
