@@ -236,7 +236,9 @@ class Graph:
         edge_features, edge_types = joined(
             "edge", [(one.edge_features, one.edge_types, one.num_edges) for one in graphs]
         )
-        names = [name for one in graphs for name in one.names or _numbered(one)]
+        names = None
+        if any(one.names is not None for one in graphs):
+            names = tuple(name for one in graphs for name in one.names or _numbered(one))
         return cls(
             node_features,
             Edges(senders, receivers, starts[-1], starts[-1]),
@@ -246,7 +248,7 @@ class Graph:
             edge_types,
             behind("positions", [(one.positions, one.num_nodes) for one in graphs]),
             offsets.to(senders.device),
-            None if all(one.names is None for one in graphs) else tuple(names),
+            names,
         )
 
     def unbatch(self) -> list["Graph"]:
