@@ -234,6 +234,8 @@ def test_pairs_and_indexes():
     assert Graph.of((x.numpy(), INDEX, torch.ones(5))).edge_features.shape == (5, 1)
     graph = Graph.of((x, INDEX))
     assert Graph.of(graph) is graph
+    with pytest.raises(SettingError, match="num_nodes means nothing for Edges; drop it"):
+        Graph.of(Edges(*INDEX, 4, 4), num_nodes=5)
     weights = attention_weights(x[None], x[None])
     assert torch.equal(weights.to_graph().to_weights().to_dense(), weights.to_dense())
 
@@ -255,6 +257,8 @@ def test_tables_of_others():
     for message, held in cases.items():
         with pytest.raises(DataError, match=re.escape(message)):
             Graph.of(held, sender_column="from", receiver_column="to")
+    with pytest.raises(DataError, match="edges is Tensor, expected a table; of features and an edge_index make"):
+        Graph.of((nodes, INDEX))
     with pytest.raises(DataError, match="there is no column 'sender' in the edges; there are from, to, km, type"):
         Graph.of((nodes, edges))
 

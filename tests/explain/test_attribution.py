@@ -79,7 +79,7 @@ def test_shared_occlusion_without_links_is_occlusion_and_refuses_what_does_not_f
     assert share_links(given_, [], np.zeros(0)).tolist() == [1, 2]
     share_links(given_, [(0, 1)], np.array([4.0]))
     assert given_.tolist() == [1, 2]
-    with pytest.raises(ShapeError, match="share_links: 2 effects for 1 links, expected one each"):
+    with pytest.raises(ShapeError, match="share_links: 2 effects for 1 link, expected one each"):
         share_links(given_, [(0, 1)], np.zeros(2))
     with pytest.raises(ShapeError, match="share_links: a link names unit 2, but they are 0 … 1"):
         share_links(given_, [(0, 2)], np.zeros(1))

@@ -116,14 +116,15 @@ class Graph:
         Raises:
             DataError: it is none of these, or does not fit.
         """
-        if isinstance(held, Graph):
-            return held
-        if isinstance(held, Edges):
-            return cls(None, held)
         if isinstance(held, list):
             return cls.batch([cls.of(one, **options) for one in held])
-        if isinstance(held, Tensor) and held.layout != torch.strided:
-            return cls(None, *edges_of_matrix(held))
+        is_sparse = isinstance(held, Tensor) and held.layout != torch.strided
+        if isinstance(held, Graph | Edges) or is_sparse:
+            if options:
+                raise SettingError(f"Graph.of: {', '.join(options)} means nothing for {type(held).__name__}; drop it.")
+            if isinstance(held, Graph):
+                return held
+            return cls(None, held) if isinstance(held, Edges) else cls(None, *edges_of_matrix(held))
         if isinstance(held, Tensor | np.ndarray):
             return cls(None, edges_of_index(held, **options))
         library = library_of(held[0] if isinstance(held, tuple) and held else held)

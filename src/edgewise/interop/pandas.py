@@ -86,8 +86,8 @@ def from_pandas(
     """Tables as a graph: of nodes and edges, perhaps of graphs; or of edges alone, as `from_table` reads it.
 
     Nodes are called as `name` says, or the index where it is not 0, 1, 2, …; edges name them so. `type` holds types,
-    `graph` the graph of each node of a batch, `position_0`, … coordinates. All other columns are features, and must
-    hold numbers.
+    `graph` the graph of each node of a batch, `position_0`, … coordinates. Types that are whole numbers are counted up
+    to the largest; categories keep those without rows. All other columns are features, and must hold numbers.
 
     Args:
         nodes: a row a node; or a row an edge, where it is the only table.
@@ -101,6 +101,12 @@ def from_pandas(
     """
     if edges is None:
         return from_table(nodes, sender_column=sender_column, receiver_column=receiver_column, **options)
+    for name, table in (("edges", edges), ("graphs", graphs)):
+        if not isinstance(table, pandas.DataFrame | None):
+            raise DataError(
+                f"from_pandas: {name} is {type(table).__name__}, expected a table; of features and an edge_index make "
+                "Graph.of((nodes.to_numpy(), edge_index))."
+            )
     names, is_batch = _names(nodes), "graph" in nodes.columns
     graph_of_node = nodes["graph"].tolist() if is_batch else [0] * len(nodes)
     called = range(len(nodes)) if names is None else names

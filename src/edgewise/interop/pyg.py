@@ -59,7 +59,8 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
     node_type, edge_type and node_names; other attributes are not looked at.
 
     Edges and nodes keep their order, and tensors their dtype; one number a row becomes a column. The nodes of a
-    `HeteroData` stand type after type, in a batch graph after graph and so within each; edges likewise.
+    `HeteroData` stand type after type, in a batch graph after graph and so within each; edges likewise. Types that are
+    numbers, node_type and edge_type, are counted up to the largest.
 
     Args:
         data: one graph, or a batch of them.

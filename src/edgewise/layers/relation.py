@@ -136,11 +136,11 @@ class RelationalConvolution(nn.Module):
         source, target = pair_of("RelationalConvolution", nodes, sizes, self.itself.weight)
         _require_relations("RelationalConvolution", relations, self.num_relations, source, target)
         weight = self.weight if self.shares is None else torch.einsum("rb,bio->rio", self.shares, self.weight)
-        said = source.index_select(-2, relations.senders)
-        said = by_kind(said, relations.kinds, -2, lambda relation, rows: rows @ weight[relation])
-        precise = torch.promote_types(said.dtype, torch.float32)  # float16 ends at 65,504 edges
-        share = relations.counts.to(precise).reciprocal().to(said.dtype)
-        out = weighted_sum(said, relations.heard, share) + self.itself(target)
+        sent = source.index_select(-2, relations.senders)
+        sent = by_kind(sent, relations.kinds, -2, lambda relation, rows: rows @ weight[relation])
+        precise = torch.promote_types(sent.dtype, torch.float32)  # float16 ends at 65,504 edges
+        share = relations.counts.to(precise).reciprocal().to(sent.dtype)
+        out = weighted_sum(sent, relations.heard, share) + self.itself(target)
         return self.activation(out if self.bias is None else out + self.bias)
 
 
