@@ -132,6 +132,8 @@ def test_networkx_and_back(make):
 def test_scipy_and_torch_sparse_and_back(dtype):
     graph = Graph(None, Edges(*INDEX, 5, 5), torch.arange(5)[:, None].to(dtype))
     check_same(graph, Graph.of(graph.to_scipy()))
+    bare = Graph.of(graph.edges)
+    check_same(bare, Graph.of(bare.to_scipy()))
     sparse = partial(torch.sparse_coo_tensor, INDEX.flip(0), check_invariants=True)
     adjacency = sparse(graph.edge_features[:, 0], (5, 5))
     check_same(graph, Graph.of(adjacency))

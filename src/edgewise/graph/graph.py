@@ -153,8 +153,9 @@ class Graph:
         return converter("to", "networkx")(self)
 
     def to_scipy(self, feature: int | None = None) -> "scipy.sparse.coo_array":
-        """One feature of the edges as SciPy's sparse matrix, a row a receiver; ones where edges have no features."""
-        return converter("to", "scipy")(self, feature=feature)
+        """One feature of the edges as SciPy's sparse matrix, a row a receiver; True where edges have no features."""
+        found = converter("to", "scipy")(self, feature=feature)
+        return found if self.edge_features is not None else found.astype(bool)
 
     def to_pandas(self) -> Any:
         """Three tables of pandas: `nodes`, `edges` and `graphs`."""

@@ -287,12 +287,12 @@ def _inverse_root(
 ) -> Float[Tensor, " *weight_batch node 1"]:
     """1/√ of the sum of the edges at each node, with a loop or not; 0 where there is none."""
     precise = torch.promote_types(like.dtype, torch.float32)  # float16 ends at degree 65,504
-    weight = torch.ones_like(ends, dtype=precise) if edge_weight is None else edge_weight.to(precise)
+    weight = torch.ones_like(ends) if edge_weight is None else edge_weight.to(precise)
     if weight.shape[-1:] != ends.shape:
         raise ShapeError(
             f"SymmetricConvolution: axis 'edge' is {weight.shape[-1]} in edge_weight but {len(ends)} in edges."
         )
-    degree = weight.new_zeros(*weight.shape[:-1], num_nodes).index_add(-1, ends, weight) + has_loops
+    degree = weight.new_zeros(*weight.shape[:-1], num_nodes).index_add(-1, ends, weight).to(precise) + has_loops
     none = degree == 0
     return torch.where(none, 0.0, torch.where(none, 1.0, degree).rsqrt()).to(like.dtype).unsqueeze(-1)
 
