@@ -19,6 +19,12 @@ def graph_of(offsets: Tensor, nodes: Tensor) -> Tensor:
     return torch.searchsorted(offsets[1:], nodes, right=True)
 
 
+def numbered(offsets: Tensor | None, num_nodes: int) -> list[int]:
+    """The names of nodes without names: their numbers within their graph."""
+    held = [0, num_nodes] if offsets is None else offsets.tolist()
+    return [node for start, stop in pairwise(held) for node in range(stop - start)]
+
+
 def checked_names(names: tuple[Hashable, ...], graph_of_node: list[int]) -> tuple[Hashable, ...] | None:
     """The names; None where they are the numbers within each graph."""
     first: dict[tuple[int, Hashable], int] = {}

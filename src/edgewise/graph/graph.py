@@ -19,6 +19,7 @@ from edgewise.graph.checks import (
     check_relations,
     checked_names,
     graph_of,
+    numbered,
     other_ways,
     plain_relations,
 )
@@ -155,7 +156,9 @@ class Graph:
     def to_scipy(self, feature: int | None = None) -> "scipy.sparse.coo_array":
         """One feature of the edges as SciPy's sparse matrix, a row a receiver; True where edges have no features."""
         found = converter("to", "scipy")(self, feature=feature)
-        return found if self.edge_features is not None else found.astype(bool)
+        if self.edge_features is None:
+            found.data = found.data.astype(bool)  # astype of the matrix would join parallel edges
+        return found
 
     def to_pandas(self) -> Any:
         """Three tables of pandas: `nodes`, `edges` and `graphs`."""
@@ -240,7 +243,7 @@ class Graph:
         )
         names = None
         if any(one.names is not None for one in graphs):
-            names = tuple(name for one in graphs for name in one.names or _numbered(one))
+            names = tuple(name for one in graphs for name in one.names or numbered(one.offsets, one.num_nodes))
         return cls(
             node_features,
             Edges(senders, receivers, starts[-1], starts[-1]),
@@ -441,9 +444,3 @@ class Weights:
         features = features.index_put((place, columns), heads, accumulate=True)
         edges = Edges(codes % self.num_senders, codes // self.num_senders, self.num_senders, self.num_receivers)
         return Graph(None, edges, features, names=names)
-
-
-def _numbered(graph: Graph) -> list[int]:
-    """The names of nodes without names: numbers within their graph."""
-    offsets = [0, graph.num_nodes] if graph.offsets is None else graph.offsets.tolist()
-    return [node for start, stop in pairwise(offsets) for node in range(stop - start)]
