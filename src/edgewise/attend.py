@@ -171,8 +171,8 @@ def aggregate(
         num_queries = num_keys if neighborhood.sizes[0] is None else neighborhood.sizes[0]
     elif not torch.compiler.is_compiling() and num_queries < 0:
         raise ShapeError(f"aggregate: num_queries must not be negative, not {num_queries}.")
-    key = value.new_zeros(num_keys, 1)
-    query = key if num_queries == num_keys else value.new_zeros(num_queries, 1)
+    key = value.new_empty(num_keys, 0)  # every score is the same
+    query = key if num_queries == num_keys else value.new_empty(num_queries, 0)
     call = checked_call(
         "aggregate", query, key, value, neighborhood, _ALIKE, _MEAN if how == "mean" else _SUM, None, None, edge_value,
         0.0, follows_autocast=False,

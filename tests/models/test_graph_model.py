@@ -1,5 +1,8 @@
 """Models of graphs: a graph says the same alone and among others, in whatever order its nodes stand; roots see all."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +11,7 @@ from edgewise import Edges, SettingError
 from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GRAPH_READOUTS, GraphSettings, GraphSizes
 from edgewise.models.node_settings import NODE_MODELS, RELATIONAL, NodeSettings
+from edgewise.models.settings import PropertySizes
 from edgewise.records import GraphBatch
 from graph_cases import packed, shuffled
 
@@ -100,6 +104,13 @@ def test_readouts_by_hand():
 def test_settings_that_are_refused(settings, message, shapes_unchecked):
     with pytest.raises(SettingError, match=message):
         GraphSettings(**settings)
+
+
+@pytest.mark.parametrize("unit", [0.0, -1.0, math.nan, math.inf])
+def test_sums_have_a_unit_above_zero(unit):
+    for sizes in (SIZES, PropertySizes(4, 2, 0, 1, 0, 1)):
+        with pytest.raises(SettingError, match=r"typical_nodes is .*; expected a number above 0"):
+            replace(sizes, typical_nodes=unit)
 
 
 def test_few_graphs_a_step_leave_time_for_many_variants():

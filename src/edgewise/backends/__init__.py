@@ -19,6 +19,8 @@ from edgewise.neighborhood import Edges, Ranges
 ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, uniform, triton, numba, gather, reference)
 ORDER_OVER_EDGES = tuple(backend for backend in ORDER if backend not in (sdpa, varlen, flex, uniform))
 """Those that take lists of edges, so that the others need not be tried at every call."""
+OF_DEVICES = (varlen, flex, triton)
+"""Those that run on some devices alone, their `DEVICES`."""
 BY_NAME = {backend.NAME: backend for backend in ORDER}
 
 
@@ -30,7 +32,10 @@ def choose(call: Call, name: str = "auto") -> ModuleType:
         UnsupportedError: the named backend refuses the call; the message lists its reasons.
     """
     if name == "auto":
+        device = call.query.device.type
         for backend in ORDER_OVER_EDGES if isinstance(call.neighborhood, Edges) else ORDER:
+            if backend in OF_DEVICES and device not in backend.DEVICES:
+                continue
             if not backend.refusals(call) and not _others_are_better(backend, call):
                 return backend
     if name not in BY_NAME:

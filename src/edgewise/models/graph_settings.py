@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from edgewise.errors import SettingError
-from edgewise.models.settings import variants_for
+from edgewise.models.settings import check_unit, variants_for
 
 GraphReadoutName = Literal["attention_sum", "attention", "mean", "sum", "max", "root"]
 GRAPH_READOUTS: tuple[str, ...] = get_args(GraphReadoutName)
@@ -63,3 +63,6 @@ class GraphSizes:
     """Numbers to tell of a graph."""
     typical_nodes: float
     """Nodes of a typical training graph, the unit in which sums over nodes are taken."""
+
+    def __post_init__(self) -> None:
+        check_unit("typical_nodes", self.typical_nodes)

@@ -1,5 +1,6 @@
 """What a property model is made of: one dataclass of choices, free of torch so that the command line can show them."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -136,6 +137,15 @@ class PropertySizes:
     """The least value of each output in model units, where all outputs are fractions; None where they are not."""
     high: tuple[float, ...] | None = None
     """The largest value of each output."""
+
+    def __post_init__(self) -> None:
+        check_unit("typical_nodes", self.typical_nodes)
+
+
+def check_unit(name: str, value: float) -> None:
+    """Raise SettingError unless a number can be divided by, as a unit of sums."""
+    if not 0 < value < math.inf:
+        raise SettingError(f"{name} is {value}; expected a number above 0.")
 
 
 def variants_for(batch_size: int) -> int:
