@@ -82,11 +82,11 @@ def test_graphs():
     graphs = [whole.subgraph(range(start, start + 5)) for start in range(8)]
     parts = [(one.node_features, one.edges) for one in graphs]
     expected = GraphClassifier(model="gatv2", **FEW).fit(parts, Y[:8]).predict_proba(parts)
-    for held in (graphs, Graph.batch(graphs), [one.to_pyg() for one in graphs], [one.to_networkx() for one in graphs]):
+    batch = Graph.batch(graphs)
+    for held in (graphs, batch, batch.to_pyg(), batch.to_pyg().to_data_list(), [one.to_networkx() for one in graphs]):
         found = GraphClassifier(model="gatv2", **FEW).fit(held, Y[:8]).predict_proba(held)
         np.testing.assert_allclose(found, expected, atol=1e-6)
     known = torch.rand(8, 2, generator=RANDOM)
-    batch = Graph.batch(graphs)
     batch = Graph(batch.node_features, batch.edges, graph_features=known, offsets=batch.offsets)
     regressor = GraphRegressor(model="gatv2", **FEW).fit(batch, Y[:8])
     same = GraphRegressor(model="gatv2", **FEW).fit(parts, Y[:8], graph_features=known.numpy())

@@ -82,8 +82,10 @@ def plain_parts_of(owner: str, X: Any, edges: Any, edge_features: Any = None) ->
 
 
 def one_by_one(graphs: Any) -> Any:
-    """The graphs of a batch one by one; others as they are."""
-    return graphs.unbatch() if isinstance(graphs, Graph) else graphs
+    """The graphs of a batch, ours or PyTorch Geometric's, one by one; others as they are."""
+    if isinstance(graphs, Graph):
+        return graphs.unbatch()
+    return graphs.to_data_list() if library_of(graphs) == "pyg" and hasattr(graphs, "to_data_list") else graphs
 
 
 def names_of(types: Types) -> Sequence[Any]:
