@@ -49,7 +49,7 @@ def run(call: Call) -> Tensor:
         starts, stops = torch.broadcast_tensors(*call.neighborhood.runs(positions, call.num_queries, call.num_keys))
         total = _between(value, starts, stops)
         count = (stops - starts).clamp(min=1).unsqueeze(-1)
-        out = (total / count if weight == MEAN else total * weight).to(dtype)
+        out = (total.div_(count) if weight == MEAN else total.mul_(weight)).to(dtype)  # nobody else holds the total
     out = out.expand(*batch, call.num_queries, value.shape[-1])
     # What the weights are blind to is given zeros for a gradient, as everywhere.
     blind = [x[..., :0].sum() for x in (call.query, call.key) if x.requires_grad]
