@@ -277,3 +277,14 @@ def test_an_edge_whose_weight_is_no_number_is_listed_and_passed_over(tmp_path):
     )
     assert table.edges.senders.tolist() == [2, 3]
     assert [(each.line, each.column) for each in table.rejected] == [(2, "weight"), (3, "weight")]
+
+
+@pytest.mark.parametrize("num_edges", [0, 1, 200])
+def test_repeated_edges_and_isolated_nodes_are_counted_as_sets_count_them(num_edges):
+    random = np.random.default_rng(num_edges)
+    senders, receivers = random.integers(0, 30, (2, num_edges))
+    edges = EdgeList(senders, receivers, np.zeros((num_edges, 0), np.float32))
+    pairs = list(zip(senders.tolist(), receivers.tolist(), strict=True))
+    touched = {node for pair in pairs if pair[0] != pair[1] for node in pair}
+    assert edges.num_repeated(30) == num_edges - len(set(pairs))
+    assert edges.num_isolated(30) == 30 - len(touched)

@@ -78,7 +78,9 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         run, job = chosen.job(settings, source)
         prepared = run.prepare(job, folder, overwrite=overwrite, resume=resume)
         keep_memory()
-        print("\n".join(chosen.describe(prepared)))
+        with stage("looking at the data"):
+            lines = chosen.describe(prepared)
+        print("\n".join(lines))
         print(where(prepared.job.train))
         sys.stdout.flush()
         prepared.finish()

@@ -80,7 +80,8 @@ def expander_edges(
         pairs.append((small, (begin + (place + step) % size)[small]))
     one, other = (np.concatenate(side) for side in zip(*pairs, strict=True))
     apart = one != other
-    codes = np.unique(np.concatenate([(one * num_nodes + other)[apart], (other * num_nodes + one)[apart]]))
+    both_ways = np.concatenate([(one * num_nodes + other)[apart], (other * num_nodes + one)[apart]])
+    codes = torch.from_numpy(both_ways).unique().numpy()  # numpy's hash of millions takes minutes
     receivers, senders = np.divmod(codes, max(num_nodes, 1))
     return Edges(torch.from_numpy(senders), torch.from_numpy(receivers), num_nodes, num_nodes)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from edgewise.data.edges import num_distinct
 from edgewise.data.kind_features import KindScaler, one_behind_another, side_by_side
 from edgewise.data.kind_names import BACKWARD, spoken
 from edgewise.data.kinds import GraphKinds
@@ -90,4 +91,4 @@ def num_repeated(table: NodeTable) -> int:
     """Edges that another one before them of the same relation already is."""
     assert table.kinds is not None
     edges, count = table.edges, table.num_rows
-    return len(edges) - len(np.unique((table.kinds.of_edge * count + edges.senders) * count + edges.receivers))
+    return len(edges) - num_distinct((table.kinds.of_edge * count + edges.senders) * count + edges.receivers)
