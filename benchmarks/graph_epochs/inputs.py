@@ -1,6 +1,6 @@
 """The graphs that models of nodes are trained on, read with our own reader or, to try things out, made up."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -135,7 +135,8 @@ def _inputs(table: NodeTable, split: str) -> Inputs:
     splits = split_rows(table, kind=split, sizes=(0.6, 0.2, 0.2))
     found = table.features
     sums = np.bincount(found.rows, found.values, minlength=found.shape[0])
-    features = replace(found, values=(found.values / sums[found.rows]).astype(np.float32))
+    shares = (found.values / sums[found.rows]).astype(np.float32)
+    features = NodeFeatures.of_entries(found.rows, found.columns, shares, found.shape)
     ends = [torch.from_numpy(np.ascontiguousarray(end)) for end in (table.edges.senders, table.edges.receivers)]
     labels = torch.from_numpy(table.targets[:, 0]).long()
     return Inputs(features, *ends, labels, torch.from_numpy(splits.train), torch.from_numpy(splits.val))

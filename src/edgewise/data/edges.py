@@ -58,8 +58,11 @@ class EdgeList:
     def num_isolated(self, num_nodes: int) -> int:
         """Nodes that no edge but their own loop touches."""
         apart = self.senders != self.receivers
-        is_joined = np.zeros(num_nodes, dtype=bool)
-        is_joined[self.senders[apart]] = is_joined[self.receivers[apart]] = True
+        ends = self.senders[apart], self.receivers[apart]
+        # Nodes of rejected graphs are not among the `num_nodes`, and have no edges; they keep their numbers.
+        is_joined = np.zeros(max(end.max(initial=-1) for end in ends) + 1, dtype=bool)
+        for end in ends:
+            is_joined[end] = True
         return int(num_nodes - is_joined.sum())
 
     def ways(self, is_directed: bool) -> str:
