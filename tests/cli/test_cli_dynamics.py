@@ -29,7 +29,7 @@ def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, paste, tmp
     assert (code, err) == (0, "")
     for words in (
         "60 trajectories of 3 bodies in 3 dimensions, 5 moments",
-        "72 training, 24 validation and 24 test moments, each told 3 moments ahead",
+        "72 training, 24 validation and 24 test moments, each predicted 3 moments ahead",
         "goes straight on",
         "stays",
     ):
@@ -109,7 +109,7 @@ def pulled(tmp_path_factory):
 def test_it_learns_accelerations_and_says_which_force(pulled):
     run, data, out = pulled
     for words in (
-        "99 training, 33 validation and 33 test moments, each told its accelerations",
+        "99 training, 33 validation and 33 test moments, each with its accelerations",
         "relative error",
         "nothing pulls",
         "force of body 0 on body 1, from ",
@@ -163,7 +163,7 @@ def test_a_file_that_says_little(pulled, edgewise, tmp_path):
     code, out, err = edgewise("train", *words, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     for said in (
-        "81 training, 27 validation and 27 test moments, each told its accelerations",
+        "81 training, 27 validation and 27 test moments, each with its accelerations",
         "  no accelerations in the file: they are made of positions and velocities, but for the first and the last",
         "  no couplings in the file: a force is counted in the product of the charges, or else of the masses",
         "  no masses in the file: every body weighs 1",

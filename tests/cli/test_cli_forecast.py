@@ -38,7 +38,7 @@ def test_it_hears_its_neighbors(learn, chain, edgewise, paste, tmp_path):
     for words in (
         "200 steps of 3 nodes, 0 empty cells",
         "2 edges, one way each; 0 nodes have no neighbor",
-        "136 training, 16 validation and 36 test stretches, by time: 3 steps read, 2 told",
+        "136 training, 16 validation and 36 test stretches, by time: 3 steps read, 2 predicted",
         "test stretches, 1 step ahead",
         "test stretches, 2 steps ahead",
         "stays as it was",

@@ -55,7 +55,7 @@ def test_every_model_tells_links(learn, graph, edgewise, paste, tmp_path, model)
     told = tmp_path / "told.csv"
     code, out, err = edgewise("predict", tmp_path / "run", graph[2], "-o", told)
     assert code == 0, err
-    assert "3 of 5 pairs told" in err
+    assert "3 of 5 pairs predicted" in err
     assert "2 could not be, and say why in the column 'status'" in err
     rows = read_csv(told)
     assert list(rows[0]) == ["a", "b", "why", "link_prob", "is_known", "status"]

@@ -24,9 +24,9 @@ from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.settings import KERNELS, MODELS, PropertySettings
 from edgewise.models.text_settings import ReadoutName
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.tasks.registry import TASK_TYPES
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, OPTIMIZERS, PRECISIONS, TrainSettings
 
-OTHER_TASKS = ("language", "translation", "masked", "tagging", "dynamics", "forecast", "link")
 DROPOUTS = {
     "encoder_dropout": "in the layers over the bonds",
     "molecule_dropout": "on the molecule's vector",
@@ -105,7 +105,7 @@ def add_column_options(parser: argparse.ArgumentParser) -> None:
     add_flag(
         group,
         "--task-type",
-        choices=("regression", "classification", "multiclass", "auto", *OTHER_TASKS),
+        choices=("regression", "classification", "multiclass", "auto", *TASK_TYPES),
         help="numbers, two classes or several, or what the targets look like (default: regression for molecules, else "
         "auto: text and two values are classes, other numbers are numbers); or "
         "the next token of a text, its translation, hidden tokens, the tag of each word, where bodies will be, "

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         required=True,
         metavar="FILE",
-        help=f"{', '.join(TABLES)}, or - for CSV to the screen; .jsonl or .conll where tags are told",
+        help=f"{', '.join(TABLES)}, or - for CSV to the screen; .jsonl or .conll where tags are predicted",
     )
     parser.add_argument("--coverage", type=float, metavar="P", help="promised by the intervals (default: as trained)")
     parser.add_argument(

@@ -46,7 +46,7 @@ class ForecastTask(Task):
         lines.append(
             f"{counts['train']:,} training, {counts['val']:,} validation and "
             f"{plural(counts['test'], 'test stretch', 'test stretches')}, by time: "
-            f"{plural(model.context, 'step')} read, {model.horizon} told"
+            f"{plural(model.context, 'step')} read, {model.horizon} predicted"
         )
         return lines
 

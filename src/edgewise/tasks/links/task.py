@@ -108,7 +108,9 @@ class LinksTask(Task):
         found = trained.told(*ends, graph, pick_device(request.device))
         added = {"link_prob": spread(found, rows, table.num_rows), "is_known": known, "status": table.status}
         content = with_columns(table.frame, added, request.data, suffix)
-        summary = f"{len(rows):,} of {plural(table.num_rows, 'pair')} told, {sum(are_known):,} of them links of the "
+        summary = (
+            f"{len(rows):,} of {plural(table.num_rows, 'pair')} predicted, {sum(are_known):,} of them links of the "
+        )
         return content, f"{summary}graph already{unpredicted(table.num_rows - len(rows))}"
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:

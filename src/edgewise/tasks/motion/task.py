@@ -40,13 +40,14 @@ class MotionTask(Task):
     def describe(self, run: Any) -> list[str]:
         num_trajectories, num_times, num_bodies, space_dim = run.motion.positions.shape
         counts = {part: len(moments.moment) for part, moments in run.parts.items()}
-        told = f"told {run.job.ahead} moments ahead" if run.job.model.told == "positions" else "told its accelerations"
+        is_later = run.job.model.told == "positions"
+        target = f"predicted {run.job.ahead} moments ahead" if is_later else "with its accelerations"
         lines = [
             f"{run.motion.source}: {plural(num_trajectories, 'trajectory', 'trajectories')} of "
             f"{plural(num_bodies, 'body', 'bodies')} in {plural(space_dim, 'dimension')}, "
             f"{plural(num_times, 'moment')}",
             f"{counts['train']:,} training, {counts['val']:,} validation and "
-            f"{plural(counts['test'], 'test moment')}, each {told}",
+            f"{plural(counts['test'], 'test moment')}, each {target}",
         ]
         if run.job.model.told == "accelerations":
             lines += [f"  no {name} in the file: {LACKS[name]}" for name in run.motion.lacks]
@@ -77,13 +78,16 @@ class MotionTask(Task):
         num_trajectories, num_times = motion.positions.shape[:2]
         rows = np.repeat(np.arange(num_trajectories), num_times), np.tile(np.arange(num_times), num_trajectories)
         found = trained.told(Moments(motion, *rows, 0), pick_device(request.device))
-        buffer, told = io.BytesIO(), trained.settings.told
-        later = {"ahead": np.array(trained.ahead)} if told == "positions" else {}
-        content: dict[str, Any] = {f"{told}_pred": found.reshape(motion.positions.shape).astype(np.float32), **later}
+        buffer, quantity = io.BytesIO(), trained.settings.told
+        later = {"ahead": np.array(trained.ahead)} if quantity == "positions" else {}
+        content: dict[str, Any] = {
+            f"{quantity}_pred": found.reshape(motion.positions.shape).astype(np.float32),
+            **later,
+        }
         np.savez_compressed(buffer, **content)
-        when = f"{trained.ahead} moments after" if told == "positions" else "at"
+        when = f"{trained.ahead} moments after" if quantity == "positions" else "at"
         many = plural(num_trajectories, "trajectory", "trajectories")
-        return buffer.getvalue(), f"{told} {when} each of {plural(num_times, 'moment')} of {many}"
+        return buffer.getvalue(), f"{quantity} {when} each of {plural(num_times, 'moment')} of {many}"
 
 
 def table_of_scores(metrics: Mapping[str, Any]) -> ScoreTable:
