@@ -27,12 +27,12 @@ import pandas as pd
 import pyarrow as pa
 
 from edgewise.data.columns import Columns
-from edgewise.data.edges import read_edges
-from edgewise.data.graph_source import GraphSource
-from edgewise.data.names import NodeNames
-from edgewise.data.nodes import read_nodes
-from edgewise.data.table import read_table
-from edgewise.data.texts import read_texts
+from edgewise.data.graphs.edges import read_edges
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.graphs.nodes import read_nodes
+from edgewise.data.graphs.source import GraphSource
+from edgewise.data.molecules.table import read_table
+from edgewise.data.texts.table import read_texts
 from edgewise.plural import plural
 
 RESULTS = Path(__file__).parent / "results"

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from edgewise.data.store import MoleculeStore
+from edgewise.data.molecules.store import MoleculeStore
 from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
@@ -40,7 +40,7 @@ def ion_pairs() -> tuple[MoleculeStore, np.ndarray]:
         frame = pd.read_csv(path)
         written = frame[["cation_smiles", "anion_smiles"]].to_numpy()
     else:
-        from edgewise.data.simulate import demo_table
+        from edgewise.data.molecules.simulate import demo_table
 
         salts = demo_table(3000)["smiles"]
         written = np.array([salt.split(".") for salt in salts if salt.count(".") == 1])

@@ -15,8 +15,8 @@ from rdkit import Chem
 from rdkit.Chem import Draw
 from torch import Tensor, nn
 
-from edgewise.data.simulate import demo_table
-from edgewise.data.store import MoleculeStore
+from edgewise.data.molecules.simulate import demo_table
+from edgewise.data.molecules.store import MoleculeStore
 from edgewise.explain.symmetry import FIXED, NODES, PIXELS, Permutation, QuarterTurn, Verdict, check
 from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes
 from edgewise.records import Batch

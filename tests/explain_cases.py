@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from edgewise.data.edges import EdgeList
-from edgewise.data.graphs import Graph, graphs_from_arrays
-from edgewise.data.node_features import NodeFeatures
-from edgewise.data.nodes import nodes_from_arrays
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.graphs import Graph, graphs_from_arrays
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import nodes_from_arrays
 from edgewise.data.split import Splits
-from edgewise.data.text import Tokenizer
-from edgewise.data.texts import texts_from_arrays
+from edgewise.data.texts.table import texts_from_arrays
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.language import NextTokenModel
 from edgewise.models.tagging import TagModel
 from edgewise.models.text_settings import ReaderSettings, TextSettings

@@ -9,10 +9,10 @@ from cpu_attention.options import data_folder
 from torch import Tensor
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.edges import EdgeList
-from edgewise.data.graph_source import GraphSource
-from edgewise.data.node_features import NodeFeatures
-from edgewise.data.nodes import NodeTable, nodes_from_arrays, read_nodes
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import NodeTable, nodes_from_arrays, read_nodes
+from edgewise.data.graphs.source import GraphSource
 from edgewise.data.split import split_rows
 from edgewise.models.node_settings import NodeSettings
 

@@ -13,7 +13,7 @@ from edgewise.estimators.dynamics.job import dynamics_job
 from edgewise.estimators.kept import untrained
 
 from edgewise import DynamicsModel
-from edgewise.data.motion import parted, read_motion
+from edgewise.data.motion.motion import parted, read_motion
 from edgewise.explain.symmetry import POINTS, VECTORS, Reflection, Rotation, Translation, check
 from edgewise.models.dynamics import dynamics_model
 from edgewise.train.folder import RunFolder

@@ -251,8 +251,8 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
 
 def array_targets(folder: Path) -> list[Target]:
     """Graphs and moving bodies in .npz files."""
-    from edgewise.data.graph_file import read_graph_file
-    from edgewise.data.motion import read_motion
+    from edgewise.data.graphs.file import read_graph_file
+    from edgewise.data.motion.motion import read_motion
 
     path, draw = folder / "data.npz", np.random.default_rng(0)
 
@@ -283,7 +283,7 @@ def array_targets(folder: Path) -> list[Target]:
 def models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
     """A small model of every kind that needs no training, and a prediction with it."""
     import explain_cases as cases
-    from edgewise.data.texts import texts_from_arrays
+    from edgewise.data.texts.table import texts_from_arrays
 
     text = cases.text_model()
     words = texts_from_arrays(np.array([" ".join(cases.WORDS)] * 2, dtype=object), task_type="classification")

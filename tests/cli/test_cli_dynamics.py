@@ -7,7 +7,7 @@ import pytest
 from cli_tables import read_csv
 
 from edgewise import DynamicsModel, SettingError
-from edgewise.data.motion import read_motion
+from edgewise.data.motion.motion import read_motion
 
 SMALL = ["--num-layers", 2, "--model-dim", 16]
 

@@ -8,7 +8,7 @@ import pytest
 from cli_tables import read_csv, write_csv
 
 from edgewise import Forecaster, SettingError
-from edgewise.data.series import read_series
+from edgewise.data.graphs.series import read_series
 
 SMALL = ["--task-type", "forecast", "--context", 3, "--horizon", 2, "--model-dim", 8]
 

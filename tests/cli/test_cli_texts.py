@@ -8,7 +8,7 @@ from cli_tables import read_csv, write_csv
 from safetensors.numpy import load_file
 
 import edgewise.tasks.table_run as job
-from edgewise.data.text import ALL_UNKNOWN
+from edgewise.data.texts.tokenizer import ALL_UNKNOWN
 from review_tables import reviews
 
 SMALL = ["--model-dim", 16, "--num-heads", 2, "--learning-rate", 3e-3, "--batch-size", 16]

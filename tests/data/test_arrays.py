@@ -7,8 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from edgewise.data.arrays import free_memory, read_arrays
-from edgewise.data.limits import read_limits
+from edgewise.data.tables.arrays import free_memory, read_arrays
+from edgewise.data.tables.limits import read_limits
 from edgewise.errors import DataError, SettingError
 
 ARRAYS = {
@@ -80,7 +80,7 @@ def test_a_file_that_lies_is_refused_before_memory_is_taken(tmp_path, lie, capsy
 
 
 def test_a_bomb_is_refused_and_trusted_files_are_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.data.limits._FREE", 2**20)
+    monkeypatch.setattr("edgewise.data.tables.limits._FREE", 2**20)
     buffer = io.BytesIO()
     np.save(buffer, np.zeros(1_000_000))
     path = archive(tmp_path / "zeros.npz", [("a.npy", buffer.getvalue())])
@@ -93,7 +93,7 @@ def test_a_bomb_is_refused_and_trusted_files_are_not(tmp_path, monkeypatch):
 def test_more_than_the_free_memory_is_refused(tmp_path, monkeypatch):
     assert free_memory() > 1 << 20
     np.savez(tmp_path / "a.npz", a=np.zeros(1000))
-    monkeypatch.setattr("edgewise.data.arrays.free_memory", lambda: 10_000)
+    monkeypatch.setattr("edgewise.data.tables.arrays.free_memory", lambda: 10_000)
     with pytest.raises(DataError, match=r"unpacks to 0.0 GB, expected at most 0.0; .*, raise --max-unpacked-gb"):
         read_arrays(str(tmp_path / "a.npz"))
     with read_limits(max_unpacked_gb=1):

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgewise.data.bounded import featurize
-from edgewise.data.conformer import conformer
-from edgewise.data.feature import molecule_arrays
-from edgewise.data.molecule import Chem, count_atoms, descriptors, read_molecule
-from edgewise.data.molecule_limits import MoleculeLimits, SlowMoleculeError, at_once
-from edgewise.data.store import MoleculeStore
+from edgewise.data.molecules.bounded import featurize
+from edgewise.data.molecules.conformer import conformer
+from edgewise.data.molecules.feature import molecule_arrays
+from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, at_once
+from edgewise.data.molecules.molecule import Chem, count_atoms, descriptors, read_molecule
+from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError, SettingError
 
 CHAIN = "C" * 150
@@ -81,7 +81,7 @@ def test_one_molecule_that_is_slow_to_embed_is_drawn_and_the_others_are_embedded
         with pytest.raises(SlowMoleculeError, match="may take long"):
             MoleculeStore.from_smiles([many], with_descriptors=False).with_coordinates()
     # What cannot even be drawn in time ends the run with the reason.
-    monkeypatch.setattr("edgewise.data.bounded._in_process", lambda *arguments: DataError("too slow"))
+    monkeypatch.setattr("edgewise.data.molecules.bounded._in_process", lambda *arguments: DataError("too slow"))
     with pytest.raises(DataError, match="too slow"):
         replace(store, smiles=(CHAIN,)).with_coordinates()
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from edgewise.data.cell import distinct, missing, parse_columns, stripped
+from edgewise.data.tables.cell import distinct, missing, parse_columns, stripped
 
 SIGNS = ["", "a", " ", "B", "é", "\u00a0", "\x1c", "\u2003", "\t", "中", "x y", "\x7f", "\u200b", "\x85", "nan"]
 FORMS = {

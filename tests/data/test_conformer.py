@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise.data import conformer as module
-from edgewise.data.conformer import APART, MOST_ATOMS, conformer, said
-from edgewise.data.feature import Chem
-from edgewise.data.molecule import read_molecule
-from edgewise.data.store import MoleculeStore
+from edgewise.data.molecules import conformer as module
+from edgewise.data.molecules.conformer import APART, MOST_ATOMS, conformer, said
+from edgewise.data.molecules.feature import Chem
+from edgewise.data.molecules.molecule import read_molecule
+from edgewise.data.molecules.store import MoleculeStore
 
 
 def distances(smiles):
@@ -105,7 +105,7 @@ def test_what_is_said():
 
 def test_a_store_looks_at_places_when_asked_and_once(monkeypatch):
     calls = []
-    monkeypatch.setattr("edgewise.data.bounded.conformer", lambda m: calls.append(m) or conformer(m))
+    monkeypatch.setattr("edgewise.data.molecules.bounded.conformer", lambda m: calls.append(m) or conformer(m))
     store = MoleculeStore.from_smiles(["CCO", "OCC", "C", "C#N"], with_descriptors=False)
     assert store.batch([[0]], [[]]).coordinates is None
     assert calls == []

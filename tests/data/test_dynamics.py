@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from edgewise.data.dynamics import System, differences, elastic, electric, gravity, integrate, law_of, leapfrog
-from edgewise.data.systems import GAUSS, NO_UNITS, PLANETS, SYSTEMS, system_of
+from edgewise.data.motion.dynamics import System, differences, elastic, electric, gravity, integrate, law_of, leapfrog
+from edgewise.data.motion.systems import GAUSS, NO_UNITS, PLANETS, SYSTEMS, system_of
 from edgewise.errors import SettingError
 
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from rdkit import Chem
 
-from edgewise.data.fragments import GROUPS, fragments
-from edgewise.data.molecule import read_molecule
-from edgewise.data.removal import copies
-from edgewise.data.simulate import atom_contributions, demo_table
-from edgewise.data.store import MoleculeStore
+from edgewise.data.graphs.removal import copies
+from edgewise.data.molecules.fragments import GROUPS, fragments
+from edgewise.data.molecules.molecule import read_molecule
+from edgewise.data.molecules.simulate import atom_contributions, demo_table
+from edgewise.data.molecules.store import MoleculeStore
 
 
 def of_kind(smiles, kind):

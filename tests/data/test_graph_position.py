@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from edgewise import Edges, SettingError, ShapeError
-from edgewise.data import graph_position
-from edgewise.data.edges import EdgeList
-from edgewise.data.graph_position import laplacian_positions, positions_of, random_walk_positions
+from edgewise.data.graphs import position as graph_position
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.position import laplacian_positions, positions_of, random_walk_positions
 from edgewise.neighborhood import expander_edges
 from graph_cases import GRAPH, NONE, OTHER, packed, shuffled
 

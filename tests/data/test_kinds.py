@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.edges import EdgeList
-from edgewise.data.graph_source import GraphSource
-from edgewise.data.kind_features import KindScaler, one_behind_another, side_by_side
-from edgewise.data.kind_names import KindNames, Named
-from edgewise.data.node_features import NodeFeatures
-from edgewise.data.nodes import nodes_from_arrays, read_nodes
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import nodes_from_arrays, read_nodes
+from edgewise.data.graphs.source import GraphSource
+from edgewise.data.graphs.type_features import KindScaler, one_behind_another, side_by_side
+from edgewise.data.graphs.type_names import KindNames, Named
 from edgewise.errors import DataError, SettingError
 
 NODES = (

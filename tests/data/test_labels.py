@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from edgewise.data.cell import Problems
-from edgewise.data.labels import alike, choose_task, class_hint, find_classes, label_notes, read_labels
+from edgewise.data.tables.cell import Problems
+from edgewise.data.tables.labels import alike, choose_task, class_hint, find_classes, label_notes, read_labels
 from edgewise.errors import DataError
 
 

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.edges import EdgeList
-from edgewise.data.graph_source import GraphSource
-from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, splits_of
-from edgewise.data.names import NodeNames
-from edgewise.data.nodes import read_graph
-from edgewise.data.pair_numbers import PairNumbers
-from edgewise.data.pair_table import read_pairs_of_nodes
-from edgewise.data.read import read_cells
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts, splits_of
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.graphs.nodes import read_graph
+from edgewise.data.graphs.pair_numbers import PairNumbers
+from edgewise.data.graphs.pair_table import read_pairs_of_nodes
+from edgewise.data.graphs.source import GraphSource
+from edgewise.data.tables.read import read_cells
 from edgewise.errors import DataError, SettingError
 
 
@@ -168,7 +168,7 @@ def test_parts_by_a_column(tmp_path, monkeypatch):
     read = []
     for module in ("edges", "links"):  # the table is read once, whoever needs it
         counted = lambda path: read.append(path) or read_cells(path)  # noqa: E731
-        monkeypatch.setattr(f"edgewise.data.{module}.read_cells", counted, raising=False)
+        monkeypatch.setattr(f"edgewise.data.graphs.{module}.read_cells", counted, raising=False)
     graph, links, part_of_link = links_of_table(tmp_path)
     assert read == [str(tmp_path / "edges.csv")]
     assert graph.edges.unused_columns == ()

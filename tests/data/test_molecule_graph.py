@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rdkit import Chem
 
-from edgewise.data.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, molecule_arrays
-from edgewise.data.molecule import (
+from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, molecule_arrays
+from edgewise.data.molecules.molecule import (
     GLOBAL_FEATURE_NAMES,
     canonical_smiles,
     descriptors,
@@ -274,7 +274,7 @@ def test_a_character_beyond_ascii_is_named(smiles, place, name, capfd):
 
 
 def test_an_older_rdkit_that_hands_over_no_log_still_says_which_chemistry_is_wrong(monkeypatch, capfd):
-    monkeypatch.delattr("edgewise.data.molecule.rdBase.CaptureErrorLog", raising=False)
+    monkeypatch.delattr("edgewise.data.molecules.molecule.rdBase.CaptureErrorLog", raising=False)
     with pytest.raises(DataError, match="Explicit valence for atom # 1 N, 4, is greater than permitted"):
         read_molecule("CN(C)(C)C")
     with pytest.raises(DataError, match="the syntax is wrong"):
@@ -305,7 +305,9 @@ def test_a_descriptor_that_fails_is_nan(monkeypatch):
     def divide(molecule):
         return 1 / 0
 
-    monkeypatch.setattr("edgewise.data.molecule._DESCRIPTORS", (("broken", divide), ("size", Chem.Mol.GetNumAtoms)))
+    monkeypatch.setattr(
+        "edgewise.data.molecules.molecule._DESCRIPTORS", (("broken", divide), ("size", Chem.Mol.GetNumAtoms))
+    )
     np.testing.assert_array_equal(descriptors(read_molecule("CC")), [np.nan, 2.0])
 
 

@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from edgewise.data.names import NodeNames
+from edgewise.data.graphs.names import NodeNames
 
 ODD = ["0", "-1", "007", "node007", "9223372036854775807", "node9999999999999999999", "a", " 3", "+4", "", "1e3"]
 ODD += ["n", "node", "é", "nodenode4", "node-3", "node 3", "node\u0663", "noda4"]

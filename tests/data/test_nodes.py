@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.edges import EdgeList
-from edgewise.data.graph_source import GraphSource
-from edgewise.data.node_features import NodeFeatures
-from edgewise.data.nodes import nodes_from_arrays, read_nodes
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import nodes_from_arrays, read_nodes
+from edgewise.data.graphs.source import GraphSource
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, SettingError
 from edgewise.neighborhood import Edges

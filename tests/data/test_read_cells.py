@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.data.limits import read_limits
-from edgewise.data.read import cells_from_arrays, check_columns_exist, join_cells, read_cells
+from edgewise.data.tables.limits import read_limits
+from edgewise.data.tables.read import cells_from_arrays, check_columns_exist, join_cells, read_cells
 from edgewise.errors import DataError, SettingError
 
 CSV = "smiles,y\nCCO,1.50\nC,\n"
@@ -159,7 +159,7 @@ def test_a_row_beyond_the_limit_says_where(tmp_path):
 
 
 def test_a_row_of_many_pieces_is_not_passed_over_at_each_of_them(tmp_path, monkeypatch):
-    from edgewise.data import scan
+    from edgewise.data.tables import scan
 
     sizes, pass_over = [], scan._scan_piece
     monkeypatch.setattr(
@@ -194,7 +194,7 @@ def test_a_table_with_too_many_columns_says_so(tmp_path):
 
 
 def test_a_packed_table_that_unpacks_to_very_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.data.limits._FREE", 2**18)
+    monkeypatch.setattr("edgewise.data.tables.limits._FREE", 2**18)
     message = refused(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 2**18), "a.csv.gz")
     assert "or more, over 100 times as many; if the file is what it should be, raise --max-unpack-ratio." in message
     pd.DataFrame({"a": np.zeros(2**18, dtype=np.int64)}).to_parquet(tmp_path / "a.parquet")
@@ -232,7 +232,7 @@ def test_the_fast_reader_reads_what_pythons_csv_reads(data):
 
     found = outcome()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgewise.data.read._read_columns", lambda *_: None)
+        patch.setattr("edgewise.data.tables.read._read_columns", lambda *_: None)
         assert found == outcome()
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from edgewise.data.molecules.table import Columns, read_table
 from edgewise.data.split import split_rows
-from edgewise.data.table import Columns, read_table
 
 
 def test_esol_reads_without_a_rejected_row_and_splits_as_published(data_folder):

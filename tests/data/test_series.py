@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgewise.data.series import known_before, parted, read_series
+from edgewise.data.graphs.series import known_before, parted, read_series
 from edgewise.errors import DataError, SettingError
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings

@@ -5,9 +5,9 @@ from rdkit import Chem
 from rdkit.Chem import Crippen
 from rdkit.Chem.rdMolDescriptors import CalcNumRings
 
-from edgewise.data import grammar
-from edgewise.data.molecule import canonical_smiles, murcko_scaffold
-from edgewise.data.simulate import atom_contributions, demo_table
+from edgewise.data.molecules import grammar
+from edgewise.data.molecules.molecule import canonical_smiles, murcko_scaffold
+from edgewise.data.molecules.simulate import atom_contributions, demo_table
 from edgewise.errors import DataError, SettingError
 
 
@@ -104,7 +104,7 @@ def test_the_seed_makes_the_table(table):
 def test_what_cannot_be_made(monkeypatch):
     with pytest.raises(SettingError, match="num_rows is 0, expected 1 or more"):
         demo_table(0)
-    monkeypatch.setattr("edgewise.data.simulate._drug_like", lambda rng: "C")
-    monkeypatch.setattr("edgewise.data.simulate._ion_pair", lambda rng: "[Na+].[Cl-]")
+    monkeypatch.setattr("edgewise.data.molecules.simulate._drug_like", lambda rng: "C")
+    monkeypatch.setattr("edgewise.data.molecules.simulate._ion_pair", lambda rng: "[Na+].[Cl-]")
     with pytest.raises(DataError, match="the grammar gives about 2 molecules, 5 were asked for"):
         demo_table(5)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.data.molecule import murcko_scaffold
+from edgewise.data.molecules.molecule import murcko_scaffold
+from edgewise.data.molecules.table import Columns, join_files, read_table, table_from_arrays
 from edgewise.data.split import split_rows
-from edgewise.data.table import Columns, join_files, read_table, table_from_arrays
 from edgewise.errors import DataError, SettingError
 
 RINGS = [

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles
-from edgewise.data.store import MoleculeStore
+from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles
+from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
 
 SMILES = ["CCO", "[Cl-]", "c1ccccc1O", "CC(=O)[O-]", "CCCC[n+]1ccn(C)c1", "C#N", "[Na+].[Cl-]"]

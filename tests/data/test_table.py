@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.data.cell import read_number
-from edgewise.data.table import Columns, MoleculeTable, join_files, read_table, table_from_arrays
+from edgewise.data.molecules.table import Columns, MoleculeTable, join_files, read_table, table_from_arrays
+from edgewise.data.tables.cell import read_number
 from edgewise.errors import DataError, SettingError
 
 COLUMNS = Columns(("smiles",), ("y",))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, SettingError
-from edgewise.data.pieces import pieces_of
-from edgewise.data.tags import read_tagged, sentences_from_lists
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.pieces import pieces_of
+from edgewise.data.texts.tags import read_tagged, sentences_from_lists
+from edgewise.data.texts.tokenizer import Tokenizer
 
 CONLL = """-DOCSTART- -X- O O
 

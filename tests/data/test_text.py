@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from edgewise import DataError, SettingError
-from edgewise.data import text as text_module
-from edgewise.data.text import MASK, Tokenizer, read_text
+from edgewise.data.texts import tokenizer as text_module
+from edgewise.data.texts.tokenizer import MASK, Tokenizer, read_text
 
 POEM = "The cat sat.\nThe dog, the cat: naïve — 日本!\n\nSat?  cat"
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.data.columns import Columns
 from edgewise.data.split import split_rows
-from edgewise.data.texts import read_texts, texts_from_arrays
+from edgewise.data.texts.table import read_texts, texts_from_arrays
 from edgewise.errors import DataError, SettingError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise.data.molecule import read_molecule
+from edgewise.data.molecules.molecule import read_molecule
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgewise import SettingError, Trace
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.estimators import LanguageModel
 from edgewise.explain.rollout import rollout
 from edgewise.models.transformer_settings import SamplingSettings

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from edgewise import DataError, SettingError, Trace
-from edgewise.data.edges import EdgeList
-from edgewise.data.node_features import NodeFeatures
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.estimators import LinkPredictor
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.links import explain as explaining

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgewise import DataError, Edges, SettingError, Trace
-from edgewise.data.edges import EdgeList
+from edgewise.data.graphs.edges import EdgeList
 from edgewise.estimators import NodeClassifier
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.nodes import effects

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from edgewise import DataError, SettingError, Trace
-from edgewise.data.texts import texts_from_arrays
+from edgewise.data.texts.table import texts_from_arrays
 from edgewise.explain.rollout import rollout
 from edgewise.tasks import token_methods
 from edgewise.tasks import token_perturbation as token_questions

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from edgewise import DataError, SettingError, Trace, Translator
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.explain.rollout import rollout
 from edgewise.models.beam_settings import BeamSettings
 from edgewise.models.recurrent_settings import RecurrentSettings

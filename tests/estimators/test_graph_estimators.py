@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 
 from edgewise import DataError, GraphClassifier, GraphRegressor, RunFolderError, SettingError
-from edgewise.data.graphs import Graph
+from edgewise.data.graphs.graphs import Graph
 from edgewise.estimators.graphs import graphs_of, targets_of
 from tree_cases import merger_trees
 

@@ -8,8 +8,8 @@ import scipy.sparse
 import torch
 
 from edgewise import DataError, Edges, LinkPredictor, SettingError
-from edgewise.data.edges import EdgeList
-from edgewise.data.links import LinkParts, Links, drawn_parts
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.links import LinkParts, Links, drawn_parts
 from edgewise.estimators.links import graph_of
 from edgewise.models.link import LinkModel
 from edgewise.models.link_settings import DECODERS, LinkSettings

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgewise.data.molecules.table import Columns, table_from_arrays
 from edgewise.data.split import Splits
-from edgewise.data.table import Columns, table_from_arrays
 from edgewise.errors import SettingError
 from edgewise.models.settings import PropertySettings
 from edgewise.tasks.config import job_to_config

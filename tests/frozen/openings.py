@@ -282,7 +282,7 @@ def forecast() -> tuple[Any, dict[str, Any]]:
 
 def motion() -> tuple[Any, dict[str, Any]]:
     """Moving bodies in Python."""
-    from edgewise.data.motion import read_motion
+    from edgewise.data.motion.motion import read_motion
 
     model, bodies = load("DynamicsModel"), read_motion("new.npz")
     return model, {"predict": model.predict(bodies, 3)}
@@ -290,7 +290,7 @@ def motion() -> tuple[Any, dict[str, Any]]:
 
 def forces() -> tuple[Any, dict[str, Any]]:
     """Moving bodies in Python, let run by the force that was learned."""
-    from edgewise.data.motion import read_motion
+    from edgewise.data.motion.motion import read_motion
 
     model, bodies = load("DynamicsModel"), read_motion("new.npz")
     rollout = model.rollout(bodies, 4)

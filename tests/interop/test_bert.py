@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgewise import DataError, Trace, UnsupportedError
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.interop.attentions import attentions
 from edgewise.interop.bert import checkpoint_of, model_of, settings_of
 from edgewise.models.masked import MaskedModel

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgewise import SettingError
-from edgewise.data.motion import Moments, Motion
+from edgewise.data.motion.motion import Moments, Motion
 from edgewise.models.dynamics import dynamics_model
 from edgewise.models.dynamics_settings import WEIGHINGS, DynamicsSettings
 from edgewise.records import BodyBatch

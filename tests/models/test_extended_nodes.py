@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from edgewise.data.graph_position import laplacian_positions, random_walk_positions
+from edgewise.data.graphs.position import laplacian_positions, random_walk_positions
 from edgewise.models.node import NodeModel
 from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import EDGE_KINDS, Edges, extend_edges

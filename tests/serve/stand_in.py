@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise.data.molecule_limits import SlowMoleculeError, is_at_once
+from edgewise.data.molecules.limits import SlowMoleculeError, is_at_once
 from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, Told, Unit
 

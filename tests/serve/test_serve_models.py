@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from browsing import chromium, needs_chromium
-from edgewise.data.text import ALL_UNKNOWN
+from edgewise.data.texts.tokenizer import ALL_UNKNOWN
 from edgewise.errors import DataError
 from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
 from edgewise.serve.worker import told_or_why

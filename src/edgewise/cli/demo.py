@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     resume = folder.is_begun and not arguments.overwrite
     folder.check(overwrite=arguments.overwrite, resume=resume)
     if not (resume and data.is_file()):
-        from edgewise.data.simulate import demo_table
+        from edgewise.data.molecules.simulate import demo_table
 
         print(f"Building {NUM_ROWS:,} molecules and ion pairs with RDKit ...", flush=True)
         with folder.claimed(overwrite=arguments.overwrite, resume=resume):
@@ -99,8 +99,8 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     metrics = folder.read_json("metrics.json")
     if EXPLANATIONS in metrics:
         return metrics[EXPLANATIONS]
-    from edgewise.data.read import read_cells
-    from edgewise.data.simulate import SMILES_COLUMN, atom_contributions
+    from edgewise.data.molecules.simulate import SMILES_COLUMN, atom_contributions
+    from edgewise.data.tables.read import read_cells
     from edgewise.tasks.molecules.recovery import recovery
     from edgewise.tasks.molecules.trained import TrainedProperty
 

@@ -195,11 +195,11 @@ def of_table(
 
 def rows_of(path: str, names: "Sequence[str]", values: dict[str, str]) -> list[dict[str, Any]]:
     """The rows of a table, or the lines of a text, with the columns of the model."""
-    from edgewise.data.read import check_columns_exist, read_cells
+    from edgewise.data.tables.read import check_columns_exist, read_cells
 
     read = [name for name in names if name not in values]
     if path.lower().endswith(LINES):
-        from edgewise.data.text import read_text
+        from edgewise.data.texts.tokenizer import read_text
 
         if len(read) != 1:
             raise SettingError(f"{path} holds lines, but the model reads {', '.join(read)}; give a table.")

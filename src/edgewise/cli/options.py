@@ -14,7 +14,7 @@ from edgewise.choices import (
     SCORES,
     TOKEN_KINDS,
 )
-from edgewise.data.molecule_limits import MAX_ATOMS, MAX_SECONDS
+from edgewise.data.molecules.limits import MAX_ATOMS, MAX_SECONDS
 from edgewise.models.dynamics_settings import DYNAMICS_MODELS, TOLD, WEIGHINGS
 from edgewise.models.forecast_settings import FORECAST_MODELS
 from edgewise.models.graph_settings import GRAPH_READOUTS

@@ -142,7 +142,7 @@ def sentences(lines: list[str]) -> list[str]:
 
 def let_run(path: Path, metrics: dict[str, Any]) -> "Orbits":
     """Bodies that were let run, out of rollout.npz."""
-    from edgewise.data.arrays import read_arrays
+    from edgewise.data.tables.arrays import read_arrays
     from edgewise.view.orbits import Orbits
 
     arrays = read_arrays(str(path / "rollout.npz"))

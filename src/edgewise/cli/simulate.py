@@ -65,8 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from edgewise.data.dynamics import integrate
-    from edgewise.data.systems import system_of
+    from edgewise.data.motion.dynamics import integrate
+    from edgewise.data.motion.systems import system_of
 
     usual = USUAL[arguments.system]
     chosen = {name: getattr(arguments, name) for name in vars(usual)}
@@ -105,7 +105,7 @@ def archive(found: Any) -> bytes:
     """The trajectories as an .npz file."""
     import numpy as np
 
-    from edgewise.data.motion import arrays_of
+    from edgewise.data.motion.motion import arrays_of
 
     buffer, content = io.BytesIO(), dict[str, Any](arrays_of(found))
     np.savez_compressed(buffer, **content)

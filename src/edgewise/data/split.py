@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.data.molecule import murcko_scaffold
-from edgewise.data.rows import Table
-from edgewise.data.table import MoleculeTable
+from edgewise.data.molecules.molecule import murcko_scaffold
+from edgewise.data.molecules.table import MoleculeTable
+from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 

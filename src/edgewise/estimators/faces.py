@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from edgewise.data.labels import alike_note
+from edgewise.data.tables.labels import alike_note
 from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.learner import save_model
 from edgewise.estimators.params import Settings, load_params

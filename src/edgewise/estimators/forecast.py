@@ -5,8 +5,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from edgewise.data.graph_file import check_edges
-from edgewise.data.series import Series, parted
+from edgewise.data.graphs.file import check_edges
+from edgewise.data.graphs.series import Series, parted
 from edgewise.errors import DataError
 from edgewise.estimators.learner import Learner
 from edgewise.estimators.nodes import edges_of
@@ -16,8 +16,8 @@ from edgewise.tasks.forecast.job import forecast_job
 from edgewise.tasks.forecast.trained import TrainedForecast, behind
 
 Steps = Any
-"""A `Series`, as `edgewise.data.series.read_series` reads it; or an array, a tensor or a DataFrame (time, node), with
-NaN where nothing is known."""
+"""A `Series`, as `edgewise.data.graphs.series.read_series` reads it; or an array, a tensor or a DataFrame
+(time, node), with NaN where nothing is known."""
 
 
 class Forecaster(Learner[TrainedForecast]):

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from edgewise.data.graphs import Graph, GraphTable, graphs_from_arrays
+from edgewise.data.graphs.graphs import Graph, GraphTable, graphs_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import (

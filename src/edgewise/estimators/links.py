@@ -5,10 +5,10 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from edgewise.data.graph_file import check_edges
-from edgewise.data.kind_names import Named
-from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts
-from edgewise.data.node_features import NodeFeatures
+from edgewise.data.graphs.file import check_edges
+from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.type_names import Named
 from edgewise.errors import DataError
 from edgewise.estimators.graph_input import is_graph, plain_parts_of
 from edgewise.estimators.learner import Learner

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.molecule_limits import MAX_ATOMS, MAX_SECONDS, MoleculeLimits
+from edgewise.data.molecules.limits import MAX_ATOMS, MAX_SECONDS, MoleculeLimits
+from edgewise.data.molecules.table import MoleculeTable, table_from_arrays
 from edgewise.data.split import split_rows
-from edgewise.data.table import MoleculeTable, table_from_arrays
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import (
     CLASSES,

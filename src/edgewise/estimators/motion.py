@@ -4,7 +4,7 @@ from typing import Self
 
 import numpy as np
 
-from edgewise.data.motion import Moments, Motion, parted
+from edgewise.data.motion.motion import Moments, Motion, parted
 from edgewise.estimators.learner import Learner
 from edgewise.tasks.motion.fit import fit_motion
 from edgewise.tasks.motion.job import dynamics_job
@@ -25,7 +25,7 @@ class DynamicsModel(Learner[TrainedDynamics]):
     fitted_by = "fit(motion)"
 
     def fit(self, motion: Motion) -> Self:
-        """Learns trajectories, as `edgewise.data.motion.read_motion` reads them.
+        """Learns trajectories, as `edgewise.data.motion.motion.read_motion` reads them.
 
         Raises:
             SettingError: a setting is not known, or the motion has fewer moments than it asks for.

@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from edgewise.data.edges import EdgeList
-from edgewise.data.kind_names import Named
-from edgewise.data.node_features import NodeFeatures, without_blanks
-from edgewise.data.nodes import NodeTable, nodes_from_arrays
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.node_features import NodeFeatures, without_blanks
+from edgewise.data.graphs.nodes import NodeTable, nodes_from_arrays
+from edgewise.data.graphs.type_names import Named
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import (

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Self
 
-from edgewise.data.tags import sentences_from_lists
+from edgewise.data.texts.tags import sentences_from_lists
 from edgewise.errors import SettingError
 from edgewise.estimators.learner import Learner
 from edgewise.explanation import Explanation

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.data.split import split_rows
-from edgewise.data.texts import TextTable, texts_from_arrays
+from edgewise.data.texts.table import TextTable, texts_from_arrays
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import (
     CLASSES,

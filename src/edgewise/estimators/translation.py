@@ -4,7 +4,7 @@ from typing import Self
 
 import numpy as np
 
-from edgewise.data.pairs import Texts, check_pairs, check_texts, pairs_of
+from edgewise.data.texts.pairs import Texts, check_pairs, check_texts, pairs_of
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.learner import Learner
 from edgewise.explanation import Explanation

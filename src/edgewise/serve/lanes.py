@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
-from edgewise.data.molecule_limits import SlowMoleculeError, at_once
+from edgewise.data.molecules.limits import SlowMoleculeError, at_once
 from edgewise.errors import DataError, EdgewiseError, SettingError
 from edgewise.explanation import Explanation, Told
 from edgewise.process import Process

@@ -8,7 +8,7 @@ from safetensors.torch import save as to_safetensors
 from torch import nn
 
 from edgewise.choices import TokenKind
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError, RunFolderError
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, seed_of

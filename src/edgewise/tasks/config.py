@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from edgewise.data.cell import Rejection
+from edgewise.data.tables.cell import Rejection
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.folder import RunFolder

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
-from edgewise.data.cell import OK
+from edgewise.data.tables.cell import OK
 from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder

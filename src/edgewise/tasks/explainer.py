@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.cell import read_number
+from edgewise.data.tables.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.tasks.explainable import Subject

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from edgewise.data.rows import Table
 from edgewise.data.split import Splits, split_rows
+from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError
 from edgewise.progress import counted, stage
 from edgewise.tasks.config import begin

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from edgewise.data.text import Tokenizer, visible
+from edgewise.data.texts.tokenizer import Tokenizer, visible
 from edgewise.errors import SettingError
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients

@@ -12,8 +12,8 @@ from safetensors.torch import save as to_safetensors
 from torch import nn
 
 from edgewise.data.columns import Columns
-from edgewise.data.rows import Table
 from edgewise.data.scale import TargetScaler
+from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, RunFolderError
 from edgewise.progress import counted
 from edgewise.records import Prediction

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from torch import Tensor
 
 from edgewise.choices import TokenKind
-from edgewise.data.text import MASK, Tokenizer
+from edgewise.data.texts.tokenizer import MASK, Tokenizer
 from edgewise.train.folder import RunFolder
 
 

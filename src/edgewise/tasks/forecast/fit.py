@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.data.series import Series
+from edgewise.data.graphs.series import Series
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings
 from edgewise.tasks.checkpoint import fit_in, training_metrics, untrained

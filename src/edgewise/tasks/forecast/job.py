@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from edgewise.data.graph_source import GraphSource
+from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
 from edgewise.models.forecast_settings import FORECAST_MODELS, ForecastSettings
 from edgewise.tasks.config import arranged, check_foreign, check_three_parts

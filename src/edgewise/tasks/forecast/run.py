@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.series import Series, parted, read_series
+from edgewise.data.graphs.series import Series, parted, read_series
 from edgewise.tasks.config import begin
 from edgewise.tasks.forecast.fit import fit_series
 from edgewise.tasks.forecast.job import ForecastJob

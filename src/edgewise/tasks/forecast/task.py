@@ -70,7 +70,7 @@ class ForecastTask(Task):
         """The steps that come behind the last of a series."""
         import pandas as pd
 
-        from edgewise.data.series import read_series
+        from edgewise.data.graphs.series import read_series
         from edgewise.tasks.forecast.trained import TrainedForecast, behind
         from edgewise.train.device import pick_device
 

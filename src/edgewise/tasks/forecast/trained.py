@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from safetensors.torch import save as to_safetensors
 
-from edgewise.data.series import Series, Windows
+from edgewise.data.graphs.series import Series, Windows
 from edgewise.errors import DataError
 from edgewise.models.forecast import ForecastModel
 from edgewise.models.forecast_settings import ForecastSettings

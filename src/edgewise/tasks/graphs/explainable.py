@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, Self
 
-from edgewise.data.graphs import read_graphs
+from edgewise.data.graphs.graphs import read_graphs
 from edgewise.explanation import Explanation
 from edgewise.tasks.graphs.explain import explain_graph
 from edgewise.tasks.graphs.job import graph_job

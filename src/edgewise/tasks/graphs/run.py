@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from edgewise.data.edges import AS_FEATURES
-from edgewise.data.graphs import GraphTable, read_graphs
+from edgewise.data.graphs.edges import AS_FEATURES
+from edgewise.data.graphs.graphs import GraphTable, read_graphs
 from edgewise.data.split import Splits
 from edgewise.plural import plural
 from edgewise.tasks.graphs.job import GraphJob

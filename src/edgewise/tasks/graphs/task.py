@@ -27,7 +27,7 @@ class GraphsTask(TableTask):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         from dataclasses import replace
 
-        from edgewise.data.graphs import read_graphs
+        from edgewise.data.graphs.graphs import read_graphs
         from edgewise.tasks.graphs.trained import TrainedGraphs
 
         trained = TrainedGraphs.load(request.run_folder)

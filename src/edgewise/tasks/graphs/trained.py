@@ -7,11 +7,11 @@ from typing import Self
 import numpy as np
 import torch
 
-from edgewise.data.graph_columns import GraphColumns, GraphsSource
-from edgewise.data.graphs import GraphTable
+from edgewise.data.graphs.columns import GraphColumns, GraphsSource
+from edgewise.data.graphs.graphs import GraphTable
+from edgewise.data.graphs.union import Union, take
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
-from edgewise.data.union import Union, take
 from edgewise.errors import DataError
 from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes

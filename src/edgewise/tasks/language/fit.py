@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
 from edgewise.models.language import NextTokenModel
 from edgewise.plural import plural

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.text import Tokenizer, read_text
+from edgewise.data.texts.tokenizer import Tokenizer, read_text
 from edgewise.tasks.config import begin
 from edgewise.tasks.language.fit import fit_tokens, tokens_of
 from edgewise.tasks.language.job import LanguageJob

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from edgewise.choices import TokenKind
-from edgewise.data.text import Tokenizer, Tokens
+from edgewise.data.texts.tokenizer import Tokenizer, Tokens
 from edgewise.errors import SettingError
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.data.edges import EdgeList
-from edgewise.data.node_features import NodeFeatures
-from edgewise.data.nodes import NodeTable
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import NodeTable
 from edgewise.errors import DataError
 from edgewise.plural import plural
 

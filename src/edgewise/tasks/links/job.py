@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.graph_source import GraphSource
+from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
 from edgewise.models.link_settings import DECODERS, LinkSettings
 from edgewise.models.node_settings import OF_ALL, OF_SOME, NodeSettings

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.data.links import LinkParts, Links
-from edgewise.data.node_features import NodeFeatures
+from edgewise.data.graphs.links import LinkParts, Links
+from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.errors import DataError, SettingError
 from edgewise.progress import counted
 from edgewise.tasks.checkpoint import fit_in, training_metrics

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from edgewise.data.edges import EdgeList
-from edgewise.data.links import LinkParts, Links
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.links import LinkParts, Links
 from edgewise.neighborhood import Edges
 from edgewise.records import LinkBatch, NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.units import with_loops

@@ -5,9 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.edges import AS_FEATURES
-from edgewise.data.links import LinkParts, Links, drawn_parts, named_parts, splits_of
-from edgewise.data.nodes import NodeTable, read_graph
+from edgewise.data.graphs.edges import AS_FEATURES
+from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts, splits_of
+from edgewise.data.graphs.nodes import NodeTable, read_graph
 from edgewise.plural import plural
 from edgewise.tasks.config import begin
 from edgewise.tasks.links.graph import LinkGraph

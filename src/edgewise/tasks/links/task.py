@@ -87,9 +87,9 @@ class LinksTask(Task):
         """How probably each pair of a table is a link, and whether it is one already."""
         import numpy as np
 
-        from edgewise.data.links import Links
-        from edgewise.data.names import NodeNames
-        from edgewise.data.pair_table import read_pairs_of_nodes
+        from edgewise.data.graphs.links import Links
+        from edgewise.data.graphs.names import NodeNames
+        from edgewise.data.graphs.pair_table import read_pairs_of_nodes
         from edgewise.tasks.trained import spread, with_columns
         from edgewise.train.device import pick_device
 
@@ -148,8 +148,8 @@ def _graph_of(trained: Any, request: PredictRequest) -> Any:
     """The graph whose edges carry messages: that of the training, its nodes with other edges, or another one."""
     from dataclasses import replace
 
-    from edgewise.data.edges import read_edges
-    from edgewise.data.names import NodeNames
+    from edgewise.data.graphs.edges import read_edges
+    from edgewise.data.graphs.names import NodeNames
     from edgewise.tasks.links.graph import LinkGraph
 
     if request.nodes is not None:
@@ -183,7 +183,7 @@ def _nodes_of(trained: Any, request: PredictRequest, path: str) -> Any:
     from dataclasses import replace
 
     from edgewise.data.columns import AUTO, Columns
-    from edgewise.data.nodes import read_graph
+    from edgewise.data.graphs.nodes import read_graph
 
     features = tuple(request.descriptors_columns or trained.feature_columns)
     columns = Columns(node_column=request.node_column or AUTO, descriptors_columns=features)

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from safetensors.torch import save as to_safetensors
 
-from edgewise.data.graph_source import GraphSource
-from edgewise.data.kind_features import KindScaler
-from edgewise.data.node_features import NodeFeatures
-from edgewise.data.nodes import NodeTable
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import NodeTable
+from edgewise.data.graphs.source import GraphSource
+from edgewise.data.graphs.type_features import KindScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, RunFolderError, SettingError
 from edgewise.models.link import LinkModel

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
-from edgewise.data.corpus import Corpus, read_corpus
-from edgewise.data.text import MASK, Tokenizer
+from edgewise.data.texts.corpus import Corpus, read_corpus
+from edgewise.data.texts.tokenizer import MASK, Tokenizer
 from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.tasks.config import begin

@@ -68,7 +68,7 @@ class MaskedTask(Task):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained model, and the table, or the lines, with the columns it has read."""
         from edgewise.data.columns import Columns
-        from edgewise.data.texts import LINES, read_texts
+        from edgewise.data.texts.table import LINES, read_texts
         from edgewise.tasks.masked.trained import TrainedMasked
 
         folder = request.run_folder

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from edgewise.choices import TokenKind
-from edgewise.data.text import Tokenizer
-from edgewise.data.texts import TextTable
+from edgewise.data.texts.table import TextTable
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
 from edgewise.models.masked import MaskedModel
 from edgewise.models.transformer_settings import TransformerSettings

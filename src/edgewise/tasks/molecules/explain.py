@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from edgewise.data.fragments import COMPONENT, fragments
+from edgewise.data.molecules.fragments import COMPONENT, fragments
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.occlusion import occlude, share_links

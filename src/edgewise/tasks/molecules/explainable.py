@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.table import table_from_arrays
+from edgewise.data.molecules.table import table_from_arrays
 from edgewise.errors import DataError
 from edgewise.explanation import Explanation, Told
 from edgewise.tasks.explainable import TableSubject

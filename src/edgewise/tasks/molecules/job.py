@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.data.columns import Columns
-from edgewise.data.molecule_limits import MoleculeLimits
+from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.models.settings import PropertySettings
 from edgewise.tasks.config import arranged
 from edgewise.tasks.table_job import TableJob

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from edgewise.data.molecule import Chem, atom_characters, read_molecule
-from edgewise.data.removal import copies
-from edgewise.data.store import MoleculeStore
-from edgewise.data.union import offsets_of
+from edgewise.data.graphs.removal import copies
+from edgewise.data.graphs.union import offsets_of
+from edgewise.data.molecules.molecule import Chem, atom_characters, read_molecule
+from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
 from edgewise.explanation import Unit
 from edgewise.neighborhood import Edges

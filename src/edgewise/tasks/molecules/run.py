@@ -5,10 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from edgewise.data.molecule_limits import MoleculeLimits
+from edgewise.data.molecules.limits import MoleculeLimits
+from edgewise.data.molecules.table import MoleculeTable, join_files
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
-from edgewise.data.table import MoleculeTable, join_files
 from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.tasks.molecules.job import PropertyJob
 from edgewise.tasks.molecules.trained import Scales, TrainedProperty, molecules_of

@@ -26,7 +26,7 @@ class MoleculesTask(TableTask):
         return PropertyRun, job_from_config(settings, source)
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        from edgewise.data.table import read_table
+        from edgewise.data.molecules.table import read_table
         from edgewise.tasks.molecules.trained import TrainedProperty, renamed
 
         trained = TrainedProperty.load(request.run_folder)

@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 
 from edgewise.data.columns import Columns
-from edgewise.data.molecule import GLOBAL_FEATURE_NAMES, similarity
-from edgewise.data.molecule_limits import MoleculeLimits
+from edgewise.data.molecules.limits import MoleculeLimits
+from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, similarity
+from edgewise.data.molecules.store import MoleculeStore
+from edgewise.data.molecules.table import MoleculeTable
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
-from edgewise.data.store import MoleculeStore
-from edgewise.data.table import MoleculeTable
 from edgewise.errors import DataError, RunFolderError
 from edgewise.models.property import PropertyModel, planned
 from edgewise.models.settings import PropertySettings, PropertySizes

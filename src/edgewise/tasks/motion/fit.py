@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.data.motion import Moments
+from edgewise.data.motion.motion import Moments
 from edgewise.models.dynamics import dynamics_model
 from edgewise.tasks.checkpoint import fit_in, training_metrics, untrained
 from edgewise.tasks.motion.job import DynamicsJob

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.data.dynamics import law_of
-from edgewise.data.motion import Moments, Motion
+from edgewise.data.motion.dynamics import law_of
+from edgewise.data.motion.motion import Moments, Motion
 from edgewise.tasks.motion.trained import TrainedDynamics
 
 NUM_DISTANCES, NUM_STRETCHES = 60, 5

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.data.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
-from edgewise.data.motion import Moments, Motion
+from edgewise.data.motion.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
+from edgewise.data.motion.motion import Moments, Motion
 from edgewise.errors import SettingError
 from edgewise.plural import plural
 from edgewise.tasks.motion.trained import TrainedDynamics

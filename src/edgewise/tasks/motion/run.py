@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.motion import Moments, Motion, parted, read_motion
+from edgewise.data.motion.motion import Moments, Motion, parted, read_motion
 from edgewise.errors import DataError
 from edgewise.tasks.config import begin
 from edgewise.tasks.motion.fit import fit_motion

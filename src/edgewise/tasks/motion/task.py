@@ -68,7 +68,7 @@ class MotionTask(Task):
         """Where the bodies of a file will be from each of its moments on, or their accelerations at it."""
         import numpy as np
 
-        from edgewise.data.motion import Moments, read_motion
+        from edgewise.data.motion.motion import Moments, read_motion
         from edgewise.tasks.motion.trained import TrainedDynamics
         from edgewise.train.device import pick_device
 

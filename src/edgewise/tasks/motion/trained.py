@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save as to_safetensors
 from torch import nn
 
-from edgewise.data.motion import Moments, Motion, require_masses
+from edgewise.data.motion.motion import Moments, Motion, require_masses
 from edgewise.errors import DataError, SettingError
 from edgewise.models.dynamics import dynamics_model
 from edgewise.models.dynamics_settings import DynamicsSettings, Told

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.data.kind_names import spoken
-from edgewise.data.nodes import NodeTable
+from edgewise.data.graphs.nodes import NodeTable
+from edgewise.data.graphs.type_names import spoken
 from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Explanation, Part, Unit
 from edgewise.models.node_settings import NodeSettings

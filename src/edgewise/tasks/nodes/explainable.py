@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from edgewise.data.columns import AUTO
-from edgewise.data.nodes import NodeTable, read_nodes
+from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.explanation import Explanation
 from edgewise.tasks.lookup import NamedSubject, files_of
 from edgewise.tasks.nodes.explain import explain_node

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgewise.data.archive import array_names
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.graph_source import GraphSource
+from edgewise.data.graphs.source import GraphSource
+from edgewise.data.tables.archive import array_names
 from edgewise.errors import SettingError
 from edgewise.models.node_settings import OF_ALL, OF_ONE_GRAPH, OF_SOME, RELATIONAL, NodeSettings
 from edgewise.tasks.config import arranged, check_foreign

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from edgewise.data.edges import num_distinct
-from edgewise.data.kind_features import KindScaler, one_behind_another, side_by_side
-from edgewise.data.kind_names import BACKWARD, spoken
-from edgewise.data.kinds import GraphKinds
-from edgewise.data.node_features import NodeFeatures
-from edgewise.data.nodes import NodeTable
+from edgewise.data.graphs.edges import num_distinct
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import NodeTable
+from edgewise.data.graphs.type_features import KindScaler, one_behind_another, side_by_side
+from edgewise.data.graphs.type_names import BACKWARD, spoken
+from edgewise.data.graphs.types import GraphKinds
 from edgewise.errors import SettingError
 from edgewise.models.node_settings import NodeSettings
 from edgewise.neighborhood import Relations, Types

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgewise.data.edges import AS_FEATURES
-from edgewise.data.nodes import NodeTable, read_nodes
+from edgewise.data.graphs.edges import AS_FEATURES
+from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.data.split import Splits
 from edgewise.plural import plural
 from edgewise.tasks.nodes import kinds

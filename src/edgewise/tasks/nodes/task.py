@@ -31,8 +31,8 @@ class NodesTask(TableTask):
         from dataclasses import replace
 
         from edgewise.data.columns import AUTO
-        from edgewise.data.graph_file import is_graph_file
-        from edgewise.data.nodes import read_nodes
+        from edgewise.data.graphs.file import is_graph_file
+        from edgewise.data.graphs.nodes import read_nodes
         from edgewise.errors import SettingError
         from edgewise.tasks.nodes.trained import TrainedNodes
 

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 
 from edgewise.data.columns import Columns
-from edgewise.data.graph_source import GraphSource
-from edgewise.data.kind_features import KindScaler
-from edgewise.data.kind_names import KindNames
-from edgewise.data.kinds import GraphKinds
-from edgewise.data.nodes import NodeFeatures, NodeTable
+from edgewise.data.graphs.nodes import NodeFeatures, NodeTable
+from edgewise.data.graphs.source import GraphSource
+from edgewise.data.graphs.type_features import KindScaler
+from edgewise.data.graphs.type_names import KindNames
+from edgewise.data.graphs.types import GraphKinds
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
@@ -169,7 +169,7 @@ class TrainedNodes(TrainedTable):
         counts = self.settings.laplacian_positions, self.settings.random_walk_positions
         if not any(counts):
             return None
-        from edgewise.data.graph_position import positions_of
+        from edgewise.data.graphs.position import positions_of
 
         return positions_of(table.edges, table.num_rows, *counts)
 

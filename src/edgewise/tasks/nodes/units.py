@@ -4,9 +4,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from edgewise.data.kind_features import KindScaler
-from edgewise.data.kinds import GraphKinds
-from edgewise.data.node_features import NodeFeatures
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.type_features import KindScaler
+from edgewise.data.graphs.types import GraphKinds
 from edgewise.data.scale import ConditionScaler
 from edgewise.neighborhood import Edges
 from edgewise.records import SparseFeatures

@@ -190,8 +190,8 @@ def judged_targets(folder: RunFolder) -> list[Numbers | Labels]:
     if cells is None:
         return []
     # pandas takes a moment, and other runs do without it.
-    from edgewise.data.cell import Problems, read_numbers
-    from edgewise.data.labels import read_labels
+    from edgewise.data.tables.cell import Problems, read_numbers
+    from edgewise.data.tables.labels import read_labels
 
     names = tuple(model["columns"]["target_columns"])
     header = list(cells)
@@ -221,7 +221,7 @@ def judged_links(folder: RunFolder) -> list[Numbers | Labels]:
     cells = _cells(folder)
     if cells is None:
         return []
-    from edgewise.data.cell import Problems, read_numbers
+    from edgewise.data.tables.cell import Problems, read_numbers
 
     is_link = np.array(cells["is_link"], dtype=np.int64)
     chance = read_numbers(cells["link_prob"], "link_prob", Problems(), may_be_missing=True)
@@ -234,7 +234,7 @@ def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
     path = folder.path / "test_predictions.csv"
     if not _has_rows(path):
         return None
-    from edgewise.data.read import read_cells
+    from edgewise.data.tables.read import read_cells
 
     frame = read_cells(path).frame
     return {name: frame[name].tolist() for name in frame.columns}

@@ -99,7 +99,7 @@ def molecule_sides(unit: str, rows: Mapping[str, Sequence[int]], contents: Mappi
 
     def near(asked: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         # RDKit is an extra, which texts do without.
-        from edgewise.data.molecule import nearest
+        from edgewise.data.molecules.molecule import nearest
 
         return nearest(asked, known)
 

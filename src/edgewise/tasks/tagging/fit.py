@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.data.pieces import Piece, pieces_of
-from edgewise.data.tags import TaggedSentences, names_of
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.pieces import Piece, pieces_of
+from edgewise.data.texts.tags import TaggedSentences, names_of
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
 from edgewise.models.tagging import TagModel
 from edgewise.records import TextBatch

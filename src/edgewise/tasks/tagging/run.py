@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.tags import TaggedSentences, read_tagged
+from edgewise.data.texts.tags import TaggedSentences, read_tagged
 from edgewise.tasks.config import begin
 from edgewise.tasks.pretrained import scheduled
 from edgewise.tasks.report.leakage import Sides, text_sides

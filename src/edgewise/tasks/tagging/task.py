@@ -71,8 +71,8 @@ class TaggingTask(Task):
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The tag of each word of a file of sentences."""
-        from edgewise.data.cell import OK
-        from edgewise.data.tags import read_tagged
+        from edgewise.data.tables.cell import OK
+        from edgewise.data.texts.tags import read_tagged
         from edgewise.errors import DataError
         from edgewise.tasks.tagging.trained import TrainedTagger
         from edgewise.tasks.texts.tokens import status_of

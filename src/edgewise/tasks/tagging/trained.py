@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 
 from edgewise.choices import TokenKind
-from edgewise.data.pieces import Piece, pieces_of
-from edgewise.data.tags import KEYS
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.pieces import Piece, pieces_of
+from edgewise.data.texts.tags import KEYS
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.tagging import TagModel
 from edgewise.models.text_settings import ReaderSettings
 from edgewise.models.transformer_settings import TransformerSettings

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from edgewise.data.texts import texts_from_arrays
+from edgewise.data.texts.table import texts_from_arrays
 from edgewise.errors import DataError
 from edgewise.explain.heads import to_layer
 from edgewise.explain.rollout import rollout

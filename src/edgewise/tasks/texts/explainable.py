@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.texts import texts_from_arrays
+from edgewise.data.texts.table import texts_from_arrays
 from edgewise.explanation import Explanation, Told
 from edgewise.tasks.explainable import TableSubject
 from edgewise.tasks.targets import told_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgewise.data.split import Splits
-from edgewise.data.texts import TextTable, read_texts
+from edgewise.data.texts.table import TextTable, read_texts
 from edgewise.plural import plural
 from edgewise.tasks.report.leakage import Sides, text_sides
 from edgewise.tasks.table_run import TableRun

@@ -27,7 +27,7 @@ class TextsTask(TableTask):
         return TextRun, text_job(settings, source)
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        from edgewise.data.texts import read_texts
+        from edgewise.data.texts.table import read_texts
         from edgewise.tasks.texts.trained import TrainedTexts, renamed_texts
 
         trained = TrainedTexts.load(request.run_folder)

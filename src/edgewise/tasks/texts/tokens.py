@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from edgewise.data.cell import OK
-from edgewise.data.text import ALL_UNKNOWN, Tokenizer, Tokens
+from edgewise.data.tables.cell import OK
+from edgewise.data.texts.tokenizer import ALL_UNKNOWN, Tokenizer, Tokens
 
 
 @dataclass(frozen=True, eq=False)

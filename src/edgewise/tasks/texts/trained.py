@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from edgewise.choices import TokenKind
-from edgewise.data.cell import OK
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
-from edgewise.data.text import Tokenizer
-from edgewise.data.texts import TextTable
+from edgewise.data.tables.cell import OK
+from edgewise.data.texts.table import TextTable
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings
 from edgewise.models.transformer_settings import TransformerSettings

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.data.cell import OK, Rejection
-from edgewise.data.pairs import TextPairs
-from edgewise.data.text import Tokenizer
+from edgewise.data.tables.cell import OK, Rejection
+from edgewise.data.texts.pairs import TextPairs
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.plural import plural
 from edgewise.progress import counted

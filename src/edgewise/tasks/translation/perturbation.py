@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.records import PairBatch

@@ -5,9 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from edgewise.data.cell import OK
-from edgewise.data.pairs import TextPairs, read_pairs
-from edgewise.data.text import Tokenizer
+from edgewise.data.tables.cell import OK
+from edgewise.data.texts.pairs import TextPairs, read_pairs
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
 from edgewise.tasks.config import begin
 from edgewise.tasks.report.leakage import Sides, text_sides

@@ -60,9 +60,9 @@ class TranslationTask(Task):
         """The translations of a column of a table, or of the lines of a text."""
         import pandas as pd
 
-        from edgewise.data.pairs import is_table
-        from edgewise.data.read import check_columns_exist, read_cells
-        from edgewise.data.text import read_text
+        from edgewise.data.tables.read import check_columns_exist, read_cells
+        from edgewise.data.texts.pairs import is_table
+        from edgewise.data.texts.tokenizer import read_text
         from edgewise.tasks.texts.tokens import status_of
         from edgewise.tasks.trained import with_columns
         from edgewise.tasks.translation.trained import TrainedTranslation

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 
-from edgewise.data.text import Tokenizer
+from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.beam import translate
 from edgewise.models.beam_settings import BeamSettings
 from edgewise.models.recurrent_settings import RecurrentSettings

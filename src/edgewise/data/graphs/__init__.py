@@ -1,0 +1,1 @@
+"""Graphs: nodes, edges, types, links, series, and their disjoint union."""

@@ -1,0 +1,264 @@
+"""Who is connected with whom: a table of edges, each row the names of two nodes and what is known of the edge."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64
+
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.graphs.type_names import Named
+from edgewise.data.tables.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
+from edgewise.data.tables.read import Cells, check_columns_exist, read_cells
+from edgewise.errors import DataError
+from edgewise.neighborhood.index import one_way
+from edgewise.plural import plural
+
+AS_FEATURES = "numbers of an edge are named with --edge-feature-columns"
+"""How a column of a table of edges is used."""
+_MAX_HINTS = 100
+"""Unknown names that are compared with the known ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeList:
+    """Edges between nodes that are counted from 0; information flows from sender to receiver."""
+
+    senders: Int64[np.ndarray, " edge"]
+    """Where each edge begins."""
+    receivers: Int64[np.ndarray, " edge"]
+    """Where it ends."""
+    features: Float32[np.ndarray, " edge edge_feature"]
+    """What is known of each edge; of size 0 where nothing is."""
+    num_mirrored: int = 0
+    """How many were added, because the other way was missing."""
+    rejected: tuple[Rejection, ...] = ()
+    """Rows of the table that are no edge, in file order."""
+    kinds: Named | None = None
+    """What each edge is called, where they have names; not of edges that were added."""
+    unused_columns: tuple[str, ...] = ()
+    """Columns of the table that nothing was read from."""
+    splits: Named | None = None
+    """The word of each edge in the column of its split, where one was read; not of edges that were added."""
+
+    def __len__(self) -> int:
+        return len(self.senders)
+
+    @property
+    def num_loops(self) -> int:
+        """Edges from a node to itself."""
+        return int((self.senders == self.receivers).sum())
+
+    def num_repeated(self, num_nodes: int) -> int:
+        """Edges that another one before them already is."""
+        return len(self) - num_distinct(self.senders * num_nodes + self.receivers)
+
+    def num_isolated(self, num_nodes: int) -> int:
+        """Nodes that no edge but their own loop touches."""
+        apart = self.senders != self.receivers
+        ends = self.senders[apart], self.receivers[apart]
+        # Nodes of rejected graphs are not among the `num_nodes`, and have no edges; they keep their numbers.
+        is_joined = np.zeros(max(end.max(initial=-1) for end in ends) + 1, dtype=bool)
+        for end in ends:
+            is_joined[end] = True
+        return int(num_nodes - is_joined.sum())
+
+    def ways(self, is_directed: bool) -> str:
+        """How many there are, and whether they go one way, in words."""
+        ways = "one way each" if is_directed else f"both ways, {self.num_mirrored:,} of them added for it"
+        return f"{plural(len(self), 'edge')}, {ways}"
+
+    def notes(self, num_nodes: int, num_repeated: int | None = None) -> list[str]:
+        """Lines about loops, repeated edges and nodes without any.
+
+        Args:
+            num_nodes: how many nodes there are.
+            num_repeated: where edges have kinds, how many repeat another one of their kind.
+        """
+        repeated = self.num_repeated(num_nodes) if num_repeated is None else num_repeated
+        counts = [
+            (self.num_loops, "edge is a loop, counted as a neighbor", "edges are loops, each counted as a neighbor"),
+            (repeated, "edge repeats another one, and counts again", "edges repeat another one, and count again"),
+            (self.num_isolated(num_nodes), "node has no neighbor", "nodes have no neighbor"),
+        ]
+        return [plural(*each) for each in counts if each[0]]
+
+    def unseen(self, model: str) -> list[str]:
+        """A line about features at which a model does not look; none where there are none."""
+        count = self.features.shape[1]
+        return [f"{plural(count, 'feature')} of an edge, at which --model {model} does not look"] if count else []
+
+    def unused(self, remedy: str, used: Sequence[str | None] = ()) -> list[str]:
+        """A line that names the columns of the table that nothing is read from; none where there are none.
+
+        Args:
+            remedy: how they could be used.
+            used: columns that something else is read from.
+        """
+        names = [repr(name) for name in self.unused_columns if name not in used]
+        if not names:
+            return []
+        return [f"the table of edges has {plural(len(names), 'more column')}, not used: {', '.join(names)}; {remedy}"]
+
+    def taken(self, order: np.ndarray) -> "EdgeList":
+        """Some of the edges, in an order."""
+        sides = {"senders": self.senders[order], "receivers": self.receivers[order]}
+        return replace(self, **sides, features=self.features[order])
+
+    def both_ways(self, num_nodes: int) -> "EdgeList":
+        """The same edges and, behind them, the other way of each that has none, with the same features.
+
+        Which those are is the rule of `Edges.undirected`: multi-edges are mirrored one by one.
+        """
+        return self.with_mirrored(
+            one_way(torch.from_numpy(self.senders), torch.from_numpy(self.receivers), num_nodes).numpy()
+        )
+
+    def with_mirrored(self, added: Int64[np.ndarray, " added"]) -> "EdgeList":
+        """The same edges and, behind them, the other way of some, with the same features."""
+        return EdgeList(
+            np.concatenate([self.senders, self.receivers[added]]),
+            np.concatenate([self.receivers, self.senders[added]]),
+            np.concatenate([self.features, self.features[added]]),
+            len(added),
+            self.rejected,
+            unused_columns=self.unused_columns,
+            splits=self.splits,
+        )
+
+
+def read_edges(
+    path: str | Path,
+    names: NodeNames,
+    nodes: str,
+    *,
+    edge_columns: Sequence[str] = (),
+    feature_columns: Sequence[str] = (),
+    type_column: str | None = None,
+    splits_column: str | None = None,
+    strict: bool = False,
+) -> EdgeList:
+    """Read a table of edges, as they stand there: none is mirrored or joined.
+
+    A row that names no node, or a feature of which is no finite number (empty, NaN), is no edge: it is passed over and
+    listed in `rejected`.
+
+    Args:
+        path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
+        names: the nodes by their names.
+        nodes: what messages call the table of nodes.
+        edge_columns: sender and receiver; the first two columns by default.
+        feature_columns: numbers of the edge.
+        type_column: what the edge is called; None where edges have no names.
+        splits_column: the split of the edge, in words; None where they are not needed.
+        strict: stop at the first row that is no edge.
+
+    Raises:
+        DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
+    """
+    return edges_of_cells(
+        read_cells(path),
+        names,
+        nodes,
+        edge_columns=edge_columns,
+        feature_columns=feature_columns,
+        type_column=type_column,
+        splits_column=splits_column,
+        strict=strict,
+    )[0]
+
+
+def edges_of_cells(
+    cells: Cells,
+    names: NodeNames,
+    nodes: str,
+    *,
+    edge_columns: Sequence[str] = (),
+    feature_columns: Sequence[str] = (),
+    type_column: str | None = None,
+    splits_column: str | None = None,
+    graph_column: str | None = None,
+    strict: bool = False,
+) -> tuple[EdgeList, Int64[np.ndarray, " edge"]]:
+    """The edges of a table that has been read, and the line of each; see `read_edges`.
+
+    Args:
+        graph_column: the column that names the graph of an edge, where nodes are known by graph and name.
+    """
+    frame = cells.frame
+    ends = tuple(edge_columns) or tuple(name for name in frame.columns if name != graph_column)[:2]
+    if len(ends) != 2:
+        raise DataError(
+            f"{cells.source}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "
+            "receiver."
+        )
+    typed = () if type_column is None else (type_column,)
+    split = () if splits_column is None else (splits_column,)
+    check_columns_exist(cells, (*ends, *feature_columns, *typed, *split))
+    graphs = None if graph_column is None else frame[graph_column]
+    places = in_threads(lambda column: names.places(frame[column], graphs), ends)
+    problems = Problems()
+    for column, side in zip(ends, places, strict=True):
+        _add_unknown(problems, cells, column, np.flatnonzero(side < 0), names, nodes, graph_column)
+    features, bad_cells = parse_columns([frame[column] for column in feature_columns], np.float32)
+    features = features.reshape(len(frame), -1)
+    for column, bad in zip(feature_columns, bad_cells, strict=True):
+        for row, (cell, reason) in bad.items():
+            problems.add(row, column, cell, reason)
+    for column in typed:
+        for row in np.flatnonzero(missing(frame[column])).tolist():
+            problems.add(row, column, frame[column].iloc[row], "the edge has no kind")
+    listed = tuple(
+        Rejection(cells.source, int(cells.lines[row]), *problems.first[row]) for row in sorted(problems.first)
+    )
+    if listed and (strict or len(listed) == len(frame)):
+        first = listed[0]
+        advice = "mend the row, or do without strict to pass over it" if strict else "none of the rows is an edge"
+        raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")
+    lines = cells.lines
+    if listed:
+        good = np.ones(len(frame), dtype=bool)
+        good[list(problems.first)] = False
+        frame, lines, features = frame[good], lines[good], features[good]
+        places = [side[good] for side in places]
+    kinds = None
+    for column in typed:
+        called = tuple(stripped(frame[column]).to_pylist())
+        kinds = Named(called, f"{cells.source}, line ", lines, f", column {column!r}")
+    splits = None
+    for column in split:
+        splits = Named(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
+    used = {*ends, *feature_columns, *typed, *split, graph_column}
+    unused = tuple(name for name in frame.columns if name not in used)
+    senders, receivers = places
+    found = EdgeList(senders, receivers, features, rejected=listed, kinds=kinds, unused_columns=unused, splits=splits)
+    return found, lines
+
+
+def _add_unknown(
+    problems: Problems,
+    cells: Cells,
+    column: str,
+    rows: np.ndarray,
+    names: NodeNames,
+    nodes: str,
+    graph_column: str | None,
+) -> None:
+    """Remember the rows of a column that name a node which is not there."""
+    if not len(rows):
+        return
+    written = cells.frame[column].iloc[rows].tolist()
+    graphs = [None] * len(rows) if graph_column is None else cells.frame[graph_column].iloc[rows].tolist()
+    for row, cell, graph in zip(rows.tolist(), written, graphs, strict=True):
+        name, home = cell.strip(), nodes if graph is None else f"the graph {graph.strip()!r} in {nodes}"
+        # Only the first names are compared with all others, which takes its time.
+        hint = names.hint(name) if graph is None and len(problems.first) < _MAX_HINTS else ""
+        problems.add(row, column, cell, f"{name!r} is not a node of {home}{hint}" if name else "the cell names no node")
+
+
+def num_distinct(codes: Int64[np.ndarray, " edge"]) -> int:
+    """How many different numbers there are, by one sort: numpy's hash of millions takes minutes."""
+    ordered = torch.from_numpy(codes).sort().values
+    return int((ordered[1:] != ordered[:-1]).sum()) + int(len(codes) > 0)

@@ -1,0 +1,320 @@
+"""Many graphs in a table of nodes and one of edges: one row a graph, with what is to be told of it."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+
+from edgewise.data.graphs.cells import cells_of_graphs, graph_of_rows, read_graph_cells
+from edgewise.data.graphs.columns import GraphColumns, GraphsSource
+from edgewise.data.graphs.edges import EdgeList, edges_of_cells
+from edgewise.data.graphs.file import check_edges, is_graph_file
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.graphs.node_cells import Categories, features_of_nodes
+from edgewise.data.graphs.nodes import named, with_features
+from edgewise.data.graphs.trees import Trees
+from edgewise.data.graphs.union import offsets_of
+from edgewise.data.tables.cell import Problems, read_numbers
+from edgewise.data.tables.read import Cells, Values, cells_from_arrays, read_cells
+from edgewise.data.tables.rows import Table, judged
+from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """One graph."""
+
+    features: Float32[np.ndarray, " node feature"]
+    """What is known of each node."""
+    edges: EdgeList
+    """Who is connected with whom, nodes counted from 0; any features of the edges."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphTable(Table):
+    """Many graphs, one behind the other, each a row; one that cannot be used keeps its place."""
+
+    columns: GraphColumns
+    """Which column said what."""
+    features: Float32[np.ndarray, " node feature"]
+    """What is known of each node, graph after graph; 0 where a cell cannot be read."""
+    node_names: Sequence[str]
+    """What each node is called, graph after graph; its number in its graph where nobody names it."""
+    offsets: Int64[np.ndarray, " boundary"]
+    """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+    edges: EdgeList
+    """Edges within the graphs, graph after graph, nodes counted over all of them."""
+    conditions: Float64[np.ndarray, " row condition"]
+    """Numbers of each graph as a whole; NaN where unreadable."""
+    categories: Categories
+    """The words of each column of categories, in the order of their features."""
+    trees: Trees | None
+    """The root of each graph; None where nobody asks."""
+    num_strays: int
+    """Nodes that are passed over: the table of graphs does not name their graph."""
+    mirrored_of: Int64[np.ndarray, " mirrored"]
+    """The graph of each edge that was added, because the other way was missing."""
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "graphs"
+
+    @property
+    def num_nodes(self) -> Int64[np.ndarray, " row"]:
+        """Nodes of each graph."""
+        return np.diff(self.offsets)
+
+    @property
+    def graph_of_edge(self) -> Int64[np.ndarray, " edge"]:
+        """The graph that each edge lies in, ascending."""
+        return np.repeat(np.arange(self.num_rows), self.num_nodes)[self.edges.senders]
+
+    @property
+    def usable_edges(self) -> EdgeList:
+        """The edges of graphs that can be used, nodes counted as in `edges`."""
+        is_usable = self.usable[self.graph_of_edge]
+        num_mirrored = int(self.usable[self.mirrored_of].sum())
+        return replace(self.edges.taken(np.flatnonzero(is_usable)), num_mirrored=num_mirrored)
+
+    @property
+    def edge_offsets(self) -> Int64[np.ndarray, " boundary"]:
+        """Edges of graph g are `edge_offsets[g]:edge_offsets[g + 1]`."""
+        return offsets_of(np.bincount(self.graph_of_edge, minlength=self.num_rows))
+
+    def nodes_of(self, row: int) -> tuple[str, ...]:
+        """What the nodes of one graph are called."""
+        return tuple(self.node_names[self.offsets[row] : self.offsets[row + 1]])
+
+    def contents(self, rows: np.ndarray) -> list[tuple[bytes]]:
+        """A fingerprint of some graphs: the same for those that are equal, nodes and edges in the same order."""
+        edges, starts, edge_starts = self.edges, self.offsets, self.edge_offsets
+        found = []
+        for row in rows.tolist():
+            own, between = slice(starts[row], starts[row + 1]), slice(edge_starts[row], edge_starts[row + 1])
+            ends = (edges.senders[between] - starts[row], edges.receivers[between] - starts[row])
+            parts = (self.features[own], *ends, edges.features[between], self.conditions[row])
+            found.append((hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest(),))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Graphs:
+    """What files or arrays say of graphs, before their targets are read."""
+
+    cells: Cells
+    columns: GraphColumns
+    problems: Problems
+    features: np.ndarray
+    names: Sequence[str]
+    offsets: np.ndarray
+    edges: EdgeList
+    categories: Categories
+    num_strays: int = 0
+
+
+def read_graphs(
+    paths: Sequence[str],
+    columns: GraphColumns,
+    source: GraphsSource,
+    *,
+    need_roots: bool = False,
+    strict: bool = False,
+    need_targets: bool = True,
+    categories: Categories | None = None,
+) -> GraphTable:
+    """Read graphs: a table of their nodes, one of their edges, and perhaps one of the graphs themselves.
+
+    Names tell nodes of one graph apart where the table of edges has the column of graphs too, else all nodes. Where
+    nothing is known of the nodes, their features are the numbers of edges that come and go. A graph is rejected where
+    a feature of a node cannot be read, where two nodes say different things of it, or where it has no target; an edge
+    that names no node is passed over and listed.
+
+    Args:
+        paths: one table of nodes.
+        columns: which column says what.
+        source: where the edges are, and how they are read.
+        need_roots: reject graphs that are no trees, see `Trees`.
+        strict: stop at the first row that cannot be used.
+        need_targets: False reads graphs to predict.
+        categories: the words that a trained model knows; by default those that occur.
+
+    Raises:
+        DataError: a file cannot be used as a whole, nodes cannot be told apart, an edge joins two graphs, or `strict`
+            and a row cannot be used.
+        SettingError: there is not one table of nodes, or none of edges.
+    """
+    if len(paths) != 1:
+        raise SettingError(f"{len(paths)} tables of nodes were given, expected one; name the parts: --splits-column.")
+    if is_graph_file(paths[0]) or source.edges is None:
+        raise SettingError(f"{paths[0]}: many graphs are a table of nodes and one of edges: --edges edges.csv.")
+    if need_targets and not columns.target_columns:
+        raise SettingError("no --target-columns were given; name what is to be told of the graphs.")
+    cells, edge_cells = read_cells(paths[0]), read_cells(source.edges)
+    graphs = graph_of_rows(cells, columns.graph_column)
+    is_local = columns.graph_column in edge_cells.frame
+    remedy = f"names must differ, or the table of edges must have the column {columns.graph_column!r} too"
+    cells, columns, names = named(cells, columns, graphs if is_local else None, remedy)
+    if source.graphs is None:
+        rows, problems = cells_of_graphs(cells, graphs, columns, need_targets)
+    else:
+        rows, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
+    columns = with_features(cells, columns) if need_targets else columns
+    features, unreadable, categories = features_of_nodes(cells, columns, source.features, categories)
+    # Graph after graph; nodes of graphs that no row names come last, and are cut off.
+    place = {name: row for row, name in enumerate(rows.frame[columns.graph_column])}
+    graph_of_node = NodeNames(list(place)).places(graphs)
+    graph_of_node[graph_of_node < 0] = len(place)
+    order = np.argsort(graph_of_node, kind="stable")
+    counts = np.bincount(graph_of_node, minlength=len(place) + 1)
+    own, of_graph = np.array(names, dtype=object)[order], np.array(graphs, dtype=object)[order]
+    edges, lines = edges_of_cells(
+        edge_cells,
+        NodeNames(own, of_graph if is_local else None),
+        paths[0],
+        edge_columns=source.edge_columns,
+        feature_columns=source.edge_feature_columns,
+        graph_column=columns.graph_column if is_local else None,
+        strict=strict,
+    )
+    _check_within(edge_cells, edges, lines, of_graph)
+    edges = edges.taken(np.flatnonzero(edges.senders < len(cells.frame) - counts[-1]))
+    for row, (column, cell, reason) in sorted(unreadable.first.items()):
+        if graph_of_node[row] < len(place):
+            reason = f"the node {names[row]!r} in line {cells.lines[row]}: {reason}"
+            problems.add(int(graph_of_node[row]), column, cell, reason)
+    for row in np.flatnonzero(counts[:-1] == 0).tolist():
+        problems.add(row, columns.graph_column, list(place)[row], f"no node of {paths[0]} belongs to it")
+    kept = order[: len(order) - counts[-1]]
+    found = _Graphs(
+        rows,
+        columns,
+        problems,
+        features[kept],
+        [names[row] for row in kept.tolist()],
+        offsets_of(counts[:-1]),
+        edges,
+        categories,
+        int(counts[-1]),
+    )
+    return _interpret(found, source.directed, need_roots, strict, need_targets)
+
+
+def graphs_from_arrays(
+    graphs: Sequence[Graph],
+    targets: Values | None = None,
+    weights: Values | None = None,
+    groups: Values | None = None,
+    conditions: Values | None = None,
+    *,
+    task_type: str = "regression",
+    need_roots: bool = False,
+) -> GraphTable:
+    """Graphs from arrays, with the checks of a file; their edges are taken as they are.
+
+    Args:
+        graphs: the graphs.
+        targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for graphs to predict.
+        weights: `(row,)` numbers, zero or more.
+        groups: `(row,)` labels.
+        conditions: `(row, condition)` numbers of each graph as a whole.
+        task_type: as in `Columns`.
+        need_roots: as in `read_graphs`.
+
+    Raises:
+        DataError: lengths differ, an edge names no node, or a graph cannot be used.
+    """
+    arrays = {
+        "graph": list(range(len(graphs))),
+        "target": targets,
+        "weight": weights,
+        "group": groups,
+        "number": conditions,
+    }
+    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    columns = GraphColumns(
+        node_column="node",
+        graph_column="graph",
+        target_columns=columns_of.get("target", ()),
+        weight_column="weight" if "weight" in columns_of else None,
+        group_column="group" if "group" in columns_of else None,
+        graph_feature_columns=columns_of.get("number", ()),
+        task_type=task_type,
+    )
+    sizes = [(graph.features.shape[1], graph.edges.features.shape[1]) for graph in graphs]
+    for number, graph in enumerate(graphs):
+        ends = np.stack([graph.edges.senders, graph.edges.receivers])
+        check_edges(f"graph {number}", ends, len(graph.features))
+        for what, own, usual in zip(("a node", "an edge"), sizes[number], sizes[0], strict=True):
+            if own != usual:
+                raise DataError(f"graph {number} has {plural(own, 'feature')} of {what}, but graph 0 has {usual}.")
+    problems = Problems()
+    for number, graph in enumerate(graphs):
+        if not len(graph.features):
+            problems.add(number, "graph", str(number), "it has no node")
+    offsets = offsets_of([len(graph.features) for graph in graphs])
+    senders, receivers = (
+        np.concatenate([getattr(graph.edges, side) + start for graph, start in zip(graphs, offsets, strict=False)])
+        for side in ("senders", "receivers")
+    )
+    edges = EdgeList(senders, receivers, np.concatenate([graph.edges.features for graph in graphs]))
+    features = np.concatenate([graph.features for graph in graphs])
+    names = [str(node) for graph in graphs for node in range(len(graph.features))]
+    found = _Graphs(cells, columns, problems, features, names, offsets, edges, {})
+    return _interpret(found, True, need_roots, targets is not None, targets is not None)
+
+
+def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool) -> GraphTable:
+    """A graph is usable when every cell it needs can be read, and it is a tree where it must be."""
+    cells, columns, problems, edges = graphs.cells, graphs.columns, graphs.problems, graphs.edges
+    columns = columns if need_targets else replace(columns, target_columns=())
+    graph_of_node = np.repeat(np.arange(len(cells.frame)), np.diff(graphs.offsets))
+    edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
+    trees = Trees.of(edges, graphs.offsets, graphs.names) if need_roots else None
+    if trees is not None:
+        for row, reason in trees.reasons.items():
+            problems.add(row, columns.graph_column, cells.frame[columns.graph_column].iloc[row], reason)
+    mirrored_of = np.zeros(0, dtype=np.int64)
+    if not is_directed:
+        edges = edges.both_ways(len(graph_of_node))
+        mirrored_of = graph_of_node[edges.senders[len(edges) - edges.num_mirrored :]]
+        edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
+    conditions = np.zeros((len(cells.frame), len(columns.graph_feature_columns)))
+    for number, column in enumerate(columns.graph_feature_columns):
+        conditions[:, number] = read_numbers(cells.frame[column], column, problems)
+    features = graphs.features
+    if not features.shape[1]:
+        # Nothing is known of the nodes but how many edges come and go.
+        sides = (edges.receivers, edges.senders)
+        features = np.stack([np.bincount(side, minlength=len(graph_of_node)) for side in sides], 1).astype(np.float32)
+    found = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets)
+    found["rejected"] = [*found["rejected"], *edges.rejected]
+    return GraphTable(
+        **found,
+        features=features,
+        node_names=graphs.names,
+        offsets=graphs.offsets,
+        edges=edges,
+        conditions=conditions,
+        categories=graphs.categories,
+        trees=trees,
+        num_strays=graphs.num_strays,
+        mirrored_of=mirrored_of,
+    )
+
+
+def _check_within(cells: Cells, edges: EdgeList, lines: np.ndarray, graph_of_node: np.ndarray) -> None:
+    """Raise a DataError unless both ends of every edge lie in one graph."""
+    one, other = graph_of_node[edges.senders], graph_of_node[edges.receivers]
+    crossing = np.flatnonzero(one != other)
+    if len(crossing):
+        listed = ", ".join(str(lines[edge]) for edge in crossing[:5]) + (", ..." if len(crossing) > 5 else "")
+        first = crossing[0]
+        raise DataError(
+            f"{cells.source}: {plural(len(crossing), 'edge joins', 'edges join')} two graphs, in "
+            f"the lines {listed}; the first joins "
+            f"{str(one[first])!r} and {str(other[first])!r}. An edge lies within one graph."
+        )

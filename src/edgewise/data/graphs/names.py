@@ -1,0 +1,135 @@
+"""The nodes of a graph by their names: where each of a column of names stands, and what a wrong one may mean."""
+
+import string
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+import pyarrow.compute
+from jaxtyping import Int64
+
+from edgewise.data.tables.cell import Texts, pa, stripped
+
+_COMPARED = 10_000
+"""More names than that are not compared letter by letter with one that is wrong."""
+_SPREAD = 8
+"""Numbers lie close together where so many times as many would fill the gaps between them."""
+
+
+class NodeNames:
+    """Nodes by their names, or by the names of their graph and their own.
+
+    >>> names = NodeNames(["a", "b", "98"])
+    >>> names.places(["b", " a", "00098"]).tolist(), names.hint("00098")
+    ([1, 0, -1], " (did you mean '98'?)")
+    """
+
+    def __init__(self, names: Texts, graphs: Texts | None = None):
+        """The nodes in their order.
+
+        Args:
+            names: of each node; names of one graph differ.
+            graphs: of each node, the name of its graph; None where names of all nodes differ.
+        """
+        self._names = stripped(names)
+        self._lookup = _Lookup(self._names if graphs is None else pa.compute.unique(self._names))
+        self._graphs: _Lookup | None = None
+        if graphs is not None:
+            graphs = stripped(graphs)
+            self._graphs = _Lookup(pa.compute.unique(graphs))
+            codes = self._codes(self._names, graphs)
+            self._order = codes.argsort()
+            self._sorted = codes[self._order]
+
+    def places(self, names: Texts, graphs: Texts | None = None) -> Int64[np.ndarray, " row"]:
+        """The node that each name names, −1 where there is none.
+
+        Args:
+            names: a column of names, blanks around them or not.
+            graphs: likewise of their graphs, where names belong to graphs.
+        """
+        if self._graphs is None:
+            return self._lookup.places(stripped(names))
+        codes = self._codes(stripped(names), stripped(graphs))
+        found = np.searchsorted(self._sorted, codes).clip(max=max(len(self._sorted) - 1, 0))
+        is_there = (self._sorted[found] == codes) & (codes >= 0) if len(self._sorted) else np.zeros(len(codes), bool)
+        return np.where(is_there, self._order[found], -1) if len(self._sorted) else np.full(len(codes), -1)
+
+    def hint(self, name: str) -> str:
+        """` (did you mean ...?)` where a node has nearly this name; nothing where none has."""
+        near = self._by_meaning.get(_meaning(name))
+        if near is None and len(self._names) <= _COMPARED:
+            near = next(iter(get_close_matches(name, self._names.to_pylist(), n=1)), None)
+        return "" if near is None else f" (did you mean {near!r}?)"
+
+    @cached_property
+    def _by_meaning(self) -> dict[str, str]:
+        return {_meaning(name): name for name in reversed(self._names.to_pylist())}
+
+    def _codes(self, names: "pa.ChunkedArray", graphs: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
+        """One number for each graph and name, −1 where one of both is not known."""
+        assert self._graphs is not None
+        name, graph = self._lookup.places(names), self._graphs.places(graphs)
+        return np.where((name < 0) | (graph < 0), -1, graph * len(self._lookup.among) + name)
+
+
+class _Lookup:
+    """Where texts stand among others.
+
+    Where the others are whole numbers that lie close together, or such numbers behind a beginning that all share
+    (`node17`), they are looked up in a table, which is faster than by their letters.
+    """
+
+    def __init__(self, among: "pa.Array | pa.ChunkedArray"):
+        self.among = among
+        self._beginning = among[0].as_py().rstrip(string.digits) if len(among) else ""
+        self._table: Int64[np.ndarray, " number"] | None = None
+        known = _whole_numbers(among, self._beginning)
+        if known is not None and len(known) and known.max() - known.min() < _SPREAD * len(known):
+            self._first = int(known.min())
+            # Its last place is that of no text.
+            self._table = np.full(int(known.max()) - self._first + 2, -1)
+            self._table[known[::-1] - self._first] = np.arange(len(known))[::-1]
+
+    def places(self, texts: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
+        """Where each text stands, −1 where it does not."""
+        wanted = None if self._table is None else _whole_numbers(texts, self._beginning)
+        if self._table is None or wanted is None:
+            return pyarrow.compute.index_in(texts, self.among).fill_null(-1).to_numpy().astype(np.int64)
+        # As numbers without a sign, those before the first are the largest of all.
+        place = np.minimum((wanted - self._first).view(np.uint64), np.uint64(len(self._table) - 1))
+        return self._table[place.view(np.int64)]
+
+
+def _whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64[np.ndarray, " row"] | None:
+    """The whole numbers behind a beginning; None unless each text has it, and then no other sign than the digits."""
+    if len(texts) and not texts[0].as_py().removeprefix(beginning).isdecimal():
+        return None
+    found, num_signs = [np.zeros(0, dtype=np.int64)], 0
+    # Chunk by chunk, so that what is cut off is never held for all of them.
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        if beginning:
+            if not pyarrow.compute.all(pyarrow.compute.starts_with(chunk, beginning), min_count=0).as_py():
+                return None
+            chunk = pyarrow.compute.binary_replace_slice(chunk, 0, len(beginning.encode()), "")
+        try:
+            found.append(chunk.cast(pa.int64()).to_numpy())
+        except pa.ArrowInvalid:
+            return None
+        num_signs += pyarrow.compute.sum(pyarrow.compute.binary_length(chunk), min_count=0).as_py()
+    numbers = np.concatenate(found)
+    if not len(numbers):
+        return numbers
+    # No number is written with fewer signs than it has digits: where the sums agree, none has a zero before it.
+    smallest, largest = int(numbers.min()), int(numbers.max())
+    num_digits = len(numbers) + sum(np.count_nonzero(numbers >= 10**more) for more in range(1, len(str(largest))))
+    return numbers if smallest >= 0 and num_signs == num_digits else None
+
+
+def _meaning(name: str) -> str:
+    """A name in the writing that names which mean the same share: letters small, numbers without zeros around them."""
+    text = name.casefold()
+    if text.replace(".", "", 1).isdecimal():
+        whole, _, rest = text.partition(".")
+        return ".".join(part for part in (whole.lstrip("0") or "0", rest.rstrip("0")) if part)
+    return text

@@ -1,0 +1,186 @@
+"""What is known of the nodes of a graph: numbers in columns, or, of bags of words, the few that are not zero."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64
+
+from edgewise.data.tables.arrays import require_kind
+from edgewise.data.tables.cell import Problems, missing, parse_columns
+from edgewise.data.tables.read import Cells, check_columns_exist
+from edgewise.errors import DataError
+
+CSR = ("x_indices", "x_indptr", "x_shape")
+"""The parts of a sparse table, as SciPy names them; values that are not all 1 stand in x_data."""
+Entries: TypeAlias = tuple[Int64[np.ndarray, " entry"], Int64[np.ndarray, " entry"], Float32[np.ndarray, " entry"]]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFeatures:
+    """What is known of each node: as a table, or, where most numbers are zero, as those that are not."""
+
+    shape: tuple[int, int]
+    """(node, feature)."""
+    table: Float32[np.ndarray, " node feature"] | None = None
+    """All numbers; None where most are zero."""
+    entries: Entries | None = None
+    """The node (ascending) and the feature of each number that is not zero, and the number; None beside a table."""
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "NodeFeatures":
+        """Those of a table (node, feature)."""
+        table = np.array(values, dtype=np.float32, order="C")
+        is_sparse = 2 * np.count_nonzero(table) < table.size
+        return cls.of_entries(*_entries(table), table.shape) if is_sparse else cls(table.shape, table)
+
+    @classmethod
+    def of_entries(
+        cls,
+        rows: Int64[np.ndarray, " entry"],
+        columns: Int64[np.ndarray, " entry"],
+        values: Float32[np.ndarray, " entry"],
+        shape: tuple[int, int],
+    ) -> "NodeFeatures":
+        """Those of a sparse table: nodes (ascending), features, and numbers that are not zero."""
+        return cls(shape, entries=(rows, columns, values))
+
+    @property
+    def rows(self) -> Int64[np.ndarray, " entry"]:
+        """The node of each number that is not zero, ascending."""
+        return self._found[0]
+
+    @property
+    def columns(self) -> Int64[np.ndarray, " entry"]:
+        """Its feature."""
+        return self._found[1]
+
+    @property
+    def values(self) -> Float32[np.ndarray, " entry"]:
+        """The number; never zero."""
+        return self._found[2]
+
+    @cached_property
+    def _found(self) -> Entries:
+        if self.entries is not None:
+            return self.entries
+        assert self.table is not None
+        return _entries(self.table)
+
+    def to_dense(self) -> Float32[np.ndarray, " node feature"]:
+        """As a table, a new one at each call."""
+        if self.table is not None:
+            return self.table.copy()
+        found = np.zeros(self.shape, dtype=np.float32)
+        found[self.rows, self.columns] = self.values
+        return found
+
+    def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
+        """Those of some nodes as a table."""
+        if self.table is not None:
+            return self.table[rows]
+        place = np.full(self.shape[0], -1)
+        place[rows] = np.arange(len(rows))
+        kept = place[self.rows] >= 0
+        found = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
+        found[place[self.rows[kept]], self.columns[kept]] = self.values[kept]
+        return found
+
+    @property
+    def are_sparse(self) -> bool:
+        """Whether there are many, and nearly all of them zero."""
+        is_wide = self.table is None and self.shape[1] >= 64
+        return is_wide and len(self.values) < 0.2 * self.shape[0] * self.shape[1]
+
+    @property
+    def are_words(self) -> bool:
+        """Whether they say how much a node has of a few out of many features, as a bag of words does."""
+        return self.are_sparse and len(self.values) > 0 and bool(self.values.min() > 0)
+
+
+def _entries(table: Float32[np.ndarray, " node feature"]) -> Entries:
+    rows, columns = table.nonzero()
+    return rows, columns, table[rows, columns]
+
+
+def features_of_columns(
+    cells: Cells, columns: tuple[str, ...], foreign: Bool[np.ndarray, " node feature"] | None = None
+) -> tuple[NodeFeatures, Problems]:
+    """Those that stand in columns of a table: 0 where a cell cannot be read, and which cells those are.
+
+    Args:
+        cells: the table.
+        columns: those with features.
+        foreign: where a column is no feature of the node's kind: the cell must be empty, and is 0.
+
+    Raises:
+        DataError: a column is missing, or no node has features that can be read.
+    """
+    check_columns_exist(cells, columns)
+    problems = Problems()
+    values, bad_cells = parse_columns([cells.frame[column] for column in columns], np.float32)
+    for place, (column, bad) in enumerate(zip(columns, bad_cells, strict=True)):
+        if foreign is not None:
+            strange, is_blank = foreign[:, place], missing(cells.frame[column])
+            bad = {row: found for row, found in bad.items() if not strange[row]}
+            for row in np.flatnonzero(strange & ~is_blank).tolist():
+                bad[row] = (cells.frame[column].iloc[row], "no node of this kind had a value here in training")
+            values[strange, place] = 0.0
+        for row, (cell, reason) in bad.items():
+            problems.add(row, column, cell, reason)
+            values[row, place] = 0.0
+    if len(problems.first) == len(cells.frame):
+        column, _, reason = problems.first[0]
+        raise DataError(
+            f"{cells.source}: no node has features that can be read; line {cells.lines[0]}, column {column!r}: "
+            f"{reason}. Name the columns with numbers: --feature-columns."
+        )
+    return NodeFeatures.of(values.reshape(len(cells.frame), -1)), problems
+
+
+def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatures:
+    """Those in the arrays of an .npz file: `x` (node, feature), or the parts of a sparse table.
+
+    Raises:
+        DataError: there are none, they do not fit together, or a number is not finite.
+    """
+    if "x" in arrays:
+        x = arrays["x"]
+        if x.ndim != 2 or x.dtype.kind not in "biuf":
+            raise DataError(f"{name}: x is {x.dtype} {x.shape}, expected numbers (node, feature).")
+        require_finite(name, "x", x)
+        return NodeFeatures.of(x)
+    if missing := [part for part in CSR if part not in arrays]:
+        raise DataError(
+            f"{name}: there are no features: expected x, or {', '.join(CSR)}; {', '.join(missing)} is missing."
+        )
+    for part in (*CSR, "x_data"):
+        if part in arrays:
+            require_kind(name, part, arrays[part], "iuf" if part == "x_data" else "iu")
+            if arrays[part].ndim != 1:
+                raise DataError(f"{name}: {part} has {arrays[part].ndim} axes, expected one.")
+    places, starts, size = (arrays[part].astype(np.int64) for part in CSR)
+    values = arrays.get("x_data", np.ones(len(places))).astype(np.float32)
+    fits = size.shape == (2,) and size.min() >= 0 and starts.size and starts[0] == 0
+    fits = fits and starts.shape == (size[0] + 1,) and len(values) == len(places) == starts[-1]
+    if not fits or (len(places) and not 0 <= places.min() <= places.max() < size[1]) or (np.diff(starts) < 0).any():
+        raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
+    require_finite(name, "x_data", values)
+    rows, kept = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
+    return NodeFeatures.of_entries(rows[kept], places[kept], values[kept], (int(size[0]), int(size[1])))
+
+
+def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node feature"] | None]:
+    """A table with 0 for NaN, and where NaN stood; None where it nowhere did, or where it is no table of numbers."""
+    if x.ndim != 2 or not np.issubdtype(x.dtype, np.floating) or not (blank := np.isnan(x)).any():
+        return x, None
+    return np.where(blank, 0, x), blank
+
+
+def require_finite(name: str, key: str, array: np.ndarray) -> None:
+    """Raise a DataError that names the first number that is not finite."""
+    if not np.isfinite(array).all():
+        first = tuple(int(place) for place in np.argwhere(~np.isfinite(array))[0])
+        raise DataError(f"{name}: {key}{list(first)} is not a finite number.")

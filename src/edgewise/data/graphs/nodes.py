@@ -1,0 +1,379 @@
+"""A graph as a table: one row a node, its features, its targets, and the edges between the nodes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from edgewise.data.columns import AUTO, AnyColumns, Columns
+from edgewise.data.graphs.edges import EdgeList, read_edges
+from edgewise.data.graphs.file import check_edges, is_graph_file, read_graph_file
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.graphs.node_cells import Categories, features_of_nodes
+from edgewise.data.graphs.node_features import NodeFeatures, features_of_arrays, features_of_columns, without_blanks
+from edgewise.data.graphs.source import GraphSource
+from edgewise.data.graphs.type_names import KindNames, Named
+from edgewise.data.graphs.types import GraphKinds, NodeKinds, kept_kinds, named_nodes, node_kinds, untold
+from edgewise.data.tables.arrays import read_arrays
+from edgewise.data.tables.cell import Problems, stripped
+from edgewise.data.tables.labels import Classes
+from edgewise.data.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
+from edgewise.data.tables.rows import Table, judged
+from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
+
+NAMES = ("id", "node", "node_id")
+"""What the column of names may be called where nobody says so."""
+NUMBERS = "node"
+"""The column that numbers the rows from 0 where there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable(Table):
+    """The nodes of one graph; a node without a target is part of the graph, and is not learned from."""
+
+    features: NodeFeatures
+    """What is known of each node; 0 where a cell cannot be read."""
+    edges: EdgeList
+    """Who is connected with whom."""
+    names: tuple[str, ...]
+    """What the nodes are called."""
+    kinds: GraphKinds | None = None
+    """Of which kinds nodes and edges are; None where nobody says so, or asks."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories, in the order of their features."""
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "nodes"
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different ones there are: every node is one of a kind by its place in the graph."""
+        return self.num_rows
+
+    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+        """The names of some nodes."""
+        return [(self.names[row],) for row in rows.tolist()]
+
+    @property
+    def trainable(self) -> Bool[np.ndarray, " row"]:
+        """True for nodes that can be learned from, or judged by."""
+        return self.usable & ~np.isnan(self.targets).all(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """What files say of a graph, before its targets are read."""
+
+    cells: Cells
+    columns: Columns
+    names: tuple[str, ...]
+    features: NodeFeatures
+    edges: EdgeList
+    problems: Problems
+    kinds: NodeKinds | None = None
+    categories: Categories = field(default_factory=dict)
+
+
+def read_nodes(
+    paths: Sequence[str],
+    columns: Columns,
+    source: GraphSource,
+    *,
+    strict: bool = False,
+    need_targets: bool = True,
+    classes: Classes | None = None,
+    with_kinds: bool = True,
+    known: KindNames | None = None,
+    categories: Categories | None = None,
+) -> NodeTable:
+    """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
+
+    Where nothing is known of the nodes, their features are the numbers of edges that come and go.
+    A node whose features cannot be read stays in the graph with zeros there, and is neither learned from nor
+    predicted; an edge that names no node is passed over. Both are listed in `rejected`.
+
+    Args:
+        paths: one table of nodes, or one .npz file.
+        columns: which column says what.
+        source: where the edges are, and how they are read.
+        strict: stop at the first row that cannot be used.
+        need_targets: False reads nodes to predict.
+        classes: names of the classes that a trained model knows; by default those that occur.
+        with_kinds: whether the kinds of nodes and edges are read, where the data says them.
+        known: the kinds that a trained model knows; by default those that occur.
+        categories: the words of columns that a trained model knows; by default those that occur.
+
+    Raises:
+        DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
+        SettingError: there is not one file, or no table of edges beside a table of nodes.
+    """
+    graph = _graph(paths, columns, source, strict, need_targets, need_targets, with_kinds, known, categories)
+    return _with_degrees(_interpret(graph, source.directed, strict, need_targets, classes))
+
+
+def read_graph(
+    paths: Sequence[str],
+    columns: Columns,
+    source: GraphSource,
+    *,
+    strict: bool = False,
+    find_features: bool = True,
+    edge_splits_column: str | None = None,
+) -> NodeTable:
+    """Read a graph of whose nodes nothing is to be told, as `read_nodes` does; where nothing is known of them, they
+    have no features.
+
+    Args:
+        paths, columns, source, strict: as in `read_nodes`; columns of targets are not looked at.
+        find_features: whether columns that have no other role are features, where none is named.
+        edge_splits_column: the column of the table of edges that `EdgeList.splits` is read from.
+    """
+    graph = _graph(
+        paths, columns, source, strict, False, find_features, False, None, edge_splits_column=edge_splits_column
+    )
+    return _interpret(graph, source.directed, strict, False, None)
+
+
+def _graph(
+    paths: Sequence[str],
+    columns: Columns,
+    source: GraphSource,
+    strict: bool,
+    need_targets: bool,
+    find_features: bool,
+    with_kinds: bool,
+    known: KindNames | None,
+    categories: Categories | None = None,
+    edge_splits_column: str | None = None,
+) -> _Graph:
+    """What the files say."""
+    if len(paths) != 1:
+        raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not parted by files.")
+    if is_graph_file(paths[0]):
+        if columns.category_columns:
+            raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
+        return _from_file(paths[0], columns, source, need_targets, with_kinds, known)
+    return _from_tables(
+        paths[0], columns, source, strict, need_targets, find_features, known, categories, edge_splits_column
+    )
+
+
+def nodes_from_arrays(
+    features: NodeFeatures,
+    edges: EdgeList,
+    targets: Values | None = None,
+    weights: Values | None = None,
+    parts: Values | None = None,
+    *,
+    task_type: str = "regression",
+    classes: Classes | None = None,
+    kinds: Named | None = None,
+    blank: Bool[np.ndarray, " node feature"] | None = None,
+    known: KindNames | None = None,
+) -> NodeTable:
+    """A graph from arrays, with the checks of a file; its edges are taken as they are.
+
+    Args:
+        features: of each node.
+        edges: between the nodes, counted from 0.
+        targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
+        weights: `(node,)` numbers, zero or more.
+        parts: `(node,)`: train, val, test or nothing.
+        task_type, classes, known: as in `Columns` and `read_nodes`.
+        kinds: of which kind each node is; those of edges stand in `edges`.
+        blank: where a feature is none of the node's kind.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
+    """
+    check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
+    numbers = list(range(features.shape[0]))
+    arrays = {NUMBERS: numbers, "target": targets, "weight": weights, "split": parts}
+    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    columns = Columns(
+        node_column=NUMBERS,
+        target_columns=columns_of.get("target", ()),
+        weight_column="weight" if "weight" in columns_of else None,
+        splits_column="split" if "split" in columns_of else None,
+        task_type=task_type,
+    )
+    found = None
+    if kinds is not None or edges.kinds is not None or known is not None:
+        found = node_kinds(kinds, len(numbers), "the graph", known).of_array("X", blank, features.shape[1])
+    graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems(), found)
+    return _with_degrees(_interpret(graph, True, True, targets is not None, classes))
+
+
+def _interpret(
+    graph: _Graph, is_directed: bool, strict: bool, need_targets: bool, classes: Classes | None
+) -> NodeTable:
+    """A node is usable when its features can be read; where it has no target it is not trained on."""
+    columns, features, edges = graph.columns, graph.features, graph.edges
+    found = judged(
+        graph.cells, columns, graph.problems, classes, strict=strict, need_targets=need_targets, may_lack_targets=True
+    )
+    found["rejected"] = [*found["rejected"], *edges.rejected]
+    if graph.kinds is not None:
+        kept = kept_kinds(graph.kinds, features, edges, graph.names, is_directed, found["source"])
+        found["status"] = untold(found["status"], graph.kinds)
+        return NodeTable(**found, features=kept[0], edges=kept[1], names=graph.names, kinds=kept[2])
+    edges = edges if is_directed else edges.both_ways(len(graph.names))
+    return NodeTable(**found, features=features, edges=edges, names=graph.names, categories=graph.categories)
+
+
+def _with_degrees(table: NodeTable) -> NodeTable:
+    """The table, and where nothing is known of its nodes, how many edges come and go."""
+    if table.features.shape[1] or table.kinds is not None:
+        return table
+    sides = (table.edges.receivers, table.edges.senders)
+    degrees = np.stack([np.bincount(side, minlength=table.num_rows) for side in sides], 1)
+    return replace(table, features=NodeFeatures.of(degrees))
+
+
+def _check_roles(cells: Cells, columns: Columns) -> None:
+    """Raise an error unless there are targets, and every column that has a role is there."""
+    if not columns.target_columns:
+        raise SettingError("no --target-columns were given; name what is to be told of the nodes.")
+    others = (columns.weight_column, columns.splits_column, columns.group_column)
+    check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
+
+
+def _from_file(
+    path: str, columns: Columns, source: GraphSource, need_targets: bool, with_kinds: bool, known: KindNames | None
+) -> _Graph:
+    """A graph in one file."""
+    if columns.node_type_column is not None or source.edge_type_column is not None:
+        raise SettingError(
+            f"{path} says in node_type and edge_type of which kinds nodes and edges are; leave out --node-type-column "
+            "and --edge-type-column."
+        )
+    if source.edges is not None or source.features is not None:
+        raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
+    graph = read_graph_file(path, with_kinds=with_kinds)
+    cells, columns, names = named(graph.cells, columns)
+    kinds = None
+    if known is not None or graph.node_kinds is not None or graph.edges.kinds is not None:
+        kinds = node_kinds(graph.node_kinds, len(names), path, known)
+        kinds = kinds.of_array(f"{path}: x", graph.blank, graph.features.shape[1])
+    if need_targets:
+        columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
+        if not columns.target_columns and graph.target_column is not None:
+            columns = replace(columns, target_columns=(graph.target_column,))
+        _check_roles(cells, columns)
+    return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), kinds)
+
+
+def _from_tables(
+    path: str,
+    columns: Columns,
+    source: GraphSource,
+    strict: bool,
+    need_targets: bool,
+    find_features: bool,
+    known: KindNames | None,
+    categories: Categories | None,
+    edge_splits_column: str | None,
+) -> _Graph:
+    """A graph in a table of nodes, one of edges, and perhaps a file of features."""
+    if source.edges is None:
+        raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv.")
+    cells, columns, names = named(read_cells(path), columns)
+    if need_targets:
+        _check_roles(cells, columns)
+    kinds, foreign = None, None
+    if known is not None or columns.node_type_column is not None or source.edge_type_column is not None:
+        kinds = node_kinds(named_nodes(cells, columns.node_type_column), len(names), path, known)
+    if columns.category_columns:
+        if kinds is not None:
+            raise SettingError("--category-columns does nothing beside kinds of nodes and edges; leave it out.")
+        columns = with_features(cells, columns) if find_features and source.features is None else columns
+        dense, problems, categories = features_of_nodes(cells, columns, source.features, categories)
+        features = NodeFeatures.of(dense)
+    elif source.features is not None:
+        arrays, blank, problems = read_arrays(source.features), None, Problems()
+        if kinds is not None and "x" in arrays:
+            arrays["x"], blank = without_blanks(arrays["x"])
+        features = features_of_arrays(source.features, arrays)
+        if features.shape[0] != len(names):
+            raise DataError(
+                f"{source.features} has {plural(features.shape[0], 'row')}, but {path} has "
+                f"{plural(len(names), 'node')}."
+            )
+        if kinds is not None:
+            kinds = kinds.of_array(f"{source.features}: x", blank, features.shape[1])
+    else:
+        columns = with_features(cells, columns) if find_features else columns
+        if kinds is not None:
+            check_columns_exist(cells, columns.descriptors_columns)
+            kinds = kinds.of_cells(cells, columns.descriptors_columns)
+            foreign = kinds.foreign
+        features, problems = features_of_columns(cells, columns.descriptors_columns, foreign)
+    edges = read_edges(
+        source.edges,
+        NodeNames(names),
+        path,
+        edge_columns=source.edge_columns,
+        feature_columns=source.edge_feature_columns,
+        type_column=source.edge_type_column,
+        splits_column=edge_splits_column,
+        strict=strict,
+    )
+    return _Graph(cells, columns, names, features, edges, problems, kinds, categories or {})
+
+
+def named(
+    cells: Cells,
+    columns: AnyColumns,
+    graph_of_row: Sequence[str] | None = None,
+    remedy: str = "names must differ",
+) -> tuple[Cells, AnyColumns, tuple[str, ...]]:
+    """The cells with a column of names, the columns with it named, and the names.
+
+    Args:
+        cells, columns: of the nodes.
+        graph_of_row: the graph of each node, where names tell nodes of one graph apart, and not those of several.
+        remedy: what messages advise.
+
+    Raises:
+        DataError: a node has no name, or that of another one.
+    """
+    column = columns.node_column
+    graphs = [""] * len(cells.frame) if graph_of_row is None else graph_of_row
+    if column == AUTO:
+        column = next((name for name in NAMES if name in cells.frame.columns), None)
+    # A run that is continued, and a model that predicts, ask for the numbers by name.
+    if column is None or (column == NUMBERS and column not in cells.frame):
+        column = NUMBERS
+        counts = Counter[str]()
+        numbers = []
+        for graph in graphs:
+            numbers.append(str(counts[graph]))
+            counts[graph] += 1
+        cells = replace(cells, frame=cells.frame.assign(**{column: numbers}))
+    check_columns_exist(cells, (column,))
+    names = tuple(stripped(cells.frame[column]).to_pylist())
+    num_distinct = len(set(names)) if graph_of_row is None else len(set(zip(graphs, names, strict=True)))
+    if num_distinct < len(names) or "" in names:
+        first: dict[tuple[str, str], int] = {}
+        nodes = enumerate(zip(graphs, names, strict=True))
+        row, node = next((row, node) for row, node in nodes if not node[1] or first.setdefault(node, row) != row)
+        what = (
+            f"the node {node[1]!r} stands in line {cells.lines[first[node]]} too" if node[1] else "the node has no name"
+        )
+        raise DataError(f"{cells.source}, line {cells.lines[row]}, column {column!r}: {what}; {remedy}.")
+    return cells, replace(columns, node_column=column), names
+
+
+def with_features(cells: Cells, columns: AnyColumns) -> AnyColumns:
+    """The columns with features named: those that have no other role where the caller named none."""
+    if columns.descriptors_columns:
+        return columns
+    taken = {name for names in columns.roles().values() for name in names}
+    features = tuple(name for name in cells.frame.columns if name not in taken)
+    return replace(columns, descriptors_columns=features)

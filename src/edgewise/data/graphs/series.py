@@ -1,0 +1,132 @@
+"""Series on a graph: a table whose columns are nodes and whose rows are times, and windows of it to learn from."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64, Int64
+
+from edgewise.data.graphs.edges import EdgeList, read_edges
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.tables.cell import is_missing, parse_columns
+from edgewise.data.tables.read import check_columns_exist, read_cells
+from edgewise.errors import DataError, SettingError
+from edgewise.neighborhood import Edges
+from edgewise.plural import plural
+from edgewise.records import SeriesBatch
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """What nodes were, step by step."""
+
+    source: str
+    """The file."""
+    names: tuple[str, ...]
+    """The columns that are nodes."""
+    values: Float64[np.ndarray, " time node"]
+    """NaN where a cell is empty."""
+    times: tuple[str, ...]
+    """What the steps are called: the cells of the time column, or their numbers."""
+    edges: EdgeList
+    """Who is connected with whom."""
+
+    @property
+    def num_missing(self) -> int:
+        """Cells without a number."""
+        return int(np.isnan(self.values).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Some stretches of a series: `context` steps that are read, `horizon` steps behind them that are told."""
+
+    series: Float32[np.ndarray, " time node"]
+    """In the units of a model; NaN where nothing is known."""
+    starts: Int64[np.ndarray, " row"]
+    """The first step of each stretch."""
+    context: int
+    """Steps that are read."""
+    horizon: int
+    """Steps that are told."""
+    are_known: bool
+    """Whether the series goes on so far, so that what is told can be learned from."""
+    period: int | None
+    """Steps after which everything comes again."""
+    edges: Edges
+    """Who hears whom."""
+
+    def batch(self, rows: np.ndarray) -> SeriesBatch:
+        """Some stretches; what is not known is read as the last that was, or as the mean where nothing was."""
+        starts = self.starts[rows]
+        read = known_before(self.series[starts[:, None] + np.arange(self.context)])
+        steps = starts[:, None] + np.arange(self.context + self.horizon)
+        phases = np.zeros(steps.shape) if self.period is None else (steps % self.period) / self.period
+        told = None
+        if self.are_known:
+            places = starts[:, None] + self.context + np.arange(self.horizon)
+            told = torch.from_numpy(self.series[places].reshape(len(rows), -1))
+        return SeriesBatch(
+            torch.from_numpy(read), torch.from_numpy(phases.astype(np.float32)), self.edges, targets=told
+        )
+
+
+def known_before(values: Float32[np.ndarray, " row time node"]) -> Float32[np.ndarray, " row time node"]:
+    """The values with each gap filled by what stood last before it; 0, the mean, where nothing did."""
+    found = values.copy()
+    found[:, 0] = np.where(np.isnan(found[:, 0]), 0, found[:, 0])
+    for step in range(1, found.shape[1]):
+        found[:, step] = np.where(np.isnan(found[:, step]), found[:, step - 1], found[:, step])
+    return found
+
+
+def read_series(
+    path: str, edges: str | None, *, time_column: str | None, edge_columns: tuple[str, ...], is_directed: bool
+) -> Series:
+    """Read a series, and the edges between its columns.
+
+    Args:
+        path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet: a row a step, in their order, a column a node.
+        edges: the table of edges, which names columns; None where nodes are alone.
+        time_column: what names the steps, and is no node.
+        edge_columns: sender and receiver; the first two by default.
+        is_directed: whether edges are one way.
+
+    Raises:
+        DataError: a file cannot be used, a cell is no number, or no edge joins two columns.
+    """
+    cells = read_cells(path)
+    check_columns_exist(cells, () if time_column is None else (time_column,))
+    names = tuple(name for name in cells.frame.columns if name != time_column)
+    values, bad_cells = parse_columns([cells.frame[name] for name in names], np.float64)
+    for name, bad in zip(names, bad_cells, strict=True):
+        for row, (cell, reason) in bad.items():
+            if not is_missing(cell):
+                where = f"{path}, line {cells.lines[row]}, column {name!r}"
+                raise DataError(f"{where}: {reason}; leave the cell empty if nothing is known.")
+    listed = EdgeList(*(np.zeros(0, dtype=np.int64),) * 2, np.zeros((0, 0), dtype=np.float32))
+    if edges is not None:
+        listed = read_edges(edges, NodeNames(names), f"the columns of {path}", edge_columns=edge_columns)
+        listed = listed if is_directed else listed.both_ways(len(names))
+    times = map(str, range(len(values))) if time_column is None else cells.frame[time_column]
+    return Series(path, names, values, tuple(times), listed)
+
+
+def parted(series: Series, context: int, horizon: int, sizes: tuple[float, ...]) -> dict[str, Int64[np.ndarray, " _"]]:
+    """Where the stretches of each part start: the series cut by time, and no stretch over a cut.
+
+    Raises:
+        SettingError: a part that shall have stretches is shorter than one.
+    """
+    length, num_times = context + horizon, len(series.values)
+    bounds = np.rint(np.concatenate([[0], np.cumsum(sizes)[:2], [1]]) * num_times).astype(int)
+    found = {}
+    for part, size, first, stop in zip(("train", "val", "test"), sizes, bounds[:-1], bounds[1:], strict=True):
+        if size > 0 and stop - first < length:
+            raise SettingError(
+                f"{series.source} has {plural(num_times, 'step')}, {stop - first} of them for {part}, "
+                "fewer than --context + "
+                f"--horizon = {length}; give a longer series, or a smaller --context."
+            )
+        found[part] = np.arange(first, max(first, stop - length + 1))
+    return found

@@ -1,0 +1,1 @@
+"""Molecules: read, featurized, kept once each, and simulated."""

@@ -1,0 +1,215 @@
+"""Molecules read within bounds of size and time: one hostile or huge SMILES must not stop all others."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from edgewise.data.molecules.conformer import Conformer, conformer, drawn
+from edgewise.data.molecules.feature import Chem, MoleculeArrays, molecule_arrays
+from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, is_at_once
+from edgewise.data.molecules.molecule import count_atoms, descriptors, read_molecule
+from edgewise.errors import DataError
+from edgewise.plural import plural
+from edgewise.process import Process, ProcessDiedError
+
+CHARACTERS_PER_ATOM = 50
+"""Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
+PLAIN_ATOMS, PLAIN_CHARACTERS = 100, 400
+"""What is smaller is read at once, in a few milliseconds; a process is started only for the others."""
+PLAIN_WALKS = 300_000
+"""Descriptors over paths take time with the walks of six bonds: 10,000 in a drug, 5 million between 10 dummy atoms of
+which each is bonded to all others, where the descriptors take 2 s; with 13 such atoms they do not end."""
+EMBEDDED_AT_ONCE = 30
+"""Atoms of a molecule that is embedded at once, in a tenth of a second; a chain of 200 takes a minute."""
+_TOGETHER = 64
+_KEPT_RESULTS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Featurized:
+    """What a model takes of one molecule."""
+
+    canonical: str
+    """The molecule as RDKit writes it."""
+    arrays: MoleculeArrays
+    """Atoms and bonds."""
+    descriptors: Float64[np.ndarray, " feature"]
+    """Of the whole molecule; none where they are not needed."""
+
+
+Outcome = Featurized | DataError
+
+
+def featurize(smiles: Sequence[str], limits: MoleculeLimits, *, with_descriptors: bool) -> Iterator[Outcome]:
+    """The features of each molecule, or why there are none, in the order of the strings.
+
+    Molecules that may take long are computed in processes of their own, each of which is killed at the time limit.
+
+    Raises:
+        SlowMoleculeError: One may take long, within `at_once`.
+
+    Cost: milliseconds for each drug-like molecule; seconds to start the processes where one may take long.
+    """
+    found: list[Outcome | None] = [_at_once(text, limits, with_descriptors) for text in smiles]
+    left = [place for place, outcome in enumerate(found) if outcome is None]
+    slow = _in_processes(_features, [smiles[place] for place in left], limits, with_descriptors)
+    for place, each in zip(left, slow, strict=True):
+        found[place] = each
+    for outcome in found:
+        assert outcome is not None
+        yield outcome
+
+
+def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Conformer]:
+    """Where the atoms of each molecule are, in the order of the strings, which `featurize` has read.
+
+    Large molecules are embedded in processes, as in `featurize`. One that takes longer than the limit, or crashes
+    RDKit, is drawn in the plane.
+
+    Raises:
+        SlowMoleculeError: One may take long, within `at_once`.
+        DataError: Drawing one takes too long, too.
+    """
+    # Some at a time, so that progress is seen.
+    for start in range(0, len(smiles), _TOGETHER):
+        some = smiles[start : start + _TOGETHER]
+        slow = [text for text in some if count_atoms(text) > EMBEDDED_AT_ONCE]
+        found = dict(zip(slow, _in_processes(conformer, slow, limits), strict=True))
+        late = [text for text, outcome in found.items() if isinstance(outcome, DataError)]
+        found.update(zip(late, _in_processes(drawn, late, limits), strict=True))
+        for text in some:
+            outcome = found[text] if text in found else conformer(read_molecule(text))
+            if isinstance(outcome, DataError):
+                raise outcome
+            yield outcome
+
+
+def check_size(smiles: str, limits: MoleculeLimits) -> None:
+    """Raise DataError for a string that is too long, or writes too many atoms; nothing is parsed for that."""
+    longest = CHARACTERS_PER_ATOM * limits.max_atoms
+    if len(smiles) > longest:
+        raise DataError(
+            f"{_start(smiles)} has {plural(len(smiles), 'character')}, more than {longest:,} for "
+            f"{limits.max_atoms:,} atoms; "
+            "--max-atoms raises the bound."
+        )
+    if (count := count_atoms(smiles)) > limits.max_atoms:
+        raise DataError(
+            f"{_start(smiles)} has {plural(count, 'atom')}, more than {limits.max_atoms:,}; "
+            "--max-atoms raises the bound."
+        )
+
+
+def _at_once(smiles: str, limits: MoleculeLimits, with_descriptors: bool) -> Outcome | None:
+    """The features of a molecule that takes milliseconds, or why there are none; None where it may take longer."""
+    try:
+        check_size(smiles, limits)
+        if len(smiles) > PLAIN_CHARACTERS or count_atoms(smiles) > PLAIN_ATOMS:
+            return None
+        molecule = read_molecule(smiles)
+    except DataError as error:
+        return error
+    return _features(molecule, with_descriptors) if _walks(molecule) <= PLAIN_WALKS else None
+
+
+def _features(molecule: Chem.Mol, with_descriptors: bool) -> Featurized:
+    return Featurized(
+        Chem.MolToSmiles(molecule),
+        molecule_arrays(molecule),
+        descriptors(molecule) if with_descriptors else np.zeros(0),
+    )
+
+
+def _walks(molecule: Chem.Mol) -> int:
+    """How many walks of six bonds there are."""
+    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
+    counts = [1] * molecule.GetNumAtoms()
+    for _ in range(6):
+        longer = [0] * len(counts)
+        for one, other in bonds:
+            longer[one] += counts[other]
+            longer[other] += counts[one]
+        counts = longer
+    return sum(counts)
+
+
+def maker_of_results() -> Callable[..., Any]:
+    """What a process computes for each string; it raises DataError for one that is no molecule."""
+    return lambda function, smiles, *arguments: function(read_molecule(smiles), *arguments)
+
+
+def _in_processes(
+    function: Callable[..., Any], smiles: Sequence[str], limits: MoleculeLimits, *arguments: Any
+) -> list[Any]:
+    """`function(molecule, *arguments)` for each molecule, or a DataError that says why there is no result."""
+    if smiles and is_at_once():
+        raise SlowMoleculeError(f"{_start(smiles[0])} may take long")
+    return _SLOW.outcomes([(function, text, limits, *arguments) for text in smiles]) if smiles else []
+
+
+class _Slow:
+    """Processes for molecules that may take long, and their last results."""
+
+    def __init__(self) -> None:
+        self._results: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._processes: list[Process] = []
+
+    def outcomes(self, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The result of each function for its molecule, within its limits, or why there is none."""
+        known = {key: self._results[key] for key in keys if key in self._results}
+        missing = [key for key in dict.fromkeys(keys) if key not in known]
+        if missing:
+            count = min(len(missing), os.cpu_count() or 1)
+            free, self._processes = self._processes, []
+            free += [Process(maker_of_results) for _ in range(count - len(free))]
+
+            def compute(key: tuple[Any, ...]) -> Any:
+                process = free.pop()
+                try:
+                    return _in_process(process, *key)
+                finally:
+                    free.append(process)
+
+            try:
+                with ThreadPoolExecutor(count) as threads:
+                    known.update(zip(missing, threads.map(compute, missing), strict=True))
+            finally:
+                self._processes = free
+        for key, outcome in known.items():
+            self._results[key] = outcome
+            self._results.move_to_end(key)
+        while len(self._results) > _KEPT_RESULTS:
+            self._results.popitem(last=False)
+        return [known[key] for key in keys]
+
+
+_SLOW = _Slow()
+
+
+def _in_process(
+    process: Process, function: Callable[..., Any], smiles: str, limits: MoleculeLimits, *arguments: Any
+) -> Any:
+    seconds = limits.molecule_timeout
+    try:
+        # A busy machine may take longer for the same work, and must not reject other rows for that.
+        return process.call(function, smiles, *arguments, seconds=10 * seconds, cpu_seconds=seconds)
+    except DataError as error:
+        return error
+    except TimeoutError:
+        return DataError(
+            f"{_start(smiles)}: RDKit takes longer than {seconds:g} seconds for its "
+            f"{plural(count_atoms(smiles), 'atom')}; "
+            "--molecule-timeout raises the bound."
+        )
+    except ProcessDiedError as error:
+        return DataError(f"{_start(smiles)}: RDKit crashes on it: {error}.")
+
+
+def _start(smiles: str) -> str:
+    return repr(smiles if len(smiles) <= 60 else smiles[:60] + "…")

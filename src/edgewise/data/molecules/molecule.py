@@ -1,0 +1,262 @@
+"""A molecule as a graph: SMILES → atoms, bonds, descriptors of the whole, and the characters each atom came from."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64, Int64
+
+from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
+from edgewise.data.molecules.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES
+from edgewise.data.molecules.feature import molecule_arrays
+from edgewise.errors import DataError, MissingExtraError
+from edgewise.neighborhood import Edges
+from edgewise.records import Example, Span
+
+try:
+    from rdkit import Chem, rdBase
+    from rdkit.Chem import Descriptors, rdFingerprintGenerator
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+except ImportError as error:
+    raise MissingExtraError("rdkit", "molecules") from error
+
+# RDKit computes the same electrotopological indices again for each of these unless it is told to remember them.
+_REMEMBERING = ("MaxAbsEStateIndex", "MaxEStateIndex", "MinAbsEStateIndex", "MinEStateIndex")
+# `qed` is a mixture of other columns that takes a sixth of the time of all; the information indices take many
+# seconds for a molecule of 200 atoms.
+_LEFT_OUT = ("qed", "Ipc", "AvgIpc")
+_DESCRIPTORS: tuple[tuple[str, Callable[..., float]], ...] = tuple(
+    (name, partial(function, force=False) if name in _REMEMBERING else function)
+    for name, function in Descriptors.descList
+    if name not in _LEFT_OUT
+)
+GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name, _ in _DESCRIPTORS)
+"""What each column of `Example.global_features` says: the descriptors of the installed RDKit, by its names."""
+
+_ATOM_PATTERN = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOSPFIbcnosp*]")
+_BLANKS = " \t\r\n"
+_NOT_SMILES = re.compile(r"[^ -~\t\r\n]")
+_LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
+
+
+def read_molecule(smiles: str) -> Chem.Mol:
+    """The RDKit molecule that a SMILES string writes, atoms in the order of the string.
+
+    Args:
+        smiles: one SMILES string, `"A.B"` for several fragments; an extended part (`|...|`) may follow.
+
+    Returns:
+        The sanitized molecule, explicit `[H]` atoms merged into their neighbors as RDKit does.
+
+    Raises:
+        DataError: the string is empty, holds a character beyond printable ASCII, has text behind the SMILES, or RDKit
+            cannot read it; the message ends in RDKit's reason.
+    """
+    text = smiles.strip(_BLANKS)
+    # RDKit drops some of these characters and reads the rest as another molecule, and fails in decoding its own log.
+    foreign = _NOT_SMILES.search(text)
+    if foreign is not None:
+        name = unicodedata.name(foreign[0], "a control character" if ord(foreign[0]) < 256 else "no character")
+        place = smiles.index(foreign[0]) + 1
+        raise DataError(
+            f"{smiles!r} is not a SMILES: character {place} is U+{ord(foreign[0]):04X} ({name}), but SMILES are "
+            "written in ASCII; replace it or delete it."
+        )
+    if not text:
+        raise DataError("The SMILES is empty, expected one molecule.")
+    written, rest = [*text.split(maxsplit=1), ""][:2]
+    if rest and not rest.startswith("|"):
+        raise DataError(f"{smiles!r} has text behind the SMILES {written!r}: move {rest!r} to a column of its own.")
+    molecule, reason = _parse(text)
+    if molecule is None:
+        raise DataError(f"{smiles!r} is not a SMILES that RDKit can read: {reason}")
+    if molecule.GetNumAtoms() == 0:
+        raise DataError(f"{smiles!r} holds no atom, expected a molecule.")
+    return molecule
+
+
+def count_atoms(smiles: str) -> int:
+    """How many atoms a SMILES string writes, read off its characters; `[H]` is none, as it joins its neighbor.
+
+    >>> count_atoms("[Na+].[Cl-]"), count_atoms("[H]OC%10CCCC%10"), count_atoms("C |c:0|")
+    (2, 6, 1)
+    """
+    written = smiles.split(maxsplit=1)[0] if smiles.strip() else ""
+    return sum(match.group() != "[H]" for match in _ATOM_PATTERN.finditer(written))
+
+
+def example_from_smiles(smiles: str, *, source: str = "smiles") -> Example:
+    """The graph of one molecule: atoms are nodes, each bond is two edges, fragments are components of one graph.
+
+    Args:
+        smiles: one SMILES string, in any writing; its own atom order is kept.
+        source: name of the column the string came from, for the spans.
+
+    Returns:
+        An `Example` whose `spans` are the characters of each atom in `smiles` exactly as it was handed in, and
+        whose `global_features` (float64) are raw RDKit descriptors, NaN where RDKit has no finite value.
+
+    Raises:
+        DataError: the string is not a molecule; the message ends in RDKit's reason.
+
+    Example:
+        >>> example = example_from_smiles("CC(=O)[O-]")
+        >>> [example.name[span.start : span.stop] for span in example.spans]
+        ['C', 'C', 'O', '[O-]']
+    """
+    molecule = read_molecule(smiles)
+    arrays = molecule_arrays(molecule)
+    num_atoms = molecule.GetNumAtoms()
+    return Example(
+        name=smiles,
+        node_features=torch.from_numpy(arrays.node_features),
+        edges=Edges(torch.from_numpy(arrays.senders), torch.from_numpy(arrays.receivers), num_atoms, num_atoms),
+        edge_features=torch.from_numpy(arrays.edge_features),
+        global_features=torch.from_numpy(descriptors(molecule)),
+        spans=tuple(Span(source, start, stop) for start, stop in atom_characters(smiles, molecule)),
+    )
+
+
+def descriptors(molecule: Chem.Mol) -> Float64[np.ndarray, " feature"]:
+    """RDKit's descriptors of the whole molecule, raw, in the order of `GLOBAL_FEATURE_NAMES`.
+
+    NaN stands where RDKit fails or has no finite value.
+    """
+    values = np.full(len(_DESCRIPTORS), np.nan)
+    with rdBase.BlockLogs():
+        for place, (_, function) in enumerate(_DESCRIPTORS):
+            try:
+                values[place] = function(molecule)
+            except (ArithmeticError, LookupError, RuntimeError, ValueError):
+                # What RDKit's Python and C++ descriptors raise for molecules they are not made for.
+                values[place] = np.nan
+    values[~np.isfinite(values)] = np.nan
+    return values
+
+
+def canonical_smiles(smiles: str) -> str:
+    """The one way RDKit writes this molecule, whichever way it was written.
+
+    Raises:
+        DataError: the string is not a molecule.
+    """
+    return Chem.MolToSmiles(read_molecule(smiles))
+
+
+def murcko_scaffold(smiles: str) -> str:
+    """Canonical SMILES of the ring systems and the linkers between them, without stereo; empty where no ring is.
+
+    Raises:
+        DataError: the string is not a molecule.
+
+    Source: Bemis and Murcko, J. Med. Chem. 39 (1996) 2887.
+    """
+    with rdBase.BlockLogs():
+        return MurckoScaffold.MurckoScaffoldSmiles(mol=read_molecule(smiles), includeChirality=False)
+
+
+def fingerprints(
+    rows: Sequence[str | Sequence[str]], *, radius: int = 2, num_bits: int = 2048
+) -> Float32[np.ndarray, " row bit"]:
+    """Morgan fingerprints as 0/1 floats; those of the components of a row stand side by side.
+
+    Raises:
+        DataError: a string is not a molecule.
+    """
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=radius, fpSize=num_bits)
+    parts = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
+    bits_of = {
+        smiles: generator.GetFingerprintAsNumPy(read_molecule(smiles)).astype(np.float32)
+        for smiles in {smiles for row in parts for smiles in row}
+    }
+    if not parts:
+        return np.zeros((0, num_bits), dtype=np.float32)
+    return np.stack([np.concatenate([bits_of[smiles] for smiles in row]) for row in parts])
+
+
+def similarity(
+    rows: Sequence[str | Sequence[str]], known_rows: Sequence[str | Sequence[str]]
+) -> Float64[np.ndarray, " row"]:
+    """How close each row is to the nearest known row: Tanimoto similarity of Morgan fingerprints, from 0 to 1.
+
+    T(a, b) = |a ∩ b| / |a ∪ b|, and 1 for two fingerprints without a bit.
+
+    Args:
+        rows: SMILES, or one tuple of SMILES a row (cation, anion).
+        known_rows: the same for the training rows, at least one.
+
+    Returns:
+        The largest similarity of each row to any known row.
+
+    Raises:
+        DataError: a string is not a molecule, or `known_rows` is empty.
+    """
+    return nearest(rows, known_rows)[0]
+
+
+def nearest(
+    rows: Sequence[str | Sequence[str]], known_rows: Sequence[str | Sequence[str]]
+) -> tuple[Float64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
+    """How close each row is to the nearest known row, as `similarity` says, and which of the known rows that is.
+
+    Raises:
+        DataError: a string is not a molecule, or `known_rows` is empty.
+    """
+    places: dict[str | tuple[str, ...], int] = {}
+    for place, row in enumerate(known_rows):
+        places.setdefault(row if isinstance(row, str) else tuple(row), place)
+    if not places:
+        raise DataError("similarity: known_rows is empty; hand over the training rows.")
+    known, place_of = fingerprints(list(places)), np.array(list(places.values()))
+    asked = list(dict.fromkeys(row if isinstance(row, str) else tuple(row) for row in rows))
+    found: dict[str | tuple[str, ...], tuple[float, int]] = {}
+    for start in range(0, len(asked), 1024):
+        block = fingerprints(asked[start : start + 1024])
+        shared = block @ known.T
+        either = block.sum(1)[:, None] + known.sum(1)[None, :] - shared
+        ratio = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
+        best = zip(ratio.max(1).tolist(), place_of[ratio.argmax(1)].tolist(), strict=True)
+        found.update(zip(asked[start : start + 1024], best, strict=True))
+    both = [found[row if isinstance(row, str) else tuple(row)] for row in rows]
+    return np.array([value for value, _ in both], dtype=np.float64), np.array([at for _, at in both], dtype=np.int64)
+
+
+def _parse(text: str) -> tuple[Chem.Mol | None, str]:
+    """The molecule, or None and RDKit's reason in one line; RDKit's own printing is silenced."""
+    # Older RDKit releases cannot hand over what they log; they still say which chemistry is wrong.
+    capture = getattr(rdBase, "CaptureErrorLog", None)
+    with rdBase.BlockLogs():
+        if capture is not None:
+            with capture() as log:
+                molecule = Chem.MolFromSmiles(text)
+            lines = [_LOG_STAMP.sub("", line).strip() for line in log.messages.splitlines()]
+        else:
+            molecule, lines = Chem.MolFromSmiles(text), []
+        if molecule is None and not lines:
+            unchecked = Chem.MolFromSmiles(text, sanitize=False)
+            lines = [] if unchecked is None else [p.Message() for p in Chem.DetectChemistryProblems(unchecked)]
+    reasons = [line.removeprefix("SMILES Parse Error: ") for line in lines]
+    return molecule, reasons[0].split(" for input:")[0] + "." if reasons else "the syntax is wrong."
+
+
+def atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
+    """First and one past the last character of each atom of `molecule` in the string it was read from."""
+    start = len(smiles) - len(smiles.lstrip())
+    stop = start + len(smiles[start:].split(maxsplit=1)[0])
+    written = [match.span() for match in _ATOM_PATTERN.finditer(smiles, start, stop)]
+    if len(written) == molecule.GetNumAtoms():
+        return written
+    # RDKit merged explicit hydrogens away: read again with them, number the atoms, and merge by the same rule.
+    parameters = Chem.SmilesParserParams()
+    parameters.removeHs = False  # type: ignore[assignment]
+    with rdBase.BlockLogs():
+        every_atom = Chem.MolFromSmiles(smiles.strip(), parameters)
+        for atom in every_atom.GetAtoms():
+            atom.SetIntProp("_edgewise_order", atom.GetIdx())
+        kept = [atom.GetIntProp("_edgewise_order") for atom in Chem.RemoveHs(every_atom).GetAtoms()]
+    if every_atom.GetNumAtoms() != len(written) or len(kept) != molecule.GetNumAtoms():
+        raise DataError(f"The atoms of {smiles!r} cannot be matched with its characters: write it without extensions.")
+    return [written[index] for index in kept]

@@ -1,0 +1,197 @@
+"""A table of molecules: the cells of a file read as molecules, targets, conditions and weights, row by row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from edgewise.data.columns import Columns
+from edgewise.data.molecules.limits import MoleculeLimits
+from edgewise.data.molecules.store import MoleculeStore
+from edgewise.data.tables.cell import Problems, as_arrow, distinct, pa, read_numbers
+from edgewise.data.tables.labels import Classes
+from edgewise.data.tables.read import Cells, Values, cells_from_arrays
+from edgewise.data.tables.rows import Table, judged, read_files
+from edgewise.errors import DataError
+
+__all__ = ["Columns", "MoleculeTable", "join_files", "read_table", "table_from_arrays"]
+
+
+@dataclass(frozen=True, eq=False)
+class MoleculeTable(Table):
+    """The rows of one or several files of molecules."""
+
+    store: MoleculeStore
+    """Every distinct molecule once."""
+    graph_of_row: Int64[np.ndarray, " row component"]
+    """The molecule of each SMILES column in the store; -1 where it cannot be read."""
+    conditions: Float64[np.ndarray, " row condition"]
+    """Numbers of the row in their raw units; NaN where unreadable."""
+
+    def with_store(self, store: MoleculeStore) -> "MoleculeTable":
+        """The same table over the same molecules with other global features."""
+        return replace(self, store=store)
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "molecules"
+
+    @property
+    def row_unit(self) -> str:
+        """What one row holds."""
+        return "molecules" if self.graph_of_row.shape[1] == 1 else "combinations of molecules"
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different molecules there are, whichever columns and rows they stand in."""
+        return len(self.store)
+
+    def contents(self, rows: np.ndarray) -> list[tuple[int, ...]]:
+        """The molecules of some rows."""
+        return [tuple(graphs) for graphs in self.graph_of_row[rows].tolist()]
+
+
+def read_table(
+    path: str | Path,
+    columns: Columns,
+    *,
+    strict: bool = False,
+    need_targets: bool = True,
+    classes: Classes | None = None,
+    with_descriptors: bool = True,
+    limits: MoleculeLimits = MoleculeLimits(),
+) -> MoleculeTable:
+    """Read a file of molecules; single rows that cannot be used are marked, not dropped.
+
+    Args:
+        path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
+        columns: which column says what.
+        strict: stop at the first row that cannot be used.
+        need_targets: False reads rows to predict: targets, weights, splits and groups may be absent or unreadable.
+        classes: names of the classes that a trained model knows; by default those that occur.
+        with_descriptors: compute RDKit's whole-molecule descriptors (milliseconds for each distinct molecule).
+        limits: the largest molecule, and the longest time for one; a row beyond them cannot be used.
+
+    Returns:
+        The table. An empty target cell is missing; a row whose targets are all missing cannot be trained on.
+
+    Raises:
+        DataError: the file cannot be used as a whole, or `strict` and a row cannot; the message names file, line,
+            column, what stands there and what was expected.
+    """
+    return join_files(
+        [path],
+        columns,
+        strict=strict,
+        need_targets=need_targets,
+        classes=classes,
+        with_descriptors=with_descriptors,
+        limits=limits,
+    )
+
+
+def join_files(
+    paths: Sequence[str | Path],
+    columns: Columns,
+    *,
+    strict: bool = False,
+    need_targets: bool = True,
+    classes: Classes | None = None,
+    with_descriptors: bool = True,
+    limits: MoleculeLimits = MoleculeLimits(),
+) -> MoleculeTable:
+    """Read several files of the same columns as one table; `file_of_row` remembers which row came from which.
+
+    Arguments, result and errors are those of `read_table`; files with different columns are a `DataError` that
+    names both.
+    """
+    cells, columns = read_files(paths, columns, need_targets)
+    return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
+
+
+def table_from_arrays(
+    smiles: Values,
+    targets: Values | None = None,
+    conditions: Values | None = None,
+    weights: Values | None = None,
+    groups: Values | None = None,
+    *,
+    task_type: str = "regression",
+    classes: Classes | None = None,
+    strict: bool = False,
+    with_descriptors: bool = True,
+    limits: MoleculeLimits = MoleculeLimits(),
+) -> MoleculeTable:
+    """A table from arrays, with the checks of a file.
+
+    Args:
+        smiles: `(row,)` or `(row, component)` strings.
+        targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for rows to predict.
+        conditions: `(row,)` or `(row, condition)` numbers.
+        weights: `(row,)` numbers, zero or more.
+        groups: `(row,)` labels.
+        task_type, classes, strict, with_descriptors, limits: as in `Columns` and `read_table`.
+
+    Returns:
+        A table whose columns are called `smiles` (`smiles_1`, `smiles_2`, ...), `target...`, `condition...`,
+        `weight` and `group`.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes, or no row can be used.
+    """
+    arrays = {"smiles": smiles, "target": targets, "condition": conditions, "weight": weights, "group": groups}
+    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    for name in ("weight", "group"):
+        if columns_of.get(name, (name,)) != (name,):
+            raise DataError(f"{name} has 2 axes, expected (row,).")
+    columns = Columns(
+        smiles_columns=columns_of["smiles"],
+        target_columns=columns_of.get("target", ()),
+        descriptors_columns=columns_of.get("condition", ()),
+        weight_column="weight" if "weight" in columns_of else None,
+        group_column="group" if "group" in columns_of else None,
+        task_type=task_type,
+    )
+    return _interpret(cells, columns, strict, targets is not None, classes, with_descriptors, limits)
+
+
+def _interpret(
+    cells: Cells,
+    columns: Columns,
+    strict: bool,
+    need_targets: bool,
+    classes: Classes | None,
+    with_descriptors: bool,
+    limits: MoleculeLimits,
+) -> MoleculeTable:
+    """The cells as molecules and numbers; a row is usable when every cell it needs can be read."""
+    problems = Problems()
+    store, graph_of_row = _read_molecules(cells, columns.smiles_columns, problems, with_descriptors, limits)
+    conditions = [read_numbers(cells.frame[column], column, problems) for column in columns.descriptors_columns]
+    fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
+    return MoleculeTable(
+        **fields,
+        store=store,
+        graph_of_row=graph_of_row,
+        conditions=np.stack([*conditions], axis=1) if conditions else np.zeros((len(cells.frame), 0)),
+    )
+
+
+def _read_molecules(
+    cells: Cells,
+    smiles_columns: tuple[str, ...],
+    problems: Problems,
+    with_descriptors: bool,
+    limits: MoleculeLimits,
+) -> tuple[MoleculeStore, Int64[np.ndarray, " row component"]]:
+    cells_of = [as_arrow(cells.frame[column]) for column in smiles_columns]
+    texts, codes = distinct(pa.chunked_array([chunk for column in cells_of for chunk in column.chunks]))
+    store, graph_of_text, reasons = MoleculeStore.collect(texts, with_descriptors=with_descriptors, limits=limits)
+    graph_of_row = graph_of_text[codes].reshape(len(smiles_columns), -1).T.copy()
+    for row, component in np.argwhere(graph_of_row < 0).tolist():
+        text = cells.frame[smiles_columns[component]].iloc[row]
+        problems.add(row, smiles_columns[component], text, reasons[text].rstrip("."))
+    return store, graph_of_row

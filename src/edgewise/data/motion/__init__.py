@@ -1,0 +1,1 @@
+"""Bodies in motion: trajectories, systems, their simulation."""

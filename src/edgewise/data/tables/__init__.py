@@ -1,0 +1,1 @@
+"""Files of rows and columns, and of arrays: read, checked, cell by cell."""

@@ -1,0 +1,133 @@
+"""The bytes of a file as text: UTF-8, also gzip-compressed, or an error that names the line and the byte."""
+
+import codecs
+import gzip
+import zlib
+from collections.abc import Iterator
+from io import BufferedIOBase
+from pathlib import Path
+from typing import cast
+
+from edgewise.data.tables.limits import current_limits
+from edgewise.errors import DataError
+
+_PIECE = 2**17
+"""Bytes that stay in the processor's cache while they are looked at several times."""
+_GZIP_NAMES = {"CSV": ".csv.gz or .tsv.gz", "text": ".txt.gz", "CoNLL": ".conll.gz", "JSON": ".jsonl.gz"}
+# What a file begins with when it is something else under the name of a text.
+_MAGIC = {
+    b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as {kind}",
+    b"\x1f\x8b": "gzip-compressed; let its name end in {gzip}",
+    b"PAR1": "a Parquet file; let its name end in .parquet",
+    b"\xff\xfe": "text in UTF-16; save it as UTF-8",
+    b"\xfe\xff": "text in UTF-16; save it as UTF-8",
+}
+
+
+def check_file(name: str, expected: str) -> Path:
+    """The path; raises DataError where there is no file.
+
+    Args:
+        name: the path as it was given.
+        expected: what the file should be, for the message.
+    """
+    file = Path(name)
+    if file.is_dir():
+        raise DataError(f"{name}: is a folder, expected {expected}.")
+    if not file.exists():
+        raise DataError(f"{name}: no such file.")
+    return file
+
+
+class TextFile:
+    """A file of text, packed with gzip or not, that is read piece by piece and checked on the way."""
+
+    def __init__(self, name: str, kind: str, expected: str):
+        """Look at the beginning of the file.
+
+        Args:
+            name: the path as it was given; packed where it ends in .gz.
+            kind: what the file should be, "CSV", "text", "CoNLL" or "JSON", for the messages.
+            expected: the same in the words of a message, such as "a text file".
+
+        Raises:
+            DataError: it is missing, cannot be unpacked, or is something else.
+        """
+        self.name, self.kind = name, kind
+        self.path = check_file(name, expected)
+        self.is_packed = name.lower().endswith(".gz")
+        with self.binary() as file:
+            begin = self._read(file, 4)
+        self.mark = len(codecs.BOM_UTF8) if begin.startswith(codecs.BOM_UTF8) else 0
+        """Bytes of the mark at the beginning, which is no text."""
+        for magic, found in _MAGIC.items():
+            if begin.startswith(magic):
+                raise DataError(f"{name}: not a {kind} file but {found.format(kind=kind, gzip=_GZIP_NAMES[kind])}.")
+
+    def binary(self) -> BufferedIOBase:
+        """The bytes, unpacked, mark and all."""
+        return cast(BufferedIOBase, gzip.open(self.path) if self.is_packed else open(self.path, "rb"))
+
+    def pieces(self, size: int = _PIECE) -> Iterator[bytes]:
+        """The bytes behind the mark in pieces of a size, each checked before it is given.
+
+        Raises:
+            DataError: it is not UTF-8, holds a zero byte, cannot be unpacked, or unpacks to too much; the message
+                names the line and the byte.
+        """
+        limits, decoder = current_limits(), codecs.getincrementaldecoder("utf-8")()
+        packed, offset = self.path.stat().st_size, self.mark
+        with self.binary() as file:
+            self._read(file, self.mark)
+            while piece := self._read(file, size):
+                if self.is_packed:
+                    limits.check_unpacked(self.name, packed, offset + len(piece))
+                # Most texts are ASCII all through, and that is fast to see.
+                if decoder.getstate()[0] or not piece.isascii():
+                    self._check_utf8(decoder, piece, offset)
+                if (place := piece.find(b"\0")) >= 0:
+                    line = self._line_at(offset + place)
+                    raise DataError(f"{self.name}, line {line}: not a {self.kind} file, it holds a zero byte.")
+                yield piece
+                offset += len(piece)
+            self._check_utf8(decoder, b"", offset)
+
+    def _line_at(self, offset: int) -> int:
+        """The line of a byte; lines are counted only for errors."""
+        line = 1
+        with self.binary() as file:
+            while offset and (piece := self._read(file, min(offset, _PIECE))):
+                line, offset = line + piece.count(b"\n"), offset - len(piece)
+        return line
+
+    def _check_utf8(self, decoder: codecs.IncrementalDecoder, piece: bytes, offset: int) -> None:
+        """Raise a DataError where the piece at an offset, or what waits before it for its end, is not UTF-8."""
+        waiting = decoder.getstate()[0]
+        try:
+            decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            whole, place = waiting + piece, offset - len(waiting) + error.start
+            raise DataError(
+                f"{self.name}, line {self._line_at(place)}: byte {whole[error.start]:#04x} at offset {place} is not "
+                "UTF-8; save the file as UTF-8."
+            ) from error
+
+    def _read(self, file: BufferedIOBase, size: int) -> bytes:
+        try:
+            return file.read(size)
+        except (OSError, EOFError, zlib.error) as error:
+            if not self.is_packed:
+                raise
+            raise DataError(f"{self.name}: its name says gzip, but it cannot be unpacked ({error}).") from error
+
+
+def read_decoded(name: str, kind: str, expected: str) -> str:
+    """The text of a file, unpacked where its name ends in .gz, without a mark at its beginning.
+
+    Args:
+        name, kind, expected: as in `TextFile`.
+
+    Raises:
+        DataError: it is missing, something else, not UTF-8, or holds a zero byte.
+    """
+    return b"".join(TextFile(name, kind, expected).pieces()).decode()

@@ -1,0 +1,214 @@
+"""A table whose rows can be learned from: targets, weights, and what is wrong with the rows that cannot be used."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from edgewise.data.columns import AUTO, Columns
+from edgewise.data.tables.cell import OK, Problems, Rejection, encoded, read_numbers
+from edgewise.data.tables.labels import Classes, choose_task, class_hint, find_classes, label_notes, read_labels
+from edgewise.data.tables.read import Cells, check_columns_exist, join_cells, pd, read_cells
+from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows of one or several files in their order; rows that cannot be used keep their place."""
+
+    source: str
+    """The file, or the files joined by commas."""
+    files: tuple[str, ...]
+    """Each file."""
+    frame: pd.DataFrame
+    """All cells as the strings they are in the file."""
+    columns: Columns
+    """Which column says what, targets resolved."""
+    targets: Float64[np.ndarray, " row target"]
+    """Numbers, or places in `classes`; NaN where missing or unreadable."""
+    weights: Float64[np.ndarray, " row"]
+    """1 where the table does not say; NaN where unreadable."""
+    status: list[str]
+    """`ok`, or the column and the reason why the row cannot be used."""
+    rejected: list[Rejection]
+    """Rows that cannot be used, in file order, each once."""
+    classes: Classes
+    """Names of the classes of each target in the order of their numbers; empty for regression."""
+    file_of_row: Int64[np.ndarray, " row"]
+    """Which of `files` each row came from, counted from 0."""
+    lines: Int64[np.ndarray, " row"]
+    """Line of its file on which each row begins."""
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    """What should be known of the targets: the task and why, labels that are alike; a line each."""
+
+    @property
+    def usable(self) -> Bool[np.ndarray, " row"]:
+        """True for rows that can be trained on or predicted."""
+        return np.array([status == OK for status in self.status], dtype=bool)
+
+    @property
+    def trainable(self) -> Bool[np.ndarray, " row"]:
+        """True for rows that can be learned from, or judged by."""
+        return self.usable
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the files have, usable or not."""
+        return len(self.status)
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of, in the plural."""
+        raise NotImplementedError
+
+    @property
+    def row_unit(self) -> str:
+        """What one row holds, in the plural."""
+        return self.unit
+
+    @property
+    def num_distinct(self) -> int:
+        """How many different ones there are."""
+        return len(set(self.contents(np.flatnonzero(self.usable))))
+
+    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+        """What some rows hold besides their targets: equal for rows that a model cannot tell apart."""
+        raise NotImplementedError
+
+
+def resolved(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
+    """The columns with targets named: those that have no other role where the caller named none."""
+    if columns.target_columns or not need_targets:
+        return columns
+    taken = {name for names in columns.roles().values() for name in names}
+    targets = tuple(name for name in cells.frame.columns if name not in taken)
+    if not targets:
+        raise DataError(f"{cells.source}: no column is left for a target: add one to the file or name it.")
+    return replace(columns, target_columns=targets)
+
+
+def read_files(paths: Sequence[str | Path], columns: Columns, need_targets: bool) -> tuple[Cells, Columns]:
+    """The cells of several files below each other, and the columns with targets named.
+
+    Raises:
+        DataError: A file cannot be read, lacks a column, or has other columns than the first.
+    """
+    if not paths:
+        raise SettingError("paths is empty: name at least one file.")
+    parts = [read_cells(path) for path in paths]
+    columns = resolved(parts[0], columns, need_targets)
+    needed = columns.inputs
+    if need_targets:
+        needed = tuple(name for names in columns.roles().values() for name in names)
+    for part in parts:
+        check_columns_exist(part, needed)
+    cells = join_cells(parts)
+    return cells, columns
+
+
+def judged(
+    cells: Cells,
+    columns: Columns,
+    problems: Problems,
+    classes: Classes | None,
+    *,
+    strict: bool,
+    need_targets: bool,
+    may_lack_targets: bool = False,
+) -> dict[str, Any]:
+    """All fields of a `Table`: targets and weights are read here, and added to what is wrong with the rows.
+
+    Args:
+        cells: The file.
+        columns: What each column is, targets named.
+        problems: What was found wrong so far.
+        classes: The classes that are known; None finds them.
+        strict: Stop at the first row that cannot be used.
+        need_targets: False for rows to predict: a target that cannot be read there is missing.
+        may_lack_targets: Whether a row without any target is good all the same.
+
+    Raises:
+        DataError: No row can be used; or one cannot, and `strict`.
+    """
+    target_problems = problems if need_targets else Problems()
+    notes: list[str] = []
+    if columns.task_type == AUTO:
+        cells_of = {name: cells.frame[name] for name in columns.target_columns if name in cells.frame}
+        task_type, reason = choose_task(cells_of, cells.source)
+        columns = replace(columns, task_type=task_type)
+        notes += [reason] if reason else []
+    targets, classes, found = _read_targets(cells, columns, classes, target_problems)
+    notes += found if need_targets else []
+    weights = np.ones(len(cells.frame))
+    if columns.weight_column is not None and columns.weight_column in cells.frame:
+        weight_cells = cells.frame[columns.weight_column]
+        weights = read_numbers(weight_cells, columns.weight_column, target_problems, may_be_negative=False)
+    if need_targets and not may_lack_targets:
+        for row in np.isnan(targets).all(axis=1).nonzero()[0].tolist():
+            reason = "every target cell of the row is empty" if targets.shape[1] > 1 else "the target cell is empty"
+            problems.add(row, columns.target_columns[0], "", reason)
+    if problems.first and strict:
+        _stop(cells, problems, notes)
+    if need_targets and len(problems.first) == len(cells.frame):
+        column, _, reason = problems.first[0]
+        first = ". ".join([f"line {cells.lines[0]}, {column}: {reason}", *notes])
+        raise DataError(f"{cells.source}: none of its {plural(len(cells.frame), 'row')} can be used; {first}.")
+    status = [OK] * len(cells.frame)
+    for row, (column, _, reason) in problems.first.items():
+        status[row] = f"{column}: {reason}"
+    return {
+        "source": cells.source,
+        "files": cells.files,
+        "frame": cells.frame,
+        "columns": columns,
+        "targets": targets,
+        "weights": weights,
+        "status": status,
+        "rejected": [
+            Rejection(cells.files[cells.file_of_row[row]], int(cells.lines[row]), *problems.first[row])
+            for row in sorted(problems.first)
+        ],
+        "classes": classes,
+        "file_of_row": cells.file_of_row,
+        "lines": cells.lines,
+        "notes": tuple(notes),
+    }
+
+
+def _read_targets(
+    cells: Cells, columns: Columns, classes: Classes | None, problems: Problems
+) -> tuple[Float64[np.ndarray, " row target"], Classes, list[str]]:
+    """Targets as numbers, the classes they count, and what should be known of both; a target column that is absent is
+    all missing."""
+    notes: list[str] = []
+    targets = np.full((len(cells.frame), len(columns.target_columns)), np.nan)
+    known = dict(classes or {})
+    for place, column in enumerate(columns.target_columns):
+        if column not in cells.frame:
+            continue
+        if columns.task_type == "regression":
+            targets[:, place] = read_numbers(cells.frame[column], column, problems, may_be_missing=True)
+            if np.isnan(targets[:, place]).all() and (hint := class_hint(cells.frame[column], column)):
+                notes.append(hint)
+            continue
+        texts = encoded(cells.frame[column])
+        if column not in known:
+            known[column] = find_classes(texts, column, cells.source, two=columns.task_type == "classification")
+        targets[:, place] = read_labels(texts, column, known[column], problems)
+        notes += label_notes(texts, column, known[column])
+    return targets, known, notes
+
+
+def _stop(cells: Cells, problems: Problems, notes: Sequence[str]) -> None:
+    row = min(problems.first)
+    column, value, reason = problems.first[row]
+    file = int(cells.file_of_row[row])
+    place = row - int(np.searchsorted(cells.file_of_row, file)) + 1
+    raise DataError(
+        f"{cells.files[file]}, row {place} (line {cells.lines[row]}), column {column!r}: {reason}; "
+        + ". ".join([f"the cell is {value!r}", *notes, "Mend the cell, or do without strict to pass over the row."])
+    )

@@ -1,0 +1,1 @@
+"""Texts: tokens, tables, tags, pairs of languages."""

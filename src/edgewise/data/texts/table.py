@@ -1,0 +1,130 @@
+"""A table of texts: one or several columns of text a row, targets and weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from edgewise.data.columns import Columns
+from edgewise.data.tables.cell import Problems, as_arrow, pa, stripped
+from edgewise.data.tables.labels import Classes
+from edgewise.data.tables.read import Cells, Values, cells_from_arrays, join_cells
+from edgewise.data.tables.rows import Table, judged, read_files
+from edgewise.data.texts.tokenizer import read_text
+from edgewise.errors import DataError
+from edgewise.plural import plural
+
+LINES = (".txt", ".txt.gz")
+"""Files of which each line is a text."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextTable(Table):
+    """The rows of one or several files of texts."""
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "texts"
+
+    @property
+    def texts(self) -> list[tuple[str, ...]]:
+        """The texts of each row, as they stand in the file; made anew at each call."""
+        return self.contents(np.arange(self.num_rows))
+
+    def contents(self, rows: np.ndarray) -> list[tuple[str, ...]]:
+        """The texts of some rows."""
+        columns = [as_arrow(self.frame[name]).take(pa.array(rows)) for name in self.columns.text_columns]
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def read_texts(
+    paths: Sequence[str | Path],
+    columns: Columns,
+    *,
+    strict: bool = False,
+    need_targets: bool = True,
+    classes: Classes | None = None,
+) -> TextTable:
+    """Read files of texts as one table; single rows that cannot be used are marked, not dropped.
+
+    Args:
+        paths: .csv, .tsv, .csv.gz, .tsv.gz or .parquet; for rows to predict also .txt and .txt.gz, a text a line.
+        columns: which column says what.
+        strict: stop at the first row that cannot be used.
+        need_targets: False reads rows to predict.
+        classes: names of the classes that a trained model knows; by default those that occur.
+
+    Raises:
+        DataError: a file cannot be used as a whole, or `strict` and a row cannot.
+    """
+    lines = [str(path) for path in paths if str(path).lower().endswith(LINES)]
+    if lines and need_targets:
+        raise DataError(f"{lines[0]}: lines of text have no targets; give a table (.csv, .tsv, .parquet).")
+    if lines:
+        return _interpret(_from_lines(lines, columns), columns, strict, need_targets, classes)
+    cells, columns = read_files(paths, columns, need_targets)
+    return _interpret(cells, columns, strict, need_targets, classes)
+
+
+def texts_from_arrays(
+    texts: Values,
+    targets: Values | None = None,
+    weights: Values | None = None,
+    groups: Values | None = None,
+    *,
+    task_type: str = "regression",
+    classes: Classes | None = None,
+    strict: bool = False,
+) -> TextTable:
+    """A table from arrays, with the checks of a file.
+
+    Args:
+        texts: `(row,)` or `(row, column)` strings.
+        targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for rows to predict.
+        weights: `(row,)` numbers, zero or more.
+        groups: `(row,)` labels.
+        task_type, classes, strict: as in `Columns` and `read_texts`.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes, or no row can be used.
+    """
+    arrays = {"text": texts, "target": targets, "weight": weights, "group": groups}
+    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    for name in ("weight", "group"):
+        if columns_of.get(name, (name,)) != (name,):
+            raise DataError(f"{name} has 2 axes, expected (row,).")
+    columns = Columns(
+        text_columns=columns_of["text"],
+        target_columns=columns_of.get("target", ()),
+        weight_column="weight" if "weight" in columns_of else None,
+        group_column="group" if "group" in columns_of else None,
+        task_type=task_type,
+    )
+    return _interpret(cells, columns, strict, targets is not None, classes)
+
+
+def _from_lines(paths: Sequence[str], columns: Columns) -> Cells:
+    """Each line of some files as a row with one column of text."""
+    if len(columns.text_columns) != 1:
+        raise DataError(
+            f"{paths[0]}: a line is one text, but the model reads {plural(len(columns.text_columns), 'column')}: "
+            f"{', '.join(columns.text_columns)}; give a table."
+        )
+    (name,) = columns.text_columns
+    parts = []
+    for path in paths:
+        cells, _ = cells_from_arrays({name: read_text(path).splitlines()})
+        parts.append(replace(cells, files=(path,)))
+    return join_cells(parts)
+
+
+def _interpret(cells: Cells, columns: Columns, strict: bool, need_targets: bool, classes: Classes | None) -> TextTable:
+    """A row is usable when it has a text and every cell it needs can be read."""
+    problems = Problems()
+    columns_of_text = [cells.frame[name] for name in columns.text_columns]
+    is_full = np.any([pa.compute.not_equal(stripped(texts), "") for texts in columns_of_text], axis=0)
+    for row in np.flatnonzero(~is_full).tolist():
+        problems.add(row, columns.text_columns[0], columns_of_text[0].iloc[row], "the text is empty")
+    return TextTable(**judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets))
