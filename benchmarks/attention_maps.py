@@ -56,8 +56,7 @@ def runner(kind: str) -> Callable[[int], object]:
         return all_weights
 
     from edgewise.models.text import TextModel
-    from edgewise.models.text_settings import TextSettings
-    from edgewise.models.transformer_settings import TransformerSettings
+    from edgewise.models.text_settings import TextSettings, TransformerSettings
     from edgewise.records import TextRows
     from edgewise.trace import Trace
 

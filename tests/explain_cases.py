@@ -13,9 +13,8 @@ from edgewise.data.split import Splits
 from edgewise.data.texts.table import texts_from_arrays
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.language import NextTokenModel
-from edgewise.models.tagging import TagModel
-from edgewise.models.text_settings import ReaderSettings, TextSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text import TagModel
+from edgewise.models.text_settings import ReaderSettings, TextSettings, TransformerSettings
 from edgewise.tasks.graphs.job import graph_job
 from edgewise.tasks.graphs.trained import untrained_graphs
 from edgewise.tasks.language.trained import TrainedLanguage

@@ -123,8 +123,8 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     """A function that trains a fresh default model for one epoch and returns its seconds and its mean loss."""
     from edgewise.data.molecules.table import Columns, read_table
     from edgewise.data.split import split_rows
+    from edgewise.models.graph_settings import PropertySettings
     from edgewise.models.property import PropertyModel
-    from edgewise.models.settings import PropertySettings
     from edgewise.tasks.molecules.run import resolved, untrained
     from edgewise.tasks.molecules.trained import TableBatches
     from edgewise.train.loader import RowLoader

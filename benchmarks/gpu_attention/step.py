@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
-from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
 from edgewise.train.loss import TargetLoss, loss_of

@@ -14,7 +14,7 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, nodes_from_arrays, read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.split import split_rows
-from edgewise.models.node_settings import NodeSettings
+from edgewise.models.graph_settings import NodeSettings
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from cpu_attention.case import OURS, Case, Peer
 from torch import Tensor, nn
 
 from edgewise import Edges
+from edgewise.models.graph_settings import NodeSizes
 from edgewise.models.node import NodeModel
-from edgewise.models.node_settings import NodeSizes
 from edgewise.records import NodeBatch, SparseFeatures
 from graph_epochs.inputs import Inputs, Recipe
 

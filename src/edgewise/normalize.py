@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from edgewise.choices import NormalizerName
 from edgewise.errors import SettingError
 from edgewise.neighborhood.checks import not_positive, number
 
@@ -177,3 +178,18 @@ def _within_reach(scores: Tensor, rows: Rows) -> Tensor:
     """Scores less the largest of their row. What lies 1 below it has weight 0; what lies 2 below is cut, to keep sums
     exact (a cut at 1 would lie on the threshold itself, where rounding decides who gets a gradient)."""
     return rows.keep(scores - rows.largest(scores)).clamp(min=-2)
+
+
+def normalizer_of(name: NormalizerName, temperature: float = 1.0) -> Normalize:
+    """The normalizer that a name of `choices.NORMALIZERS` stands for; the temperature is softmax's."""
+    if name == "softmax":
+        return Softmax(temperature)
+    choices: dict[str, Normalize] = {
+        "hardmax": Hardmax(straight_through=True),
+        "sparsemax": Sparsemax(),
+        "entmax15": Entmax15(),
+        "sigmoid": Sigmoid(),
+        "mean": Mean(),
+        "identity": Identity(),
+    }
+    return choices[name]

@@ -6,7 +6,7 @@ import pytest
 from edgewise.data.graphs.series import known_before, parted, read_series
 from edgewise.errors import DataError, SettingError
 from edgewise.models.forecast import ForecastModel
-from edgewise.models.forecast_settings import ForecastSettings
+from edgewise.models.time_settings import ForecastSettings
 from edgewise.tasks.forecast.fit import by_step, later, stays
 from edgewise.tasks.forecast.trained import TrainedForecast
 

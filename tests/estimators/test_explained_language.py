@@ -10,7 +10,7 @@ from edgewise import SettingError, Trace
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.estimators import LanguageModel
 from edgewise.explain.rollout import rollout
-from edgewise.models.transformer_settings import SamplingSettings
+from edgewise.models.text_settings import SamplingSettings
 from edgewise.records import TextBatch
 from edgewise.tasks import token_methods
 from edgewise.tasks import token_perturbation as token_questions

@@ -10,9 +10,7 @@ import torch
 from edgewise import DataError, SettingError, Trace, Translator
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.explain.rollout import rollout
-from edgewise.models.beam_settings import BeamSettings
-from edgewise.models.recurrent_settings import RecurrentSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.tasks import token_methods
 from edgewise.tasks import token_perturbation as token_questions
 from edgewise.tasks.explainer import Explainer

@@ -11,9 +11,8 @@ from edgewise import DataError, Edges, LinkPredictor, SettingError
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.links import LinkParts, Links, drawn_parts
 from edgewise.estimators.links import graph_of
+from edgewise.models.graph_settings import DECODERS, LinkSettings, NodeSettings, NodeSizes
 from edgewise.models.link import LinkModel
-from edgewise.models.link_settings import DECODERS, LinkSettings
-from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.records import NodeBatch
 from edgewise.tasks.links.job import link_job
 from edgewise.tasks.links.messages import LinkLoader, Messages

@@ -9,7 +9,7 @@ import pytest
 from edgewise.data.molecules.table import Columns, table_from_arrays
 from edgewise.data.split import Splits
 from edgewise.errors import SettingError
-from edgewise.models.settings import PropertySettings
+from edgewise.models.graph_settings import PropertySettings
 from edgewise.tasks.config import job_to_config
 from edgewise.tasks.molecules.job import PARTS, PropertyJob, job_from_config
 from edgewise.tasks.molecules.run import PropertyRun, untrained

@@ -11,7 +11,7 @@ from edgewise.cli.simulate import archive
 from edgewise.data.motion.dynamics import System, integrate, law_of
 from edgewise.data.motion.motion import Moments, Motion, parted, read_motion
 from edgewise.data.motion.systems import SYSTEMS, system_of
-from edgewise.models.dynamics_settings import DynamicsSettings
+from edgewise.models.time_settings import DynamicsSettings
 from edgewise.tasks.motion.fit import errors
 from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
 from edgewise.tasks.motion.job import dynamics_job

@@ -6,7 +6,7 @@ import torch
 from edgewise import DataError, Trace
 from edgewise.interop.gpt2 import checkpoint_of, model_of, settings_of
 from edgewise.models.generate import generate
-from edgewise.models.transformer_settings import SamplingSettings
+from edgewise.models.text_settings import SamplingSettings
 from edgewise.records import TextBatch
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers, to compare with its GPT-2")

@@ -9,7 +9,7 @@ import torch
 from edgewise import SettingError
 from edgewise.data.motion.motion import Moments, Motion
 from edgewise.models.dynamics import dynamics_model
-from edgewise.models.dynamics_settings import WEIGHINGS, DynamicsSettings
+from edgewise.models.time_settings import WEIGHINGS, DynamicsSettings
 from edgewise.records import BodyBatch
 
 

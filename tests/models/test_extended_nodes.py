@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 
 from edgewise.data.graphs.position import laplacian_positions, random_walk_positions
+from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeModel
-from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import EDGE_KINDS, Edges, extend_edges
 from edgewise.records import NodeBatch
 from graph_cases import GRAPH, ready

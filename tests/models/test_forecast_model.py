@@ -5,7 +5,7 @@ import torch
 
 from edgewise import Edges
 from edgewise.models.forecast import ForecastModel
-from edgewise.models.forecast_settings import ForecastSettings
+from edgewise.models.time_settings import ForecastSettings
 from edgewise.records import SeriesBatch
 
 CHAIN = Edges(torch.tensor([0, 1, 2]), torch.tensor([1, 2, 3]), 4, 4)

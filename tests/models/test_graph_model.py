@@ -9,9 +9,15 @@ import torch
 
 from edgewise import Edges, SettingError
 from edgewise.models.graph import GraphModel
-from edgewise.models.graph_settings import GRAPH_READOUTS, GraphSettings, GraphSizes
-from edgewise.models.node_settings import NODE_MODELS, RELATIONAL, NodeSettings
-from edgewise.models.settings import PropertySizes
+from edgewise.models.graph_settings import (
+    GRAPH_READOUTS,
+    NODE_MODELS,
+    RELATIONAL,
+    GraphSettings,
+    GraphSizes,
+    NodeSettings,
+    PropertySizes,
+)
 from edgewise.records import GraphBatch
 from graph_cases import packed, shuffled
 

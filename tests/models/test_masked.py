@@ -9,7 +9,7 @@ from edgewise import ShapeError, Trace, UnsupportedError
 from edgewise.choices import POSITIONS
 from edgewise.models.encoder import TokenEncoder
 from edgewise.models.masked import MaskedModel
-from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.records import MaskedBatch, TextBatch
 
 SMALL = TransformerSettings(num_layers=2, num_heads=2, model_dim=8, context=16)

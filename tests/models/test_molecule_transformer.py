@@ -9,9 +9,9 @@ import torch.nn.functional as F
 
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.symmetry import FIXED, Reflection, Rotation, Translation, check
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.molecule_transformer import MoleculeTransformer
 from edgewise.models.property import PropertyModel
-from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
 from edgewise.trace import Trace

@@ -11,7 +11,7 @@ from edgewise.choices import POSITIONS
 from edgewise.layers import Cache
 from edgewise.models.generate import generate, next_token
 from edgewise.models.language import NextTokenModel
-from edgewise.models.transformer_settings import CONFIGURATIONS, SamplingSettings, TransformerSettings
+from edgewise.models.text_settings import CONFIGURATIONS, SamplingSettings, TransformerSettings
 from edgewise.records import TextBatch
 
 SMALL = TransformerSettings(num_layers=2, num_heads=2, model_dim=8, context=32)

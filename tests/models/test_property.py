@@ -8,8 +8,8 @@ import torch
 
 from edgewise.choices import COMBINES, NORMALIZERS, SCORES
 from edgewise.errors import SettingError
+from edgewise.models.graph_settings import MODELS, PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel
-from edgewise.models.settings import MODELS, PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
 from edgewise.trace import Trace

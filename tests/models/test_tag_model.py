@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from edgewise.models.encoder import RecurrentTokenEncoder, TokenEncoder, encoder_of, hidden
-from edgewise.models.tagging import TagModel
-from edgewise.models.text_settings import ReaderSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text import TagModel
+from edgewise.models.text_settings import ReaderSettings, TransformerSettings
 from edgewise.records import TextBatch
 from edgewise.train.loss import TokenLoss
 

@@ -6,8 +6,7 @@ import torch
 from edgewise import SettingError, ShapeError, Trace
 from edgewise.models.encoder import hidden
 from edgewise.models.text import TextModel
-from edgewise.models.text_settings import TextSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.records import TextRows
 
 SIZES = {"num_layers": 2, "num_heads": 2, "model_dim": 8, "hidden_dim": 16}

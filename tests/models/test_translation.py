@@ -9,9 +9,7 @@ import torch
 from edgewise import SettingError, ShapeError, Trace
 from edgewise.layers import Cache
 from edgewise.models.beam import beam_search, translate
-from edgewise.models.beam_settings import BeamSettings
-from edgewise.models.recurrent_settings import RecurrentSettings
-from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.models.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch
 from edgewise.tasks.translation.job import MODEL

@@ -6,7 +6,7 @@ import torch
 
 from edgewise.errors import SettingError
 from edgewise.models.language import NextTokenModel
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TransformerSettings
 from edgewise.progress import monitored
 from edgewise.records import TextBatch
 from edgewise.train import estimate, memory

@@ -13,8 +13,8 @@ import torch
 import edgewise.backends.triton as backend
 from edgewise import Edges
 from edgewise.backends.triton.edges import operators, work
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
-from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import plan as plans
 from edgewise.neighborhood.index import sent_together
 from edgewise.records import Batch

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from edgewise.models.transformer_settings import SamplingSettings
+from edgewise.models.text_settings import SamplingSettings
 from edgewise.train.settings import DEVICES
 
 SUMMARY = "let a model that learned a text write more of it"

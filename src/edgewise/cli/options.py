@@ -15,15 +15,18 @@ from edgewise.choices import (
     TOKEN_KINDS,
 )
 from edgewise.data.molecules.limits import MAX_ATOMS, MAX_SECONDS
-from edgewise.models.dynamics_settings import DYNAMICS_MODELS, TOLD, WEIGHINGS
-from edgewise.models.forecast_settings import FORECAST_MODELS
-from edgewise.models.graph_settings import GRAPH_READOUTS
-from edgewise.models.link_settings import DECODERS, LinkSettings
-from edgewise.models.node_settings import NODE_MODELS, NodeSettings
-from edgewise.models.recurrent_settings import RecurrentSettings
-from edgewise.models.settings import KERNELS, MODELS, PropertySettings
-from edgewise.models.text_settings import ReadoutName
-from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.models.graph_settings import (
+    DECODERS,
+    GRAPH_READOUTS,
+    KERNELS,
+    MODELS,
+    NODE_MODELS,
+    LinkSettings,
+    NodeSettings,
+    PropertySettings,
+)
+from edgewise.models.text_settings import CONFIGURATIONS, ReadoutName, RecurrentSettings, TransformerSettings
+from edgewise.models.time_settings import DYNAMICS_MODELS, FORECAST_MODELS, TOLD, WEIGHINGS
 from edgewise.tasks.registry import TASK_TYPES
 from edgewise.train.settings import DEVICES, KEEPS, LOGGERS, LOSSES, OPTIMIZERS, PRECISIONS, TrainSettings
 

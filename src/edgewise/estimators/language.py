@@ -5,7 +5,7 @@ from typing import Any, Self
 from edgewise.errors import SettingError
 from edgewise.estimators.learner import Learner
 from edgewise.explanation import Explanation
-from edgewise.models.transformer_settings import SamplingSettings
+from edgewise.models.text_settings import SamplingSettings
 from edgewise.tasks.language.explain import explain_prompt
 from edgewise.tasks.language.fit import fit_tokens, tokens_of
 from edgewise.tasks.language.trained import TrainedLanguage

@@ -22,7 +22,7 @@ from edgewise.estimators.faces import (
     task_of,
 )
 from edgewise.explanation import Explanation
-from edgewise.models.settings import PropertySettings
+from edgewise.models.graph_settings import PropertySettings
 from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.tasks.molecules.explain import explain_molecule

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.choices import Activation
 from edgewise.errors import DataError
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TransformerSettings
 
 Model = TypeVar("Model", bound=nn.Module)
 

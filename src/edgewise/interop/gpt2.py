@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgewise.interop.checkpoint import Config, Tensors, activation_name, check_choices, state_of, with_state
 from edgewise.models.language import NextTokenModel
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TransformerSettings
 
 NORMS = {"ln_1": "attention_norm", "ln_2": "feed_forward_norm"}
 LINEARS = {"attn.c_proj": "attention.output", "mlp.c_fc": "feed_forward.0", "mlp.c_proj": "feed_forward.3"}

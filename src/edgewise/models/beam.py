@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.models.beam_settings import BeamSettings
+from edgewise.models.text_settings import BeamSettings
 
 
 @runtime_checkable

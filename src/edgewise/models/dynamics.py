@@ -8,7 +8,7 @@ from edgewise.attend import aggregate
 from edgewise.layers.equivariant import EquivariantLayer
 from edgewise.layers.force import PairForce
 from edgewise.layers.messages import EdgePerceptron, Perceptron, beside
-from edgewise.models.dynamics_settings import DynamicsSettings
+from edgewise.models.time_settings import DynamicsSettings
 from edgewise.normalize import Normalize, Sigmoid, Softmax
 from edgewise.records import BodyBatch
 from edgewise.trace import Trace

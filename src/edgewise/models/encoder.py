@@ -5,9 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.layers.recurrent import CellName, RecurrentEncoder
-from edgewise.models.text_settings import EncoderName
+from edgewise.models.text_settings import EncoderName, TransformerSettings
 from edgewise.models.transformer import Stack, check_length, placing
-from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.neighborhood import Full, Neighborhood, Segments, Window
 from edgewise.records import TextBatch
 from edgewise.trace import Trace

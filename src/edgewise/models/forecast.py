@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.layers.gated import GraphGRU
-from edgewise.models.forecast_settings import ForecastSettings
+from edgewise.models.time_settings import ForecastSettings
 from edgewise.neighborhood import Edges
 from edgewise.records import SeriesBatch
 from edgewise.trace import Trace

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from edgewise.layers.cache import Cache
 from edgewise.models.language import NextTokenModel
-from edgewise.models.transformer_settings import SamplingSettings
+from edgewise.models.text_settings import SamplingSettings
 
 
 @torch.no_grad()

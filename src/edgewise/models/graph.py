@@ -7,10 +7,9 @@ from torch import Tensor, nn
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.readout import How, Readout
-from edgewise.models.graph_settings import GraphReadoutName, GraphSettings, GraphSizes
+from edgewise.models.graph_settings import GraphReadoutName, GraphSettings, GraphSizes, NodeSettings, NodeSizes
 from edgewise.models.head import ConditionedHead
 from edgewise.models.node import layers_of
-from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.records import GraphBatch
 from edgewise.trace import Trace
 

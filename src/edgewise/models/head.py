@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
 
 
 class ConditionedHead(nn.Module):
@@ -113,3 +114,15 @@ class ModulatedBlock(nn.Module):
             scale, shift = self.modulate(condition).chunk(2, -1)
             normed = torch.addcmul(normed + shift, normed, scale)
         return rows + self.second(self.dropout(F.silu(self.first(normed))))
+
+
+def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | None:
+    """From the descriptors of a molecule to a vector beside the learned one; None where there are none."""
+    if not sizes.num_global_features:
+        return None
+    return nn.Sequential(
+        nn.Dropout(settings.descriptor_dropout),
+        nn.Linear(sizes.num_global_features, settings.model_dim),
+        nn.SiLU(),
+        nn.Dropout(2 * settings.descriptor_dropout),
+    )

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from edgewise.layers.cache import Cache
 from edgewise.layers.position import first_positions
+from edgewise.models.text_settings import TransformerSettings
 from edgewise.models.transformer import Stack, check_length, placing
-from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.neighborhood import Causal, Neighborhood, Segments, Window
 from edgewise.records import TextBatch
 from edgewise.trace import Trace

@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.models.link_settings import LinkSettings
+from edgewise.models.graph_settings import LinkSettings, NodeSettings, NodeSizes
 from edgewise.models.node import NodeEncoder
-from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.records import LinkBatch, NodeBatch
 from edgewise.trace import Trace
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from edgewise.errors import UnsupportedError
 from edgewise.layers.block import activation_of
 from edgewise.models.encoder import TokenEncoder
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TransformerSettings
 from edgewise.records import MaskedBatch, TextBatch
 from edgewise.trace import Trace
 

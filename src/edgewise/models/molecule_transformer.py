@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from edgewise.errors import DataError
 from edgewise.layers.molecule_attention import MoleculeAttention
 from edgewise.layers.readout import Readout
-from edgewise.models.describe import describer
-from edgewise.models.settings import PropertySettings, PropertySizes
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
+from edgewise.models.head import describer
 from edgewise.neighborhood import Edges, Segments
 from edgewise.neighborhood.derived import derived
 from edgewise.records import Batch

@@ -9,12 +9,11 @@ from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.readout import Readout
-from edgewise.models.describe import describer
-from edgewise.models.head import ConditionedHead
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
+from edgewise.models.head import ConditionedHead, describer
 from edgewise.models.molecule_transformer import MoleculeTransformer
-from edgewise.models.normalizer import normalizer_of
-from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.neighborhood import Edges
+from edgewise.normalize import normalizer_of
 from edgewise.records import Batch
 from edgewise.trace import Trace
 

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentSource, RecurrentState
-from edgewise.models.recurrent_settings import RecurrentSettings
+from edgewise.models.text_settings import RecurrentSettings
 from edgewise.records import PairBatch
 from edgewise.trace import Trace
 

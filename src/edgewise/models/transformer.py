@@ -18,7 +18,7 @@ from edgewise.layers.position import (
     SinusoidalPosition,
     T5Position,
 )
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TransformerSettings
 from edgewise.neighborhood import Full, Neighborhood
 from edgewise.trace import Trace
 

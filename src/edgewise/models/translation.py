@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from edgewise.errors import ShapeError
 from edgewise.layers.cache import Cache
 from edgewise.layers.position import LearnedPosition, SinusoidalPosition, first_positions
+from edgewise.models.text_settings import TransformerSettings
 from edgewise.models.transformer import Stack
-from edgewise.models.transformer_settings import TransformerSettings
 from edgewise.neighborhood import Causal, Lengths, Neighborhood, Window
 from edgewise.records import PairBatch
 from edgewise.trace import Trace

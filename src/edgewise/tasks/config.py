@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from edgewise.data.tables.cell import Rejection
 from edgewise.errors import RunFolderError, SettingError
-from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import require
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_args
 
 from edgewise.errors import SettingError
-from edgewise.models.text_settings import EncoderName, ReaderSettings
-from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.models.text_settings import CONFIGURATIONS, EncoderName, ReaderSettings, TransformerSettings
 from edgewise.train.settings import TrainSettings
 
 PRETRAINED = ("edgewise masked model", 1)

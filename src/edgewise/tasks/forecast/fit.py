@@ -6,7 +6,7 @@ import numpy as np
 
 from edgewise.data.graphs.series import Series
 from edgewise.models.forecast import ForecastModel
-from edgewise.models.forecast_settings import ForecastSettings
+from edgewise.models.time_settings import ForecastSettings
 from edgewise.tasks.checkpoint import fit_in, training_metrics, untrained
 from edgewise.tasks.forecast.job import ForecastJob
 from edgewise.tasks.forecast.trained import ROWS_A_BATCH, TrainedForecast

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
-from edgewise.models.forecast_settings import FORECAST_MODELS, ForecastSettings
+from edgewise.models.time_settings import FORECAST_MODELS, ForecastSettings
 from edgewise.tasks.config import arranged, check_foreign, check_three_parts
 from edgewise.train.settings import TrainSettings, require, require_one_of
 

@@ -11,7 +11,7 @@ from safetensors.torch import save as to_safetensors
 from edgewise.data.graphs.series import Series, Windows
 from edgewise.errors import DataError
 from edgewise.models.forecast import ForecastModel
-from edgewise.models.forecast_settings import ForecastSettings
+from edgewise.models.time_settings import ForecastSettings
 from edgewise.neighborhood import Edges
 from edgewise.plural import plural
 from edgewise.progress import counted

@@ -7,8 +7,15 @@ from typing import Any
 from edgewise.data.columns import AUTO
 from edgewise.data.graphs.columns import GraphColumns, GraphsSource
 from edgewise.errors import SettingError
-from edgewise.models.graph_settings import GRAPH_READOUTS, GraphSettings
-from edgewise.models.node_settings import NODE_MODELS, OF_ALL, OF_SOME, RELATIONAL, NodeSettings
+from edgewise.models.graph_settings import (
+    GRAPH_READOUTS,
+    NODE_MODELS,
+    OF_ALL,
+    OF_SOME,
+    RELATIONAL,
+    GraphSettings,
+    NodeSettings,
+)
 from edgewise.tasks.config import arranged, check_foreign
 from edgewise.tasks.table_job import TableJob
 from edgewise.train.settings import TrainSettings, require_one_of

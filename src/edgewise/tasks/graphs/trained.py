@@ -14,8 +14,7 @@ from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.models.graph import GraphModel
-from edgewise.models.graph_settings import GraphSettings, GraphSizes
-from edgewise.models.node_settings import NodeSettings
+from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.tasks.graphs.job import GraphJob

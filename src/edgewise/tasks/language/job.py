@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TransformerSettings
 from edgewise.tasks.config import arranged, check_two_parts, named_model
 from edgewise.train.settings import TrainSettings, require, require_one_of, usual_threads
 

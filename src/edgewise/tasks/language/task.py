@@ -56,7 +56,7 @@ class LanguageTask(Task):
         return PromptSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.models.transformer_settings import TransformerSettings
+        from edgewise.models.text_settings import TransformerSettings
         from edgewise.tasks.language.job import RECIPE
 
         return TransformerSettings(), RECIPE

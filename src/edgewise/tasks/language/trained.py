@@ -14,7 +14,7 @@ from edgewise.data.texts.tokenizer import Tokenizer, Tokens
 from edgewise.errors import SettingError
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
-from edgewise.models.transformer_settings import SamplingSettings, TransformerSettings
+from edgewise.models.text_settings import SamplingSettings, TransformerSettings
 from edgewise.progress import counted
 from edgewise.tasks.checkpoint import read_tokenizer, read_weights, write_model
 from edgewise.train.device import cpu_threads

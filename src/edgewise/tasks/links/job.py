@@ -7,8 +7,7 @@ from typing import Any, Literal
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
-from edgewise.models.link_settings import DECODERS, LinkSettings
-from edgewise.models.node_settings import OF_ALL, OF_SOME, NodeSettings
+from edgewise.models.graph_settings import DECODERS, OF_ALL, OF_SOME, LinkSettings, NodeSettings
 from edgewise.tasks.config import arranged, check_foreign, check_three_parts
 from edgewise.tasks.nodes.job import SCALES
 from edgewise.train.settings import TrainSettings, require, require_one_of

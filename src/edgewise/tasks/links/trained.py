@@ -14,9 +14,8 @@ from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.type_features import KindScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, RunFolderError, SettingError
+from edgewise.models.graph_settings import LinkSettings, NodeSettings, NodeSizes
 from edgewise.models.link import LinkModel
-from edgewise.models.link_settings import LinkSettings
-from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.records import NodeBatch
 from edgewise.tasks.checkpoint import untrained
 from edgewise.tasks.links.graph import LinkGraph

@@ -13,7 +13,7 @@ from edgewise.data.texts.table import TextTable
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
 from edgewise.models.masked import MaskedModel
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TransformerSettings
 from edgewise.progress import counted
 from edgewise.records import TextBatch
 from edgewise.tasks.checkpoint import (

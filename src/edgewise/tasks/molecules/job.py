@@ -6,7 +6,7 @@ from typing import Any
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.models.settings import PropertySettings
+from edgewise.models.graph_settings import PropertySettings
 from edgewise.tasks.config import arranged
 from edgewise.tasks.table_job import TableJob
 from edgewise.train.settings import TrainSettings

@@ -9,7 +9,7 @@ from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.data.molecules.table import MoleculeTable, join_files
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
-from edgewise.models.settings import PropertySettings, PropertySizes
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.tasks.molecules.job import PropertyJob
 from edgewise.tasks.molecules.trained import Scales, TrainedProperty, molecules_of
 from edgewise.tasks.report.leakage import Sides, molecule_sides

@@ -49,7 +49,7 @@ class MoleculesTask(TableTask):
         return MoleculeSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.models.settings import PropertySettings
+        from edgewise.models.graph_settings import PropertySettings
         from edgewise.train.settings import TrainSettings
 
         return PropertySettings(), TrainSettings()

@@ -16,8 +16,8 @@ from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.molecules.table import MoleculeTable
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.errors import DataError, RunFolderError
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
-from edgewise.models.settings import PropertySettings, PropertySizes
 from edgewise.records import Batch
 from edgewise.tasks.trained import TrainedTable, spread
 from edgewise.train.folder import RunFolder

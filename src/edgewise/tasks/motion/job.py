@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgewise.errors import SettingError
-from edgewise.models.dynamics_settings import DYNAMICS_MODELS, TOLD, DynamicsSettings
+from edgewise.models.time_settings import DYNAMICS_MODELS, TOLD, DynamicsSettings
 from edgewise.tasks.config import arranged, check_three_parts
 from edgewise.train.settings import TrainSettings, require, require_one_of
 

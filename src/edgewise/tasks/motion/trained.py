@@ -12,7 +12,7 @@ from torch import nn
 from edgewise.data.motion.motion import Moments, Motion, require_masses
 from edgewise.errors import DataError, SettingError
 from edgewise.models.dynamics import dynamics_model
-from edgewise.models.dynamics_settings import DynamicsSettings, Told
+from edgewise.models.time_settings import DynamicsSettings, Told
 from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import BodyBatch

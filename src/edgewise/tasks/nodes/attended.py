@@ -10,7 +10,7 @@ from edgewise.explain.heads import to_layer
 from edgewise.explain.rollout import rollout
 from edgewise.explanation import Attribution, Layer
 from edgewise.layers.convolution import spread_evenly
-from edgewise.models.node_settings import NodeSettings
+from edgewise.models.graph_settings import NodeSettings
 from edgewise.records import NodeBatch
 from edgewise.tasks.nodes.subgraph import Near
 from edgewise.trace import Trace, Weights

@@ -10,7 +10,7 @@ from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.type_names import spoken
 from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Explanation, Part, Unit
-from edgewise.models.node_settings import NodeSettings
+from edgewise.models.graph_settings import NodeSettings
 from edgewise.records import NodeBatch
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.nodes.attended import attended

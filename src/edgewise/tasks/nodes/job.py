@@ -8,7 +8,7 @@ from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.tables.archive import array_names
 from edgewise.errors import SettingError
-from edgewise.models.node_settings import OF_ALL, OF_ONE_GRAPH, OF_SOME, RELATIONAL, NodeSettings
+from edgewise.models.graph_settings import OF_ALL, OF_ONE_GRAPH, OF_SOME, RELATIONAL, NodeSettings
 from edgewise.tasks.config import arranged, check_foreign
 from edgewise.tasks.table_job import TableJob
 from edgewise.train.settings import TrainSettings, require_one_of

@@ -12,7 +12,7 @@ from edgewise.data.graphs.type_features import KindScaler, one_behind_another, s
 from edgewise.data.graphs.type_names import BACKWARD, spoken
 from edgewise.data.graphs.types import GraphKinds
 from edgewise.errors import SettingError
-from edgewise.models.node_settings import NodeSettings
+from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import Relations, Types
 from edgewise.plural import plural
 from edgewise.records import NodeBatch

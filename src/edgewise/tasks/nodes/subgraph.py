@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from edgewise.models.node_settings import NodeSettings
+from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.records import NodeBatch, SparseFeatures
 

@@ -77,7 +77,7 @@ class NodesTask(TableTask):
         return GraphSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.models.node_settings import NodeSettings
+        from edgewise.models.graph_settings import NodeSettings
         from edgewise.tasks.nodes.job import PAPERS
 
         return PAPERS[NodeSettings().model]

@@ -17,8 +17,8 @@ from edgewise.data.graphs.types import GraphKinds
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
+from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeModel
-from edgewise.models.node_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import EDGE_KINDS, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.job import NodeJob

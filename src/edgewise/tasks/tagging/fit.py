@@ -12,7 +12,7 @@ from edgewise.data.texts.pieces import Piece, pieces_of
 from edgewise.data.texts.tags import TaggedSentences, names_of
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
-from edgewise.models.tagging import TagModel
+from edgewise.models.text import TagModel
 from edgewise.records import TextBatch
 from edgewise.tasks.checkpoint import fit_in, training_metrics
 from edgewise.tasks.tagging.job import TaggingJob

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.models.text_settings import ReaderSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import ReaderSettings, TransformerSettings
 from edgewise.tasks.config import arranged, check_three_parts
 from edgewise.tasks.pretrained import chosen
 from edgewise.tasks.texts.job import RECIPE as TEXT_RECIPE

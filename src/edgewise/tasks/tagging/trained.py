@@ -13,9 +13,8 @@ from edgewise.choices import TokenKind
 from edgewise.data.texts.pieces import Piece, pieces_of
 from edgewise.data.texts.tags import KEYS
 from edgewise.data.texts.tokenizer import Tokenizer
-from edgewise.models.tagging import TagModel
-from edgewise.models.text_settings import ReaderSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text import TagModel
+from edgewise.models.text_settings import ReaderSettings, TransformerSettings
 from edgewise.progress import counted
 from edgewise.records import TextBatch
 from edgewise.tasks.checkpoint import read_tokenizer, read_weights, write_model

@@ -6,8 +6,7 @@ from typing import Any
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.data.columns import Columns
-from edgewise.models.text_settings import TextSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.tasks.config import arranged
 from edgewise.tasks.pretrained import chosen, scheduled
 from edgewise.tasks.table_job import TableJob

@@ -15,8 +15,7 @@ from edgewise.data.tables.cell import OK
 from edgewise.data.texts.table import TextTable
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.text import TextModel
-from edgewise.models.text_settings import TextSettings
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.records import TextRows
 from edgewise.tasks.checkpoint import read_tokenizer
 from edgewise.tasks.texts.tokens import RowTokens, status_of

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, Told
-from edgewise.models.recurrent_settings import RecurrentSettings
+from edgewise.models.text_settings import RecurrentSettings
 from edgewise.tasks.explainable import Subject
 from edgewise.tasks.texts.tokens import status_of
 from edgewise.tasks.translation.explain import TOLD, explain_translation, told_of

@@ -6,9 +6,7 @@ from typing import Any, Literal
 
 from edgewise.choices import CELLS
 from edgewise.errors import SettingError
-from edgewise.models.beam_settings import BeamSettings
-from edgewise.models.recurrent_settings import RecurrentSettings
-from edgewise.models.transformer_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.models.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.tasks.config import arranged, check_three_parts
 from edgewise.train.settings import TrainSettings, require, usual_threads
 

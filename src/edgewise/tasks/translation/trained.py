@@ -10,10 +10,8 @@ import torch
 
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.beam import translate
-from edgewise.models.beam_settings import BeamSettings
-from edgewise.models.recurrent_settings import RecurrentSettings
 from edgewise.models.recurrent_translation import RecurrentTranslationModel
-from edgewise.models.transformer_settings import TransformerSettings
+from edgewise.models.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.progress import counted
 from edgewise.tasks.checkpoint import read_tokenizer, read_weights, write_model
