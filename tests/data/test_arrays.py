@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from edgewise.data.tables.arrays import free_memory, read_arrays
-from edgewise.data.tables.limits import read_limits
+from edgewise.data.tables.options import read_limits
 from edgewise.errors import DataError, SettingError
 
 ARRAYS = {
@@ -80,7 +80,7 @@ def test_a_file_that_lies_is_refused_before_memory_is_taken(tmp_path, lie, capsy
 
 
 def test_a_bomb_is_refused_and_trusted_files_are_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.data.tables.limits._FREE", 2**20)
+    monkeypatch.setattr("edgewise.data.tables.options._FREE", 2**20)
     buffer = io.BytesIO()
     np.save(buffer, np.zeros(1_000_000))
     path = archive(tmp_path / "zeros.npz", [("a.npy", buffer.getvalue())])

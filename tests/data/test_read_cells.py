@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.data.tables.limits import read_limits
+from edgewise.data.tables.options import read_limits
 from edgewise.data.tables.read import cells_from_arrays, check_columns_exist, join_cells, read_cells
 from edgewise.errors import DataError, SettingError
 
@@ -98,16 +98,22 @@ def test_a_blank_line_between_the_rows_of_one_column_is_an_empty_cell(tmp_path):
         ("smiles,y\n\n\n", "data.csv: the file has a header but no rows."),
         (
             b"smiles,name\nC,ok\nN,caf\xe9\n",
-            "data.csv, line 3: byte 0xe9 at offset 22 is not UTF-8; save the file as UTF-8.",
+            "data.csv, line 3: byte 0xe9 at offset 22 is not UTF-8; save the file as UTF-8, or name its encoding, "
+            "such as --encoding cp1252.",
         ),
         (
             b"\xef\xbb\xbfsmiles,name\nN,caf\xe9\n",
-            "data.csv, line 2: byte 0xe9 at offset 20 is not UTF-8; save the file as UTF-8.",
+            "data.csv, line 2: byte 0xe9 at offset 20 is not UTF-8; save the file as UTF-8, or name its encoding, "
+            "such as --encoding cp1252.",
         ),
-        ("a,b".encode("utf-16"), "data.csv: not a CSV file but text in UTF-16; save it as UTF-8."),
+        (
+            "a,b".encode("utf-16"),
+            "data.csv: not a CSV file but text in UTF-16; save it as UTF-8, or add --encoding utf-16.",
+        ),
         (
             b"PK\x03\x04rest",
-            "data.csv: not a CSV file but an Excel workbook or a zip archive; save the sheet as CSV.",
+            "data.csv: not a CSV file but an Excel workbook or a zip archive; let its name end in "
+            ".xlsx, or save the sheet as CSV.",
         ),
         (
             gzip.compress(b"a,b\n1,2\n", mtime=0),
@@ -194,7 +200,7 @@ def test_a_table_with_too_many_columns_says_so(tmp_path):
 
 
 def test_a_packed_table_that_unpacks_to_very_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("edgewise.data.tables.limits._FREE", 2**18)
+    monkeypatch.setattr("edgewise.data.tables.options._FREE", 2**18)
     message = refused(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 2**18), "a.csv.gz")
     assert "or more, over 100 times as many; if the file is what it should be, raise --max-unpack-ratio." in message
     pd.DataFrame({"a": np.zeros(2**18, dtype=np.int64)}).to_parquet(tmp_path / "a.parquet")
@@ -244,17 +250,17 @@ def test_decimal_commas_between_semicolons_are_named(tmp_path, content, line):
     message = refused(tmp_path, content)
     assert message.startswith(f"data.csv, line {line}: ")
     assert message.endswith(
-        "but the header has 1 column. Its first line looks separated by ';', expected commas in .csv and tabs in .tsv. "
-        "In numbers, write a decimal point, not a comma."
+        "but the header has 1 column. Its first line looks separated by ';': add --delimiter ';'. For numbers with a "
+        "decimal comma, add --decimal ','."
     )
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("data.xlsx", "data.xlsx: its name ends in '.xlsx', expected .csv, .tsv, .csv.gz, .tsv.gz or .parquet."),
-        ("data.gz", "data.gz: its name ends in '.gz', expected .csv, .tsv, .csv.gz, .tsv.gz or .parquet."),
-        ("data", "data: its name ends in '', expected .csv, .tsv, .csv.gz, .tsv.gz or .parquet."),
+        ("data.xls", "data.xls: its name ends in '.xls', expected .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet."),
+        ("data.gz", "data.gz: its name ends in '.gz', expected .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet."),
+        ("data", "data: its name ends in '', expected .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet."),
     ],
 )
 def test_an_unknown_ending_lists_the_known_ones(tmp_path, name, message):
@@ -268,7 +274,7 @@ def test_no_file_and_a_folder(tmp_path):
     with pytest.raises(DataError) as caught:
         read_cells(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}: is a folder, expected a file that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet."
+        f"{tmp_path}: is a folder, expected a file that ends in .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet."
     )
 
 
@@ -319,7 +325,7 @@ def test_a_missing_column_of_a_file_with_another_separator(tmp_path):
     with pytest.raises(DataError) as caught:
         check_columns_exist(cells, ("smiles",))
     assert str(caught.value).endswith(
-        "the file has 'smiles;y'. Its first line looks separated by ';', expected commas in .csv and tabs in .tsv."
+        "the file has 'smiles;y'. Its first line looks separated by ';': add --delimiter ';'."
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.options import add_molecule_limits
 from edgewise.cli.output import check_output, write
+from edgewise.data.tables.options import TABLES
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.progress import counted
@@ -30,7 +31,6 @@ DESCRIPTION = (
     "occlusion, and how fast the prediction goes when what it calls important is taken away."
 )
 FORMATS = (".html", ".svg", ".png", ".json")
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 LINES = (".txt", ".txt.gz")
 MOST_TOLD = 30
 """How many predictions of one row are printed."""

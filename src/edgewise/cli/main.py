@@ -10,7 +10,7 @@ from typing import NoReturn
 from rich_argparse import RichHelpFormatter
 
 from edgewise.cli import convert, demo, explain, fingerprint, generate, pictures, predict, serve, simulate, train
-from edgewise.data.tables.limits import ReadLimits, flag, read_limits
+from edgewise.data.tables.options import ReadLimits, flag, read_limits
 from edgewise.errors import EdgewiseError
 
 VERBS = {

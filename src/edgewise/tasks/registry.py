@@ -76,6 +76,6 @@ def inferred(settings: Mapping[str, Any]) -> str:
 
 def _holds_motion(name: str) -> bool:
     """Whether an .npz file holds trajectories."""
-    from edgewise.data.tables.archive import array_names
+    from edgewise.data.tables.options import array_names
 
     return {"positions", "velocities"} <= array_names(name)

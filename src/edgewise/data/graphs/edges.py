@@ -146,7 +146,7 @@ def read_edges(
     listed in `rejected`.
 
     Args:
-        path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
+        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
         names: the nodes by their names.
         nodes: what messages call the table of nodes.
         edge_columns: sender and receiver; the first two columns by default.

@@ -45,7 +45,7 @@ def read_pairs_of_nodes(
     """Read pairs of nodes.
 
     Args:
-        path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
+        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
         nodes: those of the graph by their names.
         pair_columns: sender and receiver; the first two columns by default.
         strict: stop at the first row that names no two nodes.

@@ -86,7 +86,7 @@ def read_series(
     """Read a series, and the edges between its columns.
 
     Args:
-        path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet: a row a step, in their order, a column a node.
+        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet: a row a step, in their order, a column a node.
         edges: the table of edges, which names columns; None where nodes are alone.
         time_column: what names the steps, and is no node.
         edge_columns: sender and receiver; the first two by default.

@@ -13,13 +13,11 @@ from jaxtyping import Float64
 from edgewise.data.molecules.conformer import Conformer, conformer, drawn
 from edgewise.data.molecules.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, is_at_once
-from edgewise.data.molecules.molecule import count_atoms, descriptors, read_molecule
+from edgewise.data.molecules.molecule import CHARACTERS_PER_ATOM, count_atoms, descriptors, read_molecule
 from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.process import Process, ProcessDiedError
 
-CHARACTERS_PER_ATOM = 50
-"""Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
 PLAIN_ATOMS, PLAIN_CHARACTERS = 100, 400
 """What is smaller is read at once, in a few milliseconds; a process is started only for the others."""
 PLAIN_WALKS = 300_000

@@ -12,6 +12,7 @@ from jaxtyping import Float32, Float64, Int64
 from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
 from edgewise.data.molecules.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES
 from edgewise.data.molecules.feature import molecule_arrays
+from edgewise.data.molecules.limits import MAX_ATOMS
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.neighborhood import Edges
 from edgewise.records import Example, Span
@@ -37,6 +38,8 @@ GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name, _ in _DESCRIPTORS)
 """What each column of `Example.global_features` says: the descriptors of the installed RDKit, by its names."""
 
 _ATOM_PATTERN = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOSPFIbcnosp*]")
+CHARACTERS_PER_ATOM = 50
+"""Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
 _BLANKS = " \t\r\n"
 _NOT_SMILES = re.compile(r"[^ -~\t\r\n]")
 _LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
@@ -76,6 +79,35 @@ def read_molecule(smiles: str) -> Chem.Mol:
     if molecule.GetNumAtoms() == 0:
         raise DataError(f"{smiles!r} holds no atom, expected a molecule.")
     return molecule
+
+
+def is_inchi(text: str) -> bool:
+    """Whether a text is an InChI by its beginning, which no SMILES has."""
+    return text.lstrip(_BLANKS).startswith("InChI=")
+
+
+def as_smiles(text: str, max_atoms: int = MAX_ATOMS) -> str:
+    """The canonical SMILES of an InChI; any other text as it is.
+
+    Raises:
+        DataError: RDKit cannot read it, it is longer than `max_atoms` atoms may be, or RDKit was built without InChI.
+
+    >>> as_smiles("InChI=1S/C2H6O/c1-2-3/h3H,2H2,1H3")
+    'CCO'
+    """
+    if not is_inchi(text):
+        return text
+    text = text.strip(_BLANKS)
+    shown = repr(text if len(text) <= 60 else text[:60] + "…")
+    if not Chem.inchi.INCHI_AVAILABLE:
+        raise DataError(f"{shown} is an InChI, which this build of RDKit cannot read: write the molecule as SMILES.")
+    if len(text) > CHARACTERS_PER_ATOM * max_atoms:
+        raise DataError(f"{shown} has {len(text):,} characters, too many for {max_atoms:,} atoms; raise --max-atoms.")
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromInchi(text) if text.isascii() else None
+    if molecule is None or molecule.GetNumAtoms() == 0:
+        raise DataError(f"{shown} is not an InChI that RDKit can read.")
+    return Chem.MolToSmiles(molecule)
 
 
 def count_atoms(smiles: str) -> int:

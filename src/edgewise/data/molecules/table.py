@@ -9,10 +9,11 @@ from jaxtyping import Float64, Int64
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.limits import MoleculeLimits
+from edgewise.data.molecules.molecule import as_smiles, is_inchi
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.tables.cell import Problems, as_arrow, distinct, pa, read_numbers
 from edgewise.data.tables.labels import Classes
-from edgewise.data.tables.read import Cells, Values, cells_from_arrays
+from edgewise.data.tables.read import Cells, Values, cells_from_arrays, pd
 from edgewise.data.tables.rows import Table, judged, read_files
 from edgewise.errors import DataError
 
@@ -67,8 +68,9 @@ def read_table(
     """Read a file of molecules; single rows that cannot be used are marked, not dropped.
 
     Args:
-        path: .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
-        columns: which column says what.
+        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
+        columns: the role of each column. A cell of a SMILES column that begins with `InChI=` is read as an InChI; the
+            table holds its canonical SMILES.
         strict: stop at the first row that cannot be used.
         need_targets: False reads rows to predict: targets, weights, splits and groups may be absent or unreadable.
         classes: names of the classes that a trained model knows; by default those that occur.
@@ -169,6 +171,7 @@ def _interpret(
 ) -> MoleculeTable:
     """The cells as molecules and numbers; a row is usable when every cell it needs can be read."""
     problems = Problems()
+    cells = _inchi_as_smiles(cells, columns.smiles_columns, problems, limits)
     store, graph_of_row = _read_molecules(cells, columns.smiles_columns, problems, with_descriptors, limits)
     conditions = [read_numbers(cells.frame[column], column, problems) for column in columns.descriptors_columns]
     fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
@@ -178,6 +181,27 @@ def _interpret(
         graph_of_row=graph_of_row,
         conditions=np.stack([*conditions], axis=1) if conditions else np.zeros((len(cells.frame), 0)),
     )
+
+
+def _inchi_as_smiles(
+    cells: Cells, smiles_columns: tuple[str, ...], problems: Problems, limits: MoleculeLimits
+) -> Cells:
+    """The cells with canonical SMILES in place of InChI; those that cannot be read stay, and go to `problems`."""
+    for column in smiles_columns:
+        texts, codes = distinct(cells.frame[column])
+        places = [place for place, text in enumerate(texts) if is_inchi(text)]
+        reasons: dict[int, str] = {}
+        for place in places:
+            try:
+                texts[place] = as_smiles(texts[place], limits.max_atoms)
+            except DataError as error:
+                reasons[place] = str(error).rstrip(".")
+        for row in np.flatnonzero(np.isin(codes, list(reasons))).tolist():
+            problems.add(row, column, texts[codes[row]], reasons[codes[row]])
+        if places:
+            read = pa.array(texts, pa.large_string()).take(pa.array(codes))
+            cells = replace(cells, frame=cells.frame.assign(**{column: pd.Series(read.to_pylist(), dtype=str)}))
+    return cells
 
 
 def _read_molecules(

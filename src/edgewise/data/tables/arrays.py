@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from edgewise.data.tables.decode import check_file
-from edgewise.data.tables.limits import current_limits, flag
+from edgewise.data.tables.options import current_limits, flag
 from edgewise.errors import DataError
 
 SHARE_OF_MEMORY = 0.5

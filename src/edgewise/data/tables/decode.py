@@ -1,14 +1,14 @@
-"""The bytes of a file as text: UTF-8, also gzip-compressed, or an error that names the line and the byte."""
+"""The bytes of a file as UTF-8, also gzip-compressed, or an error that names the line and the byte."""
 
 import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
-from io import BufferedIOBase
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from typing import cast
 
-from edgewise.data.tables.limits import current_limits
+from edgewise.data.tables.options import TableFormat, current_format, current_limits
 from edgewise.errors import DataError
 
 _PIECE = 2**17
@@ -16,11 +16,11 @@ _PIECE = 2**17
 _GZIP_NAMES = {"CSV": ".csv.gz or .tsv.gz", "text": ".txt.gz", "CoNLL": ".conll.gz", "JSON": ".jsonl.gz"}
 # What a file begins with when it is something else under the name of a text.
 _MAGIC = {
-    b"PK\x03\x04": "an Excel workbook or a zip archive; save the sheet as {kind}",
+    b"PK\x03\x04": "an Excel workbook or a zip archive; let its name end in .xlsx, or save the sheet as {kind}",
     b"\x1f\x8b": "gzip-compressed; let its name end in {gzip}",
     b"PAR1": "a Parquet file; let its name end in .parquet",
-    b"\xff\xfe": "text in UTF-16; save it as UTF-8",
-    b"\xfe\xff": "text in UTF-16; save it as UTF-8",
+    b"\xff\xfe": "text in UTF-16; save it as UTF-8, or add --encoding utf-16",
+    b"\xfe\xff": "text in UTF-16; save it as UTF-8, or add --encoding utf-16",
 }
 
 
@@ -42,18 +42,21 @@ def check_file(name: str, expected: str) -> Path:
 class TextFile:
     """A file of text, packed with gzip or not, that is read piece by piece and checked on the way."""
 
-    def __init__(self, name: str, kind: str, expected: str):
+    def __init__(self, name: str, kind: str, expected: str, form: TableFormat | None = None):
         """Look at the beginning of the file.
 
         Args:
             name: the path as it was given; packed where it ends in .gz.
             kind: what the file should be, "CSV", "text", "CoNLL" or "JSON", for the messages.
             expected: the same in the words of a message, such as "a text file".
+            form: its encoding; by default that of `table_format`.
 
         Raises:
-            DataError: it is missing, cannot be unpacked, or is something else.
+            DataError: it is missing, cannot be unpacked, cannot be decoded, or is something else.
         """
         self.name, self.kind = name, kind
+        self.form = current_format() if form is None else form
+        self._decoded: bytes | None = None
         self.path = check_file(name, expected)
         self.is_packed = name.lower().endswith(".gz")
         with self.binary() as file:
@@ -61,11 +64,20 @@ class TextFile:
         self.mark = len(codecs.BOM_UTF8) if begin.startswith(codecs.BOM_UTF8) else 0
         """Bytes of the mark at the beginning, which is no text."""
         for magic, found in _MAGIC.items():
-            if begin.startswith(magic):
+            if begin.startswith(magic) and (self.form.is_utf8 or "--encoding" not in found):
                 raise DataError(f"{name}: not a {kind} file but {found.format(kind=kind, gzip=_GZIP_NAMES[kind])}.")
+        if not self.form.is_utf8:
+            self._decoded, self.mark = self._decode(), 0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file holds UTF-8 as it is, neither packed nor in another encoding."""
+        return not self.is_packed and self._decoded is None
 
     def binary(self) -> BufferedIOBase:
-        """The bytes, unpacked, mark and all."""
+        """The bytes in UTF-8, unpacked, mark and all."""
+        if self._decoded is not None:
+            return BytesIO(self._decoded)
         return cast(BufferedIOBase, gzip.open(self.path) if self.is_packed else open(self.path, "rb"))
 
     def pieces(self, size: int = _PIECE) -> Iterator[bytes]:
@@ -80,7 +92,7 @@ class TextFile:
         with self.binary() as file:
             self._read(file, self.mark)
             while piece := self._read(file, size):
-                if self.is_packed:
+                if self.is_packed and self._decoded is None:
                     limits.check_unpacked(self.name, packed, offset + len(piece))
                 # Most texts are ASCII all through, and that is fast to see.
                 if decoder.getstate()[0] or not piece.isascii():
@@ -109,7 +121,27 @@ class TextFile:
             whole, place = waiting + piece, offset - len(waiting) + error.start
             raise DataError(
                 f"{self.name}, line {self._line_at(place)}: byte {whole[error.start]:#04x} at offset {place} is not "
-                "UTF-8; save the file as UTF-8."
+                "UTF-8; save the file as UTF-8, or name its encoding, such as --encoding cp1252."
+            ) from error
+
+    def _decode(self) -> bytes:
+        """The content of a file in another encoding as UTF-8, without a mark, held in memory."""
+        limits, packed, chunks, size = current_limits(), self.path.stat().st_size, list[bytes](), 0
+        with self.binary() as file:
+            while chunk := self._read(file, 2**20):
+                chunks.append(chunk)
+                size += len(chunk)
+                if self.is_packed:
+                    limits.check_unpacked(self.name, packed, size)
+        content = b"".join(chunks)
+        try:
+            return content.decode(self.form.encoding).removeprefix("\ufeff").encode()
+        except UnicodeError as error:
+            start = error.start if isinstance(error, UnicodeDecodeError) else 0
+            line = content[:start].decode(self.form.encoding, "replace").count("\n") + 1
+            raise DataError(
+                f"{self.name}, line {line}: byte {content[start]:#04x} at offset {start} is not {self.form.encoding}; "
+                "name another --encoding, or save the file as UTF-8 and leave --encoding out."
             ) from error
 
     def _read(self, file: BufferedIOBase, size: int) -> bytes:

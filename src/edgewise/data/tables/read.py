@@ -1,4 +1,4 @@
-"""A file of rows and columns as the strings that stand in it: CSV, TSV (also gzipped) and Parquet."""
+"""A file of rows and columns as strings: CSV, TSV (also gzipped), Excel and Parquet."""
 
 import csv
 import io
@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,7 +15,8 @@ from jaxtyping import Int64
 
 from edgewise.data.tables.cell import as_arrow
 from edgewise.data.tables.decode import TextFile, check_file
-from edgewise.data.tables.limits import current_limits
+from edgewise.data.tables.excel import read_sheet
+from edgewise.data.tables.options import TABLES, TableFormat, current_format, current_limits
 from edgewise.data.tables.scan import Layout, scan
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.plural import plural
@@ -35,14 +36,18 @@ except ImportError as error:
 Values: TypeAlias = Sequence | np.ndarray | pd.Series | pd.DataFrame
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_SUFFIXES = (*_DELIMITERS, *(f"{suffix}.gz" for suffix in _DELIMITERS), ".parquet")
+TAB = "\t"
+# Numbers of a file with a decimal comma; numbers with a point, which may separate thousands; and all others.
+_COMMA_NUMBER = r"^\s*[-+]?([0-9]+,[0-9]*|,[0-9]+)([eE][-+]?[0-9]+)?\s*$"
+_POINT_NUMBER = r"^\s*[-+]?[0-9]*(\.[0-9]+)+(,[0-9]*)?([eE][-+]?[0-9]+)?\s*$"
+_WHOLE = r"^\s*([-+]?[0-9]+([eE][-+]?[0-9]+)?|(?i:nan))?\s*$"
 _CELLS_AT_ONCE = 2**18
 """Cells that are Python's strings at the same time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The rows of one or several files, every cell a string exactly as it stands in the file."""
+    """The rows of one or several files, every cell a string as it stands in the file; numbers have a decimal point."""
 
     files: tuple[str, ...]
     """The paths as they were given."""
@@ -51,7 +56,8 @@ class Cells:
     frame: pd.DataFrame
     """One column of strings for each column of the file; an empty cell is an empty string."""
     lines: Int64[np.ndarray, " row"]
-    """Line of the file on which each row begins; the header is line 1. For Parquet: the row number plus 1."""
+    """Line of the file on which each row begins; the header is line 1. For Parquet: the row number plus 1. For Excel:
+    the row of the sheet."""
 
     def texts(self, column: str) -> list[str]:
         """The cells of a column as a list, which is faster than to walk through the frame."""
@@ -63,35 +69,42 @@ class Cells:
         return ", ".join(self.files)
 
 
-def read_cells(path: str | Path) -> Cells:
+def read_cells(path: str | Path, form: TableFormat | None = None) -> Cells:
     """Read one table file.
 
     Args:
-        path: a file that ends in .csv, .tsv, .csv.gz, .tsv.gz or .parquet; text in UTF-8, with or without a mark
-            at the beginning; the first line names the columns. How large it may be is said by `read_limits`.
+        path: a file that ends in .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; the first line names the columns.
+            `read_limits` bounds its size.
+        form: delimiter, decimal separator, encoding and sheet; by default those of `table_format`.
 
     Returns:
-        The cells as strings. Blank lines of a file with several columns are passed over; in a file with one column
-        a blank line between others is an empty cell.
+        The cells as strings. Blank lines of a file with several columns are skipped; in a file with one column
+        a blank line between others is an empty cell. With a decimal comma, numbers get a decimal point.
 
     Raises:
-        DataError: the file is missing, empty, of another kind, damaged, not UTF-8, has ragged rows or two columns
-            of one name, or is larger than the limits; the message names the file, the line and the remedy.
+        DataError: the file is missing, empty, of another kind, damaged, in another encoding, has ragged rows or two
+            columns of one name, mixes decimal separators, or is larger than the limits; the message names the file,
+            the line and the remedy.
+        MissingExtraError: the file is an Excel workbook, and openpyxl is not installed.
 
     Cost: two passes over a text, the second by pyarrow, column by column. Only where quotes stand within cells, or a
     row has another number of cells than the header, Python's `csv` reads the rows one by one.
     """
-    name = str(path)
-    file = check_file(name, f"a file that ends in {_join(_SUFFIXES)}")
-    suffix = next((end for end in sorted(_SUFFIXES, key=len, reverse=True) if file.name.lower().endswith(end)), None)
+    name, form = str(path), current_format() if form is None else form
+    file = check_file(name, f"a file that ends in {_join(TABLES)}")
+    suffix = next((end for end in sorted(TABLES, key=len, reverse=True) if file.name.lower().endswith(end)), None)
     if suffix is None:
-        raise DataError(f"{name}: its name ends in {file.suffix!r}, expected {_join(_SUFFIXES)}.")
+        raise DataError(f"{name}: its name ends in {file.suffix!r}, expected {_join(TABLES)}.")
     if file.stat().st_size == 0:
         raise DataError(f"{name}: the file is empty, expected a first line with the names of the columns.")
     if suffix == ".parquet":
         return _read_parquet(name)
     with stage(f"reading {file.name}"):
-        return _read_delimited(TextFile(name, "CSV", "a table"), _DELIMITERS[suffix.removesuffix(".gz")])
+        if suffix == ".xlsx":
+            return _read_excel(name, form.sheet)
+        delimiter = form.delimiter or _DELIMITERS[suffix.removesuffix(".gz")]
+        cells = _read_delimited(TextFile(name, "CSV", "a table", form), delimiter)
+    return cells if form.decimal == "." else _with_points(cells)
 
 
 def check_columns_exist(cells: Cells, names: tuple[str, ...]) -> None:
@@ -208,7 +221,7 @@ def _read_columns(file: TextFile, found: Layout, delimiter: str) -> tuple[list[s
     # A block holds whole rows.
     block = min(max(2**20, 8 * found.longest_row), max(2**26, 2 * found.longest_row))
     # pyarrow reads a plain file without Python between.
-    with file.binary() if file.is_packed else pa.OSFile(str(file.path)) as content:
+    with pa.OSFile(str(file.path)) if file.is_plain else file.binary() as content:
         content.read(found.start)
         try:
             table = arrow_csv.read_csv(
@@ -278,7 +291,7 @@ def _checked_rows(
         if len(cells or [""]) != len(header):
             advice = f"; a cell that holds {delimiter!r} must stand in double quotes."
             if other := _other_separator(header):
-                advice = f". {other} In numbers, write a decimal point, not a comma."
+                advice = f". {other} For numbers with a decimal comma, add --decimal ','."
             raise DataError(
                 f"{name}, line {line}: {plural(len(cells), 'cell')}, but the header has "
                 f"{plural(len(header), 'column')}{advice}"
@@ -291,7 +304,41 @@ def _other_separator(header: Sequence[str]) -> str:
     other = next((mark for mark in (";", "\t", ",", "|") if len(header) == 1 and mark in header[0]), None)
     if other is None:
         return ""
-    return f"Its first line looks separated by {other!r}, expected commas in .csv and tabs in .tsv."
+    return f"Its first line looks separated by {other!r}: add --delimiter {'tab' if other == TAB else repr(other)}."
+
+
+def _with_points(cells: Cells) -> Cells:
+    """The numbers of a file with a decimal comma, written with a decimal point.
+
+    Raises:
+        DataError: a column of numbers has a point in a cell: a point may separate thousands or the fraction.
+    """
+    frame, compute = {}, pa.compute
+    for name in cells.frame:
+        texts = as_arrow(cells.frame[name])
+        is_comma = compute.match_substring_regex(texts, _COMMA_NUMBER)
+        is_point = compute.match_substring_regex(texts, _POINT_NUMBER)
+        if compute.any(is_point).as_py():
+            is_number = compute.or_(is_comma, compute.or_(is_point, compute.match_substring_regex(texts, _WHOLE)))
+            if compute.any(is_comma).as_py() or compute.all(is_number).as_py():
+                row = compute.index(is_point, True).as_py()
+                raise DataError(
+                    f"{cells.source}, line {cells.lines[row]}, column {name!r}: {texts[row].as_py()!r} has a point, "
+                    "but --decimal is ','; write all numbers with a comma and without thousands separators."
+                )
+        frame[name] = compute.if_else(is_comma, compute.replace_substring(texts, ",", "."), texts)
+    table = pa.table(list(frame.values()), list(frame)) if frame else pa.table({})
+    return replace(cells, frame=table.to_pandas(split_blocks=True, self_destruct=True))
+
+
+def _read_excel(name: str, sheet: str | None) -> Cells:
+    header, rows, lines = read_sheet(name, sheet)
+    _check_header(name, header, lines[0])
+    if not rows:
+        raise DataError(f"{name}: the sheet has a header but no rows.")
+    texts = [pa.array([_as_text(cell) for cell in column], pa.large_string()) for column in zip(*rows, strict=True)]
+    frame = pa.table(texts, [str(place) for place in range(len(header))]).rename_columns(header)
+    return _one_file(name, frame.to_pandas(split_blocks=True, self_destruct=True), np.array(lines[1:], dtype=np.int64))
 
 
 def _read_parquet(name: str) -> Cells:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgewise.data.tables.decode import TextFile
-from edgewise.data.tables.limits import ReadLimits
+from edgewise.data.tables.options import ReadLimits
 
 _WINDOW = 2**16
 """Bytes in which a line of a plain table ends."""

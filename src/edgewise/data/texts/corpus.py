@@ -48,7 +48,7 @@ def read_corpus(paths: Sequence[str], columns: Sequence[str]) -> Corpus:
     """Read text files, each line a text, or tables, each cell of the columns a text.
 
     Args:
-        paths: .txt, .txt.gz or other text; or .csv, .tsv, .csv.gz, .tsv.gz or .parquet.
+        paths: .txt, .txt.gz or other text; or .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
         columns: of the tables; none for text files.
 
     Raises:

@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.data.tables.cell import OK, Rejection
+from edgewise.data.tables.options import TABLES
 from edgewise.data.tables.read import check_columns_exist, join_cells, read_cells
 from edgewise.data.texts.split import parts_of
 from edgewise.data.texts.tokenizer import read_text
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 Texts = Any
 """Several texts: a list, an array, a column of a table."""
 

@@ -50,7 +50,8 @@ def read_texts(
     """Read files of texts as one table; single rows that cannot be used are marked, not dropped.
 
     Args:
-        paths: .csv, .tsv, .csv.gz, .tsv.gz or .parquet; for rows to predict also .txt and .txt.gz, a text a line.
+        paths: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; for rows to predict also .txt and .txt.gz, one text
+            per line.
         columns: which column says what.
         strict: stop at the first row that cannot be used.
         need_targets: False reads rows to predict.

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from edgewise.data.molecules.molecule import as_smiles
 from edgewise.data.molecules.table import table_from_arrays
 from edgewise.errors import DataError
 from edgewise.explanation import Explanation, Told
@@ -70,4 +71,5 @@ class MoleculeSubject(TableSubject):
         """The molecules of one row; all weights are kept, as atoms are few."""
         self.predict([row])  # says which value cannot be read
         size = len(self.trained.columns.smiles_columns)
-        return explain_molecule(self.trained, row[:size], row[size:], target=target, label=label)
+        smiles = tuple(map(as_smiles, row[:size]))
+        return explain_molecule(self.trained, smiles, row[size:], target=target, label=label)

@@ -6,7 +6,7 @@ from typing import Any
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
-from edgewise.data.tables.archive import array_names
+from edgewise.data.tables.options import array_names
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import OF_ALL, OF_ONE_GRAPH, OF_SOME, RELATIONAL, NodeSettings
 from edgewise.tasks.config import arranged, check_foreign

@@ -1,0 +1,169 @@
+"""How tables are written, and how large they may be; free of numpy and pandas, so that it can stand in settings."""
+
+import codecs
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+
+from edgewise.errors import DataError, SettingError
+from edgewise.plural import plural
+
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".xlsx", ".parquet")
+"""Endings of the files that are read as tables."""
+_FREE = 2**28
+"""Bytes that any file may unpack to."""
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How the tables of a command are written; each field is a flag.
+
+    Raises:
+        SettingError: A field has a value it cannot have.
+    """
+
+    delimiter: str | None = None
+    """What separates the cells of a text table, one character; a comma in .csv and a tab in .tsv by default. `tab` and
+    `\\t` are the tab."""
+    decimal: str = "."
+    """What separates the fraction of a number, `.` or `,`."""
+    encoding: str = "utf-8"
+    """The encoding of text files, by a name that Python knows: `cp1252`, `utf-16`."""
+    sheet: str | None = None
+    """The sheet of an Excel workbook; the first one that is not hidden by default."""
+
+    def __post_init__(self) -> None:
+        if self.delimiter in ("tab", r"\t"):
+            object.__setattr__(self, "delimiter", "\t")
+        sign = self.delimiter
+        if sign is not None and (len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in '"\r\n\0'):
+            raise SettingError(
+                f"--delimiter is {sign!r}; expected one ASCII character that is no letter, digit, quote or line break, "
+                "such as ';' or 'tab'."
+            )
+        if self.decimal not in (".", ","):
+            raise SettingError(f"--decimal is {self.decimal!r}; expected '.' or ','.")
+        if self.decimal == sign:
+            raise SettingError(f"--decimal and --delimiter are both {sign!r}; expected two different characters.")
+        try:
+            "".encode(self.encoding)
+            codecs.lookup(self.encoding)
+        except (LookupError, ValueError) as error:
+            raise SettingError(
+                f"--encoding is {self.encoding!r}, which Python does not know; expected a name such as utf-8, cp1252, "
+                "latin-1 or utf-16."
+            ) from error
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether text files are in UTF-8, with or without a byte order mark."""
+        return codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig", "ascii")
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """What a table may have at most; each is a flag of the commands that read tables."""
+
+    max_columns: int = 30_000
+    """Columns of a table."""
+    max_row_bytes: int = 2**24
+    """Bytes of one row, line breaks within quotes counted: a quote that is never closed makes a row of all the rest."""
+    max_unpack_ratio: int = 100
+    """How many times larger than the file its content may be, when it is packed (.gz, .parquet, .npz) and unpacks to
+    more than 256 MiB."""
+    max_unpacked_gb: int | None = None
+    """To how many gigabytes (10⁹ bytes) an .npz file may unpack; None is half of the free memory."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and value < 1:
+                raise SettingError(f"{flag(field.name)} is {getattr(self, field.name)}; expected at least 1.")
+
+    def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
+        """Raise a DataError where a file of `packed` bytes unpacks to too many."""
+        if unpacked > _FREE and unpacked > self.max_unpack_ratio * packed:
+            raise DataError(
+                f"{name}: {packed:,} bytes unpack to {unpacked:,} or more, over {self.max_unpack_ratio} times as many; "
+                f"if the file is what it should be, raise {flag('max_unpack_ratio')}."
+            )
+
+    def check_columns(self, name: str, line: int, num_columns: int) -> None:
+        """Raise a DataError where a table has too many columns."""
+        if num_columns > self.max_columns:
+            raise DataError(
+                f"{name}, line {line}: {plural(num_columns, 'column')}, expected at most "
+                f"{self.max_columns:,}; if the table is "
+                f"meant to be so wide, raise {flag('max_columns')}."
+            )
+
+    def row_error(self, name: str, line: int) -> DataError:
+        """The error for a row that is too long."""
+        return DataError(
+            f"{name}, line {line}: the row that begins here has more than {self.max_row_bytes:,} bytes. Is a quote "
+            f'(") in it never closed? If the row is meant to be so long, raise {flag("max_row_bytes")}.'
+        )
+
+
+def flag(name: str) -> str:
+    """What a limit is called on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+_LIMITS: ContextVar[ReadLimits] = ContextVar("read_limits")
+_DEFAULTS = ReadLimits()
+
+
+def current_limits() -> ReadLimits:
+    """The limits of `read_limits`, or the defaults."""
+    return _LIMITS.get(_DEFAULTS)
+
+
+_FORMAT: ContextVar[TableFormat] = ContextVar("table_format")
+_PLAIN = TableFormat()
+
+
+def current_format() -> TableFormat:
+    """The format of `table_format`, or the default."""
+    return _FORMAT.get(_PLAIN)
+
+
+@contextmanager
+def table_format(form: TableFormat) -> Iterator[None]:
+    """Every reader of tables and texts inside expects this format.
+
+    >>> with table_format(TableFormat(delimiter=";", decimal=",")):
+    ...     current_format().delimiter
+    ';'
+    """
+    token = _FORMAT.set(form)
+    try:
+        yield
+    finally:
+        _FORMAT.reset(token)
+
+
+def array_names(path: str) -> frozenset[str]:
+    """The names of the arrays in an .npz file, from its list of contents; none where it cannot be read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return frozenset(name.removesuffix(".npy") for name in archive.namelist())
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return frozenset()
+
+
+@contextmanager
+def read_limits(**limits: int) -> Iterator[None]:
+    """Read tables within other limits, the fields of `ReadLimits`.
+
+    >>> with read_limits(max_columns=1_000_000):
+    ...     current_limits().max_columns
+    1000000
+    """
+    token = _LIMITS.set(ReadLimits(**limits))
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
