@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OLDEST := .venv-oldest
 OLDEST_TORCH := 2.11.0
+# Tests start many processes: each would compile the sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format docs attack bench kernels bench-gpu test-oldest clean
+.PHONY: help demo test durations check format docs attack bench kernels bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,6 +18,9 @@ demo: $(READY)  ## train on molecules made on the spot, and say what to type for
 
 test: $(READY)  ## the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30
+
+durations: $(READY)  ## the whole test suite, with the processor seconds of each file in tests/durations.json
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cpu-times tests/durations.json
 
 check: $(READY)  ## style and types
 	$(BIN)/ruff check .

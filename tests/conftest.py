@@ -13,6 +13,8 @@ import pytest
 import torch
 
 import checker
+from compile_cache import use_cache
+from cpu_time import CpuTimes
 
 if not torch.cuda.is_available():
     # Kernels for CUDA run in triton's interpreter then, which must be asked for before anyone imports triton.
@@ -44,12 +46,22 @@ CHECKED = [
 ]
 _PLAIN: dict[str, ModuleType] = {}
 jaxtyping.jaxtyped = checker.decorator  # what the hook writes above every function, looked up when a module is loaded
+use_cache()
 _HOOK = [jaxtyping.install_import_hook(CHECKED, "checker.check")]
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("edgewise", deadline=None, max_examples=30, database=None, derandomize=True)
 hypothesis.settings.load_profile("edgewise")
 gc.set_threshold(20_000, 20, 20)  # compiling kernels makes many objects, and no rubbish
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-times", metavar="FILE", type=Path, help="write the processor seconds of each file of tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if path := config.getoption("--cpu-times"):
+        config.pluginmanager.register(CpuTimes(config, path))
 
 
 def pytest_collection_finish() -> None:
