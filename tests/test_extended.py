@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from edgewise import Edges, SettingError, ShapeError
-from edgewise.neighborhood import EDGE_KINDS, expander_edges, extend_edges, virtual_edges
+from edgewise.neighborhood import EDGE_TYPES, expander_edges, extend_edges, virtual_edges
 from graph_cases import packed
 
 SIZES = [0, 1, 2, 3, 5, 6, 7, 11, 40]
@@ -84,7 +84,7 @@ def test_two_hops_over_a_virtual_node_lead_everywhere():
 def test_an_extended_graph_keeps_its_own_edges_first():
     own = Edges(torch.tensor([0, 0, 2]), torch.tensor([1, 1, 2]), 6, 6)
     edges, kinds = extend_edges(own, expander_degree=2, num_virtual_nodes=1, seed=4)
-    words = [EDGE_KINDS[kind] for kind in kinds.tolist()]
+    words = [EDGE_TYPES[kind] for kind in kinds.tolist()]
     assert words == ["graph"] * 3 + ["expander"] * 12 + ["to_virtual"] * 6 + ["from_virtual"] * 6
     assert pairs_of(edges)[:3] == pairs_of(own)
     assert pairs_of(edges)[3:15] == pairs_of(expander_edges(6, 2, seed=4))
@@ -92,7 +92,7 @@ def test_an_extended_graph_keeps_its_own_edges_first():
     assert edges.sizes == (7, 7)
     for told in kinds.unique().tolist():
         is_from = edges.senders[kinds == told] == 6
-        assert bool(is_from.all()) == (EDGE_KINDS[told] == "from_virtual")
+        assert bool(is_from.all()) == (EDGE_TYPES[told] == "from_virtual")
 
 
 def test_without_anything_a_graph_stays_as_it_is():

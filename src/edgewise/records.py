@@ -137,8 +137,8 @@ class NodeBatch:
     """How much each row counts in the loss."""
     positions: Float[Tensor, " node position"] | None = None
     """Where each node stands in the graph: Laplacian positions, then those of random walks."""
-    kinds: Types | None = None
-    """The kind of each node; None where all are of one."""
+    types: Types | None = None
+    """The type of each node; None where all are of one."""
     relations: Relations | None = None
     """The edges by what they mean; None where all mean the same."""
 

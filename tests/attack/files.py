@@ -264,7 +264,7 @@ def array_targets(folder: Path) -> list[Target]:
         return write_and_read
 
     def both_ways(name: str) -> None:
-        found = read_graph_file(name, with_kinds=True)
+        found = read_graph_file(name, with_types=True)
         found.edges.both_ways(found.features.shape[0])
         found.features.to_dense()
 

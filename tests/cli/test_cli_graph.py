@@ -120,7 +120,7 @@ def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
     assert code == 0 and "59 of 60 rows predicted" in err
     assert "'pink' is none of the 2 words that are known" in read_csv(found)[5]["status"]
     code, _, err = learn("--category-columns", "color", "--edge-type-column", "trust", nodes=worded, folder="kinds")
-    assert code == 2 and "--category-columns does nothing beside kinds of nodes and edges" in err
+    assert code == 2 and "--category-columns does nothing beside types of nodes and edges" in err
 
 
 def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkeypatch):

@@ -192,7 +192,7 @@ def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, paste, tmp_path):
     paste(out)
     assert "no validation links: the last epoch is kept" in out
     assert "1 feature of an edge, at which --model gcn does not look" in out
-    assert "kinds of nodes or edges, at which no model of links looks" in out
+    assert "types of nodes or edges, which no model of links uses" in out
     assert "roc_auc" not in out
     pairs = write_csv(tmp_path / "pairs.csv", {"a": [0], "b": [2]})
     assert edgewise("predict", tmp_path / "run", pairs, "-o", "-")[1].splitlines()[1].endswith(",1,ok")

@@ -15,7 +15,7 @@ from edgewise.tasks.nodes import explain as explaining
 from edgewise.tasks.nodes.explain import explain_node
 from edgewise.tasks.nodes.subgraph import Near, NodeQuestions, border_of, reach_of
 from explain_cases import node_model
-from kind_cases import arrays_of, debate
+from type_cases import arrays_of, debate
 
 MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]
 SMALL = {"hops": {"num_hops": 3}}

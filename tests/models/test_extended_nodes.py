@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from edgewise.data.graphs.position import laplacian_positions, random_walk_positions
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeModel
-from edgewise.neighborhood import EDGE_KINDS, Edges, extend_edges
+from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.records import NodeBatch
 from graph_cases import GRAPH, ready
 
@@ -15,7 +15,7 @@ NUM_NODES = GRAPH.num_receivers
 
 
 def model_of(**settings):
-    sizes = NodeSizes(num_features=4, num_edge_features=len(EDGE_KINDS), num_outputs=3)
+    sizes = NodeSizes(num_features=4, num_edge_features=len(EDGE_TYPES), num_outputs=3)
     return ready(NodeModel(sizes, NodeSettings(model="attention", num_heads=2, model_dim=8, **settings)))
 
 
@@ -24,7 +24,7 @@ def batch_of(edges, kinds):
     return NodeBatch(
         torch.randn(NUM_NODES, 4, dtype=torch.float64),
         edges,
-        F.one_hot(kinds, len(EDGE_KINDS)).double(),
+        F.one_hot(kinds, len(EDGE_TYPES)).double(),
         torch.arange(NUM_NODES),
         positions=torch.cat([laplacian_positions(GRAPH, 3), random_walk_positions(GRAPH, 2)], 1),
     )

@@ -31,7 +31,7 @@ class Columns:
     node_column: str | None = None
     """The names of the nodes, where a row is a node of a graph; `auto` is a column that is called so, else the row."""
     node_type_column: str | None = None
-    """Of which kind each node is, where a graph has several."""
+    """Of which type each node is, where a graph has several."""
     category_columns: tuple[str, ...] = ()
     """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
     text_columns: tuple[str, ...] = ()

@@ -7,8 +7,8 @@ import torch
 
 from edgewise.data.graphs.file import check_edges
 from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts
+from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures
-from edgewise.data.graphs.type_names import Named
 from edgewise.errors import DataError
 from edgewise.estimators.graph_input import is_graph, plain_parts_of
 from edgewise.estimators.learner import Learner
@@ -62,7 +62,7 @@ class LinkPredictor(Learner[TrainedLinks]):
             words = ["" if word is None else str(word) for word in np.asarray(parts, dtype=object).tolist()]
             if len(words) != (count := len(graph.edges) - graph.edges.num_mirrored):
                 raise DataError(f"parts has {plural(len(words), 'row')}, but there are {count} edges.")
-            named = Named(tuple(words), "parts, edge ", np.arange(len(words)), "")
+            named = RowLabels(tuple(words), "parts, edge ", np.arange(len(words)), "")
             part_of_link = named_parts(links, named, job.data_seed)
         chosen = LinkParts.of(links, part_of_link, job.negatives, job.data_seed)
         self.trained_, self.metrics_ = fit_links(graph, links, chosen, resolved(job, chosen))

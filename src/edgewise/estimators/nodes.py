@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures, without_blanks
 from edgewise.data.graphs.nodes import NodeTable, nodes_from_arrays
-from edgewise.data.graphs.type_names import Named
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, MissingExtraError, SettingError
 from edgewise.estimators.faces import (
@@ -32,7 +32,7 @@ from edgewise.neighborhood import Edges
 from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.tasks.nodes.explain import explain_node
-from edgewise.tasks.nodes.job import WITH_KINDS, node_job
+from edgewise.tasks.nodes.job import WITH_TYPES, node_job
 from edgewise.tasks.nodes.run import NodeRun
 from edgewise.tasks.nodes.trained import TrainedNodes, untrained_nodes
 from edgewise.tasks.table_run import fit_members
@@ -82,7 +82,7 @@ class NodeEstimator(SettingsEstimator):
             chosen = np.asarray(validation, dtype=bool)
             parts = np.where(chosen, "val", "train")
         if given.node_kinds is not None or given.edge_kinds is not None:
-            settings.setdefault("model", WITH_KINDS)
+            settings.setdefault("model", WITH_TYPES)
         graph = graph_of(*given)
         table = nodes_from_arrays(targets=targets, weights=sample_weight, parts=parts, task_type=task_type, **graph)
         job = node_job({**settings, "data": ("the nodes",), "task_type": task_type}, type(self).__name__)
@@ -104,9 +104,7 @@ class NodeEstimator(SettingsEstimator):
         check_is_fitted(self, "trained_")
         known, given = self.trained_.kinds, parts_of(X, edges, edge_features, node_kinds, edge_kinds)
         if known is None and (given.node_kinds is not None or given.edge_kinds is not None):
-            raise SettingError(
-                "the model does not look at kinds of nodes and edges; leave out node_kinds and edge_kinds."
-            )
+            raise SettingError("the model ignores types of nodes and edges; leave out node_kinds and edge_kinds.")
         return nodes_from_arrays(**graph_of(*given), known=known)
 
     def predictions(self, table: NodeTable, coverage: float | None = None) -> list[Prediction]:
@@ -396,15 +394,15 @@ def graph_of(
     if edge_kinds is not None:
         if hasattr(edges, "tocoo") and not isinstance(edges, Edges):
             raise DataError("edge_kinds go with edges that have an order: give Edges, or an array (2, edge).")
-        called = Named.of_array("edge_kinds", edge_kinds)
+        called = RowLabels.of_array("edge_kinds", edge_kinds)
         if len(called.names) != len(listed):
             raise DataError(f"edge_kinds has {plural(len(called.names), 'row')}, but there are {len(listed)} edges.")
-        listed = replace(listed, kinds=called)
+        listed = replace(listed, types=called)
     if node_kinds is not None:
-        named = Named.of_array("node_kinds", node_kinds)
+        named = RowLabels.of_array("node_kinds", node_kinds)
         if not hasattr(X, "tocoo") and not isinstance(X, torch.Tensor):
             X, blank = without_blanks(np.asarray(X, dtype=np.float64))
-    return {"features": features_of(X), "edges": listed, "kinds": named, "blank": blank}
+    return {"features": features_of(X), "edges": listed, "types": named, "blank": blank}
 
 
 def features_of(X: Matrix) -> NodeFeatures:

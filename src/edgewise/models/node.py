@@ -211,7 +211,7 @@ class RelationalConvolutionLayers(nn.Module):
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and what is told of them."""
-        kinds, relations = kinds_of(batch)
+        kinds, relations = types_of(batch)
         nodes = torch.relu(self.input(self.dropout(batch.features), kinds))
         for layer in self.layers:
             nodes = layer(self.dropout(nodes), relations)
@@ -245,7 +245,7 @@ class RelationalAttentionLayers(nn.Module):
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and what is told of them."""
-        kinds, relations = kinds_of(batch)
+        kinds, relations = types_of(batch)
         nodes = self.input(self.dropout(batch.features), kinds)
         for layer, norm in zip(self.layers, self.norms, strict=True):
             nodes = nodes + F.dropout(layer(norm(nodes), kinds, relations, trace), self.part, self.training)
@@ -253,10 +253,8 @@ class RelationalAttentionLayers(nn.Module):
         return nodes, self.output(nodes)
 
 
-def kinds_of(batch: NodeBatch) -> tuple[Types, Relations]:
-    """The kinds of nodes and the relations of a batch; raises a ShapeError where it has none."""
-    if batch.kinds is None or batch.relations is None:
-        raise ShapeError(
-            "the model looks at kinds of nodes and edges, but the batch has none: give kinds and relations."
-        )
-    return batch.kinds, batch.relations
+def types_of(batch: NodeBatch) -> tuple[Types, Relations]:
+    """The types of nodes and the relations of a batch; raises a ShapeError where it has none."""
+    if batch.types is None or batch.relations is None:
+        raise ShapeError("the model needs types of nodes and edges, but the batch has none: give types and relations.")
+    return batch.types, batch.relations

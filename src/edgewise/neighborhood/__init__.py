@@ -13,7 +13,7 @@ the table.
 """
 
 from edgewise.neighborhood.derived import looped, membership
-from edgewise.neighborhood.extended import EDGE_KINDS, ExtendedEdges, expander_edges, extend_edges, virtual_edges
+from edgewise.neighborhood.extended import EDGE_TYPES, ExtendedEdges, expander_edges, extend_edges, virtual_edges
 from edgewise.neighborhood.given import (
     EdgeIndex,
     GivenNeighborhood,
@@ -35,7 +35,7 @@ from edgewise.neighborhood.ranges import Bounds, Causal, Full, Lengths, Segments
 from edgewise.neighborhood.types import Relations, Types
 
 __all__ = [
-    "EDGE_KINDS",
+    "EDGE_TYPES",
     "Bounds",
     "Causal",
     "EdgeIndex",

@@ -15,7 +15,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood.index import integers
 from edgewise.neighborhood.pairs import Edges
 
-EDGE_KINDS = ("graph", "expander", "to_virtual", "from_virtual")
+EDGE_TYPES = ("graph", "expander", "to_virtual", "from_virtual")
 """Where an edge of an extended graph comes from."""
 
 
@@ -25,7 +25,7 @@ class ExtendedEdges(NamedTuple):
     edges: Edges
     """Over the nodes of the graph and, behind them, its virtual nodes."""
     kinds: Int64[Tensor, " edge"]
-    """What each edge is, as a place in `EDGE_KINDS`."""
+    """What each edge is, as a place in `EDGE_TYPES`."""
 
 
 def expander_edges(
@@ -157,13 +157,13 @@ def extend_edges(
     if expander_degree:
         expander = expander_edges(num_nodes, expander_degree, seed=seed, offsets=offsets)
         parts.append((expander.senders, expander.receivers))
-        kinds.append(torch.full_like(expander.senders, EDGE_KINDS.index("expander")))
+        kinds.append(torch.full_like(expander.senders, EDGE_TYPES.index("expander")))
     total = num_nodes
     if num_virtual_nodes:
         virtual = virtual_edges(num_nodes, num_virtual_nodes, offsets=offsets)
         parts.append((virtual.senders, virtual.receivers))
         is_from = virtual.senders >= num_nodes
-        kinds.append(torch.where(is_from, EDGE_KINDS.index("from_virtual"), EDGE_KINDS.index("to_virtual")))
+        kinds.append(torch.where(is_from, EDGE_TYPES.index("from_virtual"), EDGE_TYPES.index("to_virtual")))
         total = virtual.num_senders
     senders, receivers = (torch.cat([side.to(device) for side in sides]) for sides in zip(*parts, strict=True))
     return ExtendedEdges(Edges(senders, receivers, total, total), torch.cat([kind.to(device) for kind in kinds]))

@@ -28,7 +28,7 @@ def read_document(kind: type[Content], content: Mapping[str, Any], path: Path) -
         RunFolderError: A value is missing or of another type; the message names the file and the field.
     """
     own = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return read_part(kind, {name: value for name, value in content.items() if name in own}, "", path)
+    return read_part(kind, {name: value for name, value in _renamed(kind, content).items() if name in own}, "", path)
 
 
 def read_part(kind: type[Content], value: Any, where: str, path: Path) -> Content:
@@ -98,6 +98,7 @@ def _dataclass(kind: type, value: Any, where: str) -> Any:
         value = {next(iter(known)): value}
     if not isinstance(value, dict):
         raise _mismatch(value, "an object", where)
+    value = _renamed(kind, value)
     if unknown := sorted(set(value) - set(known)):
         raise DataError(f"{_inside(where, unknown[0][:_SHOWN])} is not known here.")
     needed = [f.name for f in dataclasses.fields(kind) if f.default is f.default_factory is dataclasses.MISSING]
@@ -111,6 +112,12 @@ def _dataclass(kind: type, value: Any, where: str) -> Any:
         return kind(**found)
     except (SettingError, DataError) as error:
         raise DataError(f"{where or 'the document'}: {error}") from error
+
+
+def _renamed(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content under the field names of today: `RENAMED` of the dataclass is old name → new name."""
+    names: Mapping[str, str] = getattr(kind, "RENAMED", {})
+    return {names.get(name, name): value for name, value in content.items()}
 
 
 @cache

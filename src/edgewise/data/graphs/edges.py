@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
-from edgewise.data.graphs.names import NodeNames
-from edgewise.data.graphs.type_names import Named
+from edgewise.data.graphs.names import NodeNames, RowLabels
 from edgewise.data.tables.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
 from edgewise.data.tables.read import Cells, check_columns_exist, read_cells
 from edgewise.errors import DataError
@@ -36,11 +35,11 @@ class EdgeList:
     """How many were added, because the other way was missing."""
     rejected: tuple[Rejection, ...] = ()
     """Rows of the table that are no edge, in file order."""
-    kinds: Named | None = None
+    types: RowLabels | None = None
     """What each edge is called, where they have names; not of edges that were added."""
     unused_columns: tuple[str, ...] = ()
     """Columns of the table that nothing was read from."""
-    splits: Named | None = None
+    splits: RowLabels | None = None
     """The word of each edge in the column of its split, where one was read; not of edges that were added."""
 
     def __len__(self) -> int:
@@ -75,7 +74,7 @@ class EdgeList:
 
         Args:
             num_nodes: how many nodes there are.
-            num_repeated: where edges have kinds, how many repeat another one of their kind.
+            num_repeated: where edges have types, how many repeat another one of their type.
         """
         repeated = self.num_repeated(num_nodes) if num_repeated is None else num_repeated
         counts = [
@@ -209,7 +208,7 @@ def edges_of_cells(
             problems.add(row, column, cell, reason)
     for column in typed:
         for row in np.flatnonzero(missing(frame[column])).tolist():
-            problems.add(row, column, frame[column].iloc[row], "the edge has no kind")
+            problems.add(row, column, frame[column].iloc[row], "the edge has no type")
     listed = tuple(
         Rejection(cells.source, int(cells.lines[row]), *problems.first[row]) for row in sorted(problems.first)
     )
@@ -223,17 +222,17 @@ def edges_of_cells(
         good[list(problems.first)] = False
         frame, lines, features = frame[good], lines[good], features[good]
         places = [side[good] for side in places]
-    kinds = None
+    types = None
     for column in typed:
         called = tuple(stripped(frame[column]).to_pylist())
-        kinds = Named(called, f"{cells.source}, line ", lines, f", column {column!r}")
+        types = RowLabels(called, f"{cells.source}, line ", lines, f", column {column!r}")
     splits = None
     for column in split:
-        splits = Named(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
+        splits = RowLabels(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
     used = {*ends, *feature_columns, *typed, *split, graph_column}
     unused = tuple(name for name in frame.columns if name not in used)
     senders, receivers = places
-    found = EdgeList(senders, receivers, features, rejected=listed, kinds=kinds, unused_columns=unused, splits=splits)
+    found = EdgeList(senders, receivers, features, rejected=listed, types=types, unused_columns=unused, splits=splits)
     return found, lines
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures, features_of_arrays, require_finite, without_blanks
-from edgewise.data.graphs.type_names import Named
 from edgewise.data.tables.arrays import read_arrays, require_kind
 from edgewise.data.tables.read import Cells, cells_from_arrays
 from edgewise.errors import DataError
@@ -31,10 +31,10 @@ class GraphFile:
     """`y`, where there is one."""
     splits_column: str | None
     """`split`, where there are masks."""
-    node_kinds: Named | None = None
+    node_types: RowLabels | None = None
     """`node_type`, where it is there."""
     blank: Bool[np.ndarray, " node feature"] | None = None
-    """True where x is NaN: not a feature of the node's kind."""
+    """True where x is NaN: not a feature of the node's type."""
 
 
 def is_graph_file(path: str) -> bool:
@@ -42,7 +42,7 @@ def is_graph_file(path: str) -> bool:
     return str(path).lower().endswith(".npz")
 
 
-def read_graph_file(path: str, *, with_kinds: bool = False) -> GraphFile:
+def read_graph_file(path: str, *, with_types: bool = False) -> GraphFile:
     """Read a graph.
 
     Arrays: `edge_index` (2, edge), from and to, nodes counted from 0; `x` (node, feature), or its parts `x_indices`,
@@ -53,7 +53,7 @@ def read_graph_file(path: str, *, with_kinds: bool = False) -> GraphFile:
 
     Args:
         path: the file.
-        with_kinds: whether the kinds of nodes and edges are read; x may then be NaN where a feature is none of a kind.
+        with_types: whether the types of nodes and edges are read; x may then be NaN where a feature is none of a type.
 
     Raises:
         DataError: it is no such file, an array is missing, or shapes do not fit; the message names the array.
@@ -61,15 +61,15 @@ def read_graph_file(path: str, *, with_kinds: bool = False) -> GraphFile:
     name, arrays = str(path), read_arrays(path)
     if "edge_index" not in arrays:
         raise DataError(f"{name}: there is no array 'edge_index'; the file has {', '.join(arrays) or 'none'}.")
-    node_kinds, edge_kinds, blank = None, None, None
-    if with_kinds:
-        node_kinds, edge_kinds = (_kinds(name, arrays, key) for key in ("node_type", "edge_type"))
-        if node_kinds is not None and "x" in arrays:
+    node_types, edge_types, blank = None, None, None
+    if with_types:
+        node_types, edge_types = (_types(name, arrays, key) for key in ("node_type", "edge_type"))
+        if node_types is not None and "x" in arrays:
             x, blank = without_blanks(arrays["x"])
             arrays = {**arrays, "x": x}
     features = features_of_arrays(name, arrays)
     num_nodes = features.shape[0]
-    if node_kinds is not None:
+    if node_types is not None:
         _require_nodes(name, "node_type", arrays["node_type"], num_nodes)
     columns: dict[str, Any] = {}
     if "y" in arrays:
@@ -81,21 +81,21 @@ def read_graph_file(path: str, *, with_kinds: bool = False) -> GraphFile:
     cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines)
     target, split = (column if column in columns else None for column in ("y", "split"))
     edges = _edges(name, arrays, num_nodes)
-    if edge_kinds is not None and len(edge_kinds.names) != len(edges):
+    if edge_types is not None and len(edge_types.names) != len(edges):
         raise DataError(
-            f"{name}: edge_type has {plural(len(edge_kinds.names), 'row')}, but there are {len(edges)} edges."
+            f"{name}: edge_type has {plural(len(edge_types.names), 'row')}, but there are {len(edges)} edges."
         )
-    return GraphFile(cells, features, replace(edges, kinds=edge_kinds), target, split, node_kinds, blank)
+    return GraphFile(cells, features, replace(edges, types=edge_types), target, split, node_types, blank)
 
 
-def _kinds(name: str, arrays: dict[str, np.ndarray], key: str) -> Named | None:
-    """The kinds of rows, where the file has them."""
+def _types(name: str, arrays: dict[str, np.ndarray], key: str) -> RowLabels | None:
+    """The types of rows, where the file has them."""
     if key not in arrays:
         return None
-    kinds = arrays[key]
-    if kinds.ndim != 1 or not (np.issubdtype(kinds.dtype, np.integer) or np.issubdtype(kinds.dtype, np.str_)):
-        raise DataError(f"{name}: {key} is {kinds.dtype} {kinds.shape}, expected words or whole numbers, one a row.")
-    return Named.of_array(f"{name}: {key}", kinds)
+    types = arrays[key]
+    if types.ndim != 1 or not (np.issubdtype(types.dtype, np.integer) or np.issubdtype(types.dtype, np.str_)):
+        raise DataError(f"{name}: {key} is {types.dtype} {types.shape}, expected words or whole numbers, one a row.")
+    return RowLabels.of_array(f"{name}: {key}", types)
 
 
 def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList:

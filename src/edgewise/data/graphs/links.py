@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.pair_numbers import PairNumbers
-from edgewise.data.graphs.type_names import Named
 from edgewise.data.split import CARVED_SHARE, PARTS, WORDS, divide_rows
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -124,7 +124,7 @@ def drawn_parts(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.nda
     return found
 
 
-def named_parts(links: Links, words: Named, seed: int) -> Int64[np.ndarray, " link"]:
+def named_parts(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, " link"]:
     """The part of each link as words say it, one for each edge; −1 where they are empty.
 
     Where none says val, a tenth of the training links becomes it.
@@ -161,7 +161,7 @@ def named_parts(links: Links, words: Named, seed: int) -> Int64[np.ndarray, " li
     return found
 
 
-def splits_of(edges: EdgeList, column: str) -> Named:
+def splits_of(edges: EdgeList, column: str) -> RowLabels:
     """The words in the column of the splits, which was read with the edges.
 
     Raises:

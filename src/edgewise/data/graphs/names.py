@@ -1,8 +1,10 @@
 """The nodes of a graph by their names: where each of a column of names stands, and what a wrong one may mean."""
 
 import string
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow.compute
@@ -14,6 +16,30 @@ _COMPARED = 10_000
 """More names than that are not compared letter by letter with one that is wrong."""
 _SPREAD = 8
 """Numbers lie close together where so many times as many would fill the gaps between them."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """A word for each row, such as the type of a node or edge, and where it stands."""
+
+    names: tuple[str, ...]
+    """The words."""
+    before: str
+    """What a message writes before the number of a row, such as `nodes.csv, line `."""
+    numbers: Int64[np.ndarray, " row"]
+    """The numbers of the rows: lines of a file, or places in an array."""
+    after: str
+    """What a message writes behind it, such as `, column 'type'`."""
+
+    @classmethod
+    def of_array(cls, array: str, names: Any) -> "RowLabels":
+        """Those in an array of words or whole numbers."""
+        words = tuple(str(name).strip() for name in np.asarray(names).tolist())
+        return cls(words, f"{array}[", np.arange(len(words)), "]")
+
+    def place(self, row: int) -> str:
+        """Where the word of a row stands."""
+        return f"{self.before}{self.numbers[row]}{self.after}"
 
 
 class NodeNames:

@@ -113,7 +113,7 @@ def features_of_columns(
     Args:
         cells: the table.
         columns: those with features.
-        foreign: where a column is no feature of the node's kind: the cell must be empty, and is 0.
+        foreign: where a column is no feature of the node's type: the cell must be empty, and is 0.
 
     Raises:
         DataError: a column is missing, or no node has features that can be read.
@@ -126,7 +126,7 @@ def features_of_columns(
             strange, is_blank = foreign[:, place], missing(cells.frame[column])
             bad = {row: found for row, found in bad.items() if not strange[row]}
             for row in np.flatnonzero(strange & ~is_blank).tolist():
-                bad[row] = (cells.frame[column].iloc[row], "no node of this kind had a value here in training")
+                bad[row] = (cells.frame[column].iloc[row], "no node of this type had a value here in training")
             values[strange, place] = 0.0
         for row, (cell, reason) in bad.items():
             problems.add(row, column, cell, reason)

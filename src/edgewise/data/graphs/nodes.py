@@ -11,12 +11,11 @@ from jaxtyping import Bool
 from edgewise.data.columns import AUTO, AnyColumns, Columns
 from edgewise.data.graphs.edges import EdgeList, read_edges
 from edgewise.data.graphs.file import check_edges, is_graph_file, read_graph_file
-from edgewise.data.graphs.names import NodeNames
+from edgewise.data.graphs.names import NodeNames, RowLabels
 from edgewise.data.graphs.node_cells import Categories, features_of_nodes
 from edgewise.data.graphs.node_features import NodeFeatures, features_of_arrays, features_of_columns, without_blanks
 from edgewise.data.graphs.source import GraphSource
-from edgewise.data.graphs.type_names import KindNames, Named
-from edgewise.data.graphs.types import GraphKinds, NodeKinds, kept_kinds, named_nodes, node_kinds, untold
+from edgewise.data.graphs.types import GraphTypes, NodeTypes, TypeNames, labels_of_column
 from edgewise.data.tables.arrays import read_arrays
 from edgewise.data.tables.cell import Problems, stripped
 from edgewise.data.tables.labels import Classes
@@ -41,8 +40,8 @@ class NodeTable(Table):
     """Who is connected with whom."""
     names: tuple[str, ...]
     """What the nodes are called."""
-    kinds: GraphKinds | None = None
-    """Of which kinds nodes and edges are; None where nobody says so, or asks."""
+    types: GraphTypes | None = None
+    """The types of nodes and edges; None where there are none, or they were not read."""
     categories: Categories = field(default_factory=dict)
     """The words of each column of categories, in the order of their features."""
 
@@ -53,7 +52,7 @@ class NodeTable(Table):
 
     @property
     def num_distinct(self) -> int:
-        """How many different ones there are: every node is one of a kind by its place in the graph."""
+        """How many different ones there are: each node is unique by its place in the graph."""
         return self.num_rows
 
     def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
@@ -76,7 +75,7 @@ class _Graph:
     features: NodeFeatures
     edges: EdgeList
     problems: Problems
-    kinds: NodeKinds | None = None
+    types: NodeTypes | None = None
     categories: Categories = field(default_factory=dict)
 
 
@@ -88,8 +87,8 @@ def read_nodes(
     strict: bool = False,
     need_targets: bool = True,
     classes: Classes | None = None,
-    with_kinds: bool = True,
-    known: KindNames | None = None,
+    with_types: bool = True,
+    known: TypeNames | None = None,
     categories: Categories | None = None,
 ) -> NodeTable:
     """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
@@ -105,15 +104,15 @@ def read_nodes(
         strict: stop at the first row that cannot be used.
         need_targets: False reads nodes to predict.
         classes: names of the classes that a trained model knows; by default those that occur.
-        with_kinds: whether the kinds of nodes and edges are read, where the data says them.
-        known: the kinds that a trained model knows; by default those that occur.
+        with_types: whether the types of nodes and edges are read, where the data says them.
+        known: the types that a trained model knows; by default those that occur.
         categories: the words of columns that a trained model knows; by default those that occur.
 
     Raises:
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
         SettingError: there is not one file, or no table of edges beside a table of nodes.
     """
-    graph = _graph(paths, columns, source, strict, need_targets, need_targets, with_kinds, known, categories)
+    graph = _graph(paths, columns, source, strict, need_targets, need_targets, with_types, known, categories)
     return _with_degrees(_interpret(graph, source.directed, strict, need_targets, classes))
 
 
@@ -147,8 +146,8 @@ def _graph(
     strict: bool,
     need_targets: bool,
     find_features: bool,
-    with_kinds: bool,
-    known: KindNames | None,
+    with_types: bool,
+    known: TypeNames | None,
     categories: Categories | None = None,
     edge_splits_column: str | None = None,
 ) -> _Graph:
@@ -158,7 +157,7 @@ def _graph(
     if is_graph_file(paths[0]):
         if columns.category_columns:
             raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
-        return _from_file(paths[0], columns, source, need_targets, with_kinds, known)
+        return _from_file(paths[0], columns, source, need_targets, with_types, known)
     return _from_tables(
         paths[0], columns, source, strict, need_targets, find_features, known, categories, edge_splits_column
     )
@@ -173,9 +172,9 @@ def nodes_from_arrays(
     *,
     task_type: str = "regression",
     classes: Classes | None = None,
-    kinds: Named | None = None,
+    types: RowLabels | None = None,
     blank: Bool[np.ndarray, " node feature"] | None = None,
-    known: KindNames | None = None,
+    known: TypeNames | None = None,
 ) -> NodeTable:
     """A graph from arrays, with the checks of a file; its edges are taken as they are.
 
@@ -186,8 +185,8 @@ def nodes_from_arrays(
         weights: `(node,)` numbers, zero or more.
         parts: `(node,)`: train, val, test or nothing.
         task_type, classes, known: as in `Columns` and `read_nodes`.
-        kinds: of which kind each node is; those of edges stand in `edges`.
-        blank: where a feature is none of the node's kind.
+        types: of the nodes; those of edges stand in `edges`.
+        blank: where the node's type does not have a feature.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
@@ -204,8 +203,8 @@ def nodes_from_arrays(
         task_type=task_type,
     )
     found = None
-    if kinds is not None or edges.kinds is not None or known is not None:
-        found = node_kinds(kinds, len(numbers), "the graph", known).of_array("X", blank, features.shape[1])
+    if types is not None or edges.types is not None or known is not None:
+        found = NodeTypes.of(types, len(numbers), "the graph", known).of_array("X", blank, features.shape[1])
     graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems(), found)
     return _with_degrees(_interpret(graph, True, True, targets is not None, classes))
 
@@ -219,17 +218,17 @@ def _interpret(
         graph.cells, columns, graph.problems, classes, strict=strict, need_targets=need_targets, may_lack_targets=True
     )
     found["rejected"] = [*found["rejected"], *edges.rejected]
-    if graph.kinds is not None:
-        kept = kept_kinds(graph.kinds, features, edges, graph.names, is_directed, found["source"])
-        found["status"] = untold(found["status"], graph.kinds)
-        return NodeTable(**found, features=kept[0], edges=kept[1], names=graph.names, kinds=kept[2])
+    if graph.types is not None:
+        features, edges, types = graph.types.resolve(features, edges, graph.names, is_directed, found["source"])
+        found["status"] = graph.types.checked_status(found["status"])
+        return NodeTable(**found, features=features, edges=edges, names=graph.names, types=types)
     edges = edges if is_directed else edges.both_ways(len(graph.names))
     return NodeTable(**found, features=features, edges=edges, names=graph.names, categories=graph.categories)
 
 
 def _with_degrees(table: NodeTable) -> NodeTable:
     """The table, and where nothing is known of its nodes, how many edges come and go."""
-    if table.features.shape[1] or table.kinds is not None:
+    if table.features.shape[1] or table.types is not None:
         return table
     sides = (table.edges.receivers, table.edges.senders)
     degrees = np.stack([np.bincount(side, minlength=table.num_rows) for side in sides], 1)
@@ -245,28 +244,28 @@ def _check_roles(cells: Cells, columns: Columns) -> None:
 
 
 def _from_file(
-    path: str, columns: Columns, source: GraphSource, need_targets: bool, with_kinds: bool, known: KindNames | None
+    path: str, columns: Columns, source: GraphSource, need_targets: bool, with_types: bool, known: TypeNames | None
 ) -> _Graph:
     """A graph in one file."""
     if columns.node_type_column is not None or source.edge_type_column is not None:
         raise SettingError(
-            f"{path} says in node_type and edge_type of which kinds nodes and edges are; leave out --node-type-column "
+            f"{path} has the types of nodes and edges in node_type and edge_type; leave out --node-type-column "
             "and --edge-type-column."
         )
     if source.edges is not None or source.features is not None:
         raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
-    graph = read_graph_file(path, with_kinds=with_kinds)
+    graph = read_graph_file(path, with_types=with_types)
     cells, columns, names = named(graph.cells, columns)
-    kinds = None
-    if known is not None or graph.node_kinds is not None or graph.edges.kinds is not None:
-        kinds = node_kinds(graph.node_kinds, len(names), path, known)
-        kinds = kinds.of_array(f"{path}: x", graph.blank, graph.features.shape[1])
+    types = None
+    if known is not None or graph.node_types is not None or graph.edges.types is not None:
+        types = NodeTypes.of(graph.node_types, len(names), path, known)
+        types = types.of_array(f"{path}: x", graph.blank, graph.features.shape[1])
     if need_targets:
         columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
         if not columns.target_columns and graph.target_column is not None:
             columns = replace(columns, target_columns=(graph.target_column,))
         _check_roles(cells, columns)
-    return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), kinds)
+    return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), types)
 
 
 def _from_tables(
@@ -276,7 +275,7 @@ def _from_tables(
     strict: bool,
     need_targets: bool,
     find_features: bool,
-    known: KindNames | None,
+    known: TypeNames | None,
     categories: Categories | None,
     edge_splits_column: str | None,
 ) -> _Graph:
@@ -286,18 +285,18 @@ def _from_tables(
     cells, columns, names = named(read_cells(path), columns)
     if need_targets:
         _check_roles(cells, columns)
-    kinds, foreign = None, None
+    types, foreign = None, None
     if known is not None or columns.node_type_column is not None or source.edge_type_column is not None:
-        kinds = node_kinds(named_nodes(cells, columns.node_type_column), len(names), path, known)
+        types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, known)
     if columns.category_columns:
-        if kinds is not None:
-            raise SettingError("--category-columns does nothing beside kinds of nodes and edges; leave it out.")
+        if types is not None:
+            raise SettingError("--category-columns does nothing beside types of nodes and edges; leave it out.")
         columns = with_features(cells, columns) if find_features and source.features is None else columns
         dense, problems, categories = features_of_nodes(cells, columns, source.features, categories)
         features = NodeFeatures.of(dense)
     elif source.features is not None:
         arrays, blank, problems = read_arrays(source.features), None, Problems()
-        if kinds is not None and "x" in arrays:
+        if types is not None and "x" in arrays:
             arrays["x"], blank = without_blanks(arrays["x"])
         features = features_of_arrays(source.features, arrays)
         if features.shape[0] != len(names):
@@ -305,14 +304,14 @@ def _from_tables(
                 f"{source.features} has {plural(features.shape[0], 'row')}, but {path} has "
                 f"{plural(len(names), 'node')}."
             )
-        if kinds is not None:
-            kinds = kinds.of_array(f"{source.features}: x", blank, features.shape[1])
+        if types is not None:
+            types = types.of_array(f"{source.features}: x", blank, features.shape[1])
     else:
         columns = with_features(cells, columns) if find_features else columns
-        if kinds is not None:
+        if types is not None:
             check_columns_exist(cells, columns.descriptors_columns)
-            kinds = kinds.of_cells(cells, columns.descriptors_columns)
-            foreign = kinds.foreign
+            types = types.of_cells(cells, columns.descriptors_columns)
+            foreign = types.foreign
         features, problems = features_of_columns(cells, columns.descriptors_columns, foreign)
     edges = read_edges(
         source.edges,
@@ -324,7 +323,7 @@ def _from_tables(
         splits_column=edge_splits_column,
         strict=strict,
     )
-    return _Graph(cells, columns, names, features, edges, problems, kinds, categories or {})
+    return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
 
 
 def named(

@@ -18,7 +18,7 @@ class GraphSource:
     edge_feature_columns: tuple[str, ...] = ()
     """Numbers of an edge."""
     edge_type_column: str | None = None
-    """What an edge is called, where there are edges of several kinds."""
+    """What an edge is called, where there are edges of several types."""
     directed: bool = False
     """Whether an edge is one way; else the other way of each is added where it is missing."""
 

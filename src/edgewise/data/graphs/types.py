@@ -1,49 +1,130 @@
-"""Which kind each node is of and which relation each edge: found, or held against what a model knows."""
+"""Types of the nodes and edges of a graph: found in its data or matched with a model's, and the features of each."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float, Int64
 
 from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures
-from edgewise.data.graphs.type_names import BACKWARD, KindNames, Named, Relation, backward, spoken
+from edgewise.data.scale import ConditionScaler
 from edgewise.data.tables.cell import OK, missing, pa, stripped
 from edgewise.data.tables.read import Cells, check_columns_exist
 from edgewise.errors import DataError
 from edgewise.neighborhood.index import one_way
 
-ONE_KIND = "node"
-"""What nodes are called where only edges have names."""
+Relation = tuple[str, str, str]
+"""The type of the sender, the name of the edge (empty where edges have no names), the type of the receiver."""
+BACKWARD = "rev_"
+"""Prefix of the name of a reversed relation."""
+ONE_TYPE = "node"
+"""The type of all nodes where only edges have types."""
+ColumnsOfTypes = Sequence[Sequence[int]]
+"""The feature columns of each type."""
+
+
+@dataclass(frozen=True)
+class TypeNames:
+    """The types that a model knows, in the order of their numbers."""
+
+    RENAMED: ClassVar[dict[str, str]] = {"told": "predicted"}
+
+    nodes: tuple[str, ...]
+    """The types of nodes."""
+    relations: tuple[Relation, ...]
+    """The types of edges."""
+    features: tuple[tuple[int, ...], ...]
+    """The feature columns of each type of nodes, counted from 0 among those of all types."""
+    predicted: tuple[str, ...] = ()
+    """The types of nodes that had a target in training; empty before it."""
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "TypeNames":
+        """The names from what `dataclasses.asdict` made of them, also where JSON turned tuples into lists."""
+        return cls(
+            nodes=tuple(content["nodes"]),
+            relations=tuple((sender, name, receiver) for sender, name, receiver in content["relations"]),
+            features=tuple(tuple(columns) for columns in content["features"]),
+            predicted=tuple(content["predicted"] if "predicted" in content else content["told"]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class NodeKinds:
-    """Which kind each node is of, and which features a kind has."""
+class GraphTypes:
+    """The types of the nodes and edges of a graph."""
+
+    names: TypeNames
+    """Their names."""
+    of_node: Int64[np.ndarray, " node"]
+    """The type of each node."""
+    of_edge: Int64[np.ndarray, " edge"]
+    """The relation of each edge."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTypes:
+    """The type of each node, and the features of each type."""
 
     names: tuple[str, ...]
-    """The kinds."""
+    """The types."""
     of_node: Int64[np.ndarray, " node"]
-    """That of each node, counted from 0."""
-    known: KindNames | None
-    """What a model knows of kinds; None where it is found out."""
-    owned: Bool[np.ndarray, " kind column"] | None = None
-    """Which columns are features of which kind; None before they have been read."""
+    """The type of each node, counted from 0."""
+    known: TypeNames | None
+    """The types that a model knows; None where the data defines them."""
+    owned: Bool[np.ndarray, " type column"] | None = None
+    """Which columns are features of which type; None before they have been read."""
 
-    def of_cells(self, cells: Cells, columns: Sequence[str]) -> "NodeKinds":
-        """The same with the features in columns of a table: where every cell of a kind is empty, it has none there."""
+    @classmethod
+    def of(cls, labels: RowLabels | None, num_nodes: int, source: str, known: TypeNames | None = None) -> "NodeTypes":
+        """The types of nodes: those that occur, in alphabetical order, or those that a model knows.
+
+        Args:
+            labels: the type of each node; None where all are of one type.
+            num_nodes: how many nodes there are.
+            source: the data, for messages.
+            known: the types that the model knows; None takes those that occur.
+
+        Raises:
+            DataError: lengths differ; a node has no type, or one that the model does not know; or no node has.
+        """
+        if labels is None:
+            if known is not None and known.nodes != (ONE_TYPE,):
+                raise DataError(
+                    f"{source}: its nodes have no types, but the model knows {', '.join(known.nodes)}; name "
+                    "the column: --node-type-column (in an .npz, the array node_type; in Python, node_types)."
+                )
+            return cls((ONE_TYPE,), np.zeros(num_nodes, dtype=np.int64), known)
+        if len(labels.names) != num_nodes:
+            raise DataError(f"{source}: {len(labels.names)} node types were given, but there are {num_nodes} nodes.")
+        if "" in labels.names:
+            place = labels.place(labels.names.index(""))
+            raise DataError(f"{place}: the node has no type; where nodes have types, each needs one.")
+        names = tuple(sorted(set(labels.names))) if known is None else known.nodes
+        number_of = {name: number for number, name in enumerate(names)}
+        for row, name in enumerate(labels.names):
+            if name not in number_of:
+                raise DataError(
+                    f"{labels.place(row)}: the model does not know the node type {name!r}; it knows {', '.join(names)}."
+                )
+        return cls(names, np.array([number_of[name] for name in labels.names], dtype=np.int64), known)
+
+    def of_cells(self, cells: Cells, columns: Sequence[str]) -> "NodeTypes":
+        """The same with features in columns of a table; a column that is empty for a whole type is not its feature."""
         if self.known is not None:
             return self._knowing(len(columns))
         filled = np.array([~missing(cells.frame[column]) for column in columns], dtype=bool)
         return self._owning(filled.reshape(len(columns), len(self.of_node)).T)
 
-    def of_array(self, name: str, blank: Bool[np.ndarray, " node column"] | None, num_columns: int) -> "NodeKinds":
-        """The same with the features in an array: a column that is NaN in all nodes of a kind is none of its features.
+    def of_array(self, name: str, blank: Bool[np.ndarray, " node column"] | None, num_columns: int) -> "NodeTypes":
+        """The same with features in an array; a column that is NaN for a whole type is not its feature.
 
         Raises:
-            DataError: a number is NaN where others of the kind have one.
+            DataError: a number is NaN where other nodes of the type have one.
         """
         if blank is None:
             blank = np.zeros((len(self.of_node), num_columns), dtype=bool)
@@ -51,125 +132,193 @@ class NodeKinds:
         if (wrong := np.argwhere(blank & ~found.foreign)).size:
             node, column = (int(place) for place in wrong[0])
             raise DataError(
-                f"{name}[{node}, {column}] is NaN, but other nodes of its kind ({self.names[self.of_node[node]]}) have "
+                f"{name}[{node}, {column}] is NaN, but other nodes of its type ({self.names[self.of_node[node]]}) have "
                 "a number there; fill it in."
             )
         return found
 
     @property
     def foreign(self) -> Bool[np.ndarray, " node column"]:
-        """Where a column is no feature of the kind of a node."""
+        """Where a column is no feature of the type of a node."""
         assert self.owned is not None
         return ~self.owned[self.of_node]
 
-    def _owning(self, has_value: Bool[np.ndarray, " node column"]) -> "NodeKinds":
-        found = [has_value[self.of_node == kind].any(axis=0) for kind in range(len(self.names))]
-        return replace(self, owned=np.stack(found))
+    def resolve(
+        self, features: NodeFeatures, edges: EdgeList, nodes: Sequence[str], is_directed: bool, source: str
+    ) -> tuple[NodeFeatures, EdgeList, GraphTypes]:
+        """The features with degrees where a type has none, the edges in both directions, and the types of both.
 
-    def _knowing(self, num_columns: int) -> "NodeKinds":
+        Args:
+            features: of the nodes.
+            edges: as they stand in the data.
+            nodes: the names of the nodes.
+            is_directed: whether edges keep their one direction.
+            source: the data, for messages.
+        """
+        edges, relations, of_edge = related(edges, self, nodes, is_directed=is_directed, source=source)
+        features, owned = _with_degrees(features, self, edges)
+        columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in owned)
+        predicted = () if self.known is None else self.known.predicted
+        return features, edges, GraphTypes(TypeNames(self.names, relations, columns, predicted), self.of_node, of_edge)
+
+    def checked_status(self, status: list[str]) -> list[str]:
+        """The status of nodes to predict; nodes of a type that had no target in training get no prediction."""
+        if self.known is None or not self.known.predicted:
+            return status
+        reasons = [
+            f"no {name} had a target in training" if name not in self.known.predicted else OK for name in self.names
+        ]
+        return [reasons[own] if each == OK else each for each, own in zip(status, self.of_node.tolist(), strict=True)]
+
+    def _owning(self, has_value: Bool[np.ndarray, " node column"]) -> "NodeTypes":
+        return replace(
+            self, owned=np.stack([has_value[self.of_node == own].any(axis=0) for own in range(len(self.names))])
+        )
+
+    def _knowing(self, num_columns: int) -> "NodeTypes":
         assert self.known is not None
         owned = np.zeros((len(self.names), num_columns), dtype=bool)
-        for kind, columns in enumerate(self.known.features):
-            owned[kind, [column for column in columns if column < num_columns]] = True
+        for number, columns in enumerate(self.known.features):
+            owned[number, [column for column in columns if column < num_columns]] = True
         return replace(self, owned=owned)
 
 
-@dataclass(frozen=True, eq=False)
-class GraphKinds:
-    """The kinds of the nodes and edges of a graph."""
+@dataclass(frozen=True)
+class TypeScaler:
+    """Scales the features of each type by their mean and spread over the nodes of that type."""
 
-    names: KindNames
-    """What they are called."""
-    of_node: Int64[np.ndarray, " node"]
-    """The kind of each node."""
-    of_edge: Int64[np.ndarray, " edge"]
-    """The relation of each edge."""
+    scalers: tuple[ConditionScaler, ...]
+    """One for each type, for its own columns."""
 
+    @classmethod
+    def fit(
+        cls, values: Float[np.ndarray, " node feature"], of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
+    ) -> "TypeScaler":
+        """Fit on all nodes of a graph."""
+        everywhere = np.arange(len(values))
+        scalers = (
+            ConditionScaler.fit(values[:, list(own)], everywhere[of_node == number])
+            for number, own in enumerate(columns)
+        )
+        return cls(tuple(scalers))
 
-def node_kinds(named: Named | None, num_nodes: int, source: str, known: KindNames | None = None) -> NodeKinds:
-    """The kinds of nodes: those that occur, in the order of the alphabet, or those that a model knows.
+    @property
+    def num_features(self) -> tuple[int, ...]:
+        """How many numbers come out for each type."""
+        return tuple(scaler.num_features for scaler in self.scalers)
 
-    Args:
-        named: what the data calls them; None where all are of one kind.
-        num_nodes: how many nodes there are.
-        source: what messages call the data.
-        known: what the model knows; None finds out.
+    def transform(
+        self, values: Float[np.ndarray, " node feature"], of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
+    ) -> Float[np.ndarray, " node type_feature"]:
+        """The features of each node's type, scaled, from column 0 on; then 0."""
+        found = np.zeros((len(values), max(self.num_features, default=0)))
+        for number, (scaler, own) in enumerate(zip(self.scalers, columns, strict=True)):
+            rows = of_node == number
+            found[rows, : scaler.num_features] = scaler.transform(values[rows][:, list(own)])
+        return found
 
-    Raises:
-        DataError: there are not as many; a node has no kind, or one that the model does not know; or no node has.
-    """
-    if named is None:
-        if known is not None and known.nodes != (ONE_KIND,):
-            raise DataError(
-                f"{source}: its nodes do not say of which kind they are, but the model knows {', '.join(known.nodes)}; "
-                "name the column: --node-type-column (in an .npz, the array node_type; in Python, node_kinds)."
-            )
-        return NodeKinds((ONE_KIND,), np.zeros(num_nodes, dtype=np.int64), known)
-    if len(named.names) != num_nodes:
-        raise DataError(f"{source}: kinds of {len(named.names)} nodes were given, but there are {num_nodes}.")
-    if "" in named.names:
-        place = named.place(named.names.index(""))
-        raise DataError(f"{place}: the node has no kind; where nodes are of several kinds, each must say which.")
-    kinds = tuple(sorted(set(named.names))) if known is None else known.nodes
-    number_of = {name: number for number, name in enumerate(kinds)}
-    for row, name in enumerate(named.names):
-        if name not in number_of:
-            raise DataError(
-                f"{named.place(row)}: {name!r} is no kind of nodes that the model knows; it knows {', '.join(kinds)}."
-            )
-    return NodeKinds(kinds, np.array([number_of[name] for name in named.names], dtype=np.int64), known)
+    def to_json(self) -> str:
+        """One line that `from_json` turns back into the same numbers."""
+        return json.dumps([scaler.to_json() for scaler in self.scalers])
+
+    @classmethod
+    def from_json(cls, text: str) -> "TypeScaler":
+        """The scaler that `to_json` wrote."""
+        return cls(tuple(ConditionScaler.from_json(line) for line in json.loads(text)))
 
 
-def named_nodes(cells: Cells, column: str | None) -> Named | None:
-    """What a table calls the kinds of its nodes; None where no column does."""
+def left_aligned(features: NodeFeatures, of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes) -> NodeFeatures:
+    """The features of each node's type from column 0 on; features of other types, which are 0, are dropped."""
+    place = np.full((len(columns), features.shape[1]), -1)
+    for number, own in enumerate(columns):
+        place[number, np.array(own, dtype=np.int64)] = np.arange(len(own))
+    found = place[of_node[features.rows], features.columns]
+    kept = found >= 0
+    width = max((len(own) for own in columns), default=0)
+    return NodeFeatures.of_entries(features.rows[kept], found[kept], features.values[kept], (features.shape[0], width))
+
+
+def in_own_columns(
+    features: NodeFeatures, of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
+) -> NodeFeatures:
+    """Left-aligned features shifted type by type, so that no two types share a column."""
+    starts = np.cumsum([0, *(len(own) for own in columns)])
+    shifted = features.columns + starts[of_node[features.rows]]
+    return NodeFeatures.of_entries(features.rows, shifted, features.values, (features.shape[0], int(starts[-1])))
+
+
+def labels_of_column(cells: Cells, column: str | None) -> RowLabels | None:
+    """The types of nodes in a column of their table; None where none is named."""
     if column is None:
         return None
     check_columns_exist(cells, (column,))
     texts = stripped(cells.frame[column])
     names = tuple(pa.compute.if_else(pa.array(missing(texts)), "", texts).to_pylist())
-    return Named(names, f"{cells.source}, line ", cells.lines, f", column {column!r}")
+    return RowLabels(names, f"{cells.source}, line ", cells.lines, f", column {column!r}")
 
 
-def kept_kinds(
-    kinds: NodeKinds, features: NodeFeatures, edges: EdgeList, nodes: Sequence[str], is_directed: bool, source: str
-) -> tuple[NodeFeatures, EdgeList, GraphKinds]:
-    """The features, the edges as they are taken, and the kinds of both.
+def spoken(relation: Relation) -> str:
+    """A relation in words: `author writes paper`; `author to paper` where edges have no names."""
+    sender, name, receiver = relation
+    return f"{sender} {name or 'to'} {receiver}"
+
+
+def backward(relation: Relation) -> Relation:
+    """The relation of the reversed edges."""
+    sender, name, receiver = relation
+    return receiver, f"{BACKWARD}{name}", sender
+
+
+def related(
+    edges: EdgeList, types: NodeTypes, nodes: Sequence[str], *, is_directed: bool, source: str
+) -> tuple[EdgeList, tuple[Relation, ...], Int64[np.ndarray, " edge"]]:
+    """The edges with the missing reverse edges, the relations, and the relation of each edge.
+
+    A relation is the name of an edge and the types of its ends. Undirected edges without names are mirrored as in any
+    graph. Edges with names keep their direction: unless the table lists each of them both ways, all are added once more
+    reversed, as a relation `rev_` and the name.
 
     Args:
-        kinds: of the nodes.
-        features: of the nodes.
-        edges: as the data has them.
-        nodes: what the nodes are called.
-        is_directed: whether edges are one way.
-        source: what messages call the data.
+        edges: as they stand in the data.
+        types: of the nodes.
+        nodes: the names of the nodes.
+        is_directed: whether edges keep their one direction.
+        source: the data, for messages.
+
+    Raises:
+        DataError: the model does not know the relation of an edge.
     """
-    edges, relations, of_edge = related(edges, kinds, nodes, is_directed=is_directed, source=source)
-    features, owned = _with_degrees(features, kinds, edges)
-    columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in owned)
-    names = KindNames(kinds.names, relations, columns, () if kinds.known is None else kinds.known.told)
-    return features, edges, GraphKinds(names, kinds.of_node, of_edge)
-
-
-def untold(status: list[str], kinds: NodeKinds) -> list[str]:
-    """The status of nodes to predict: what is told of a kind that never had a target in training would mean nothing."""
-    told = () if kinds.known is None else kinds.known.told
-    if not told:
-        return status
-    reasons = [f"no {name} had a target in training" if name not in told else OK for name in kinds.names]
-    return [reasons[kind] if each == OK else each for each, kind in zip(status, kinds.of_node.tolist(), strict=True)]
+    known = types.known
+    if edges.types is None and known is not None and any(name for _, name, _ in known.relations):
+        raise DataError(
+            f"{source}: its edges have no types, but the model knows {_listed(known.relations)}; name the column: "
+            "--edge-type-column (in an .npz, the array edge_type; in Python, edge_types)."
+        )
+    if edges.types is None and not is_directed:
+        edges = edges.both_ways(len(types.of_node))
+    names = ("",) * len(edges) if edges.types is None else edges.types.names
+    ends = [np.array(types.names)[types.of_node[side]].tolist() for side in (edges.senders, edges.receivers)]
+    relation_of = list(zip(ends[0], names, ends[1], strict=True))
+    if known is not None:
+        _check_known(relation_of, edges, nodes, known, source)
+    if edges.types is not None and not is_directed:
+        edges, relation_of = _both_ways(edges, relation_of, len(types.of_node), known)
+    relations = tuple(sorted(set(relation_of))) if known is None else known.relations
+    number_of = {relation: number for number, relation in enumerate(relations)}
+    return edges, relations, np.array([number_of[each] for each in relation_of], dtype=np.int64)
 
 
 def _with_degrees(
-    features: NodeFeatures, kinds: NodeKinds, edges: EdgeList
-) -> tuple[NodeFeatures, Bool[np.ndarray, " kind column"]]:
-    """Two columns more where nothing is known of some kind of nodes: how many edges come to them and go."""
-    assert kinds.owned is not None
-    owned, bare = kinds.owned, np.flatnonzero(~kinds.owned.any(axis=1))
+    features: NodeFeatures, types: NodeTypes, edges: EdgeList
+) -> tuple[NodeFeatures, Bool[np.ndarray, " type column"]]:
+    """Two more columns where a type has no features: its numbers of incoming and outgoing edges."""
+    assert types.owned is not None
+    owned, bare = types.owned, np.flatnonzero(~types.owned.any(axis=1))
     if not len(bare):
         return features, owned
     num_nodes, num_columns = features.shape
-    sides = [np.bincount(side, minlength=num_nodes) for side in (edges.receivers, edges.senders)]
-    counts = NodeFeatures.of(np.stack(sides, axis=1) * np.isin(kinds.of_node, bare)[:, None])
+    degrees = [np.bincount(ends, minlength=num_nodes) for ends in (edges.receivers, edges.senders)]
+    counts = NodeFeatures.of(np.stack(degrees, axis=1) * np.isin(types.of_node, bare)[:, None])
     rows = np.concatenate([features.rows, counts.rows])
     order = rows.argsort(kind="stable")
     columns = np.concatenate([features.columns, counts.columns + num_columns])[order]
@@ -180,49 +329,10 @@ def _with_degrees(
     return joined, np.concatenate([owned, more], axis=1)
 
 
-def related(
-    edges: EdgeList, kinds: NodeKinds, nodes: Sequence[str], *, is_directed: bool, source: str
-) -> tuple[EdgeList, tuple[Relation, ...], Int64[np.ndarray, " edge"]]:
-    """The edges with the other way of each, where it is missing, and the relation of each.
-
-    A relation is what an edge is called and the kinds of nodes that it joins. Where edges are not one way, those
-    without names are taken both ways as in any graph. Those with a name keep their direction: unless the table has each
-    of them both ways, all stand there once more, the other way, as a relation that is called `rev_` and the name.
-
-    Args:
-        edges: as the data has them, with their names where it has any.
-        kinds: of the nodes.
-        nodes: what the nodes are called.
-        is_directed: whether edges are one way.
-        source: what messages call the data.
-
-    Raises:
-        DataError: an edge has a name, or joins kinds, that the model does not know.
-    """
-    known = kinds.known
-    if edges.kinds is None and known is not None and any(name for _, name, _ in known.relations):
-        raise DataError(
-            f"{source}: its edges do not say of which kind they are, but the model knows {_listed(known.relations)}; "
-            "name the column: --edge-type-column (in an .npz, the array edge_type; in Python, edge_kinds)."
-        )
-    if edges.kinds is None and not is_directed:
-        edges = edges.both_ways(len(kinds.of_node))
-    names = ("",) * len(edges) if edges.kinds is None else edges.kinds.names
-    ends = [np.array(kinds.names)[kinds.of_node[side]].tolist() for side in (edges.senders, edges.receivers)]
-    relation_of = list(zip(ends[0], names, ends[1], strict=True))
-    if known is not None:
-        _check_known(relation_of, edges, nodes, known, source)
-    if edges.kinds is not None and not is_directed:
-        edges, relation_of = _both_ways(edges, relation_of, len(kinds.of_node), known)
-    relations = tuple(sorted(set(relation_of))) if known is None else known.relations
-    number_of = {relation: number for number, relation in enumerate(relations)}
-    return edges, relations, np.array([number_of[each] for each in relation_of], dtype=np.int64)
-
-
 def _both_ways(
-    edges: EdgeList, relation_of: list[Relation], num_nodes: int, known: KindNames | None
+    edges: EdgeList, relation_of: list[Relation], num_nodes: int, known: TypeNames | None
 ) -> tuple[EdgeList, list[Relation]]:
-    """The edges and, behind them, the other way of those that lack it, or of all that are turned."""
+    """The edges and, behind them, the reverse of those that lack it, or of all that are reversed."""
     names = {name for _, name, _ in relation_of}
     _check_free(edges, names if known is None else names | {name for _, name, _ in known.relations})
     number_of = {name: number for number, name in enumerate(sorted(names))}
@@ -230,41 +340,41 @@ def _both_ways(
     senders, receivers = torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers)
     is_lonely = np.zeros(len(edges), dtype=bool)
     is_lonely[one_way(senders, receivers, num_nodes, torch.from_numpy(number)).numpy()] = True
-    # What has one name between the same two kinds belong together, whichever way they go.
+    # Edges with one name between the same two types belong together, whichever their direction.
     group_of = [(name, *sorted((sender, receiver))) for sender, name, receiver in relation_of]
     turned = set()
     for edge, group in enumerate(group_of):
         if is_lonely[edge] if known is None else backward(relation_of[edge]) in known.relations:
             turned.add(group)
     is_turned = np.array([group in turned for group in group_of], dtype=bool)
-    # A loop is its own other way.
+    # A loop is its own reverse.
     added = np.flatnonzero(np.where(is_turned, edges.senders != edges.receivers, is_lonely))
     more = [backward(relation_of[edge]) if is_turned[edge] else relation_of[edge][::-1] for edge in added.tolist()]
     return edges.with_mirrored(added), [*relation_of, *more]
 
 
 def _check_free(edges: EdgeList, names: set[str]) -> None:
-    """Raise a DataError where the name for edges the other way is taken."""
-    assert edges.kinds is not None
-    for edge, name in enumerate(edges.kinds.names):
+    """Raise a DataError where the data uses the name of a reversed relation."""
+    assert edges.types is not None
+    for edge, name in enumerate(edges.types.names):
         if name.startswith(BACKWARD) and (forward := name.removeprefix(BACKWARD)) in names:
             raise DataError(
-                f"{edges.kinds.place(edge)}: {name!r} is what edges called {forward!r} are called the other way, which "
-                "is added; leave them out or rename them, or say --directed where the table has both ways."
+                f"{edges.types.place(edge)}: {name!r} is the name of the reverse of {forward!r}, which is added; leave "
+                "these edges out, rename them, or add --directed where the table has both ways."
             )
 
 
 def _check_known(
-    relation_of: Sequence[Relation], edges: EdgeList, nodes: Sequence[str], known: KindNames, source: str
+    relation_of: Sequence[Relation], edges: EdgeList, nodes: Sequence[str], known: TypeNames, source: str
 ) -> None:
     relations = set(known.relations)
     for edge, each in enumerate(relation_of):
         if each not in relations:
             ends = nodes[edges.senders[edge]], nodes[edges.receivers[edge]]
-            place = source if edges.kinds is None else edges.kinds.place(edge)
+            place = source if edges.types is None else edges.types.place(edge)
             raise DataError(
-                f"{place}: the edge from {ends[0]!r} to {ends[1]!r} says {spoken(each)!r}, but the model knows "
-                f"{_listed(known.relations)}."
+                f"{place}: the edge from {ends[0]!r} to {ends[1]!r} is of the type {spoken(each)!r}, but the model "
+                f"knows {_listed(known.relations)}."
             )
 
 

@@ -14,7 +14,7 @@ from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.job import LinkJob
 from edgewise.tasks.links.learn import fit_links, judged, resolved
 from edgewise.tasks.links.trained import TrainedLinks, probabilities
-from edgewise.tasks.nodes.job import holds_kinds
+from edgewise.tasks.nodes.job import holds_types
 from edgewise.tasks.run import Run
 from edgewise.tasks.trained import show
 from edgewise.train.folder import RunFolder
@@ -92,8 +92,8 @@ class LinkRun(Run):
             (bad, "node has features", "nodes have features", unread),
             (no_part, "link is", "links are", "of no part: messages go along, and nothing is predicted"),
         ]
-        if holds_kinds(job.data):
-            found.append("kinds of nodes or edges, at which no model of links looks")
+        if holds_types(job.data):
+            found.append("types of nodes or edges, which no model of links uses")
         if job.model.model != "attention":
             found += edges.unseen(job.model.model)
         return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]

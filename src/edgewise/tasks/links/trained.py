@@ -11,7 +11,7 @@ from safetensors.torch import save as to_safetensors
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
-from edgewise.data.graphs.type_features import KindScaler
+from edgewise.data.graphs.types import TypeScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError, RunFolderError, SettingError
 from edgewise.models.graph_settings import LinkSettings, NodeSettings, NodeSizes
@@ -195,7 +195,7 @@ def untrained_links(graph: LinkGraph, job: LinkJob) -> TrainedLinks:
     num_columns, num_edge_features = graph.features.shape[1], graph.edges.features.shape[1]
     if num_columns:
         scale, scaler = scale_of(graph.features, job.feature_scale)
-        assert not isinstance(scaler, KindScaler)
+        assert not isinstance(scaler, TypeScaler)
         num_features = num_columns if scaler is None else scaler.num_features
     elif job.feature_scale != "auto":
         raise SettingError(f"--feature-scale {job.feature_scale} does nothing: nothing is known of the nodes.")

@@ -11,7 +11,7 @@ from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.occlusion import occlude
 from edgewise.explanation import Attribution, Faithfulness, Link
-from edgewise.neighborhood import EDGE_KINDS
+from edgewise.neighborhood import EDGE_TYPES
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.subgraph import Near, NodeQuestions
 
@@ -38,7 +38,7 @@ def links_lost(questions: NodeQuestions, num_shown: int, *, is_extended: bool) -
     is_own, notes = (senders < num_shown) & (receivers < num_shown) & (senders != receivers), []
     if is_extended:
         # Which kind an edge is of are its last features; see `TrainedNodes.batches`.
-        is_of_graph = features[:, -len(EDGE_KINDS)].numpy() > 0
+        is_of_graph = features[:, -len(EDGE_TYPES)].numpy() > 0
         is_own &= is_of_graph
         added = f"{int((~is_of_graph).sum()):,} edges that the model adds to the graph (expander, virtual nodes)"
         notes.append(f"{added} carry messages here too; they go with their nodes, and are no links.")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from edgewise.data.graphs.nodes import NodeTable
-from edgewise.data.graphs.type_names import spoken
+from edgewise.data.graphs.types import spoken
 from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Explanation, Part, Unit
 from edgewise.models.graph_settings import NodeSettings
@@ -127,9 +127,9 @@ def _members(explained: Explained) -> list[Member]:
 def _kinds_lost(questions: NodeQuestions, trained: TrainedNodes, num_shown: int) -> tuple[Part, ...]:
     """What is lost without all nodes of a kind but the one that is explained, and without all edges of a kind."""
     batch, names = questions.near.batch, trained.kinds
-    if batch.kinds is None or batch.relations is None or names is None:
+    if batch.types is None or batch.relations is None or names is None:
         return ()
-    of_node, of_edge = batch.kinds.of_row[:num_shown].numpy(), batch.relations.relation.numpy()
+    of_node, of_edge = batch.types.of_row[:num_shown].numpy(), batch.relations.relation.numpy()
     ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, dtype=np.int64)
     nodes = [np.flatnonzero(of_node[1:] == kind) + 1 for kind in range(len(names.nodes))]
     edges = [np.flatnonzero(of_edge == kind) for kind in range(len(names.relations))]

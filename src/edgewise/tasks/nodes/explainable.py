@@ -59,7 +59,7 @@ def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
         columns,
         job.graph,
         need_targets=False,
-        with_kinds=known is not None,
+        with_types=known is not None,
         known=known,
         categories=trained.categories,
     )

@@ -51,7 +51,7 @@ PAPERS: dict[str, tuple[NodeSettings, TrainSettings]] = {
 }
 """The sizes and the recipe of each model, as its paper has them for citation graphs; flags change them. Those of
 rgcn and hgt have other graphs: theirs are the optimizers, and how the rate falls."""
-WITH_KINDS = "hgt"
+WITH_TYPES = "hgt"
 """The model where nodes or edges are of several kinds and no model is named."""
 REMEDY = f"take --model {' or '.join(RELATIONAL)}"
 PARTS = {"columns": Columns, "graph": GraphSource, "model": NodeSettings, "train": TrainSettings}
@@ -98,7 +98,7 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
     own, parts = arranged(config, source, NodeJob, PARTS, MISSING)
     kinds = {"--node-type-column": parts["columns"].get("node_type_column")}
     kinds["--edge-type-column"] = parts["graph"].get("edge_type_column")
-    usual = WITH_KINDS if any(kinds.values()) or holds_kinds(own["data"]) else NodeSettings().model
+    usual = WITH_TYPES if any(kinds.values()) or holds_types(own["data"]) else NodeSettings().model
     named = parts["model"].get("model", usual)
     require_one_of("--model", named, tuple(PAPERS), "for nodes ")
     for flag, column in kinds.items():
@@ -117,7 +117,7 @@ def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob
     )
 
 
-def holds_kinds(files: Sequence[str]) -> bool:
-    """Whether one of the files is a graph that says of which kinds its nodes or edges are."""
+def holds_types(files: Sequence[str]) -> bool:
+    """Whether one of the files is a graph with types of nodes or edges."""
     arrays = [array_names(name) for name in files if name.lower().endswith(".npz")]
     return any({"node_type", "edge_type"} & names for names in arrays)

@@ -8,8 +8,8 @@ from edgewise.data.graphs.edges import AS_FEATURES
 from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.data.split import Splits
 from edgewise.plural import plural
-from edgewise.tasks.nodes import kinds
-from edgewise.tasks.nodes.job import NodeJob, holds_kinds
+from edgewise.tasks.nodes import types
+from edgewise.tasks.nodes.job import NodeJob, holds_types
 from edgewise.tasks.nodes.trained import TrainedNodes, untrained_nodes
 from edgewise.tasks.table_run import TableRun
 from edgewise.train.baseline import Baseline, fit_forest, fit_mean
@@ -21,8 +21,8 @@ class NodeRun(TableRun):
     @staticmethod
     def read(job: NodeJob) -> NodeTable:
         """The graph of a job."""
-        with_kinds = job.model.is_relational
-        table = read_nodes(job.data, job.columns, job.graph, strict=job.strict, with_kinds=with_kinds)
+        with_types = job.model.is_relational
+        table = read_nodes(job.data, job.columns, job.graph, strict=job.strict, with_types=with_types)
         if job.split in (None, "column"):
             return table
         return replace(table, columns=replace(table.columns, splits_column=None))
@@ -30,7 +30,7 @@ class NodeRun(TableRun):
     @staticmethod
     def resolved(job: NodeJob, table: NodeTable, splits: Splits) -> NodeJob:
         """The job with nothing left open: a step sees all training nodes, unless a batch size says otherwise."""
-        kinds.check_kinds(table, job.model)
+        types.check_types(table, job.model)
         return replace(job, train=replace(job.train, batch_size=job.train.batch_size or len(splits.train)))
 
     def untrained(self) -> TrainedNodes:
@@ -55,15 +55,15 @@ class NodeRun(TableRun):
         """The edges, what was assumed of them, and what the nodes lack."""
         table, edges, graph = self.table, self.table.edges, self.job.graph
         found = [f"{edges.ways(graph.directed)}; {plural(table.features.shape[1], 'feature')} of a node"]
-        remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their kinds with --edge-type-column"
+        remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
         found += edges.unused(remedy)
-        if table.kinds is not None:
-            found += kinds.notes(table, self.splits.train)
-            num_repeated = kinds.num_repeated(table)
+        if table.types is not None:
+            found += types.notes(table, self.splits.train)
+            num_repeated = types.num_repeated(table)
         else:
             num_repeated = edges.num_repeated(table.num_rows)
-            if holds_kinds(self.job.data):
-                found.append(f"kinds of nodes or edges, at which --model {self.job.model.model} does not look")
+            if holds_types(self.job.data):
+                found.append(f"types of nodes or edges, which --model {self.job.model.model} ignores")
         if self.job.model.model != "attention":
             found += edges.unseen(self.job.model.model)
         found += edges.notes(table.num_rows, num_repeated)

@@ -159,7 +159,7 @@ def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_asked: int
         graph.edge_features[kept],
         torch.arange(num_asked),
         positions=None if graph.positions is None else graph.positions[rows],
-        kinds=None if graph.kinds is None else Types(graph.kinds.of_row[rows], graph.kinds.num_types),
+        types=None if graph.types is None else Types(graph.types.of_row[rows], graph.types.num_types),
         relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
     )
 
@@ -198,7 +198,7 @@ def _copies(
         values = torch.where(blank[:, entries.receivers], 0, batch.features.values)
         columns = entries.senders.repeat(num_copies)
         features = SparseFeatures(Edges(columns, rows, entries.num_senders, num_nodes * num_copies), values.flatten())
-    kinds, known = batch.kinds, batch.relations
+    types, known = batch.types, batch.relations
     return replace(
         batch,
         features=features,
@@ -206,6 +206,6 @@ def _copies(
         edge_features=batch.edge_features[kept],
         rows=(batch.rows + copies * num_nodes).flatten(),
         positions=None if batch.positions is None else batch.positions.repeat(num_copies, 1),
-        kinds=None if kinds is None else Types(kinds.of_row.repeat(num_copies), kinds.num_types),
+        types=None if types is None else Types(types.of_row.repeat(num_copies), types.num_types),
         relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
     )

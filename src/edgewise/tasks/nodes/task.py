@@ -54,7 +54,7 @@ class NodesTask(TableTask):
         known = trained.kinds
         if known is None and (request.node_type_column or request.edge_type_column):
             raise SettingError(
-                f"{request.folder} does not look at kinds of nodes and edges; leave out --node-type-column and "
+                f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and "
                 "--edge-type-column."
             )
         if not is_graph_file(request.data):
@@ -66,7 +66,7 @@ class NodesTask(TableTask):
             source,
             strict=request.strict,
             need_targets=False,
-            with_kinds=known is not None,
+            with_types=known is not None,
             known=known,
             categories=trained.categories,
         )

@@ -11,18 +11,16 @@ import torch.nn.functional as F
 from edgewise.data.columns import Columns
 from edgewise.data.graphs.nodes import NodeFeatures, NodeTable
 from edgewise.data.graphs.source import GraphSource
-from edgewise.data.graphs.type_features import KindScaler
-from edgewise.data.graphs.type_names import KindNames
-from edgewise.data.graphs.types import GraphKinds
+from edgewise.data.graphs.types import GraphTypes, TypeNames, TypeScaler
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeModel
-from edgewise.neighborhood import EDGE_KINDS, Edges, extend_edges
+from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.job import NodeJob
-from edgewise.tasks.nodes.kinds import told_kinds, widths, with_kinds
+from edgewise.tasks.nodes.types import types_with_targets, widths, with_types
 from edgewise.tasks.nodes.units import scale_of, scaled, with_loops
 from edgewise.tasks.trained import TrainedTable
 from edgewise.train.folder import RunFolder
@@ -61,12 +59,12 @@ class NodeDocument:
     sizes: NodeSizes
     graph: GraphSource
     feature_scale: Literal["rows", "standard", "none"]
-    scaler: ConditionScaler | KindScaler | None
+    scaler: ConditionScaler | TypeScaler | None
     scale: TargetScaler | None
     num_columns: int
     ensemble_size: int
     coverage: float
-    kinds: KindNames | None = None
+    kinds: TypeNames | None = None
     categories: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -75,7 +73,7 @@ class NodeDocument:
         fits = fits and (kinds is None or all(0 <= c < columns for own in kinds.features for c in own))
         if isinstance(scaler, ConditionScaler):
             fits = fits and (len(scaler.mean), scaler.num_features) == (columns, self.sizes.num_features)
-        if isinstance(scaler, KindScaler):
+        if isinstance(scaler, TypeScaler):
             widths = [len(each.mean) for each in scaler.scalers]
             fits = fits and kinds is not None and widths == [len(own) for own in kinds.features]
         if not fits:
@@ -94,13 +92,13 @@ class TrainedNodes(TrainedTable):
     """Where the edges of the training graph were, and how they were read."""
     feature_scale: str
     """rows, standard or none."""
-    scaler: ConditionScaler | KindScaler | None
+    scaler: ConditionScaler | TypeScaler | None
     """Of the features, where they are scaled by their spread."""
     scale: TargetScaler | None
     """Of the targets; None for classes."""
     num_columns: int
     """Features of a node as they stand in the file."""
-    kinds: KindNames | None = None
+    kinds: TypeNames | None = None
     """The kinds of nodes and edges; None where the model does not look at them."""
     categories: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     """The words of each column of categories."""
@@ -113,7 +111,7 @@ class TrainedNodes(TrainedTable):
     @property
     def num_edge_columns(self) -> int:
         """Features of an edge as they stand in the file; the model is told of loops by one more, of kinds by others."""
-        added = self.settings.has_loops + (len(EDGE_KINDS) if self.settings.is_extended else 0)
+        added = self.settings.has_loops + (len(EDGE_TYPES) if self.settings.is_extended else 0)
         return max(0, self.sizes.num_edge_features - added)
 
     @property
@@ -158,10 +156,10 @@ class TrainedNodes(TrainedTable):
             edges, features = with_loops(edges, features)
         if self.settings.is_extended:
             edges, features = _with_extras(edges, features, self.settings)
-        nodes, rows = self.features(table.features, table.kinds), torch.zeros(0, dtype=torch.int64)
+        nodes, rows = self.features(table.features, table.types), torch.zeros(0, dtype=torch.int64)
         graph = NodeBatch(nodes, edges, features, rows, positions=self.positions(table))
-        if table.kinds is not None:
-            graph = with_kinds(graph, table.kinds)
+        if table.types is not None:
+            graph = with_types(graph, table.types)
         return NodeBatches(graph, targets.astype(np.float32), table.weights.astype(np.float32))
 
     def positions(self, table: NodeTable) -> torch.Tensor | None:
@@ -173,7 +171,7 @@ class TrainedNodes(TrainedTable):
 
         return positions_of(table.edges, table.num_rows, *counts)
 
-    def features(self, features: NodeFeatures, kinds: GraphKinds | None = None) -> torch.Tensor | SparseFeatures:
+    def features(self, features: NodeFeatures, kinds: GraphTypes | None = None) -> torch.Tensor | SparseFeatures:
         """What is known of each node in the units of the model."""
         return scaled(features, self.feature_scale, self.scaler, kinds)
 
@@ -217,14 +215,14 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
     training, as the graph is learned whole.
     """
     is_number = table.columns.task_type == "regression"
-    kinds = table.kinds
+    kinds = table.types
     scale, scaler = scale_of(table.features, job.feature_scale, kinds)
-    kind_features = () if kinds is None else widths(kinds, scaler if isinstance(scaler, KindScaler) else None)
+    kind_features = () if kinds is None else widths(kinds, scaler if isinstance(scaler, TypeScaler) else None)
     num_edge_features = table.edges.features.shape[1]
     if num_edge_features:
         num_edge_features += job.model.has_loops
     if job.model.is_extended:
-        num_edge_features += len(EDGE_KINDS)
+        num_edge_features += len(EDGE_TYPES)
     classes = [len(names) for names in table.classes.values()]
     num_outputs = sum(classes) if table.columns.task_type == "multiclass" else len(table.columns.target_columns)
     sizes = NodeSizes(
@@ -248,7 +246,7 @@ def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNo
         scale=TargetScaler.fit(table.targets, splits.train) if is_number else None,
         num_columns=table.features.shape[1],
         categories=table.categories,
-        kinds=None if kinds is None else replace(kinds.names, told=told_kinds(table, splits.train)),
+        kinds=None if kinds is None else replace(kinds.names, predicted=types_with_targets(table, splits.train)),
     )
 
 
@@ -261,4 +259,4 @@ def _with_extras(edges: Edges, features: torch.Tensor, settings: NodeSettings) -
         edges, expander_degree=settings.expander_degree, num_virtual_nodes=settings.num_virtual_nodes
     )
     known = F.pad(features, (0, 0, 0, extended.num_edges - len(features)))
-    return extended, torch.cat([known, F.one_hot(kinds, len(EDGE_KINDS)).to(features.dtype)], 1)
+    return extended, torch.cat([known, F.one_hot(kinds, len(EDGE_TYPES)).to(features.dtype)], 1)

@@ -5,17 +5,16 @@ import torch
 import torch.nn.functional as F
 
 from edgewise.data.graphs.node_features import NodeFeatures
-from edgewise.data.graphs.type_features import KindScaler
-from edgewise.data.graphs.types import GraphKinds
+from edgewise.data.graphs.types import GraphTypes, TypeScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.neighborhood import Edges
 from edgewise.records import SparseFeatures
-from edgewise.tasks.nodes.kinds import by_kind
+from edgewise.tasks.nodes.types import by_type
 
 
 def scale_of(
-    features: NodeFeatures, asked: str, kinds: GraphKinds | None = None
-) -> tuple[str, ConditionScaler | KindScaler | None]:
+    features: NodeFeatures, asked: str, types: GraphTypes | None = None
+) -> tuple[str, ConditionScaler | TypeScaler | None]:
     """How features are scaled (rows, standard or none) where `asked` may be auto, and their spread over all nodes, or
     over those of each kind."""
     scale = asked
@@ -24,13 +23,13 @@ def scale_of(
     if scale != "standard":
         return scale, None
     values = features.to_dense().astype(np.float64)
-    if kinds is not None:
-        return scale, KindScaler.fit(values, kinds.of_node, kinds.names.features)
+    if types is not None:
+        return scale, TypeScaler.fit(values, types.of_node, types.names.features)
     return scale, ConditionScaler.fit(values, np.arange(features.shape[0]))
 
 
 def scaled(
-    features: NodeFeatures, scale: str, scaler: ConditionScaler | KindScaler | None, kinds: GraphKinds | None = None
+    features: NodeFeatures, scale: str, scaler: ConditionScaler | TypeScaler | None, types: GraphTypes | None = None
 ) -> torch.Tensor | SparseFeatures:
     """What is known of each node in the units of a model."""
     if isinstance(scaler, ConditionScaler):
@@ -41,8 +40,8 @@ def scaled(
         sums = np.bincount(features.rows, np.abs(features.values), minlength=features.shape[0])
         shares = (features.values / sums[features.rows]).astype(np.float32)
         features = NodeFeatures.of_entries(features.rows, features.columns, shares, features.shape)
-    if kinds is not None:
-        features = by_kind(features, kinds, scaler)
+    if types is not None:
+        features = by_type(features, types, scaler)
     if not are_sparse:
         return torch.from_numpy(features.to_dense())
     num_nodes, num_features = features.shape

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, Edges, NodeClassifier, NodeRegressor, SettingError
-from kind_cases import NUM_AUTHORS, arrays_of, debate
+from type_cases import NUM_AUTHORS, arrays_of, debate
 
 pytestmark = pytest.mark.filterwarnings("ignore:fit. [0-9]+ nodes have the label -1")
 SMALL = {"model_dim": 16, "epochs": 100, "num_heads": 2, "dropout": 0.2}
@@ -19,20 +19,20 @@ def arrays():
     return features, y, index, kinds, names, np.where(part < 0.7, y, -1), (part >= 0.7) & (y >= 0)
 
 
-def accuracy(arrays, model, *, with_kinds, **settings):
+def accuracy(arrays, model, *, with_types, **settings):
     features, y, index, kinds, names, known, test = arrays
-    given = {"node_kinds": kinds, "edge_kinds": names} if with_kinds else {}
-    features = features if with_kinds else np.nan_to_num(features)
+    given = {"node_kinds": kinds, "edge_kinds": names} if with_types else {}
+    features = features if with_types else np.nan_to_num(features)
     choices = {name: value for name, value in SMALL.items() if name != "num_heads" or model in ("gat", "hgt")}
     classifier = NodeClassifier(model=model, **choices, **settings).fit(features, known, index, **given)
     return classifier.score(features, y, index, nodes=test, **given)
 
 
 def test_who_knows_what_an_edge_means_tells_what_others_cannot(arrays):
-    blind = max(accuracy(arrays, model, with_kinds=False) for model in ("gcn", "gat"))
+    blind = max(accuracy(arrays, model, with_types=False) for model in ("gcn", "gat"))
     for model in ("rgcn", "hgt"):
-        assert accuracy(arrays, model, with_kinds=True) > max(0.85, blind + 0.25), blind
-    assert accuracy(arrays, "rgcn", with_kinds=True, num_bases=4) > 0.85
+        assert accuracy(arrays, model, with_types=True) > max(0.85, blind + 0.25), blind
+    assert accuracy(arrays, "rgcn", with_types=True, num_bases=4) > 0.85
 
 
 def test_kept_and_asked_again(arrays, tmp_path):
@@ -62,12 +62,12 @@ def test_kept_and_asked_again(arrays, tmp_path):
     assert set(some) <= {0, 1}
     assert again.fingerprint(features, index, **given).shape == (len(y), 16)
     with pytest.raises(
-        DataError, match=r"node_kinds\[0\]: 'writer' is no kind of nodes that the model knows; it knows au"
+        DataError, match=r"node_kinds\[0\]: the model does not know the node type 'writer'; it knows au"
     ):
         again.predict(features, index, node_kinds=np.where(kinds == "author", "writer", kinds), edge_kinds=names)
-    with pytest.raises(DataError, match="its nodes do not say of which kind"):
+    with pytest.raises(DataError, match="its nodes have no types"):
         again.predict(np.nan_to_num(features), index, edge_kinds=names)
-    with pytest.raises(DataError, match="its edges do not say of which kind"):
+    with pytest.raises(DataError, match="its edges have no types"):
         again.predict(features, index, node_kinds=kinds)
 
 
@@ -101,13 +101,13 @@ def test_bags_of_words_of_two_kinds():
 def test_what_is_refused(arrays):
     features, _, index, kinds, names, known, _ = arrays
     full = np.nan_to_num(features)
-    with pytest.raises(SettingError, match=r"--model gcn does not look at kinds .* take --model rgcn or hgt"):
+    with pytest.raises(SettingError, match=r"--model gcn ignores types .* take --model rgcn or hgt"):
         NodeClassifier(model="gcn").fit(full, known, index, node_kinds=kinds)
-    with pytest.raises(SettingError, match="--model hgt looks at kinds of nodes and edges, and none are given"):
+    with pytest.raises(SettingError, match="--model hgt needs types of nodes and edges, and none are given"):
         NodeClassifier(model="hgt").fit(full, known, index)
     with pytest.raises(DataError, match="edge_kinds has 3 rows, but there are"):
         NodeClassifier(**SMALL).fit(features, known, index, node_kinds=kinds, edge_kinds=names[:3])
-    with pytest.raises(DataError, match="kinds of 3 nodes were given, but there are"):
+    with pytest.raises(DataError, match="3 node types were given, but there are"):
         NodeClassifier(**SMALL).fit(full, known, index, node_kinds=kinds[:3])
     with pytest.raises(DataError, match=r"X\[0, 1\] is NaN, but other nodes of its kind \(author\) have"):
         NodeClassifier(**SMALL).fit(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cli_tables import read_csv, write_csv
 
-from kind_cases import NUM_AUTHORS, NUM_PAPERS, arrays_of, debate
+from type_cases import NUM_AUTHORS, NUM_PAPERS, arrays_of, debate
 
 SMALL = ["--epochs", 100, "--model-dim", 16, "--dropout", 0.2, "--no-baselines"]
 KINDS = ["--target-columns", "label", "--node-type-column", "kind", "--edge-type-column", "relation"]
@@ -37,7 +37,7 @@ def test_kinds_are_named_said_and_told(learn, files, edgewise, tmp_path):
     counts = f"author 20, paper {NUM_PAPERS}"
     for words in (
         "1,920 edges, both ways, 960 of them added for it; 2 features of a node",
-        f"2 kinds of nodes: {counts}",
+        f"2 types of nodes: {counts}",
         "learned from: paper",
         "6 relations: author writes paper 160, paper cites paper 480, paper opposes paper 320, paper rev_cites paper ",
         "rev_… are the same edges the other way, as relations of their own; --directed leaves them out",
@@ -81,7 +81,7 @@ def test_kinds_are_named_said_and_told(learn, files, edgewise, tmp_path):
     code, _, err = edgewise("predict", tmp_path / "run", nodes, "--edges", unknown, "-o", "-")
     assert code == 2
     assert "line 5, column 'relation': the edge from 'p0' to" in err
-    assert "says 'paper mocks paper', but the model knows author writes paper, paper cites paper" in err
+    assert "is of the type 'paper mocks paper', but the model knows author writes paper, paper cites paper" in err
 
 
 def test_one_way_with_shared_matrices(learn, tmp_path):
@@ -108,7 +108,7 @@ def test_one_file(edgewise, tables, tmp_path):
     np.savez(path, x=features, **arrays)
     code, out, err = edgewise("train", path, "--directed", *SMALL, "--epochs", 2, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
-    assert "2 kinds of nodes: author 20, paper 160" in out
+    assert "2 types of nodes: author 20, paper 160" in out
     assert 'model = "hgt"' in (tmp_path / "run/config.toml").read_text(), "what is taken where a file has kinds"
     code, _, err = edgewise("predict", tmp_path / "run", path, "-o", tmp_path / "told.csv")
     assert (code, "160 of 180 rows predicted" in err) == (0, True)
@@ -117,7 +117,7 @@ def test_one_file(edgewise, tables, tmp_path):
     # A model that does not look at kinds says so, and reads a file without NaN.
     np.savez(path, x=np.nan_to_num(features), **arrays)
     code, out, _ = edgewise("train", path, "--model", "gcn", *SMALL, "--epochs", 2, "-o", tmp_path / "plain")
-    assert (code, "kinds of nodes or edges, at which --model gcn does not look" in out) == (0, True)
+    assert (code, "types of nodes or edges, which --model gcn ignores" in out) == (0, True)
     assert edgewise("predict", tmp_path / "plain", path, "-o", tmp_path / "plain.csv")[0] == 0
 
 
@@ -126,7 +126,7 @@ def test_what_is_refused(learn, files, edgewise, tmp_path):
     for words, columns, message in [
         (["--model", "gat"], KINDS, "--node-type-column does nothing with --model gat; leave it out, or take"),
         (["--model", "gat"], [*targets, "--edge-type-column", "relation"], "--edge-type-column does nothing"),
-        (["--model", "hgt"], targets, "--model hgt looks at kinds of nodes and edges, and none are given"),
+        (["--model", "hgt"], targets, "--model hgt needs types of nodes and edges, and none are given"),
         (["--num-bases", 2], KINDS, "--num-bases does nothing with --model hgt"),
         (["--model", "rgcn", "--num-heads", 2], KINDS, "--num-heads does nothing with --model rgcn"),
         (["--model", "rgcn", "--num-bases", 0], KINDS, "--num-bases is 0; expected at least 1"),
@@ -141,4 +141,4 @@ def test_what_is_refused(learn, files, edgewise, tmp_path):
     nodes, edges = files
     words = ["predict", tmp_path / "run", nodes, "--edges", edges, "-o", "-", "--node-type-column", "kind"]
     code, _, err = edgewise(*words)
-    assert (code, "does not look at kinds of nodes and edges; leave out" in err) == (2, True)
+    assert (code, "ignores types of nodes and edges; leave out" in err) == (2, True)
