@@ -109,7 +109,7 @@ def test_what_is_refused(arrays):
         NodeClassifier(**SMALL).fit(features, known, index, node_kinds=kinds, edge_kinds=names[:3])
     with pytest.raises(DataError, match="3 node types were given, but there are"):
         NodeClassifier(**SMALL).fit(full, known, index, node_kinds=kinds[:3])
-    with pytest.raises(DataError, match=r"X\[0, 1\] is NaN, but other nodes of its kind \(author\) have"):
+    with pytest.raises(DataError, match=r"X\[0, 1\] is NaN, but other nodes of its type \(author\) have"):
         NodeClassifier(**SMALL).fit(
             np.where(np.arange(len(kinds))[:, None] < 5, features, 1), known, index, node_kinds=kinds
         )
