@@ -16,15 +16,16 @@ from edgewise.models.language import NextTokenModel
 from edgewise.models.text import TagModel
 from edgewise.models.text_settings import ReaderSettings, TextSettings, TransformerSettings
 from edgewise.tasks.graphs.job import graph_job
-from edgewise.tasks.graphs.trained import untrained_graphs
+from edgewise.tasks.graphs.task import TASK as GRAPHS
 from edgewise.tasks.language.trained import TrainedLanguage
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.job import link_job
-from edgewise.tasks.links.trained import untrained_links
+from edgewise.tasks.links.task import TASK as LINKS
 from edgewise.tasks.nodes.job import node_job
-from edgewise.tasks.nodes.trained import untrained_nodes
+from edgewise.tasks.nodes.task import TASK as NODES
+from edgewise.tasks.table_task import target_fields, target_scale
 from edgewise.tasks.tagging.trained import TrainedTagger
-from edgewise.tasks.texts.trained import untrained_texts
+from edgewise.tasks.texts.trained import TrainedTexts
 
 SONG = "the cat sat on the mat,\nand the dog sat."
 TAGS = ("B-LOC", "B-PER", "I-PER", "O")
@@ -53,7 +54,7 @@ def language_model(kind="characters", *, has_end=False, learned=SONG, **settings
     sizes = {"num_layers": 2, "num_heads": 2, "model_dim": 16, "hidden_dim": 16, "context": 24} | settings
     torch.manual_seed(3)
     model = aloud(NextTokenModel(len(tokenizer), TransformerSettings(**sizes)))
-    return TrainedLanguage(tokenizer, model, has_end=has_end)
+    return TrainedLanguage.of(tokenizer, model, has_end=has_end)
 
 
 def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context=64):
@@ -62,7 +63,8 @@ def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context)
     torch.manual_seed(4)
     model = aloud(TagModel(len(tokenizer), tokenizer.unknown, len(tags), ReaderSettings(encoder=encoder), settings))
-    return TrainedTagger(tokenizer, model, tags, usual)
+    parts = {"tokenizer": tokenizer, "tokens": kind, "reader": model.reader, "settings": settings}
+    return TrainedTagger(members=[model], tags=tags, usual=usual, **parts)
 
 
 def text_model(*, task="classification", columns=1, members=1, encoder="transformer", readout="attention", context=64):
@@ -72,13 +74,15 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     texts = np.array(rows, dtype=object)
     table = texts_from_arrays(texts if columns > 1 else texts[:, 0], targets, task_type=task)
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context, num_segments=max(columns, 1))
-    trained = untrained_texts(
-        table,
-        np.arange(3),
-        Tokenizer.learned([" ".join(WORDS)], "words"),
-        TextSettings(encoder=encoder, readout=readout),
-        settings,
-        0.9,
+    tokenizer = Tokenizer.learned([" ".join(WORDS)], "words")
+    trained = TrainedTexts(
+        **target_fields(table, 0.9),
+        tokenizer=tokenizer,
+        tokens="words",
+        num_tokens=len(tokenizer),
+        text=TextSettings(encoder=encoder, readout=readout),
+        settings=settings,
+        scale=target_scale(table, np.arange(3)),
     )
     return loud(trained, members)
 
@@ -101,7 +105,7 @@ def node_model(model="gcn", *, task="multiclass", members=1, num_nodes=40, spars
         settings.setdefault("num_heads", 2)
     job = node_job({**settings, "data": ("the nodes",), "task_type": task})
     everything = np.arange(num_nodes)
-    trained = untrained_nodes(table, Splits(everything, everything[:0], everything[:0]), job)
+    trained = NODES.untrained(job, table, Splits(everything, everything[:0], everything[:0]))
     return loud(trained, members), table
 
 
@@ -118,8 +122,9 @@ def link_model(model="gcn", *, directed=False, known=True, edge_features=0, **se
     settings = {"model": model, "model_dim": 8, "directed": directed, **settings}
     if model in ("gat", "gatv2", "attention"):
         settings.setdefault("num_heads", 2)
-    trained = untrained_links(graph, link_job({**settings, "data": ("the nodes",)}))
+    trained = LINKS.untrained(link_job({**settings, "data": ("the nodes",)}), graph)
     torch.manual_seed(0)
+    trained.members.append(trained.new_member())
     decoder = aloud(trained.model).decoder
     with torch.no_grad():
         for parameter in decoder.parameters():
@@ -169,7 +174,6 @@ def graph_model(
     job = graph_job({**settings, "data": ("the graphs",), "task_type": task})
     table = graphs_from_arrays(graphs, targets, task_type=task, need_roots=readout == "root")
     everything = np.arange(len(graphs))
-    trained = untrained_graphs(
-        table, Splits(everything, everything[:0], everything[:0]), replace(job, columns=table.columns)
-    )
+    splits = Splits(everything, everything[:0], everything[:0])
+    trained = GRAPHS.untrained(replace(job, columns=table.columns), table, splits)
     return loud(trained, members), table, graphs

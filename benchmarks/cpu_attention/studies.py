@@ -123,20 +123,18 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     """A function that trains a fresh default model for one epoch and returns its seconds and its mean loss."""
     from edgewise.data.molecules.table import Columns, read_table
     from edgewise.data.split import split_rows
-    from edgewise.models.graph_settings import PropertySettings
     from edgewise.models.property import PropertyModel
-    from edgewise.tasks.molecules.run import resolved, untrained
-    from edgewise.tasks.molecules.trained import TableBatches
+    from edgewise.tasks.molecules.job import PropertyJob
+    from edgewise.tasks.molecules.task import TASK
     from edgewise.train.loader import RowLoader
     from edgewise.train.loss import TargetLoss
-    from edgewise.train.settings import TrainSettings
 
     columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
     table = read_table(path, columns)
     splits = split_rows(table, kind="column")
-    model_settings, settings = resolved(PropertySettings(), TrainSettings(), table, splits)
-    trained = untrained(table, splits, model_settings, 0.9)
-    batches = TableBatches.of(table, trained.scales, trained.settings)
+    prepared = TASK.prepared(PropertyJob((str(path),), columns), table, splits)
+    trained, settings = prepared.fitted, prepared.settings.train
+    batches = trained.batches(table)
     loss = TargetLoss("regression", settings.loss_function, settings.huber_width)
     rows = splits.train[:128] if options.quick else splits.train
     loader = RowLoader(rows, batches.training_batch, settings.batch_size or 64, settings.seed)

@@ -294,7 +294,7 @@ def models() -> dict[str, tuple[Any, Callable[[Any], Any]]]:
         "text": (text, lambda model: model.predict(words)),
         "node": (nodes, lambda model: model.predict(node_table)),
         "graph": (graph, lambda model: model.predict(graph_table)),
-        "link": (link, lambda model: model.told(np.array([0]), np.array([1]))),
+        "link": (link, lambda model: model.predict(np.array([0]), np.array([1]))),
         "language": (cases.language_model(), lambda model: model.tokenizer.encode("a song")),
         "tagging": (cases.tagger(), lambda model: model.tag([cases.WORDS])),
     }

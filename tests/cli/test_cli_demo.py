@@ -42,19 +42,19 @@ def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, paste, tm
 
 
 def test_an_interrupted_demo_continues(edgewise, tmp_path, monkeypatch):
-    import edgewise.tasks.table_run as job
+    import edgewise.tasks.run as job
 
     monkeypatch.setattr(demo, "NUM_ROWS", 60)
     small = {"epochs": 1, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "split": "random"}
     monkeypatch.setattr(demo, "SETTINGS", demo.SETTINGS | small)
-    original = job.fit_members
+    original = job.fit
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "fit_members", interrupted)
+    monkeypatch.setattr(job, "fit", interrupted)
     assert edgewise("demo", "-o", tmp_path / "run")[0] == 130
     made = (tmp_path / "run/demo.csv").stat().st_mtime_ns
-    monkeypatch.setattr(job, "fit_members", original)
+    monkeypatch.setattr(job, "fit", original)
     assert edgewise("demo", "-o", tmp_path / "run")[0] == 0
     assert (tmp_path / "run/demo.csv").stat().st_mtime_ns == made

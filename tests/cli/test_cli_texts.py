@@ -7,7 +7,7 @@ import pytest
 from cli_tables import read_csv, write_csv
 from safetensors.numpy import load_file
 
-import edgewise.tasks.table_run as job
+import edgewise.tasks.run as job
 from edgewise.data.texts.tokenizer import ALL_UNKNOWN
 from review_tables import reviews
 
@@ -189,7 +189,7 @@ def test_a_run_is_interrupted_before_its_first_epoch(table, learn, tmp_path, mon
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "fit_members", interrupted)
+    monkeypatch.setattr(job, "fit", interrupted)
     code, _, err = learn(table, *COLUMNS)
     assert code == 130
     assert f"continue with: edgewise train --resume -o {tmp_path / 'run'}" in err

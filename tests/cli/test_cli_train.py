@@ -317,19 +317,19 @@ def test_a_bad_table_does_not_cost_an_earlier_run(table, train, tmp_path):
 
 
 def test_resume_keeps_settings_and_data(table, train, edgewise, tmp_path, monkeypatch):
-    import edgewise.tasks.table_run as job
+    import edgewise.tasks.run as job
 
     run = tmp_path / "run"
-    original = job.fit_members
+    original = job.fit
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(job, "fit_members", interrupted)
+    monkeypatch.setattr(job, "fit", interrupted)
     code, _, err = train(table, "-o", run)
     assert code == 130
     assert err == f"edgewise: interrupted; continue with: edgewise train --resume -o {run}\n"
-    monkeypatch.setattr(job, "fit_members", original)
+    monkeypatch.setattr(job, "fit", original)
     code, _, err = train(table, "-o", run)
     assert (code, "holds an unfinished run; continue it with --resume" in err) == (2, True)
     code, _, err = edgewise("train", "--resume", "-o", run, "--epochs", "5")

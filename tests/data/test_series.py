@@ -5,9 +5,8 @@ import pytest
 
 from edgewise.data.graphs.series import known_before, parted, read_series
 from edgewise.errors import DataError, SettingError
-from edgewise.models.forecast import ForecastModel
 from edgewise.models.time_settings import ForecastSettings
-from edgewise.tasks.forecast.fit import by_step, later, stays
+from edgewise.tasks.forecast.task import by_step, later, stays
 from edgewise.tasks.forecast.trained import TrainedForecast
 
 
@@ -43,13 +42,15 @@ def test_stretches_never_lie_over_a_cut(tmp_path):
     assert {part: (int(starts[0]), int(starts[-1])) for part, starts in parts.items()} == {
         "train": (0, 15), "val": (20, 25), "test": (30, 35)
     }  # fmt: skip
-    trained = TrainedForecast(ForecastModel(ForecastSettings(context=3, horizon=2, period=8)), 10.0, 2.0, series.names)
+    trained = TrainedForecast(
+        settings=ForecastSettings(context=3, horizon=2, period=8), mean=10.0, std=2.0, names=series.names
+    )
     batch = trained.windows(series, parts["train"], True).batch(np.array([1, 4]))
     np.testing.assert_array_equal(batch.values[0, :, 0], [(1 - 10) / 2, (2 - 10) / 2, (3 - 10) / 2])
     np.testing.assert_array_equal(batch.targets[1], np.repeat([(7 - 10) / 2, (8 - 10) / 2], 3))
     np.testing.assert_allclose(batch.phases[1], np.array([4, 5, 6, 7, 0]) / 8)
-    assert later(series, parts["test"][:1], trained.model.settings)[0, :, 1].tolist() == [33, 34]
-    assert stays(series, parts["test"][:1], trained.model.settings)[0, :, 1].tolist() == [32, 32]
+    assert later(series, parts["test"][:1], trained.settings)[0, :, 1].tolist() == [33, 34]
+    assert stays(series, parts["test"][:1], trained.settings)[0, :, 1].tolist() == [32, 32]
 
 
 def test_scores_by_hand():

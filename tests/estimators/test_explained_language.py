@@ -38,7 +38,7 @@ def by_name(found):
 def test_units_are_the_tokens_and_the_next_one_is_told(kind):
     trained = language_model(kind)
     found = explain_prompt(trained, TEXT)
-    tokens = trained.tokens(TEXT)
+    tokens = trained.encode(TEXT)
     assert (found.kind, found.title, found.sources) == ("text", "the dog sat on the", {"text": TEXT})
     assert [(unit.start, unit.stop) for unit in found.units] == list(zip(tokens.starts, tokens.stops))
     (told,) = found.told

@@ -64,7 +64,7 @@ def without_node(graph, gone):
 
 def told(trained, graph, pair):
     """The probability, all edges of the graph carrying messages."""
-    return float(trained.told(*(np.array([end]) for end in pair), graph)[0])
+    return float(trained.predict(*(np.array([end]) for end in pair), graph)[0])
 
 
 @pytest.mark.parametrize("decoder", ["dot", "hadamard_mlp", "bilinear"])

@@ -17,7 +17,7 @@ from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.translation import perturbation as question
 from edgewise.tasks.translation.explain import explain_translation
 from edgewise.tasks.translation.perturbation import spans
-from edgewise.tasks.translation.trained import TrainedTranslation, untrained
+from edgewise.tasks.translation.trained import TrainedTranslation
 
 TEXT = "a red dog runs"
 PAIRS = ["a red dog runs in the snow", "two dogs run", "ein roter Hund läuft im Schnee", "zwei Hunde laufen 🐕"]
@@ -34,14 +34,18 @@ KINDS = {
 def translation_model(kind="transformer", *, max_length=6, names=("en", "de")):
     """A model that was never trained, with weights large enough to tell sentences apart."""
     tokenizer = Tokenizer.learned(PAIRS * 3, "bpe", 300)
-    model = untrained(len(tokenizer), KINDS[kind], seed=0)
+    sizes = {"num_tokens": len(tokenizer), "settings": KINDS[kind]}
+    trained = TrainedTranslation(tokenizer=tokenizer, names=names, beam=BeamSettings(2, max_length=max_length), **sizes)
+    torch.manual_seed(0)
+    model = trained.new_member()
+    trained.members.append(model)
     torch.manual_seed(3)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1 and "norm" not in name:
                 size = 1.0 if kind == "transformer" else 3.0
                 parameter.copy_(size * torch.randn_like(parameter) / parameter.shape[-1] ** 0.5)
-    return TrainedTranslation(tokenizer, model, names=names, beam=BeamSettings(2, max_length=max_length))
+    return trained
 
 
 @functools.cache

@@ -12,8 +12,7 @@ from edgewise.estimators.molecules import MoleculeRegressor
 from edgewise.tasks.config import job_to_config
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.nodes.job import node_job
-from edgewise.tasks.nodes.run import NodeRun
-from edgewise.tasks.nodes.trained import untrained_nodes
+from edgewise.tasks.nodes.task import TASK
 from edgewise.train.folder import RunFolder
 from explain_cases import loud, text_model
 
@@ -54,9 +53,9 @@ def graph_folder(tmp_path_factory):
     (path / "edges.csv").write_text("from,to\n" + "\n".join(edges) + "\n")
     settings = {"data": (str(path / "nodes.csv"),), "edges": str(path / "edges.csv"), "target_columns": ("label",)}
     job = node_job({**settings, "model": "gat", "num_heads": 2, "model_dim": 4})
-    table = NodeRun.read(job)
+    table = TASK.read_table(job)
     rows = np.arange(12)
-    trained = loud(untrained_nodes(table, Splits(rows, rows[:0], rows[:0]), job), 1)
+    trained = loud(TASK.untrained(job, table, Splits(rows, rows[:0], rows[:0])), 1)
     folder = kept(trained, path / "run")
     folder.write_config(job_to_config(job))
     return path

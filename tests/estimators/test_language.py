@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, LanguageModel, RunFolderError, SettingError
-from edgewise.tasks.language.fit import pair_loss
 from edgewise.tasks.language.job import language_job
+from edgewise.tasks.language.task import pair_loss
 
 SONG = "the cat sat on the mat and the dog sat on the log. " * 40
 SMALL = {"num_layers": 1, "num_heads": 2, "model_dim": 16, "context": 16, "batch_size": 8, "threads": 1}

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from edgewise.tasks.report.leakage import (
     LEAST_SHARED,
-    Sides,
+    SplitContents,
     leakage,
-    molecule_sides,
+    molecule_contents,
     near_texts,
     normalized,
-    text_sides,
+    text_contents,
 )
 from edgewise.tasks.report.sections import cautions_of, of_leakage
 
@@ -22,7 +22,7 @@ from edgewise.tasks.report.sections import cautions_of, of_leakage
 def test_equal_contents_by_hand():
     rows = {"train": [4, 0, 2], "val": [1], "test": [3, 5, 6]}
     contents = {"train": ["a", "b", "a"], "val": ["c"], "test": ["a", "c", "b"]}
-    found = leakage(Sides("graphs", rows, contents))
+    found = leakage(SplitContents("graphs", rows, contents))
     assert found == {
         "unit": "graphs",
         "least": 1.0,
@@ -34,14 +34,14 @@ def test_equal_contents_by_hand():
             "examples": [{"row": 3, "training_row": 4}, {"row": 6, "training_row": 0}],
         },
     }
-    assert leakage(Sides("graphs", {"train": [1]}, {"train": ["a"]})).keys() == {"unit", "least", "about"}
+    assert leakage(SplitContents("graphs", {"train": [1]}, {"train": ["a"]})).keys() == {"unit", "least", "about"}
 
 
 def test_molecules_that_are_the_same_and_nearly_so():
     pytest.importorskip("rdkit")
     chain = "C" * 14
     contents = {"train": [("CCO",), (f"{chain}O",)], "val": [], "test": [("CCO",), (f"{chain}CO",), ("c1ccccc1",)]}
-    found = leakage(molecule_sides("molecules", {"train": [0, 1], "val": [], "test": [2, 3, 4]}, contents))
+    found = leakage(molecule_contents("molecules", {"train": [0, 1], "val": [], "test": [2, 3, 4]}, contents))
     assert "validation" not in found
     test = found["test"]
     assert (test["rows"], test["same"], test["near"], test["compared"]) == (3, 1, 1, 2)
@@ -73,7 +73,7 @@ def test_texts_are_the_same_whatever_their_case_and_signs():
     assert normalized("?!") == "?!"
     words = "one two three four five six seven eight nine ten eleven twelve"
     texts = {"train": ["It is good.", words], "val": ["it IS good"], "test": [f"{words}!", f"{words} extra", "other"]}
-    found = leakage(text_sides("texts", {"train": [0, 1], "val": [2], "test": [3, 4, 5]}, texts))
+    found = leakage(text_contents("texts", {"train": [0, 1], "val": [2], "test": [3, 4, 5]}, texts))
     assert found["validation"]["same"] == 1
     test = found["test"]
     assert (test["same"], test["near"], test["compared"]) == (1, 1, 2)
@@ -108,6 +108,6 @@ def test_many_rows_are_chosen_evenly(monkeypatch):
         return np.zeros(len(some)), np.full(len(some), -1)
 
     contents = {"train": [-1], "test": list(range(9))}
-    found = leakage(Sides("texts", {"train": [0], "test": list(range(1, 10))}, contents, near, 0.9, "words"))
+    found = leakage(SplitContents("texts", {"train": [0], "test": list(range(1, 10))}, contents, near, 0.9, "words"))
     assert asked == [0, 4, 8]
     assert found["test"] == {"rows": 9, "same": 0, "near": 0, "compared": 3, "examples": []}

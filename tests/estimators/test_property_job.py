@@ -1,7 +1,6 @@
 """The job: what it learns its scales from, and what it writes down."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from edgewise.errors import SettingError
 from edgewise.models.graph_settings import PropertySettings
 from edgewise.tasks.config import job_to_config
 from edgewise.tasks.molecules.job import PARTS, PropertyJob, job_from_config
-from edgewise.tasks.molecules.run import PropertyRun, untrained
-from edgewise.train.folder import RunFolder
+from edgewise.tasks.molecules.task import TASK
 from edgewise.train.settings import TrainSettings
 
 SMILES = ["C", "CC", "CCC", "CCO", "CCN", "c1ccccc1O"]
@@ -26,21 +24,22 @@ def table_and_splits():
 
 def test_scales_are_learned_on_training_rows_only():
     table, splits = table_and_splits()
-    trained = untrained(table, splits, PropertySettings(), 0.9)
+    trained = TASK.prepared(PropertyJob(("arrays",), table.columns), table, splits).fitted
     assert trained.scales.target.mean == (2.0,)
     assert trained.scales.condition.mean == (2.0,)
     assert trained.known_rows == [("C",), ("CC",), ("CCC",)]
     assert trained.sizes.typical_nodes == 2.0
     names = [field.name for field in dataclasses.fields(trained.scales.feature)]
     assert "center" in names
-    alone = untrained(table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0]), splits, PropertySettings(), 0.9)
+    few = table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0])
+    alone = TASK.prepared(PropertyJob(("arrays",), few.columns), few, splits).fitted
     assert trained.scales == alone.scales
 
 
 def test_baselines_see_training_targets_only():
     table, splits = table_and_splits()
     job = PropertyJob(("arrays",), table.columns)
-    scores = PropertyRun(RunFolder(Path()), False, job, table, splits).score_baselines()
+    scores = TASK.score_baselines(TASK.prepared(job, table, splits))
     name = table.columns.target_columns[0]
     assert scores["mean"]["test"][name]["mae"] == 1e6 - 2.0
     # A forest averages what it has seen.

@@ -12,10 +12,10 @@ from edgewise.data.motion.dynamics import System, integrate, law_of
 from edgewise.data.motion.motion import Moments, Motion, parted, read_motion
 from edgewise.data.motion.systems import SYSTEMS, system_of
 from edgewise.models.time_settings import DynamicsSettings
-from edgewise.tasks.motion.fit import errors
 from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
 from edgewise.tasks.motion.job import dynamics_job
 from edgewise.tasks.motion.rollout import compared, roll_out
+from edgewise.tasks.motion.task import errors
 from edgewise.tasks.motion.trained import TrainedDynamics, Units
 
 STEP = 2.0**-7
@@ -44,7 +44,8 @@ def knowing(motion, trajectories=None, units=None):
     units = units or Units(1.0, 1.0, (1.0,) * num_charges, 1.0)
     sizes = motion.positions.shape[-1], num_charges
     settings = DynamicsSettings(model="forces", told="accelerations")
-    return TrainedDynamics(TheLaw(motion, trajectories, units), settings, sizes, units, 0)
+    law = TheLaw(motion, trajectories, units)
+    return TrainedDynamics(members=[law], settings=settings, sizes=sizes, units=units, ahead=0)
 
 
 def written(found, tmp_path):

@@ -295,7 +295,7 @@ def test_a_model_of_ours_is_read_by_their_library(tmp_path):
     """With words for tokens, and no kinds of tokens told."""
     tokenizer = Tokenizer.learned(["the cat sat on the mat"], "words", special=("<mask>",))
     settings: TransformerSettings = replace(bert(1, 2, 8), context=8)
-    trained = TrainedMasked(tokenizer, scattered(MaskedModel(len(tokenizer), settings)))
+    trained = TrainedMasked.of(tokenizer, scattered(MaskedModel(len(tokenizer), settings)))
     to_checkpoint(trained, tmp_path / "theirs")
     theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "theirs").eval()
     read = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")

@@ -13,7 +13,7 @@ from edgewise.models.text_settings import CONFIGURATIONS, BeamSettings, Recurren
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch
 from edgewise.tasks.translation.job import MODEL
-from edgewise.tasks.translation.trained import untrained
+from edgewise.tasks.translation.trained import TrainedTranslation
 
 SMALL = TransformerSettings(num_layers=2, num_heads=2, model_dim=8, context=32, position="sinusoidal")
 RECURRENT = RecurrentSettings(num_layers=2, model_dim=8, dropout=0.0)
@@ -55,9 +55,13 @@ every_model = pytest.mark.parametrize("settings", ALL, ids=called)
 some_models = pytest.mark.parametrize("settings", SOME, ids=called)
 
 
+def made(num_tokens, settings):
+    return TrainedTranslation(tokenizer=None, num_tokens=num_tokens, settings=settings).new_member()
+
+
 def model_of(settings=SMALL, **changes):
     torch.manual_seed(0)
-    model = untrained(9, replace(settings, **changes), seed=0).eval()
+    model = made(9, replace(settings, **changes)).eval()
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.4)
@@ -179,7 +183,7 @@ def test_both_kinds_of_models_have_about_as_many_parameters():
     """Where nothing is said about sizes, so that what they learn can be compared."""
     with torch.device("meta"):
         counts = [
-            sum(x.numel() for x in untrained(8192, made, 0).parameters()) for made in (MODEL, RecurrentSettings())
+            sum(x.numel() for x in made(8192, settings).parameters()) for settings in (MODEL, RecurrentSettings())
         ]
     assert counts[1] == pytest.approx(counts[0], rel=0.03)
 

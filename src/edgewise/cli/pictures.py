@@ -110,14 +110,15 @@ def fit_of(scores: dict[str, float] | None) -> tuple[float, float] | None:
 
 def written(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str]) -> str:
     """The page."""
-    from edgewise.tasks.motion.task import lines_of_force, lines_of_rollout, table_of_scores
+    from edgewise.tasks.motion.task import TASK, lines_of_force, lines_of_rollout
     from edgewise.tasks.report.sections import settings, training_sections
-    from edgewise.tasks.scores import training_line
+    from edgewise.tasks.scores import ScoreTable
     from edgewise.view.page import Part, Picture, Table, page
 
-    table = table_of_scores(metrics)
+    table, *_, trained = TASK.scores(folder)
+    assert isinstance(table, ScoreTable)
     scores: list[Part] = [Table(table.title, table.header, table.rows)]
-    scores.append(f"{training_line(metrics)}, on {', '.join(folder.read_config()['data'])}.")
+    scores.append(f"{trained}, on {', '.join(folder.read_config()['data'])}.")
     sections: list[tuple[str, list[Part]]] = [("Scores", scores), *training_sections(folder)]
     if "force" in drawn:
         caption = (

@@ -67,6 +67,7 @@ def default_folder(settings: dict[str, Any]) -> str:
 def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
     from edgewise.tasks.registry import inferred, task
+    from edgewise.tasks.run import Run
     from edgewise.train.device import keep_memory
 
     chosen = task(inferred(settings))
@@ -75,15 +76,14 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
         print_run(chosen, folder)
         return 0
     try:
-        run, job = chosen.job(settings, source)
-        prepared = run.prepare(job, folder, overwrite=overwrite, resume=resume)
+        run = Run.prepare(chosen, chosen.job(settings, source), folder, overwrite=overwrite, resume=resume)
         keep_memory()
         with stage("looking at the data"):
-            lines = chosen.describe(prepared)
+            lines = chosen.describe(run.prepared, folder)
         print("\n".join(lines))
-        print(where(prepared.job.train))
+        print(where(run.prepared.settings.train))
         sys.stdout.flush()
-        prepared.finish()
+        run.finish()
     except KeyboardInterrupt:
         if not folder.is_begun:
             raise

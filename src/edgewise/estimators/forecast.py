@@ -6,14 +6,15 @@ import numpy as np
 import torch
 
 from edgewise.data.graphs.file import check_edges
-from edgewise.data.graphs.series import Series, parted
+from edgewise.data.graphs.series import Series
 from edgewise.errors import DataError
 from edgewise.estimators.learner import Learner
 from edgewise.estimators.nodes import edges_of
 from edgewise.plural import plural
-from edgewise.tasks.forecast.fit import fit_series
 from edgewise.tasks.forecast.job import forecast_job
+from edgewise.tasks.forecast.task import TASK
 from edgewise.tasks.forecast.trained import TrainedForecast, behind
+from edgewise.tasks.run import fit
 
 Steps = Any
 """A `Series`, as `edgewise.data.graphs.series.read_series` reads it; or an array, a tensor or a DataFrame
@@ -48,8 +49,9 @@ class Forecaster(Learner[TrainedForecast]):
         source = X.source if isinstance(X, Series) else "the series"
         job = forecast_job({**self.settings, "data": (source,)}, "Forecaster")
         series = series_of(X, edges, is_directed=job.graph.directed)
-        parts = parted(series, job.model.context, job.model.horizon, job.split_sizes)
-        self.trained_, self.metrics_ = fit_series(series, parts, job)
+        prepared = TASK.prepared(job, series)
+        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
+        self.trained_ = prepared.fitted
         self.edges_ = edges
         return self
 

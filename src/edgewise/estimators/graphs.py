@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -29,9 +28,9 @@ from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.tasks.graphs.explain import explain_graph
 from edgewise.tasks.graphs.job import graph_job
-from edgewise.tasks.graphs.run import GraphRun
-from edgewise.tasks.graphs.trained import TrainedGraphs, untrained_graphs
-from edgewise.tasks.table_run import fit_members
+from edgewise.tasks.graphs.task import TASK
+from edgewise.tasks.graphs.trained import TrainedGraphs
+from edgewise.tasks.run import fit
 from edgewise.train.device import pick_device
 
 try:
@@ -76,9 +75,9 @@ class GraphEstimator(SettingsEstimator):
         )
         kind, sizes = "random" if groups is None else "group", (1 - validation_size, validation_size, 0)
         splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed)
-        job = GraphRun.resolved(replace(job, columns=table.columns), table, splits)
-        self.trained_ = untrained_graphs(table, splits, job)
-        fit_members(self.trained_, table, splits, job.train, ensemble_size=job.ensemble_size)
+        prepared = TASK.prepared(job, table, splits)
+        fit(TASK, prepared)
+        self.trained_ = prepared.fitted
         return self
 
     def table_of(self, X: Graphs, graph_features: Any = None) -> GraphTable:

@@ -7,8 +7,9 @@ from edgewise.estimators.learner import Learner
 from edgewise.explanation import Explanation
 from edgewise.models.text_settings import SamplingSettings
 from edgewise.tasks.language.explain import explain_prompt
-from edgewise.tasks.language.fit import fit_tokens, tokens_of
+from edgewise.tasks.language.task import TASK
 from edgewise.tasks.language.trained import TrainedLanguage
+from edgewise.tasks.run import fit
 
 
 class LanguageModel(Learner[TrainedLanguage]):
@@ -36,7 +37,9 @@ class LanguageModel(Learner[TrainedLanguage]):
         if not isinstance(text, str):
             raise SettingError(f"LanguageModel.fit takes one text, a str, not {type(text).__name__}; join several.")
         job = language_job({**self.settings, "data": ("the text",)}, "LanguageModel")
-        self.trained_, self.metrics_ = fit_tokens(*tokens_of(text, job), job)
+        prepared = TASK.prepared(job, text)
+        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
+        self.trained_ = prepared.fitted
         return self
 
     def generate(self, prompt: str, **sampling: Any) -> str:

@@ -19,8 +19,9 @@ from edgewise.plural import plural
 from edgewise.tasks.links.explain import explain_link
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.job import link_job
-from edgewise.tasks.links.learn import fit_links, resolved
+from edgewise.tasks.links.task import TASK, LinkData
 from edgewise.tasks.links.trained import TrainedLinks
+from edgewise.tasks.run import fit
 from edgewise.train.device import pick_device
 
 
@@ -65,7 +66,9 @@ class LinkPredictor(Learner[TrainedLinks]):
             named = RowLabels(tuple(words), "parts, edge ", np.arange(len(words)), "")
             part_of_link = named_parts(links, named, job.data_seed)
         chosen = LinkParts.of(links, part_of_link, job.negatives, job.data_seed)
-        self.trained_, self.metrics_ = fit_links(graph, links, chosen, resolved(job, chosen))
+        prepared = TASK.prepared(job, LinkData(graph, links), chosen)
+        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
+        self.trained_ = prepared.fitted
         return self
 
     def predict_proba(
@@ -86,7 +89,7 @@ class LinkPredictor(Learner[TrainedLinks]):
         """
         trained, graph = self.trained, self._graph_of("predict_proba", X, edges, edge_features)
         senders, receivers = pairs_of(pairs, len(graph or trained.graph))
-        found = trained.told(senders, receivers, graph, pick_device(self.settings.get("device", "auto")))
+        found = trained.predict(senders, receivers, graph, pick_device(self.settings.get("device", "auto")))
         return np.stack([1 - found, found], axis=1)
 
     def predict(self, pairs: Any, **graph: Any) -> np.ndarray:

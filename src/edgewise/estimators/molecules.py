@@ -26,9 +26,10 @@ from edgewise.models.graph_settings import PropertySettings
 from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.tasks.molecules.explain import explain_molecule
-from edgewise.tasks.molecules.run import resolved, untrained
+from edgewise.tasks.molecules.job import PropertyJob
+from edgewise.tasks.molecules.task import TASK
 from edgewise.tasks.molecules.trained import TrainedProperty
-from edgewise.tasks.table_run import fit_members
+from edgewise.tasks.run import fit
 from edgewise.train.conformal import check_coverage
 from edgewise.train.device import pick_device
 from edgewise.train.settings import TrainSettings
@@ -156,9 +157,18 @@ class MoleculeEstimator(TableEstimator):
         )
         sizes = (1 - self.validation_size, self.validation_size, 0)
         splits = split_rows(table, kind="random" if groups is None else "group", sizes=sizes, seed=self.random_state)
-        model, train = resolved(model, train, table, splits)
-        self.trained_ = untrained(table, splits, model, self.coverage, limits)
-        fit_members(self.trained_, table, splits, train, ensemble_size=self.ensemble_size)
+        job = PropertyJob(
+            data=("the molecules",),
+            columns=table.columns,
+            model=model,
+            train=train,
+            limits=limits,
+            coverage=self.coverage,
+            ensemble_size=self.ensemble_size,
+        )
+        prepared = TASK.prepared(job, table, splits)
+        fit(TASK, prepared)
+        self.trained_ = prepared.fitted
         if classes is not None:
             self.trained_.classes = classes
         return self

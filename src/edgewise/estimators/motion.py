@@ -4,12 +4,13 @@ from typing import Self
 
 import numpy as np
 
-from edgewise.data.motion.motion import Moments, Motion, parted
+from edgewise.data.motion.motion import Moments, Motion
 from edgewise.estimators.learner import Learner
-from edgewise.tasks.motion.fit import fit_motion
 from edgewise.tasks.motion.job import dynamics_job
 from edgewise.tasks.motion.rollout import Rollout, roll_out
+from edgewise.tasks.motion.task import TASK
 from edgewise.tasks.motion.trained import TrainedDynamics
+from edgewise.tasks.run import fit
 
 
 class DynamicsModel(Learner[TrainedDynamics]):
@@ -32,8 +33,9 @@ class DynamicsModel(Learner[TrainedDynamics]):
         DataError: accelerations are to be learned, and cannot be.
         """
         job = dynamics_job({**self.settings, "data": (motion.source,)}, "DynamicsModel")
-        parts = parted(motion, job.start, job.ahead, job.split_sizes, job.data_seed, job.model.told)
-        self.trained_, self.metrics_ = fit_motion(parts, job)
+        prepared = TASK.prepared(job, motion)
+        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
+        self.trained_ = prepared.fitted
         return self
 
     def predict(self, motion: Motion, moment: int = 0) -> np.ndarray:
@@ -41,7 +43,7 @@ class DynamicsModel(Learner[TrainedDynamics]):
         told, their accelerations at it."""
         trajectories = np.arange(len(motion.positions))
         # Nothing is told of what comes after: the last moments of a file may be read too.
-        return self.trained.told(Moments(motion, trajectories, np.full(len(trajectories), moment), 0))
+        return self.trained.predict(Moments(motion, trajectories, np.full(len(trajectories), moment), 0))
 
     def rollout(
         self, motion: Motion, num_moments: int | None = None, *, moment: int = 0, time_step: float | None = None

@@ -33,9 +33,9 @@ from edgewise.plural import plural
 from edgewise.records import Prediction
 from edgewise.tasks.nodes.explain import explain_node
 from edgewise.tasks.nodes.job import WITH_TYPES, node_job
-from edgewise.tasks.nodes.run import NodeRun
-from edgewise.tasks.nodes.trained import TrainedNodes, untrained_nodes
-from edgewise.tasks.table_run import fit_members
+from edgewise.tasks.nodes.task import TASK
+from edgewise.tasks.nodes.trained import TrainedNodes
+from edgewise.tasks.run import fit
 from edgewise.train.device import pick_device
 
 try:
@@ -92,9 +92,9 @@ class NodeEstimator(SettingsEstimator):
             )
         kind, sizes = "random" if parts is None else "column", (1 - validation_size, validation_size, 0)
         splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed)
-        job = NodeRun.resolved(replace(job, columns=table.columns), table, splits)
-        self.trained_ = untrained_nodes(table, splits, job)
-        fit_members(self.trained_, table, splits, job.train, ensemble_size=job.ensemble_size)
+        prepared = TASK.prepared(job, table, splits)
+        fit(TASK, prepared)
+        self.trained_ = prepared.fitted
         return self
 
     def table_of(
@@ -102,9 +102,11 @@ class NodeEstimator(SettingsEstimator):
     ) -> NodeTable:
         """A graph whose nodes are to be predicted."""
         check_is_fitted(self, "trained_")
-        known, given = self.trained_.kinds, parts_of(X, edges, edge_features, node_kinds, edge_kinds)
+        known, given = self.trained_.types, parts_of(X, edges, edge_features, node_kinds, edge_kinds)
         if known is None and (given.node_kinds is not None or given.edge_kinds is not None):
-            raise SettingError("the model ignores types of nodes and edges; leave out node_kinds and edge_kinds.")
+            raise SettingError(
+                "the model does not look at kinds of nodes and edges; leave out node_kinds and edge_kinds."
+            )
         return nodes_from_arrays(**graph_of(*given), known=known)
 
     def predictions(self, table: NodeTable, coverage: float | None = None) -> list[Prediction]:

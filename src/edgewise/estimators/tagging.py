@@ -1,6 +1,5 @@
 """Tagger: a tag for each word, from Python."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Self
 
@@ -8,10 +7,10 @@ from edgewise.data.texts.tags import sentences_from_lists
 from edgewise.errors import SettingError
 from edgewise.estimators.learner import Learner
 from edgewise.explanation import Explanation
-from edgewise.tasks.pretrained import scheduled
+from edgewise.tasks.run import fit
 from edgewise.tasks.tagging.explain import explain_sentence
-from edgewise.tasks.tagging.fit import fit_tags, untrained
 from edgewise.tasks.tagging.job import tagging_job
+from edgewise.tasks.tagging.task import TASK
 from edgewise.tasks.tagging.trained import TrainedTagger
 from edgewise.train.device import pick_device
 from edgewise.train.spans import tag_scores
@@ -49,10 +48,9 @@ class Tagger(Learner[TrainedTagger]):
             raise SettingError(f"validation_size is {size}; expected at least 0 and below 1.")
         read = sentences_from_lists(sentences, tags)
         job = tagging_job({**settings, "data": read.files, "split_sizes": (1 - size, size, 0.0)}, "Tagger")
-        parts = read.split(job.split_sizes, job.data_seed)
-        job = dataclasses.replace(job, train=scheduled(job.train, max(1, len(parts["train"]))))
-        self.trained_ = untrained(read, parts["train"], job)
-        self.metrics_ = fit_tags(self.trained_, read, parts, job)
+        prepared = TASK.prepared(job, read)
+        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
+        self.trained_ = prepared.fitted
         return self
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:

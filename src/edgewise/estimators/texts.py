@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,10 +22,10 @@ from edgewise.estimators.faces import (
 from edgewise.explanation import Explanation
 from edgewise.plural import plural
 from edgewise.records import Prediction
-from edgewise.tasks.table_run import fit_members
+from edgewise.tasks.run import fit
 from edgewise.tasks.texts.explain import explain_text
 from edgewise.tasks.texts.job import text_job
-from edgewise.tasks.texts.run import TextRun, untrained
+from edgewise.tasks.texts.task import TASK
 from edgewise.tasks.texts.trained import TrainedTexts
 from edgewise.train.device import pick_device
 
@@ -62,9 +61,9 @@ class TextEstimator(SettingsEstimator):
         splits = split_rows(
             table, kind=kind, sizes=(1 - validation_size, validation_size, 0), seed=job.train.seed
         )  # fmt: skip
-        job = TextRun.resolved(replace(job, columns=table.columns), table, splits)
-        self.trained_ = untrained(table, splits, job)
-        fit_members(self.trained_, table, splits, job.train, ensemble_size=job.ensemble_size)
+        prepared = TASK.prepared(job, table, splits)
+        fit(TASK, prepared)
+        self.trained_ = prepared.fitted
         return self
 
     def table_of(self, X: Texts) -> TextTable:

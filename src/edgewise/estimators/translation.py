@@ -8,10 +8,11 @@ from edgewise.data.texts.pairs import Texts, check_pairs, check_texts, pairs_of
 from edgewise.errors import DataError, SettingError
 from edgewise.estimators.learner import Learner
 from edgewise.explanation import Explanation
+from edgewise.tasks.run import fit
 from edgewise.tasks.translation.explain import explain_translation
-from edgewise.tasks.translation.fit import bleu, fit_pairs, token_loss, tokens_of
 from edgewise.tasks.translation.job import translation_job
-from edgewise.tasks.translation.trained import TrainedTranslation
+from edgewise.tasks.translation.task import TASK
+from edgewise.tasks.translation.trained import TrainedTranslation, bleu
 from edgewise.train.device import pick_device
 
 OF_FILES = {"data", "text_columns", "target_columns", "split_sizes", "data_seed"}
@@ -58,13 +59,12 @@ class Translator(Learner[TrainedTranslation]):
         parts = {"fit": (sources, targets)} | ({} if validation is None else {"validation": validation})
         texts = pairs_of(parts)
         rows = {"train": np.flatnonzero(texts.file_of_row == 0), "val": np.flatnonzero(texts.file_of_row == 1)}
-        tokenizer, pairs, texts = tokens_of(texts, rows, job)
-        if texts.rejected:
-            first = texts.rejected[0]
+        prepared = TASK.prepared(job, texts, rows)
+        if prepared.rejected:
+            first = prepared.rejected[0]
             raise DataError(f"{first.file}: number {first.line}: the {first.column} cannot be used: {first.reason}.")
-        self.trained_, self.metrics_ = fit_pairs(tokenizer, pairs, rows, job)
-        if len(rows["val"]):
-            self.metrics_["validation"] = {"loss": token_loss(self.trained_, pairs, rows["val"])}
+        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
+        self.trained_ = prepared.fitted
         return self
 
     def predict(self, texts: Texts) -> list[str | None]:

@@ -13,9 +13,7 @@ from edgewise.errors import DataError, RunFolderError
 from edgewise.files import write_bytes
 from edgewise.interop import bert, gpt2
 from edgewise.plural import plural
-from edgewise.tasks.language import trained as language
 from edgewise.tasks.language.trained import TrainedLanguage
-from edgewise.tasks.masked import trained as masked
 from edgewise.tasks.masked.trained import TrainedMasked
 from edgewise.train.folder import RunFolder, read_json
 
@@ -47,10 +45,10 @@ def from_checkpoint(folder: Path) -> Trained:
     trained: Trained
     if model_type == "bert":
         encoding, left_out = bert.model_of(config, tensors)
-        trained, embedding = TrainedMasked(tokenizer, encoding, left_out=left_out), encoding.encoder.embedding
+        trained, embedding = TrainedMasked.of(tokenizer, encoding, left_out), encoding.encoder.embedding
     else:
         model = gpt2.model_of(config, tensors)
-        trained, embedding = TrainedLanguage(tokenizer, model, has_end=tokenizer.end is not None), model.embedding
+        trained, embedding = TrainedLanguage.of(tokenizer, model, has_end=tokenizer.end is not None), model.embedding
     if len(tokenizer) > embedding.num_embeddings:
         raise DataError(
             f"{folder}: the tokenizer has {plural(len(tokenizer), 'token')}, the model {embedding.num_embeddings:,}."
@@ -81,7 +79,7 @@ def from_run(folder: RunFolder) -> Trained:
     Raises:
         RunFolderError: it is of another kind, or damaged.
     """
-    kinds: dict[str, Any] = {language.FORMAT: TrainedLanguage, masked.FORMAT: TrainedMasked}
+    kinds: dict[str, Any] = {kind.FORMAT: kind for kind in (TrainedLanguage, TrainedMasked)}
     found = folder.read_format()
     if found not in kinds:
         raise RunFolderError(f"{folder.path} holds {found!r}; only {' and '.join(kinds)} can be converted.")

@@ -77,11 +77,14 @@ def pretrained_settings(path: str, named: str | None, reader: ReaderSettings) ->
         RunFolderError: The folder is not that of a finished masked run.
         SettingError: Another model is asked for.
     """
+    from edgewise.train.document import read_document
     from edgewise.train.folder import RunFolder
 
     if named is not None or reader.encoder != "transformer":
         raise SettingError(f"--from {path} brings its own model; leave out --model.")
-    return RunFolder.finished(path).read_model(*PRETRAINED, PretrainedDocument).settings
+    folder = RunFolder.finished(path)
+    content = folder.read_model(*PRETRAINED)
+    return read_document(PretrainedDocument, content, folder.path / "model.json").settings
 
 
 def scheduled(train: TrainSettings, num_rows: int) -> TrainSettings:

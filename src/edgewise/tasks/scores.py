@@ -1,10 +1,12 @@
-"""Scores as tables and lines that a terminal or a page shows."""
+"""What a terminal or a page shows of a run: its data in lines, its scores in tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgewise.data.tables.cell import Rejection
 from edgewise.plural import plural
+from edgewise.train.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,50 @@ class ScoreTable:
 
 
 def number(value: Any) -> str:
-    """A score to four digits; a dash where there is none."""
+    """A score to four digits, a count whole; a dash where there is none."""
+    if isinstance(value, int):
+        return f"{value:,}"
     return "-" if value is None else f"{value:.4g}" if abs(value) >= 1 else f"{value:.4f}"
+
+
+def score_table(
+    title: str, models: Mapping[str, Mapping[str, Any]], scores: Mapping[str, str], show: Callable[[Any], str] = number
+) -> ScoreTable:
+    """The scores of several models, a row each; a dash where a model has none.
+
+    Args:
+        title: What is scored.
+        models: The scores of each model by their names, the model by its label.
+        scores: The names of the scores that are shown, and the heads of their columns.
+        show: How a number is written.
+    """
+    rows = [[label, *(show(found.get(name)) for name in scores)] for label, found in models.items()]
+    return ScoreTable(title, ["", *scores.values()], rows)
+
+
+def same(*names: str) -> dict[str, str]:
+    """Scores whose columns are headed by their names."""
+    return dict(zip(names, names, strict=True))
+
+
+def split_line(counts: Mapping[str, int], unit: str, units: str | None = None) -> str:
+    """How many rows each split has.
+
+    Args:
+        counts: The rows of train, val and test.
+        unit: What a row is called, and
+        units: its plural where it does not end in s.
+    """
+    tested = plural(counts["test"], f"test {unit}", None if units is None else f"test {units}")
+    return f"{counts['train']:,} training, {counts['val']:,} validation and {tested}"
+
+
+def first_rejected(rejected: Sequence[Rejection], folder: RunFolder) -> list[str]:
+    """Where the first cell stands that cannot be used, and where all are listed; nothing where all can."""
+    return [
+        f"  the first in line {each.line}: {each.column}: {each.reason} (all in {folder.path / 'rejected.csv'})"
+        for each in rejected[:1]
+    ]
 
 
 def training_line(metrics: Mapping[str, Any]) -> str:

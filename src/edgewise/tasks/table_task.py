@@ -1,22 +1,41 @@
-"""A task over the rows of a table, whatever they hold: what its run prints, and how it predicts."""
+"""A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
+import time
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import SettingError
+import numpy as np
+
+from edgewise.data.scale import TargetScaler
+from edgewise.data.split import Splits, split_rows
+from edgewise.data.tables.rows import Table
+from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.progress import stage
 from edgewise.tasks.commands import prediction
-from edgewise.tasks.scores import ScoreTable, number
-from edgewise.tasks.task import PredictRequest, Task
-from edgewise.train.baseline import LABELS
+from edgewise.tasks.report.judged import judged_targets
+from edgewise.tasks.report.leakage import SplitContents
+from edgewise.tasks.scores import ScoreTable, same, score_table
+from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
+from edgewise.tasks.trained import TrainedTable, prediction_columns, show, with_columns
+from edgewise.train.baseline import LABELS, Baseline
+from edgewise.train.conformal import check_coverage, coverage_of
+from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
-from edgewise.train.metrics import HEADLINES
+from edgewise.train.loader import Loader, RowLoader
+from edgewise.train.loss import TargetLoss
+from edgewise.train.metrics import HEADLINES, table_of_scores
+from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.tasks.report.judged import Labels, Numbers
+    from edgewise.train.fit import FitResult
 
+Features = Callable[[np.ndarray], Any]
+"""From rows to what baselines predict them from."""
 PARTS = ("test", "validation", "training")
 """The rows whose scores are shown: the first of these that there are."""
 
@@ -28,8 +47,131 @@ class TableTask(Task):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained ensemble, and the table with the columns it needs."""
 
-    def describe(self, run: Any) -> list[str]:
-        table, splits, job = run.table, run.splits, run.job
+    @abstractmethod
+    def read_table(self, settings: Any) -> Any:
+        """The table of a run."""
+
+    @abstractmethod
+    def resolved(self, settings: Any, table: Any, splits: Splits) -> Any:
+        """The settings with nothing left open: what fits the training rows replaces None."""
+
+    @abstractmethod
+    def untrained(self, settings: Any, table: Any, splits: Splits) -> TrainedTable:
+        """The model before its first step; its scales are those of the training rows."""
+
+    @abstractmethod
+    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
+        """Simple models, fitted on the training rows."""
+
+    @abstractmethod
+    def features(self, prepared: Prepared) -> Features:
+        """What baselines predict rows from."""
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        """What else should be known of the data before the training starts, a line each."""
+        return []
+
+    def ensemble_size(self, settings: Any) -> int:
+        return int(settings.ensemble_size)
+
+    def files(self, settings: Any) -> Sequence[str]:
+        found: Sequence[str] = settings.files
+        return found
+
+    def prepare(self, settings: Any) -> Prepared:
+        table = self.read_table(settings)
+        splits = split_rows(table, kind=settings.split_kind, sizes=settings.split_sizes, seed=settings.data_seed)
+        if not len(splits.train):
+            raise DataError(f"{table.source}: no row is left for training.")
+        return self.prepared(settings, table, splits)
+
+    def prepared(self, settings: Any, table: Table, splits: Splits) -> Prepared:
+        """The same of a table that is read and split."""
+        settings = self.resolved(replace(settings, columns=table.columns), table, splits)
+        rows = {name: found.tolist() for name, found in rows_of(splits).items()}
+        return Prepared(settings, table, splits, self.untrained(settings, table, splits), rows, table.rejected)
+
+    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+        splits, fitted = prepared.splits, prepared.fitted
+        batches = fitted.batches(prepared.data)
+
+        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
+            training = RowLoader(splits.train, batches.training_batch, recipe.batch_size or 64, recipe.seed)
+            return training, RowLoader(splits.val, batches.training_batch, fitted.rows_a_batch)
+
+        return of_member
+
+    def loss(self, prepared: Prepared) -> TargetLoss:
+        recipe, fitted = prepared.settings.train, prepared.fitted
+        return TargetLoss(fitted.task_type, recipe.loss_function, recipe.huber_width, fitted.num_classes)
+
+    def calibrate(self, prepared: Prepared) -> None:
+        """Keeps the errors on the validation rows, from which intervals follow."""
+        fitted, table, rows = prepared.fitted, prepared.data, prepared.splits.val
+        if fitted.task_type == "regression" and len(rows):
+            fitted.errors = fitted.outputs(table, rows).mean(axis=0) - table.targets[rows]
+
+    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+        """The scores of each split, and how many targets of the test rows lie within their interval."""
+        fitted, table, splits = prepared.fitted, prepared.data, named(prepared.splits)
+        names, task_type = table.columns.target_columns, fitted.task_type
+        metrics: dict[str, Any] = {"rows": {"rejected": len(table.rejected)}}
+        coverage: dict[str, Any] = {"promised": fitted.coverage}
+        for name, rows in splits.items():
+            predictions = fitted.predict(table, rows=rows)
+            metrics["rows"][name] = len(rows)
+            outputs = [p.value[rows] if p.probabilities is None else p.probabilities[rows] for p in predictions]
+            metrics[name] = table_of_scores(table.targets[rows], outputs, names, task_type) if len(rows) else {}
+            if name == "test" and task_type == "regression":
+                coverage["test"] = {
+                    target: coverage_of(table.targets[rows, column], p.low[rows], p.high[rows])
+                    for column, (target, p) in enumerate(zip(names, predictions, strict=True))
+                }
+        if task_type == "regression":
+            metrics["coverage"] = coverage
+        metrics["parameters"] = num_parameters(fitted)
+        spent = sum(record["seconds"] for result in results for record in result.history)
+        metrics["seconds"] = {"model": round(spent, 2)}
+        if prepared.settings.baselines:
+            started = time.perf_counter()
+            with stage("baselines"):
+                metrics["baselines"] = self.score_baselines(prepared)
+            metrics["seconds"]["baselines"] = round(time.perf_counter() - started, 2)
+        return metrics
+
+    def score_baselines(self, prepared: Prepared) -> dict[str, Any]:
+        """The baselines, scored on the rows that they have not seen: by baseline, split and target."""
+        table, columns, features = prepared.data, prepared.data.columns, self.features(prepared)
+        return {
+            name: {
+                split: table_of_scores(
+                    table.targets[rows], baseline.predict(features(rows)), columns.target_columns, columns.task_type
+                )
+                for split, rows in named(prepared.splits).items()
+                if split != "training" and len(rows)
+            }
+            for name, baseline in self.baselines(prepared, features).items()
+        }
+
+    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+        """Writes the test rows with their cells, their number in the data, and their predictions."""
+        fitted, table, rows = prepared.fitted, prepared.data, prepared.splits.test
+        columns: dict[str, Any] = {"row_in_data": np.arange(table.num_rows)}
+        columns |= {name: table.frame[name].to_numpy() for name in table.frame.columns}
+        columns |= prediction_columns(fitted, fitted.predict(table, rows=rows))
+        columns |= fitted.more_columns(table, rows)
+        cells = [[show(values[row]) for values in columns.values()] for row in rows.tolist()]
+        folder.write_table("test_predictions.csv", list(columns), cells)
+
+    def split_contents(self, prepared: Prepared) -> SplitContents:
+        """The content of the rows of each split; equal where a model cannot tell two of them apart."""
+        assert prepared.rows is not None
+        table = prepared.data
+        contents = {name: table.contents(rows) for name, rows in rows_of(prepared.splits).items()}
+        return SplitContents(table.row_unit, prepared.rows, contents)
+
+    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
+        table, splits = prepared.data, prepared.splits
         lines = [
             f"{table.source}: {plural(table.num_rows, 'row')}, "
             f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, "
@@ -39,17 +181,17 @@ class TableTask(Task):
             first = next(rejection for rejection in table.rejected if rejection.column == column)
             lines.append(
                 f"  {count:,} for column {column!r}, the first in line {first.line}: {first.reason} "
-                f"(all in {run.folder.path / 'rejected.csv'})"
+                f"(all in {folder.path / 'rejected.csv'})"
             )
         lines.append(
             f"{len(splits.train):,} training, {len(splits.val):,} validation and "
-            f"{plural(len(splits.test), 'test row')} (split: {job.split_kind})"
+            f"{plural(len(splits.test), 'test row')} (split: {prepared.settings.split_kind})"
         )
         if splits.leakage:
             lines.append(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
         if not len(splits.val):
             lines.append("  no validation rows: the last epoch is kept, and there are no intervals")
-        return [*lines, *(f"  {note}" for note in (*table.notes, *run.notes()))]
+        return [*lines, *(f"  {note}" for note in (*table.notes, *self.notes(prepared)))]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")
@@ -57,14 +199,13 @@ class TableTask(Task):
         headlines = HEADLINES[folder.read_config().get("task-type", "regression")]
         found: list[ScoreTable | str] = []
         for target, scores in metrics[part].items():
-            companions = {"edgewise": scores}
+            models = {"edgewise": scores}
             for name, label in LABELS.items():
                 known = metrics.get("baselines", {}).get(name, {}).get(part, {})
                 if target in known:
-                    companions[label] = known[target]
-            rows = [[label, *(number(of.get(name)) for name in headlines)] for label, of in companions.items()]
+                    models[label] = known[target]
             title = f"{target}: {plural(scores['num_rows'], f'{part} row')}"
-            found.append(ScoreTable(title, ["", *headlines], rows))
+            found.append(score_table(title, models, same(*headlines)))
             covered = metrics.get("coverage", {}).get("test", {}).get(target) if part == "test" else None
             if covered is not None:
                 promised = metrics["coverage"]["promised"]
@@ -75,20 +216,12 @@ class TableTask(Task):
         return [prediction(folder.read_config(), folder, "predictions.csv")]
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
-        from edgewise.tasks.report.judged import judged_targets
-
         return judged_targets(folder)
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         with stage(f"reading {request.data}"):
             trained, table = self.read(request)
         trained.threads = request.threads
-
-        import numpy as np
-
-        from edgewise.tasks.trained import prediction_columns, with_columns
-        from edgewise.train.conformal import check_coverage
-        from edgewise.train.device import pick_device
 
         if request.coverage is not None:
             check_coverage(request.coverage)
@@ -102,6 +235,46 @@ class TableTask(Task):
         if doubtful := sum(status != read for status, read in zip(added["status"], table.status, strict=True)):
             summary += f", {doubtful:,} of them from unknown words alone"
         return content, summary + unpredicted(table.num_rows - known)
+
+
+def rows_of(splits: Splits) -> dict[str, np.ndarray]:
+    """The rows of each split by the names in splits.json."""
+    return {"train": splits.train, "val": splits.val, "test": splits.test}
+
+
+def named(splits: Splits) -> dict[str, np.ndarray]:
+    """The rows of each split by the names in metrics.json."""
+    return {"test": splits.test, "validation": splits.val, "training": splits.train}
+
+
+def num_outputs(table: Table) -> int:
+    """Numbers that a model predicts for a row."""
+    if table.columns.task_type == "multiclass":
+        return sum(len(names) for names in table.classes.values())
+    return len(table.columns.target_columns)
+
+
+def num_classes(table: Table) -> tuple[int, ...]:
+    """The number of classes of each target; 0 for regression."""
+    columns = table.columns
+    if columns.task_type == "regression":
+        return (0,) * len(columns.target_columns)
+    return tuple(len(table.classes[name]) for name in columns.target_columns)
+
+
+def target_fields(table: Table, coverage: float) -> dict[str, Any]:
+    """The fields that every `TrainedTable` has of its targets, before the first step."""
+    return {
+        "columns": table.columns,
+        "classes": {} if table.columns.task_type == "regression" else dict(table.classes),
+        "errors": np.zeros((0, len(table.columns.target_columns))),
+        "coverage": coverage,
+    }
+
+
+def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:
+    """The scale of the targets of some rows; None for classes."""
+    return TargetScaler.fit(table.targets, rows) if table.columns.task_type == "regression" else None
 
 
 def unpredicted(count: int) -> str:

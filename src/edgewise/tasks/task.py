@@ -1,23 +1,31 @@
 """A task: one kind of model, and all that the verbs, the server and the report need to know of it.
 
-    settings → job → run (read, split, fit, evaluate, save) → run folder → predict, explain, serve, report
+    settings → prepare (read, split) → fit → evaluate → run folder → predict, explain, serve, report
 
-Each verb is written once over `Task`; a task says only what is its own. `registry` lists all tasks.
+Each verb is written once over `Task`, the run in `run`; a task contains only what is its own. `registry` lists all.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from edgewise.data.tables.cell import Rejection
 from edgewise.errors import SettingError, UnsupportedError
-from edgewise.tasks.scores import ScoreTable
+from edgewise.tasks.fitted import Fitted
+from edgewise.tasks.report.leakage import SplitContents
+from edgewise.tasks.scores import ScoreTable, score_table, training_line
 from edgewise.train.folder import RunFolder
+from edgewise.train.loader import Loader
+from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
+from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import Subject
     from edgewise.tasks.report.judged import Labels, Numbers
-    from edgewise.tasks.run import Run
+    from edgewise.train.fit import FitResult
+
+Loss: TypeAlias = TargetLoss | RelativeLoss | TokenLoss
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 """How files of predicted rows end."""
@@ -80,6 +88,24 @@ EVERY_TASK = ("folder", "data", "device", "threads", "strict")
 """Fields of a request that every task reads."""
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a model is trained from: settings, data, its split, and the model before its first step."""
+
+    settings: Any
+    """The settings of the run, with nothing left open."""
+    data: Any
+    """What was read."""
+    splits: Any
+    """The rows for training, validation and test."""
+    fitted: Any
+    """The `Fitted`, without members until it is trained."""
+    rows: dict[str, list[int]] | None = None
+    """The content of splits.json: the rows of each split; None where the data has no rows."""
+    rejected: tuple[Rejection, ...] | list[Rejection] = ()
+    """The cells that cannot be used."""
+
+
 class Task(ABC):
     """One kind of model."""
 
@@ -91,12 +117,16 @@ class Task(ABC):
     """What is predicted, in the plural."""
     reads: ClassVar[tuple[str, ...]] = ()
     """Options of `PredictRequest` that its predictions read, besides those of every task."""
+    headlines: ClassVar[dict[str, str]] = {}
+    """The scores that tables show, and the heads of their columns."""
+    labels: ClassVar[dict[str, str]] = {}
+    """What tables call each baseline of metrics.json."""
     output_formats: ClassVar[tuple[str, ...]] = TABLES
     """How the files of its predictions may end."""
 
     @abstractmethod
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        """The run and its job, from flat settings.
+    def job(self, settings: dict[str, Any], source: str) -> Any:
+        """The settings of a run, from flat settings.
 
         Args:
             settings: any settings by their names in Python.
@@ -107,12 +137,73 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def describe(self, run: Any) -> list[str]:
-        """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
+    def prepare(self, settings: Any) -> Prepared:
+        """Reads and splits the data, and makes the model before its first step, all that needs no training.
+
+        Raises:
+            DataError: The data cannot be used.
+        """
 
     @abstractmethod
+    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+        """From the recipe of a member to its training and validation batches; what members share is made once."""
+
+    @abstractmethod
+    def loss(self, prepared: Prepared) -> Loss:
+        """What is minimized."""
+
+    @abstractmethod
+    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+        """The content of metrics.json: sizes, and the scores beside those of baselines."""
+
+    def recipe(self, prepared: Prepared) -> TrainSettings:
+        """The recipe of the training, with a known number of epochs."""
+        found: TrainSettings = prepared.settings.train
+        return found
+
+    def ensemble_size(self, settings: Any) -> int:
+        """How many members are trained."""
+        return 1
+
+    def files(self, settings: Any) -> Sequence[str]:
+        """All files that a run reads."""
+        found: Sequence[str] = settings.data
+        return found
+
+    def calibrate(self, prepared: Prepared) -> None:  # noqa: B027
+        """Learns from validation rows what a trained model needs further, such as the width of intervals."""
+
+    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:  # noqa: B027
+        """Writes the test rows with their predictions; may add to the metrics."""
+
+    def split_contents(self, prepared: Prepared) -> SplitContents | None:
+        """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
+        return None
+
+    @abstractmethod
+    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
+        """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
+
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         """The scores of a finished run beside its baselines: tables, and lines between them."""
+        metrics = folder.read_json("metrics.json")
+        split = next((name for name in ("test", "validation") if name in metrics), None)
+        tables = [] if split is None else self.score_tables(metrics, split)
+        return [*tables, training_line(metrics)]
+
+    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+        """The scores of one split beside those of baselines."""
+        return [score_table(self.title(metrics, split), self.models(metrics, split), self.headlines)]
+
+    def title(self, metrics: dict[str, Any], split: str) -> str:
+        """What the table of scores says of the rows of a split."""
+        raise NotImplementedError
+
+    def models(self, metrics: dict[str, Any], split: str) -> dict[str, dict[str, Any]]:
+        """The scores of the model and of baselines on a split, by their labels."""
+        known = metrics.get("baselines", {})
+        found = {label: known[name][split] for name, label in self.labels.items() if split in known.get(name, {})}
+        return {"edgewise": metrics[split]} | found
 
     @abstractmethod
     def next_commands(self, folder: RunFolder) -> list[str]:
@@ -149,3 +240,17 @@ class Task(ABC):
     def defaults(self) -> tuple[Any, Any] | None:
         """The settings of the model and of the training where nothing is given; None where they follow from others."""
         return None
+
+
+def training_metrics(prepared: Prepared, result: "FitResult") -> dict[str, Any]:
+    """The epochs of a training, the size of its model and its time, for metrics.json."""
+    return {
+        "epochs": len(result.history),
+        "parameters": num_parameters(prepared.fitted),
+        "training_seconds": round(sum(record["seconds"] for record in result.history), 2),
+    }
+
+
+def num_parameters(fitted: Fitted) -> int:
+    """Trainable numbers of one member."""
+    return sum(parameter.numel() for parameter in fitted.model.parameters())

@@ -1,26 +1,24 @@
 """A trained ensemble over the rows of a table, whatever they hold: predictions, their spread and their intervals."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from safetensors.torch import save as to_safetensors
-from torch import nn
 
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
 from edgewise.data.tables.rows import Table
-from edgewise.errors import DataError, RunFolderError
+from edgewise.errors import DataError
 from edgewise.progress import counted
 from edgewise.records import Prediction
+from edgewise.tasks.fitted import Fitted
 from edgewise.train.conformal import interval_radius
 from edgewise.train.device import cpu_threads
+from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder, csv_text
-from edgewise.train.weights import filled, read_tensors
 
 ROWS_A_BATCH = 512
 """Rows that are computed together where no gradient is wanted."""
@@ -37,21 +35,19 @@ class Batches(Protocol):
 
 
 @dataclass(kw_only=True)
-class TrainedTable:
-    """A trained ensemble; what its rows hold, a molecule or a text, is said by who inherits."""
+class TrainedTable(Fitted):
+    """A trained ensemble over the rows of a table; subclasses know what a row holds."""
+
+    PREFIX = "member_{}."
 
     columns: Columns
     """The columns it was trained on, targets by name."""
-    classes: dict[str, Any]
+    classes: dict[str, tuple[str | int | float | bool, ...]]
     """The names of the classes of each target; empty for regression."""
-    members: list[Any]
-    """The models of the ensemble, in evaluation mode."""
-    errors: np.ndarray
+    errors: np.ndarray = field(metadata=TRANSIENT)
     """(validation row, target): prediction minus target, NaN where missing; of size 0 for classes."""
     coverage: float = 0.9
-    """The coverage of intervals that nobody asks to be otherwise."""
-    threads: int = 1
-    """CPU threads of a prediction; not saved. More make small models slower, see `TrainSettings.threads`."""
+    """The coverage of intervals where no other is given."""
 
     @property
     def task_type(self) -> str:
@@ -87,10 +83,6 @@ class TrainedTable:
     def rows_a_batch(self) -> int:
         """Rows that are computed together where no gradient is wanted."""
         return ROWS_A_BATCH
-
-    def new_member(self) -> nn.Module:
-        """A model before its first step, drawn from torch's generator."""
-        raise NotImplementedError
 
     def batches(self, table: Any) -> Batches:
         """The rows of a table as the models take them."""
@@ -229,55 +221,29 @@ class TrainedTable:
             low, high = low.clip(0, 1), high.clip(0, 1)
         return mean, std, low, high
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors and model.json."""
-        raise NotImplementedError
+    def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:
+        """The errors on the validation rows."""
+        return {"validation.errors": torch.from_numpy(np.ascontiguousarray(self.errors))}
 
     @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote."""
-        raise NotImplementedError
-
-    def save_tensors(self, folder: RunFolder) -> None:
-        """Writes model.safetensors: the weights of all members, and the errors on the validation rows."""
-        tensors = {
-            f"member_{number}.{name}": value.detach().cpu().contiguous()
-            for number, member in enumerate(self.members)
-            for name, value in member.state_dict().items()
-        }
-        tensors["validation.errors"] = torch.from_numpy(np.ascontiguousarray(self.errors))
-        folder.write("model.safetensors", to_safetensors(tensors))
-
-    def take_tensors(self, folder: RunFolder, ensemble_size: int) -> None:
-        """Takes what `save_tensors` wrote: the errors, and as many members.
-
-        Raises:
-            RunFolderError: model.json or model.safetensors is damaged, or they do not fit each other.
-        """
-        path = folder.path / "model.safetensors"
-        self.check(folder.path / "model.json", ensemble_size)
-        tensors = read_tensors(path)
-        errors, num_targets = tensors.pop("validation.errors", None), len(self.columns.target_columns)
+    def load_parts(
+        cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, torch.Tensor]
+    ) -> dict[str, Any]:
+        """The errors on the validation rows."""
+        errors, num_targets = tensors.pop("validation.errors", None), len(values["columns"].target_columns)
         if errors is None or errors.ndim != 2 or (errors.numel() and errors.shape[1] != num_targets):
-            raise RunFolderError(f"{path} is damaged: validation.errors is no table (row, target).")
+            raise DataError("validation.errors is no table (row, target).")
         if not errors.is_floating_point() or torch.isinf(errors).any():
-            raise RunFolderError(f"{path} is damaged: validation.errors holds other things than errors.")
-        self.errors = errors.double().numpy()
-        for number in range(ensemble_size):
-            prefix = f"member_{number}."
-            own = {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
-            self.members.append(filled(self.new_member, own, path))
-        if tensors:
-            raise RunFolderError(f"{path} does not fit model.json: the tensor {min(tensors)} is not known.")
+            raise DataError("validation.errors holds other things than errors.")
+        return {"errors": errors.double().numpy()}
 
-    def check(self, path: Path, ensemble_size: int) -> None:
-        """Raise RunFolderError unless the parts of model.json fit each other, as predictions need it."""
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
         names, scale = self.columns.target_columns, self.target_scale
         counts = [len(self.classes.get(name, ())) for name in names]
         least = {"regression": 0, "classification": 2, "multiclass": 2}[self.task_type]
         holds = {
             "target_columns": len(names) >= 1,
-            "ensemble_size": ensemble_size >= 1,
             "coverage": 0 < self.coverage < 1,
             "sizes.num_outputs": self.model_outputs == self.num_outputs,
             "classes": all(count >= least for count in counts) and (least == 0 or set(self.classes) == set(names)),
@@ -285,7 +251,7 @@ class TrainedTable:
         }
         for name, fits in holds.items():
             if not fits:
-                raise RunFolderError(f"{path} is damaged: {name} does not fit the targets {', '.join(names)[:60]}.")
+                raise DataError(f"{name} does not fit the targets {', '.join(names)[:60]}.")
 
 
 def spread(values: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray:
@@ -295,9 +261,9 @@ def spread(values: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray:
     return everywhere
 
 
-def prediction_columns(trained: TrainedTable, predictions: Sequence[Prediction]) -> dict[str, np.ndarray | list[str]]:
+def prediction_columns(trained: TrainedTable, predictions: Sequence[Prediction]) -> dict[str, np.ndarray | list[Any]]:
     """The columns that predictions add to a table, in order: value, probabilities of classes, spread, interval."""
-    columns: dict[str, np.ndarray | list[str]] = {}
+    columns: dict[str, np.ndarray | list[Any]] = {}
     for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):
         if prediction.probabilities is None:
             columns[f"{name}_pred"] = prediction.value

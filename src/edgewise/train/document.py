@@ -1,11 +1,15 @@
-"""A JSON document as dataclasses: every value checked against the type of its field, once, where the file is read."""
+"""Dataclasses as JSON documents and back: every value is checked against the type of its field, once, when it is read.
 
+A dataclass whose fields were renamed says so in `RENAMED`, old name to new name, so that older documents open.
+"""
+
+import contextlib
 import dataclasses
 import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
@@ -16,8 +20,10 @@ from edgewise.plural import plural
 Content = TypeVar("Content")
 LARGEST = 2**53
 """Whole numbers beyond it are none that a run writes."""
-MOST_LAYERS = 4096
+MAX_LAYERS = 4096
 """Layers, and members of an ensemble: a loop over more would not end."""
+TRANSIENT = {"saved": False}
+"""The metadata of dataclass fields that no document holds."""
 _SHOWN = 60
 
 
@@ -27,16 +33,63 @@ def read_document(kind: type[Content], content: Mapping[str, Any], path: Path) -
     Raises:
         RunFolderError: A value is missing or of another type; the message names the file and the field.
     """
-    own = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return read_part(kind, {name: value for name, value in _renamed(kind, content).items() if name in own}, "", path)
+    with damage(path):
+        return kind(**read_fields(kind, content))
 
 
 def read_part(kind: type[Content], value: Any, where: str, path: Path) -> Content:
-    """A part of a document, whose kind another part says; as `read_document`, nothing is left out."""
-    try:
+    """A part of a document whose type another part says; unlike in `read_document`, every name must be known."""
+    with damage(path):
         return typed(kind, value, where)
-    except DataError as error:
+
+
+@contextlib.contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Turns a DataError or SettingError about the content of a file into a RunFolderError that names the file."""
+    try:
+        yield
+    except (DataError, SettingError) as error:
         raise RunFolderError(f"{path} is damaged: {error}") from error
+
+
+def is_saved(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field is part of the document; those with the metadata `TRANSIENT` are not."""
+    return field.metadata.get("saved", True)
+
+
+def to_document(value: Any) -> Any:
+    """A value as JSON can hold it: dataclasses become objects, tuples lists, and infinity a word."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            each.name: to_document(getattr(value, each.name)) for each in dataclasses.fields(value) if is_saved(each)
+        }
+    if isinstance(value, Mapping):
+        return {name: to_document(each) for name, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_document(each) for each in value]
+    return "inf" if value == math.inf else value
+
+
+def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """The saved fields of a dataclass out of a JSON object, which may hold other names too.
+
+    Raises:
+        DataError: A value is missing or of another type.
+    """
+    content = {_renamed(kind).get(name, name): value for name, value in content.items()}
+    saved, known = [each for each in dataclasses.fields(kind) if is_saved(each)], _annotations(kind)
+    needed = [each.name for each in saved if each.default is each.default_factory is dataclasses.MISSING]
+    if missing := [name for name in needed if name not in content]:
+        raise DataError(f"{_inside(where, missing[0])} is missing.")
+    found = {
+        each.name: typed(known[each.name], content[each.name], _inside(where, each.name))
+        for each in saved
+        if each.name in content
+    }
+    for name, value in found.items():
+        if name.endswith("_layers") and isinstance(value, int) and value > MAX_LAYERS:
+            raise _mismatch(value, f"at most {MAX_LAYERS}", _inside(where, name))
+    return found
 
 
 def typed(kind: Any, value: Any, where: str) -> Any:
@@ -98,26 +151,17 @@ def _dataclass(kind: type, value: Any, where: str) -> Any:
         value = {next(iter(known)): value}
     if not isinstance(value, dict):
         raise _mismatch(value, "an object", where)
-    value = _renamed(kind, value)
-    if unknown := sorted(set(value) - set(known)):
+    if unknown := sorted(set(value) - set(known) - set(_renamed(kind))):
         raise DataError(f"{_inside(where, unknown[0][:_SHOWN])} is not known here.")
-    needed = [f.name for f in dataclasses.fields(kind) if f.default is f.default_factory is dataclasses.MISSING]
-    if missing := [name for name in needed if name not in value]:
-        raise DataError(f"{_inside(where, missing[0])} is missing.")
-    found = {name: typed(known[name], each, _inside(where, name)) for name, each in value.items()}
-    for name, each in found.items():
-        if (name.endswith("_layers") or name == "ensemble_size") and each > MOST_LAYERS:
-            raise _mismatch(each, f"at most {MOST_LAYERS}", _inside(where, name))
+    found = read_fields(kind, value, where)
     try:
         return kind(**found)
     except (SettingError, DataError) as error:
         raise DataError(f"{where or 'the document'}: {error}") from error
 
 
-def _renamed(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content under the field names of today: `RENAMED` of the dataclass is old name → new name."""
-    names: Mapping[str, str] = getattr(kind, "RENAMED", {})
-    return {names.get(name, name): value for name, value in content.items()}
+def _renamed(kind: type) -> Mapping[str, str]:
+    return getattr(kind, "RENAMED", {})
 
 
 @cache

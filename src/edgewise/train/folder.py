@@ -16,7 +16,6 @@ import tomli_w
 from edgewise.errors import EdgewiseError, RunFolderError
 from edgewise.files import remove_parts, write_bytes
 from edgewise.train import claim
-from edgewise.train.document import Content, read_document
 
 
 @dataclass(frozen=True)
@@ -188,13 +187,12 @@ class RunFolder:
         """Reads a JSON file of the folder; raises RunFolderError where it is missing or damaged."""
         return read_json(self.path / name)
 
-    def read_model(self, kind: str, newest: int, document: type[Content]) -> Content:
-        """Reads model.json; raises RunFolderError where it is damaged, of another kind, or newer than can be read.
+    def read_model(self, kind: str, newest: int) -> dict[str, Any]:
+        """The content of model.json; raises RunFolderError where it is of another kind, or newer than can be read.
 
         Args:
             kind: What stands under `format`.
             newest: The largest `format_version` that can be read.
-            document: The dataclass of the rest.
         """
         content, path = self.read_json("model.json"), self.path / "model.json"
         if not isinstance(content, dict) or content.get("format") != kind:
@@ -207,7 +205,7 @@ class RunFolder:
                 f"{path} has format {version}, this Edgewise reads up to {newest}; "
                 "upgrade it: pip install --upgrade edgewise"
             )
-        return read_document(document, content, path)
+        return content
 
     def read_format(self) -> str | None:
         """What stands under `format` in model.json; raises RunFolderError where the file is missing or damaged."""

@@ -1,79 +1,131 @@
-"""Forecast: what the series of the nodes of a graph will be."""
+"""Forecast: the next values of the series of the nodes of a graph."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import pandas as pd
+
+from edgewise.data.graphs.series import Series, parted, read_series
+from edgewise.models.time_settings import ForecastSettings
 from edgewise.plural import plural
 from edgewise.tasks.commands import prediction
-from edgewise.tasks.scores import ScoreTable, number, training_line
-from edgewise.tasks.task import PredictRequest, Task
+from edgewise.tasks.forecast.job import ForecastJob, forecast_job
+from edgewise.tasks.forecast.trained import ROWS_A_BATCH, TrainedForecast, behind
+from edgewise.tasks.scores import ScoreTable, same, score_table, split_line
+from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
+from edgewise.train.loader import Loader, RowLoader
+from edgewise.train.loss import TargetLoss
+from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.run import Run
-
-SCORES = ("mae", "rmse", "mape")
+    from edgewise.train.fit import FitResult
 
 
 class ForecastTask(Task):
     """Series on a graph."""
 
     name = "forecast"
-    format = "edgewise forecast model"
+    format = TrainedForecast.FORMAT
     noun = "series"
     reads = ("edges",)
+    headlines = same("mae", "rmse", "mape")
+    labels: ClassVar = {"stays": "stays as it was"}
 
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        from edgewise.tasks.forecast.job import forecast_job
-        from edgewise.tasks.forecast.run import ForecastRun
+    def job(self, settings: dict[str, Any], source: str) -> ForecastJob:
+        return forecast_job(settings, source)
 
-        return ForecastRun, forecast_job(settings, source)
+    def files(self, settings: ForecastJob) -> tuple[str, ...]:
+        return settings.files
 
-    def describe(self, run: Any) -> list[str]:
-        series, edges, model = run.series, run.series.edges, run.job.model
+    def prepare(self, settings: ForecastJob) -> Prepared:
+        graph = settings.graph
+        series = read_series(
+            settings.data[0],
+            graph.edges,
+            time_column=settings.time_column,
+            edge_columns=graph.edge_columns,
+            is_directed=graph.directed,
+        )
+        return self.prepared(settings, series)
+
+    def prepared(self, settings: ForecastJob, series: Series) -> Prepared:
+        """The same of series that are read; the scale is that of the training steps."""
+        model = settings.model
+        splits = parted(series, model.context, model.horizon, settings.split_sizes)
+        seen = series.values[: splits["train"][-1] + model.context + model.horizon]
+        mean, std = float(np.nanmean(seen)), float(np.nanstd(seen)) or 1.0
+        fitted = TrainedForecast(settings=model, mean=mean, std=std, names=series.names)
+        rows = {name: starts.tolist() for name, starts in splits.items()}
+        return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
+
+    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+        def loader(split: str, batch_size: int, seed: int | None = None) -> RowLoader:
+            starts = prepared.splits[split]
+            windows = prepared.fitted.windows(prepared.data, starts, True)
+            return RowLoader(np.arange(len(starts)), windows.batch, batch_size, seed)
+
+        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+            assert recipe.batch_size is not None
+            validation = loader("val", ROWS_A_BATCH) if len(prepared.splits["val"]) else None
+            return loader("train", recipe.batch_size, recipe.seed), validation
+
+        return of_member
+
+    def loss(self, prepared: Prepared) -> TargetLoss:
+        recipe = prepared.settings.train
+        return TargetLoss("regression", recipe.loss_function, recipe.huber_width)
+
+    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+        """The errors by step ahead, beside those of the last value repeated."""
+        series, model, splits = prepared.data, prepared.settings.model, prepared.splits
+        counts = {name: len(starts) for name, starts in splits.items()}
+        metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+        for split, name in (("val", "validation"), ("test", "test")):
+            if len(starts := splits[split]):
+                right = later(series, starts, model)
+                metrics[name] = by_step(prepared.fitted.predict(series, starts), right)
+                repeated = by_step(stays(series, starts, model), right)
+                metrics.setdefault("baselines", {}).setdefault("stays", {})[name] = repeated
+        return metrics
+
+    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
+        series, settings = prepared.data, prepared.settings
+        edges, model = series.edges, settings.model
         count = len(series.names)
         steps, empty = plural(len(series.values), "step"), plural(series.num_missing, "empty cell")
         isolated = plural(edges.num_isolated(count), "node has", "nodes have")
         lines = [
             f"{series.source}: {steps} of {plural(count, 'node')}, {empty}",
-            f"  {edges.ways(run.job.graph.directed)}; {isolated} no neighbor",
+            f"  {edges.ways(settings.graph.directed)}; {isolated} no neighbor",
             *(f"  {note}" for note in edges.unused("no model of series reads them")),
         ]
         if edges.rejected:
-            first, place = edges.rejected[0], run.folder.path / "rejected.csv"
+            first, place = edges.rejected[0], folder.path / "rejected.csv"
             rejected = f"{plural(len(edges.rejected), 'edge')} rejected, the first in line {first.line}: {first.reason}"
             lines.append(f"  {rejected} (all in {place})")
-        counts = {part: len(starts) for part, starts in run.parts.items()}
-        lines.append(
-            f"{counts['train']:,} training, {counts['val']:,} validation and "
-            f"{plural(counts['test'], 'test stretch', 'test stretches')}, by time: "
-            f"{plural(model.context, 'step')} read, {model.horizon} predicted"
-        )
+        counts = split_line({split: len(starts) for split, starts in prepared.splits.items()}, "stretch", "stretches")
+        lines.append(f"{counts}, by time: {plural(model.context, 'step')} read, {model.horizon} predicted")
         return lines
 
-    def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
-        """The scores at a quarter, half and all of the steps ahead, beside everything staying as it was."""
-        metrics = folder.read_json("metrics.json")
+    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+        """The scores at a quarter, half and all of the steps ahead."""
+        models, horizon = self.models(metrics, split), len(metrics[split]["mae"])
         found: list[ScoreTable | str] = []
-        part = next((name for name in ("test", "validation") if name in metrics), None)
-        if part is not None:
-            companions = {"edgewise": metrics[part], "stays as it was": metrics["baselines"]["stays"][part]}
-            horizon = len(metrics[part]["mae"])
-            for steps in sorted({max(1, horizon // 4), max(1, horizon // 2), horizon}):
-                rows = [[name, *(number(of[score][steps - 1]) for score in SCORES)] for name, of in companions.items()]
-                found.append(ScoreTable(f"{part} stretches, {plural(steps, 'step')} ahead", ["", *SCORES], rows))
-        return [*found, training_line(metrics)]
+        for steps in sorted({max(1, horizon // 4), max(1, horizon // 2), horizon}):
+            at_step = {
+                label: {name: scores[name][steps - 1] for name in self.headlines} for label, scores in models.items()
+            }
+            found.append(score_table(f"{split} stretches, {plural(steps, 'step')} ahead", at_step, self.headlines))
+        return found
 
     def next_commands(self, folder: RunFolder) -> list[str]:
         return [prediction(folder.read_config(), folder, "next.csv")]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The steps that come behind the last of a series."""
-        import pandas as pd
-
-        from edgewise.data.graphs.series import read_series
-        from edgewise.tasks.forecast.trained import TrainedForecast, behind
-        from edgewise.train.device import pick_device
-
         folder = request.run_folder
         trained, config = TrainedForecast.load(folder), folder.read_config()
         trained.threads = request.threads
@@ -89,6 +141,29 @@ class ForecastTask(Task):
         table.insert(0, "steps_ahead", range(1, len(found) + 1))
         content = table if suffix == ".parquet" else table.to_csv(index=False)
         return content, f"{plural(len(found), 'step')} behind {series.times[-1]!r}"
+
+
+def later(series: Series, starts: np.ndarray, sizes: ForecastSettings) -> np.ndarray:
+    """(row, horizon, node): what the nodes really were."""
+    return series.values[starts[:, None] + sizes.context + np.arange(sizes.horizon)]
+
+
+def stays(series: Series, starts: np.ndarray, sizes: ForecastSettings) -> np.ndarray:
+    """(row, horizon, node): the last step that was read, again and again."""
+    return np.repeat(series.values[starts + sizes.context - 1][:, None], sizes.horizon, axis=1)
+
+
+def by_step(predicted: np.ndarray, right: np.ndarray) -> dict[str, list[float]]:
+    """For each step ahead the mean absolute error, the root of the mean squared error, and the mean absolute error in
+    parts of what was, where that is not 0."""
+    error = predicted - right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(right != 0, np.abs(error) / np.abs(right), np.nan)
+    return {
+        "mae": [float(np.nanmean(np.abs(each))) for each in error.swapaxes(0, 1)],
+        "rmse": [float(np.sqrt(np.nanmean(each**2))) for each in error.swapaxes(0, 1)],
+        "mape": [float(np.nanmean(each)) for each in part.swapaxes(0, 1)],
+    }
 
 
 TASK = ForecastTask()

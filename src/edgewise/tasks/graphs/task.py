@@ -1,35 +1,120 @@
 """Graphs: a number or a class for each of many graphs."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from edgewise.tasks.table_task import TableTask
-from edgewise.tasks.task import PredictRequest
+import numpy as np
+
+from edgewise.data.graphs.columns import GraphColumns
+from edgewise.data.graphs.edges import AS_FEATURES
+from edgewise.data.graphs.graphs import GraphTable, read_graphs
+from edgewise.data.scale import ConditionScaler
+from edgewise.data.split import Splits
+from edgewise.models.graph_settings import GraphSizes, NodeSettings
+from edgewise.plural import plural
+from edgewise.tasks.graphs.job import LAYERS, GraphJob, graph_job
+from edgewise.tasks.graphs.trained import Scales, TrainedGraphs
+from edgewise.tasks.table_task import Features, TableTask, num_classes, num_outputs, target_fields, target_scale
+from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_mean
+from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import Subject
-    from edgewise.tasks.run import Run
 
 
 class GraphsTask(TableTask):
     """Numbers or classes of graphs."""
 
     name = "graphs"
-    format = "edgewise graph model"
+    format = TrainedGraphs.FORMAT
     noun = "graphs"
     reads = ("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs")
 
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        from edgewise.tasks.graphs.job import graph_job
-        from edgewise.tasks.graphs.run import GraphRun
+    def job(self, settings: dict[str, Any], source: str) -> GraphJob:
+        return graph_job(settings, source)
 
-        return GraphRun, graph_job(settings, source)
+    def read_table(self, settings: GraphJob) -> GraphTable:
+        need_roots = settings.whole.needs_roots
+        return read_graphs(
+            settings.data, settings.columns, settings.graph, need_roots=need_roots, strict=settings.strict
+        )
+
+    def resolved(self, settings: GraphJob, table: GraphTable, splits: Splits) -> GraphJob:
+        train = settings.train.resolved(len(splits.train), len(splits.train))
+        assert train.batch_size is not None
+        return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
+
+    def untrained(self, settings: GraphJob, table: GraphTable, splits: Splits) -> TrainedGraphs:
+        rows, columns = splits.train, table.columns
+        is_trained = np.isin(np.arange(table.num_rows), rows)
+        nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
+        edges = np.flatnonzero(is_trained[table.graph_of_edge])
+        scales = Scales(
+            ConditionScaler.fit(table.features, nodes),
+            scale_of_edges(table.edges.features, edges),
+            ConditionScaler.fit(table.conditions, rows),
+            target_scale(table, rows),
+        )
+        num_edge_features = scales.edge.num_features
+        sizes = GraphSizes(
+            num_features=scales.node.num_features,
+            num_edge_features=num_edge_features + settings.model.has_loops if num_edge_features else 0,
+            num_conditions=scales.graph.num_features,
+            num_outputs=num_outputs(table),
+            typical_nodes=float(table.num_nodes[rows].mean()),
+        )
+        assert isinstance(columns, GraphColumns)
+        return TrainedGraphs(
+            **target_fields(table, settings.coverage),
+            settings=settings.model,
+            whole=settings.whole,
+            sizes=sizes,
+            graph=settings.graph,
+            scales=scales,
+            categories=table.categories,
+        )
+
+    def features(self, prepared: Prepared) -> Features:
+        found = summaries(prepared.data, prepared.splits.train)
+        return lambda rows: found[rows]
+
+    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
+        """The training mean, and a random forest over the sizes of graphs and the features of their nodes."""
+        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+        targets, weights = table.targets[rows], table.weights[rows]
+        seed = prepared.settings.train.seed
+        return {
+            "mean": fit_mean(targets, weights, classes),
+            "forest": fit_forest(features(rows), targets, weights, classes, seed=seed),
+        }
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        """The nodes and edges, what was assumed of them, and what graphs lack."""
+        table, settings = prepared.data, prepared.settings
+        # Graphs that are rejected are not counted.
+        edges, sizes = table.usable_edges, table.num_nodes[table.usable]
+        num_nodes = int(sizes.sum())
+        least, most = (f"{size:,}" for size in (sizes.min(), sizes.max()))
+        found = [
+            f"{plural(num_nodes, 'node')}, {least} to {most} a graph; {edges.ways(settings.graph.directed)}; "
+            f"{plural(table.features.shape[1], 'feature')} of a node",
+            *edges.unused(AS_FEATURES),
+        ]
+        alone, empty = int((sizes == 1).sum()), int((np.diff(table.edge_offsets)[table.usable] == 0).sum())
+        strays = f"to graphs that {settings.graph.graphs} does not name, and"
+        counts = [
+            (alone, "graph has one node", "graphs have one node"),
+            (empty, "graph has no edge", "graphs have no edge"),
+            (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
+        ]
+        found += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
+        found += [plural(*each) for each in counts if each[0]]
+        if table.trees is not None:
+            found.append(note_of_depth(settings.model, int(table.trees.depths.max())))
+        return found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        from dataclasses import replace
-
-        from edgewise.data.graphs.graphs import read_graphs
-        from edgewise.tasks.graphs.trained import TrainedGraphs
-
         trained = TrainedGraphs.load(request.run_folder)
         known = trained.columns
         columns = replace(
@@ -58,10 +143,40 @@ class GraphsTask(TableTask):
         return GraphsSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.tasks.graphs.job import LAYERS
-        from edgewise.train.settings import TrainSettings
-
         return LAYERS, TrainSettings()
+
+
+def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:
+    """Of each graph the numbers of its nodes and edges, the means and sums of their features, its own numbers."""
+    sizes = np.maximum(table.num_nodes, 1)[:, None]
+    parts = [table.num_nodes[:, None], np.diff(table.edge_offsets)[:, None]]
+    for features, of_graph in (
+        (table.features, np.repeat(np.arange(table.num_rows), table.num_nodes)),
+        (table.edges.features, table.graph_of_edge),
+    ):
+        sums = np.zeros((table.num_rows, features.shape[1]))
+        np.add.at(sums, of_graph, features)
+        parts += [sums, sums / sizes]
+    return finite_features(np.concatenate([*parts, table.conditions], axis=1), training)
+
+
+def note_of_depth(model: NodeSettings, depth: int) -> str:
+    """How far the roots lie from what leads to them, and how far the layers carry."""
+    flag, reach = ("--num-hops", model.num_hops) if model.model == "hops" else ("--num-layers", model.num_layers)
+    if depth <= reach:
+        return f"the longest way to a root is {depth:,} edges long, which {flag} {reach} carry"
+    return (
+        f"the longest way to a root is {depth:,} edges long, and {flag} {reach} carry {reach}: from nodes further "
+        "away a root hears by attention alone, which does not see the edges between them"
+    )
+
+
+def scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ConditionScaler:
+    """The scale of the features of edges; training graphs without an edge say nothing of it, and it gives 0 always."""
+    if len(edges):
+        return ConditionScaler.fit(features, edges)
+    nothing = (0.0,) * features.shape[1]
+    return ConditionScaler(nothing, nothing, (), (), (), ())
 
 
 TASK = GraphsTask()

@@ -1,8 +1,6 @@
 """A trained ensemble over many graphs, with all it needs to read new ones: words, scales, sizes."""
 
-import dataclasses
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 import torch
@@ -11,18 +9,14 @@ from edgewise.data.graphs.columns import GraphColumns, GraphsSource
 from edgewise.data.graphs.graphs import GraphTable
 from edgewise.data.graphs.union import Union, take
 from edgewise.data.scale import ConditionScaler, TargetScaler
-from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
-from edgewise.tasks.graphs.job import GraphJob
 from edgewise.tasks.nodes.trained import with_loops
 from edgewise.tasks.trained import ROWS_A_BATCH, TrainedTable
-from edgewise.train.folder import RunFolder
 
-FORMAT, FORMAT_VERSION = "edgewise graph model", 1
 NODES_A_BATCH = 100_000
 """Nodes that are computed together where no gradient is wanted, or about as many."""
 
@@ -86,39 +80,12 @@ class Scales:
     target: TargetScaler | None
     """Of the targets; None for classes."""
 
-    def to_json(self) -> dict[str, str | None]:
-        """The scales in words."""
-        parts = {"node": self.node, "edge": self.edge, "graph": self.graph, "target": self.target}
-        return {name: None if scale is None else scale.to_json() for name, scale in parts.items()}
-
-
-@dataclass(frozen=True)
-class GraphDocument:
-    """What model.json says of a model of graphs, beside its format."""
-
-    columns: GraphColumns
-    classes: dict[str, tuple[str | int | float | bool, ...]]
-    settings: NodeSettings
-    whole: GraphSettings
-    sizes: GraphSizes
-    graph: GraphsSource
-    scales: Scales
-    categories: dict[str, list[str]]
-    ensemble_size: int
-    coverage: float
-
-    def __post_init__(self) -> None:
-        for name, size, scaler in (
-            ("num_features", self.sizes.num_features, self.scales.node),
-            ("num_conditions", self.sizes.num_conditions, self.scales.graph),
-        ):
-            if size != scaler.num_features:
-                raise DataError(f"sizes.{name} is {size}, but scales have {scaler.num_features}.")
-
 
 @dataclass(kw_only=True)
 class TrainedGraphs(TrainedTable):
-    """A trained ensemble; `save` and `load` keep it in a run folder without pickle."""
+    """A trained ensemble over many graphs."""
+
+    FORMAT = "edgewise graph model"
 
     columns: GraphColumns
     """The columns it was trained on, targets by name."""
@@ -195,77 +162,12 @@ class TrainedGraphs(TrainedTable):
             self.settings.has_loops,
         )
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors and model.json."""
-        self.save_tensors(folder)
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "columns": dataclasses.asdict(self.columns),
-            "classes": {name: list(names) for name, names in self.classes.items()},
-            "settings": dataclasses.asdict(self.settings),
-            "whole": dataclasses.asdict(self.whole),
-            "sizes": dataclasses.asdict(self.sizes),
-            "graph": dataclasses.asdict(self.graph),
-            "scales": self.scales.to_json(),
-            "categories": self.categories,
-            "ensemble_size": len(self.members),
-            "coverage": self.coverage,
-        }
-        folder.write_json("model.json", content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, GraphDocument)
-        parts = {field.name: getattr(read, field.name) for field in dataclasses.fields(read)}
-        ensemble_size = parts.pop("ensemble_size")
-        trained = cls(members=[], errors=np.zeros((0, 0)), **parts)
-        trained.take_tensors(folder, ensemble_size)
-        return trained
-
-
-def untrained_graphs(table: GraphTable, splits: Splits, job: GraphJob) -> TrainedGraphs:
-    """All that is known before the first step; scales are learned on the training graphs."""
-    rows, columns = splits.train, table.columns
-    is_number = columns.task_type == "regression"
-    is_trained = np.isin(np.arange(table.num_rows), rows)
-    nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
-    edges = np.flatnonzero(is_trained[table.graph_of_edge])
-    scales = Scales(
-        ConditionScaler.fit(table.features, nodes),
-        _scale_of_edges(table.edges.features, edges),
-        ConditionScaler.fit(table.conditions, rows),
-        TargetScaler.fit(table.targets, rows) if is_number else None,
-    )
-    num_edge_features = scales.edge.num_features
-    classes = [len(names) for names in table.classes.values()]
-    sizes = GraphSizes(
-        num_features=scales.node.num_features,
-        num_edge_features=num_edge_features + job.model.has_loops if num_edge_features else 0,
-        num_conditions=scales.graph.num_features,
-        num_outputs=sum(classes) if columns.task_type == "multiclass" else len(columns.target_columns),
-        typical_nodes=float(table.num_nodes[rows].mean()),
-    )
-    assert isinstance(columns, GraphColumns)
-    return TrainedGraphs(
-        columns=columns,
-        classes={} if is_number else dict(table.classes),
-        members=[],
-        errors=np.zeros((0, len(columns.target_columns))),
-        coverage=job.coverage,
-        settings=job.model,
-        whole=job.whole,
-        sizes=sizes,
-        graph=job.graph,
-        scales=scales,
-        categories=table.categories,
-    )
-
-
-def _scale_of_edges(features: np.ndarray, edges: np.ndarray) -> ConditionScaler:
-    """The scale of the features of edges; training graphs without an edge say nothing of it, and it gives 0 always."""
-    if len(edges):
-        return ConditionScaler.fit(features, edges)
-    nothing = (0.0,) * features.shape[1]
-    return ConditionScaler(nothing, nothing, (), (), (), ())
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
+        super().check()
+        for name, size, scaler in (
+            ("num_features", self.sizes.num_features, self.scales.node),
+            ("num_conditions", self.sizes.num_conditions, self.scales.graph),
+        ):
+            if size != scaler.num_features:
+                raise DataError(f"sizes.{name} is {size}, but scales have {scaler.num_features}.")

@@ -47,7 +47,7 @@ class Prompt:
         Raises:
             SettingError: it is empty, or has characters or words that the model has never seen.
         """
-        found = trained.tokens(text)
+        found = trained.encode(text)
         cut = max(0, len(found.numbers) - min(trained.limit, MOST_READ))
         numbers, starts, stops = (side[cut:] for side in (found.numbers, found.starts, found.stops))
         return cls(text, RowTokens(numbers, np.zeros(len(numbers), np.int64), starts, stops, cut))

@@ -1,6 +1,5 @@
 """A trained model of a language, with the vocabulary that it was trained with: it writes, and is kept."""
 
-import dataclasses
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,46 +8,46 @@ from typing import Self
 import numpy as np
 import torch
 
-from edgewise.choices import TokenKind
 from edgewise.data.texts.tokenizer import Tokenizer, Tokens
 from edgewise.errors import SettingError
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.text_settings import SamplingSettings, TransformerSettings
 from edgewise.progress import counted
-from edgewise.tasks.checkpoint import read_tokenizer, read_weights, write_model
+from edgewise.tasks.fitted import FittedText
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder
 from edgewise.train.loader import WindowLoader
 from edgewise.train.loss import TokenLoss
 
-FORMAT, FORMAT_VERSION = "edgewise language model", 1
 WINDOWS_A_BATCH = 64
 """Windows that are read at once where no gradient is wanted."""
 
 
-@dataclass(frozen=True)
-class LanguageDocument:
-    """What model.json says of a model of a text, beside its format."""
-
-    tokens: TokenKind
-    num_tokens: int
-    has_end: bool
-    settings: TransformerSettings
-
-
-@dataclass
-class TrainedLanguage:
+@dataclass(kw_only=True)
+class TrainedLanguage(FittedText):
     """A model with the vocabulary that it was trained with."""
 
-    tokenizer: Tokenizer
-    """From text to tokens and back."""
-    model: NextTokenModel
-    """What was trained."""
-    threads: int = 1
-    """CPU threads that it computes with."""
+    FORMAT = "edgewise language model"
+
+    num_tokens: int
+    """Tokens that the model has vectors for."""
+    settings: TransformerSettings
+    """The sizes of the model."""
     has_end: bool = False
     """Whether it has learned where texts end; one long text has no end."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, model: NextTokenModel, *, has_end: bool = False) -> Self:
+        """A model that was trained elsewhere."""
+        size = model.embedding.num_embeddings
+        return cls(
+            members=[model],
+            tokenizer=tokenizer,
+            tokens=tokenizer.kind,
+            num_tokens=size,
+            settings=model.settings,
+            has_end=has_end,
+        )
 
     def loss(self, numbers: np.ndarray) -> float:
         """The mean of −ln p over the tokens of a text, read in windows of the model's context."""
@@ -84,10 +83,10 @@ class TrainedLanguage:
         return [number for number in unsaid if number is not None]
 
     def read(self, prompt: str) -> np.ndarray:
-        """The tokens of a prompt; errors as in `tokens`."""
-        return self.tokens(prompt).numbers
+        """The tokens of a prompt; errors as in `encode`."""
+        return self.encode(prompt).numbers
 
-    def tokens(self, prompt: str) -> Tokens:
+    def encode(self, prompt: str) -> Tokens:
         """The tokens of a prompt, each with its place in it.
 
         Raises:
@@ -120,25 +119,9 @@ class TrainedLanguage:
         settings = self.model.settings
         return settings.context if settings.position == "learned" else sys.maxsize
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors, tokenizer.json and model.json."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "tokens": self.tokenizer.kind,
-            "num_tokens": self.model.embedding.num_embeddings,
-            "has_end": self.has_end,
-            "settings": dataclasses.asdict(self.model.settings),
-        }
-        write_model(folder, self.model, self.tokenizer, content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, LanguageDocument)
-        tokenizer = read_tokenizer(folder, read.tokens, read.num_tokens)
-        model = read_weights(folder, lambda: NextTokenModel(read.num_tokens, read.settings))
-        return cls(tokenizer, model, has_end=read.has_end)
+    def new_member(self) -> NextTokenModel:
+        """A model before its first step, drawn from torch's generator."""
+        return NextTokenModel(self.num_tokens, self.settings)
 
 
 def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> float:

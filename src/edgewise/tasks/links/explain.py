@@ -129,7 +129,7 @@ def tell_links(
     graph = graph or trained.graph
     for pair in zip(senders, receivers, strict=True):
         check_ends(graph, *pair)
-    found = trained.told(np.array(senders, dtype=np.int64), np.array(receivers, dtype=np.int64), graph)
+    found = trained.predict(np.array(senders, dtype=np.int64), np.array(receivers, dtype=np.int64), graph)
     for place, pair in enumerate(zip(senders, receivers, strict=True)):
         batch, is_linked = _told_apart(trained, graph, *pair)
         if is_linked:
@@ -201,7 +201,7 @@ def _notes(
 ) -> list[str]:
     """What was asked, and of which graph."""
     if is_linked:
-        (seen,) = trained.told(np.array([sender]), np.array([receiver]), graph)
+        (seen,) = trained.predict(np.array([sender]), np.array([receiver]), graph)
         notes = [
             "The graph has this link: no message goes along it here, as in training and test, so that it has to be "
             f"told; were it seen, as `edgewise predict` sees all links, {TARGET} would be {seen:.3g}."

@@ -1,81 +1,242 @@
 """Links: which nodes of a graph are linked."""
 
+import math
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from edgewise.errors import SettingError
+import numpy as np
+from scipy.sparse import csr_array
+
+from edgewise.data.columns import AUTO, Columns
+from edgewise.data.graphs.edges import AS_FEATURES, read_edges
+from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts, splits_of
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import NodeTable, read_graph
+from edgewise.data.graphs.pair_table import read_pairs_of_nodes
+from edgewise.data.graphs.types import TypeScaler
+from edgewise.errors import DataError, SettingError
+from edgewise.models.graph_settings import NodeSizes
 from edgewise.plural import plural
+from edgewise.progress import counted
 from edgewise.tasks.commands import command, free_name
-from edgewise.tasks.scores import ScoreTable, number, training_line
+from edgewise.tasks.links.graph import LinkGraph
+from edgewise.tasks.links.job import DEFAULT, RECIPE, STEPS_AN_EPOCH, USUAL, LinkJob, link_job
+from edgewise.tasks.links.messages import LinkLoader, link_batch
+from edgewise.tasks.links.trained import TrainedLinks, probabilities
+from edgewise.tasks.nodes.job import holds_types
+from edgewise.tasks.nodes.units import scale_of
+from edgewise.tasks.report.judged import judged_links
+from edgewise.tasks.scores import same, split_line
 from edgewise.tasks.table_task import unpredicted
-from edgewise.tasks.task import PredictRequest, Task
+from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.tasks.trained import show, spread, with_columns
+from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
-from edgewise.train.links import LINK_SCORES
+from edgewise.train.links import LINK_SCORES, link_scores, simple_links
+from edgewise.train.loader import Loader, RowLoader
+from edgewise.train.loss import TargetLoss
+from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import Subject
     from edgewise.tasks.report.judged import Labels, Numbers
-    from edgewise.tasks.run import Run
+    from edgewise.train.fit import FitResult
 
-BASELINES = {
-    "common_neighbors": "common neighbors",
-    "adamic_adar": "Adamic-Adar",
-    "preferential": "degree times degree",
-    "other_way": "the other way is known",
-    "features": "likeness of features",
-}
-"""What a model is compared with, by their names in `metrics.json`."""
+Pairs = tuple[np.ndarray, np.ndarray]
+"""Senders and receivers."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkData:
+    """A graph and its links."""
+
+    graph: LinkGraph
+    """The graph."""
+    links: Links
+    """Its links."""
+    table: NodeTable | None = None
+    """The table that the graph was read from."""
 
 
 class LinksTask(Task):
     """The links of one graph."""
 
     name = "links"
-    format = "edgewise link model"
+    format = TrainedLinks.FORMAT
     noun = "links"
+    headlines = same(*LINK_SCORES)
+    labels: ClassVar = {
+        "common_neighbors": "common neighbors",
+        "adamic_adar": "Adamic-Adar",
+        "preferential": "degree times degree",
+        "other_way": "the other way is known",
+        "features": "likeness of features",
+    }
     reads = ("descriptors_columns", "node_column", "edges", "features", "nodes")
 
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        from edgewise.tasks.links.job import link_job
-        from edgewise.tasks.links.run import LinkRun
+    def job(self, settings: dict[str, Any], source: str) -> LinkJob:
+        return link_job(settings, source)
 
-        return LinkRun, link_job(settings, source)
+    def files(self, settings: LinkJob) -> tuple[str, ...]:
+        return settings.files
 
-    def describe(self, run: Any) -> list[str]:
-        table, links, parts, job = run.table, run.links, run.parts, run.job
+    def prepare(self, settings: LinkJob) -> Prepared:
+        column, seed = settings.splits_column, settings.data_seed
+        table = read_graph(
+            settings.data, settings.columns, settings.graph, strict=settings.strict, edge_splits_column=column
+        )
+        links = Links.of(table.edges, table.num_rows, settings.graph.directed)
+        if column is None:
+            split_of_link = drawn_parts(links, settings.split_sizes, seed)
+        else:
+            split_of_link = named_parts(links, splits_of(table.edges, column), seed)
+        splits = LinkParts.of(links, split_of_link, settings.negatives, seed)
+        settings = replace(settings, descriptors_columns=table.columns.descriptors_columns)
+        prepared = self.prepared(settings, LinkData(LinkGraph.of(table), links, table), splits)
+        # Edges as they stand in the file, both where a link has two; what is no edge is not counted.
+        of_edge = links.of_edge[: len(table.edges) - table.edges.num_mirrored]
+        rows = {
+            name: np.flatnonzero(np.isin(of_edge, some)).tolist()
+            for name, some in (("train", splits.train), ("val", splits.val), ("test", splits.test))
+        }
+        return replace(prepared, rows=rows, rejected=table.rejected)
+
+    def prepared(self, settings: LinkJob, data: LinkData, splits: LinkParts) -> Prepared:
+        """The same of a graph whose links are split.
+
+        Raises:
+            DataError: there are fewer than two training links.
+            SettingError: the batches are so large that fewer than half of the training links carry messages.
+        """
+        count = len(splits.train)
+        if count < 2:
+            raise DataError(
+                f"{count} training link; expected two or more: while one is predicted, others carry messages."
+            )
+        batch_size = settings.train.batch_size or math.ceil(count / STEPS_AN_EPOCH)
+        if 2 * batch_size > count + 1:
+            raise SettingError(
+                f"--batch-size is {batch_size}, but there are {count} training links; no message goes along those that "
+                f"are predicted in a step, so expected at most {(count + 1) // 2}."
+            )
+        settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
+        return Prepared(settings, data, splits, self.untrained(settings, data.graph))
+
+    def untrained(self, settings: LinkJob, graph: LinkGraph) -> TrainedLinks:
+        """The model before its first step; the features are scaled by all nodes, which are all seen in training.
+
+        Raises:
+            SettingError: a scale is given, and there are no features.
+        """
+        num_columns, num_edge_features = graph.features.shape[1], graph.edges.features.shape[1]
+        if num_columns:
+            scale, scaler = scale_of(graph.features, settings.feature_scale)
+            assert not isinstance(scaler, TypeScaler)
+            num_features = num_columns if scaler is None else scaler.num_features
+        elif settings.feature_scale != "auto":
+            raise SettingError(f"--feature-scale {settings.feature_scale} does nothing: the nodes have no features.")
+        else:
+            scale, scaler, num_features = "none", None, len(graph)
+        sizes = NodeSizes(
+            num_features=num_features,
+            num_edge_features=num_edge_features + settings.model.has_loops if num_edge_features else 0,
+            num_outputs=settings.model.model_dim,
+        )
+        return TrainedLinks(
+            settings=settings.model,
+            link=settings.link,
+            sizes=sizes,
+            place=settings.graph,
+            feature_columns=settings.descriptors_columns,
+            feature_scale=scale,
+            scaler=scaler,
+            graph=graph,
+        )
+
+    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+        """Messages go along the training links alone, without those that a step predicts."""
+        links, splits, negatives = prepared.data.links, prepared.splits, prepared.settings.negatives
+        messages = prepared.fitted.messages(prepared.data.graph)
+        validation = None
+        if len(splits.val):
+            batch = link_batch(messages.along(links.edges_of(splits.seen)), links, splits.val, splits.val_others)
+            validation = RowLoader(np.zeros(1), lambda rows: batch, 1)
+
+        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+            assert recipe.batch_size is not None
+            return LinkLoader(messages, links, splits, recipe.batch_size, negatives, recipe.seed), validation
+
+        return of_member
+
+    def loss(self, prepared: Prepared) -> TargetLoss:
+        return TargetLoss("classification", prepared.settings.train.loss_function)
+
+    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+        """The scores of the model and of baselines, messages going along the training links alone."""
+        fitted, splits, settings = prepared.fitted, prepared.splits, prepared.settings
+        data: LinkData = prepared.data
+        graph, links = data.graph, data.links
+        counts = {name: len(getattr(splits, name)) for name in ("train", "val", "test")}
+        if data.table is not None:
+            counts["rejected"] = len(data.table.rejected)
+        metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+        vectors = fitted.vectors(fitted.messages(graph).along(links.edges_of(splits.seen)))
+        models = {"edgewise": lambda senders, receivers: fitted.scores(vectors, senders, receivers)}
+        if settings.baselines:
+            ends = links.pairs.ends(links.numbers[splits.seen])
+            models |= simple_links(*ends, len(graph), settings.graph.directed, sparse(graph.features))
+        for name, score in counted(models.items(), "scoring"):
+            found = {
+                split: link_scores(score(*linked), score(*others))
+                for split, linked, others in scored_pairs(links, splits)
+            }
+            if name == "edgewise":
+                metrics |= found
+            else:
+                metrics.setdefault("baselines", {})[name] = found
+        return metrics
+
+    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+        """Writes the test links, the pairs that are none, and their probabilities."""
+        fitted, data, splits = prepared.fitted, prepared.data, prepared.splits
+        names = data.graph.names
+        vectors = fitted.vectors(fitted.messages(data.graph).along(data.links.edges_of(splits.seen)))
+        rows = [
+            [names[sender], names[receiver], is_link, show(probability)]
+            for split, *both in scored_pairs(data.links, splits)
+            if split == "test"
+            for is_link, ends in zip((1, 0), both, strict=True)
+            for sender, receiver, probability in zip(*ends, probabilities(fitted.scores(vectors, *ends)))
+        ]
+        folder.write_table("test_predictions.csv", ["sender", "receiver", "is_link", "link_prob"], rows)
+
+    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
+        data, splits, settings = prepared.data, prepared.splits, prepared.settings
+        table, links = data.table, data.links
         lines = [
             f"{table.source}: {plural(table.num_rows, 'node')}, {plural(len(links), 'link')}, "
             f"{plural(len(table.rejected), 'row')} rejected"
         ]
         if table.rejected:
-            first, place = table.rejected[0], run.folder.path / "rejected.csv"
+            first, place = table.rejected[0], folder.path / "rejected.csv"
             where = f"{first.file}, line {first.line}, column {first.column!r}"
             lines.append(f"  the first in {where}: {first.reason} (all in {place})")
-        lines += [f"  {note}" for note in run.notes()]
+        lines += [f"  {note}" for note in notes(prepared)]
+        counts = split_line({split: len(getattr(splits, split)) for split in ("train", "val", "test")}, "link")
         lines.append(
-            f"{len(parts.train):,} training, {len(parts.val):,} validation and "
-            f"{plural(len(parts.test), 'test link')} (split: "
-            f"{'column' if job.splits_column else 'random'}), for each {job.negatives} of "
+            f"{counts} (split: {'column' if settings.splits_column else 'random'}), for each {settings.negatives} of "
             f"{plural(links.pairs.total - len(links), 'pair that is none', 'pairs that are none')}"
         )
-        if not len(parts.val):
+        if not len(splits.val):
             lines.append("  no validation links: the last epoch is kept")
         return lines
 
-    def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
-        metrics = folder.read_json("metrics.json")
-        found: list[ScoreTable | str] = [training_line(metrics)]
-        part = next((name for name in ("test", "validation") if name in metrics), None)
-        if part is not None:
-            rows = {"edgewise": metrics[part]}
-            rows |= {BASELINES[name]: of[part] for name, of in metrics.get("baselines", {}).items()}
-            title = (
-                f"{plural(metrics[part]['num_links'], part + ' link')} and "
-                f"{plural(metrics[part]['num_others'], 'pair that is none', 'pairs that are none')}"
-            )
-            cells = [[name, *(number(of[score]) for score in LINK_SCORES)] for name, of in rows.items()]
-            found.insert(0, ScoreTable(title, ["", *LINK_SCORES], cells))
-        return found
+    def title(self, metrics: dict[str, Any], split: str) -> str:
+        links, others = (metrics[split][name] for name in ("num_links", "num_others"))
+        return f"{plural(links, split + ' link')} and {plural(others, 'pair that is none', 'pairs that are none')}"
 
     def next_commands(self, folder: RunFolder) -> list[str]:
         config = folder.read_config()
@@ -85,16 +246,8 @@ class LinksTask(Task):
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """How probably each pair of a table is a link, and whether it is one already."""
-        import numpy as np
-
-        from edgewise.data.graphs.links import Links
-        from edgewise.data.graphs.names import NodeNames
-        from edgewise.data.graphs.pair_table import read_pairs_of_nodes
-        from edgewise.tasks.trained import spread, with_columns
-        from edgewise.train.device import pick_device
-
-        trained = _loaded(request)
-        graph = _graph_of(trained, request)
+        trained = loaded(request)
+        graph = graph_of(trained, request)
         table = read_pairs_of_nodes(
             request.data, NodeNames(graph.names), trained.place.edge_columns, strict=request.strict
         )
@@ -105,7 +258,7 @@ class LinksTask(Task):
         known: list[Any] = [""] * table.num_rows
         for row, is_known in zip(rows.tolist(), are_known.tolist()):
             known[row] = is_known
-        found = trained.told(*ends, graph, pick_device(request.device))
+        found = trained.predict(*ends, graph, pick_device(request.device))
         added = {"link_prob": spread(found, rows, table.num_rows), "is_known": known, "status": table.status}
         content = with_columns(table.frame, added, request.data, suffix)
         summary = (
@@ -117,12 +270,10 @@ class LinksTask(Task):
         """The trained model, and the graph whose nodes have vectors."""
         if request.nodes is not None:
             raise SettingError("--nodes is for pairs of nodes; DATA names the nodes whose vectors are written.")
-        trained = _loaded(request)
-        return trained, _nodes_of(trained, request, request.data)
+        trained = loaded(request)
+        return trained, nodes_of(trained, request, request.data)
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
-        from edgewise.tasks.report.judged import judged_links
-
         return judged_links(folder)
 
     def explainable(self) -> "type[Subject]":
@@ -131,29 +282,60 @@ class LinksTask(Task):
         return LinkSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.tasks.links.job import DEFAULT, RECIPE, USUAL
-
         return USUAL[DEFAULT], RECIPE
 
 
-def _loaded(request: PredictRequest) -> Any:
-    from edgewise.tasks.links.trained import TrainedLinks
+def notes(prepared: Prepared) -> list[str]:
+    """The graph, what was assumed of it, and what it lacks."""
+    data, splits, settings = prepared.data, prepared.splits, prepared.settings
+    table, links = data.table, data.links
+    edges, count = table.edges, table.num_rows
+    features = table.features.shape[1]
+    known = "no features: each node learns a vector of its own"
+    known = f"{plural(features, 'feature')} of a node" if features else known
+    found = [f"{edges.ways(settings.graph.directed)}; {known}", *edges.unused(AS_FEATURES, [settings.splits_column])]
+    bad = table.num_rows - int(table.usable.sum())
+    no_part = len(links) - sum(len(part) for part in (splits.train, splits.val, splits.test))
+    unread = "that cannot be read, 0 there: links are learned and predicted all the same"
+    counts = [
+        (edges.num_loops, "edge is a loop,", "edges are loops,", "which is no link, and carries messages"),
+        (edges.num_repeated(count), "edge repeats", "edges repeat", "another one: the same link"),
+        (edges.num_isolated(count), "node has", "nodes have", "no neighbor"),
+        (bad, "node has features", "nodes have features", unread),
+        (no_part, "link is", "links are", "of no part: messages go along, and nothing is predicted"),
+    ]
+    if holds_types(settings.data):
+        found.append("types of nodes or edges, which no model of links uses")
+    if settings.model.model != "attention":
+        found += edges.unseen(settings.model.model)
+    return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
 
+
+def scored_pairs(links: Links, splits: LinkParts) -> list[tuple[str, Pairs, Pairs]]:
+    """The name of each scored split, its links, and its pairs that are none."""
+    ends = links.pairs.ends
+    named = ("validation", splits.val, splits.val_others), ("test", splits.test, splits.test_others)
+    return [(name, ends(links.numbers[some]), ends(others)) for name, some, others in named if len(some)]
+
+
+def sparse(features: NodeFeatures) -> Any:
+    """Features as a sparse matrix of SciPy; None where there are none."""
+
+    if not features.shape[1]:
+        return None
+    return csr_array((features.values.astype(np.float64), (features.rows, features.columns)), shape=features.shape)
+
+
+def loaded(request: PredictRequest) -> TrainedLinks:
     trained = TrainedLinks.load(request.run_folder)
     trained.threads = request.threads
     return trained
 
 
-def _graph_of(trained: Any, request: PredictRequest) -> Any:
+def graph_of(trained: TrainedLinks, request: PredictRequest) -> LinkGraph:
     """The graph whose edges carry messages: that of the training, its nodes with other edges, or another one."""
-    from dataclasses import replace
-
-    from edgewise.data.graphs.edges import read_edges
-    from edgewise.data.graphs.names import NodeNames
-    from edgewise.tasks.links.graph import LinkGraph
-
     if request.nodes is not None:
-        return LinkGraph.of(_nodes_of(trained, request, request.nodes))
+        return LinkGraph.of(nodes_of(trained, request, request.nodes))
     for name in ("features", "node_column", "descriptors_columns"):
         if getattr(request, name) is not None:
             raise SettingError(f"--{name.replace('_', '-')} belongs to a table of nodes; name it: --nodes nodes.csv.")
@@ -178,13 +360,8 @@ def _graph_of(trained: Any, request: PredictRequest) -> Any:
     return replace(graph, edges=edges, source=request.edges)
 
 
-def _nodes_of(trained: Any, request: PredictRequest, path: str) -> Any:
+def nodes_of(trained: TrainedLinks, request: PredictRequest, path: str) -> NodeTable:
     """Another graph, with the columns that the model needs."""
-    from dataclasses import replace
-
-    from edgewise.data.columns import AUTO, Columns
-    from edgewise.data.graphs.nodes import read_graph
-
     features = tuple(request.descriptors_columns or trained.feature_columns)
     columns = Columns(node_column=request.node_column or AUTO, descriptors_columns=features)
     source = replace(trained.place, edges=request.edges, features=request.features)

@@ -1,14 +1,12 @@
 """A model that tells hidden tokens, with the vocabulary it was trained with; and how it is trained."""
 
-import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 
-from edgewise.choices import TokenKind
 from edgewise.data.texts.table import TextTable
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
@@ -16,48 +14,43 @@ from edgewise.models.masked import MaskedModel
 from edgewise.models.text_settings import TransformerSettings
 from edgewise.progress import counted
 from edgewise.records import TextBatch
-from edgewise.tasks.checkpoint import (
-    fit_in,
-    read_tokenizer,
-    read_weights,
-    training_metrics,
-    untrained,
-    write_model,
-)
-from edgewise.tasks.masked.job import MaskedJob
+from edgewise.tasks.fitted import FittedText
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder
 from edgewise.train.loss import TokenLoss
 from edgewise.train.masks import Masking, MaskLoader, Pieces
 
-FORMAT, FORMAT_VERSION = "edgewise masked model", 1
 TOKENS_A_BATCH = 4096
 """Tokens that are read at once where no gradient is wanted; always as many, so that always the same are hidden."""
 
 
-@dataclass(frozen=True)
-class MaskedDocument:
-    """What model.json says of a model of hidden tokens, beside its format."""
-
-    tokens: TokenKind
-    num_tokens: int
-    has_head: bool
-    left_out: tuple[str, ...]
-    settings: TransformerSettings
-
-
-@dataclass
-class TrainedMasked:
+@dataclass(kw_only=True)
+class TrainedMasked(FittedText):
     """A model with the vocabulary that it was trained with; its `model.encoder` is where other models start."""
 
-    tokenizer: Tokenizer
-    """From text to tokens and back."""
-    model: MaskedModel
-    """What was trained."""
-    threads: int = 1
-    """CPU threads that it computes with."""
+    FORMAT = "edgewise masked model"
+
+    num_tokens: int
+    """Tokens that the model has vectors for."""
+    settings: TransformerSettings
+    """The sizes of the model."""
+    has_head: bool = True
+    """Whether it predicts hidden tokens; a converted encoder may not."""
     left_out: tuple[str, ...] = ()
     """The parts of the checkpoint it came from that it has no place for."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, model: MaskedModel, left_out: tuple[str, ...] = ()) -> Self:
+        """A model that was trained elsewhere."""
+        size, has_head = model.encoder.embedding.num_embeddings, model.head is not None
+        return cls(
+            members=[model],
+            tokenizer=tokenizer,
+            tokens=tokenizer.kind,
+            num_tokens=size,
+            settings=model.settings,
+            has_head=has_head,
+            left_out=left_out,
+        )
 
     def fingerprint(self, table: TextTable, device: str = "cpu") -> np.ndarray:
         """(row, model_dim): the mean of the last vectors of all tokens of a row, those of several columns together.
@@ -86,31 +79,14 @@ class TrainedMasked:
         counts = np.bincount(row_of_token, minlength=table.num_rows)[:, None]
         return np.where(counts > 0, sums.numpy() / counts.clip(1), np.nan).astype(np.float32)
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors, tokenizer.json and model.json."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "tokens": self.tokenizer.kind,
-            "num_tokens": self.model.encoder.embedding.num_embeddings,
-            "has_head": self.model.head is not None,
-            "left_out": list(self.left_out),
-            "settings": dataclasses.asdict(self.model.settings),
-        }
-        write_model(folder, self.model, self.tokenizer, content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, MaskedDocument)
-        tokenizer = read_tokenizer(folder, read.tokens, read.num_tokens)
-        model = read_weights(folder, lambda: MaskedModel(read.num_tokens, read.settings, has_head=read.has_head))
-        return cls(tokenizer, model, left_out=read.left_out)
+    def new_member(self) -> MaskedModel:
+        """A model before its first step, drawn from torch's generator."""
+        return MaskedModel(self.num_tokens, self.settings, has_head=self.has_head)
 
 
 @dataclass(frozen=True)
-class Told:
-    """How well hidden tokens are told."""
+class MaskedScores:
+    """How well hidden tokens are predicted."""
 
     loss: float
     """The mean of −ln p."""
@@ -122,8 +98,8 @@ class Told:
         return {"loss": self.loss, "perplexity": math.exp(min(self.loss, 700.0)), "accuracy": self.accuracy}
 
 
-def told(trained: TrainedMasked, loader: MaskLoader) -> Told:
-    """How well a model tells the tokens that a loader hides."""
+def scores_of(trained: TrainedMasked, loader: MaskLoader) -> MaskedScores:
+    """The scores of a model on the tokens that a loader hides."""
     loss, total, right, count = TokenLoss(), 0.0, 0, 0
     with torch.no_grad(), cpu_threads(trained.threads):
         for batch in counted(loader, "scoring"):
@@ -131,11 +107,11 @@ def told(trained: TrainedMasked, loader: MaskLoader) -> Told:
             sums = loss(scores, batch.targets)
             total, count = total + float(sums[0]), count + int(sums[1])
             right += int((scores.argmax(-1) == batch.targets).sum())
-    return Told(total / max(count, 1), right / max(count, 1))
+    return MaskedScores(total / max(count, 1), right / max(count, 1))
 
 
-def told_by_frequency(training: Pieces, masking: Masking, loader: MaskLoader, num_tokens: int) -> Told:
-    """How well one tells them who knows how often each token occurs, and always says the most frequent.
+def scores_of_frequency(training: Pieces, masking: Masking, loader: MaskLoader, num_tokens: int) -> MaskedScores:
+    """The scores of always predicting the most frequent token.
 
     p(token) comes from counting the tokens of the training texts that can be hidden, each once more than seen.
     """
@@ -143,44 +119,4 @@ def told_by_frequency(training: Pieces, masking: Masking, loader: MaskLoader, nu
     losses = np.full(num_tokens, math.inf)
     losses[masking.ordinary] = -np.log(counts / counts.sum())
     targets = torch.cat([batch.targets for batch in loader]).numpy()
-    return Told(float(losses[targets].mean()), float((targets == losses.argmin()).mean()))
-
-
-def fit_pieces(
-    tokenizer: Tokenizer,
-    parts: dict[str, Pieces],
-    job: MaskedJob,
-    *,
-    folder: RunFolder | None = None,
-    resume: bool = False,
-) -> tuple[TrainedMasked, dict[str, Any]]:
-    """Learns to tell hidden tokens of the training texts, and chooses the epoch by the validation texts; also the
-    scores of the model beside those of counting tokens."""
-    settings, masking = job.train, masking_of(tokenizer, job)
-    assert settings.batch_size is not None
-    model = untrained(lambda: MaskedModel(len(tokenizer), job.model), settings.seed)
-    training = MaskLoader(parts["train"], masking, settings.batch_size, settings.seed)
-    validation = MaskLoader(parts["val"], masking, TOKENS_A_BATCH)
-    can_tell = len(masking.able(parts["val"].numbers)) > 0
-    loaders = (training, validation if can_tell else None)
-    history = fit_in(folder, model, loaders, settings, resume=resume).history
-    trained = TrainedMasked(tokenizer, model, settings.threads)
-    metrics: dict[str, Any] = {
-        "texts": {part: pieces.num_texts for part, pieces in parts.items()},
-        "pieces": {part: len(pieces) for part, pieces in parts.items()},
-        "tokens": {"vocabulary": len(tokenizer), **{part: len(pieces.numbers) for part, pieces in parts.items()}},
-        "epochs": len(history),
-        **training_metrics(model, history),
-    }
-    if can_tell:
-        metrics["tokens"]["hidden"] = sum(len(batch.places) for batch in validation)
-        metrics["validation"] = told(trained, validation).to_dict()
-        known = told_by_frequency(parts["train"], masking, validation, len(tokenizer))
-        metrics["baselines"] = {"frequency": {"validation": known.to_dict()}}
-    return trained, metrics
-
-
-def masking_of(tokenizer: Tokenizer, job: MaskedJob) -> Masking:
-    """What a run hides."""
-    assert tokenizer.mask is not None
-    return Masking(tokenizer.mask, tokenizer.ordinary, job.mask_part)
+    return MaskedScores(float(losses[targets].mean()), float((targets == losses.argmin()).mean()))

@@ -1,34 +1,124 @@
 """Molecules: numbers or classes of the rows of a table that holds SMILES."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from edgewise.tasks.table_task import TableTask, check_same_numbers
-from edgewise.tasks.task import PredictRequest
+import numpy as np
+
+from edgewise.data.columns import Columns
+from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
+from edgewise.data.molecules.table import MoleculeTable, join_files, read_table
+from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
+from edgewise.data.split import Splits
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
+from edgewise.tasks.molecules.job import PropertyJob, job_from_config
+from edgewise.tasks.molecules.trained import Scales, TrainedProperty, molecules_of
+from edgewise.tasks.report.leakage import SplitContents, molecule_contents
+from edgewise.tasks.table_task import (
+    Features,
+    TableTask,
+    check_same_numbers,
+    num_classes,
+    num_outputs,
+    rows_of,
+    target_fields,
+    target_scale,
+)
+from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_mean
+from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import Subject
-    from edgewise.tasks.run import Run
 
 
 class MoleculesTask(TableTask):
     """Numbers or classes of molecules."""
 
     name = "molecules"
-    format = "edgewise property model"
+    format = TrainedProperty.FORMAT
     noun = "molecules"
     reads = ("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout")
 
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        from edgewise.tasks.molecules.job import job_from_config
-        from edgewise.tasks.molecules.run import PropertyRun
+    def job(self, settings: dict[str, Any], source: str) -> PropertyJob:
+        return job_from_config(settings, source)
 
-        return PropertyRun, job_from_config(settings, source)
+    def read_table(self, settings: PropertyJob) -> MoleculeTable:
+        return join_files(
+            list(settings.data),
+            settings.columns,
+            strict=settings.strict,
+            with_descriptors=settings.molecule_descriptors,
+            limits=settings.limits,
+        )
+
+    def resolved(self, settings: PropertyJob, table: MoleculeTable, splits: Splits) -> PropertyJob:
+        train = settings.train.resolved(len(splits.train), len(np.unique(table.graph_of_row[splits.train])))
+        assert train.batch_size is not None
+        return replace(settings, model=settings.model.resolved(train.batch_size), train=train)
+
+    def untrained(self, settings: PropertyJob, table: MoleculeTable, splits: Splits) -> TrainedProperty:
+        """The model before its first step: sizes, scales, and the molecules of the training rows."""
+        rows, store = splits.train, table.store
+        graphs = np.unique(table.graph_of_row[rows])
+        scales = Scales(
+            target_scale(table, rows),
+            FeatureScaler.fit(store.global_features.numpy(), graphs),
+            ConditionScaler.fit(table.conditions, rows),
+        )
+        sizes = PropertySizes(
+            num_node_features=store.node_features.shape[1],
+            num_edge_features=store.edge_features.shape[1],
+            num_global_features=store.global_features.shape[1],
+            num_components=table.graph_of_row.shape[1],
+            num_conditions=scales.condition.num_features,
+            num_outputs=num_outputs(table),
+            typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
+            **bounds(table.targets[rows], scales.target),
+        )
+        return TrainedProperty(
+            **target_fields(table, settings.coverage),
+            sizes=sizes,
+            settings=settings.model,
+            scales=scales,
+            known_rows=list(dict.fromkeys(molecules_of(table, rows))),
+            descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
+            limits=settings.limits,
+        )
+
+    def features(self, prepared: Prepared) -> Features:
+        """RDKit's descriptors and the conditions; those of a row that cannot be used mean nothing."""
+        table = prepared.data
+        raw = table.store.global_features.numpy()[table.graph_of_row].reshape(table.num_rows, -1)
+        found = np.concatenate([raw, table.conditions], axis=1)
+        found = finite_features(found, prepared.splits.train) if found.shape[1] else found
+        return lambda rows: found[rows]
+
+    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
+        """The training mean, and a random forest over RDKit's descriptors and the conditions where there are any."""
+        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+        targets, weights = table.targets[rows], table.weights[rows]
+        fitted = {"mean": fit_mean(targets, weights, classes)}
+        if features(rows).shape[1]:
+            seed = prepared.settings.train.seed
+            fitted["forest"] = fit_forest(features(rows), targets, weights, classes, seed=seed)
+        return fitted
+
+    def split_contents(self, prepared: Prepared) -> SplitContents:
+        """The molecules of each split, the same and nearly so."""
+        table, rows = prepared.data, rows_of(prepared.splits)
+        assert prepared.rows is not None
+        contents = {name: molecules_of(table, found) for name, found in rows.items()}
+        return molecule_contents(table.row_unit, prepared.rows, contents)
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        """How many molecules have no conformer that was found at once, where the model looks at conformers."""
+        note = prepared.data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
+        return [f"conformers: {note}"] if note else []
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        from edgewise.data.molecules.table import read_table
-        from edgewise.tasks.molecules.trained import TrainedProperty, renamed
-
         trained = TrainedProperty.load(request.run_folder)
         columns = renamed(trained.columns, request.smiles_columns, request.descriptors_columns)
         check_same_numbers(columns, trained.columns)
@@ -49,10 +139,29 @@ class MoleculesTask(TableTask):
         return MoleculeSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.models.graph_settings import PropertySettings
-        from edgewise.train.settings import TrainSettings
-
         return PropertySettings(), TrainSettings()
+
+
+def bounds(targets: np.ndarray, scaler: TargetScaler | None) -> dict[str, tuple[float, ...]]:
+    """0 and 1 in model units where every known target is a fraction, so that every prediction is one too."""
+    if scaler is None or not ((targets >= 0) & (targets <= 1) | np.isnan(targets)).all():
+        return {}
+    ends = scaler.transform(np.stack([np.zeros(targets.shape[1]), np.ones(targets.shape[1])]))
+    return {"low": tuple(ends[0].tolist()), "high": tuple(ends[1].tolist())}
+
+
+def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:
+    """The columns of a file to be predicted: no targets, and other names where they are given."""
+    return replace(
+        columns,
+        smiles_columns=tuple(smiles or columns.smiles_columns),
+        descriptors_columns=tuple(descriptors or columns.descriptors_columns),
+        target_columns=(),
+        ignore_columns=(),
+        weight_column=None,
+        splits_column=None,
+        group_column=None,
+    )
 
 
 TASK = MoleculesTask()

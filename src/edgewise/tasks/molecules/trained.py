@@ -1,15 +1,12 @@
 """A trained ensemble over molecules, with all it needs to read a new table: scales, sizes, the rows it knows."""
 
-import dataclasses
-import json
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from torch import Tensor
 
-from edgewise.data.columns import Columns
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, similarity
 from edgewise.data.molecules.store import MoleculeStore
@@ -22,9 +19,6 @@ from edgewise.records import Batch
 from edgewise.tasks.trained import TrainedTable, spread
 from edgewise.train.folder import RunFolder
 
-FORMAT = "edgewise property model"
-FORMAT_VERSION = 1
-
 
 @dataclass(frozen=True)
 class Scales:
@@ -36,37 +30,6 @@ class Scales:
     """Of the whole-molecule descriptors."""
     condition: ConditionScaler
     """Of the row's own numbers."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The scales as plain numbers."""
-        named = {"target": self.target, "feature": self.feature, "condition": self.condition}
-        return {name: None if scale is None else json.loads(scale.to_json()) for name, scale in named.items()}
-
-
-@dataclass(frozen=True)
-class PropertyDocument:
-    """What model.json says of a model of molecules, beside its format."""
-
-    columns: Columns
-    classes: dict[str, tuple[str | int | float | bool, ...]]
-    sizes: PropertySizes
-    settings: PropertySettings
-    scales: Scales
-    ensemble_size: int
-    coverage: float
-    descriptors: list[str]
-    known_rows: list[tuple[str, ...]]
-    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
-
-    def __post_init__(self) -> None:
-        sizes, scales = self.sizes, self.scales
-        for name, size, found in (
-            ("num_global_features", sizes.num_global_features, len(scales.feature.center)),
-            ("num_conditions", sizes.num_conditions, scales.condition.num_features),
-            ("num_components", sizes.num_components, len(self.columns.smiles_columns)),
-        ):
-            if size != found:
-                raise DataError(f"sizes.{name} is {size}, but the other fields have {found}.")
 
 
 @dataclass(frozen=True)
@@ -115,7 +78,9 @@ class TableBatches:
 
 @dataclass(kw_only=True)
 class TrainedProperty(TrainedTable):
-    """A trained ensemble; `save` and `load` keep it in a run folder without pickle."""
+    """A trained ensemble over molecules."""
+
+    FORMAT = "edgewise property model"
 
     sizes: PropertySizes
     """The sizes of the model."""
@@ -125,7 +90,9 @@ class TrainedProperty(TrainedTable):
     """The scales learned on the training rows."""
     known_rows: list[tuple[str, ...]]
     """The molecules of each distinct training row, canonical."""
-    limits: MoleculeLimits = dataclasses.field(default_factory=MoleculeLimits)
+    descriptors: list[str]
+    """The names of RDKit's descriptors that the model takes."""
+    limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one: those of the training, unless changed."""
 
     @property
@@ -165,73 +132,30 @@ class TrainedProperty(TrainedTable):
         """The similarity to the nearest training row."""
         return {"similarity": self.similarity(table, rows)}
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors and model.json."""
-        self.save_tensors(folder)
-        folder.write_json(
-            "model.json",
-            {
-                "format": FORMAT,
-                "format_version": FORMAT_VERSION,
-                "columns": dataclasses.asdict(self.columns),
-                "classes": {name: list(names) for name, names in self.classes.items()},
-                "sizes": dataclasses.asdict(self.sizes),
-                "settings": {name: plain(value) for name, value in dataclasses.asdict(self.settings).items()},
-                "scales": self.scales.to_json(),
-                "ensemble_size": len(self.members),
-                "coverage": self.coverage,
-                "descriptors": list(GLOBAL_FEATURE_NAMES) if self.sizes.num_global_features else [],
-                "known_rows": self.known_rows,
-                "limits": dataclasses.asdict(self.limits),
-            },
-        )
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other, and this RDKit."""
+        sizes, scales = self.sizes, self.scales
+        for name, size, found in (
+            ("num_global_features", sizes.num_global_features, len(scales.feature.center)),
+            ("num_conditions", sizes.num_conditions, scales.condition.num_features),
+            ("num_components", sizes.num_components, len(self.columns.smiles_columns)),
+        ):
+            if size != found:
+                raise DataError(f"sizes.{name} is {size}, but the other fields have {found}.")
+        super().check()
 
     @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged, or of another format or RDKit."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, PropertyDocument)
-        path = folder.path / "model.json"
-        if read.descriptors and read.descriptors != list(GLOBAL_FEATURE_NAMES):
-            other = sorted(set(read.descriptors) ^ set(GLOBAL_FEATURE_NAMES)) or ["their order"]
+    def load_parts(cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+        """The errors; raises RunFolderError where the descriptors are those of another release of RDKit."""
+        if (names := values["descriptors"]) and names != list(GLOBAL_FEATURE_NAMES):
+            other = sorted(set(names) ^ set(GLOBAL_FEATURE_NAMES)) or ["their order"]
             raise RunFolderError(
-                f"{path} was trained with another release of RDKit, whose descriptors differ in "
+                f"{folder.path / 'model.json'} was trained with another release of RDKit, whose descriptors differ in "
                 f"{', '.join(other[:3])}; install that release, or train again."
             )
-        trained = cls(
-            columns=read.columns,
-            classes=dict(read.classes),
-            sizes=read.sizes,
-            settings=read.settings,
-            scales=read.scales,
-            members=[],
-            errors=np.zeros((0, 0)),
-            known_rows=read.known_rows,
-            coverage=read.coverage,
-            limits=read.limits,
-        )
-        trained.take_tensors(folder, read.ensemble_size)
-        return trained
+        return super().load_parts(folder, values, tensors)
 
 
 def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]]:
     """The canonical molecules of each row."""
     return [tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows]]
-
-
-def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:
-    """The columns of a file to be predicted: no targets, and other names where they are given."""
-    return replace(
-        columns,
-        smiles_columns=tuple(smiles or columns.smiles_columns),
-        descriptors_columns=tuple(descriptors or columns.descriptors_columns),
-        target_columns=(),
-        ignore_columns=(),
-        weight_column=None,
-        splits_column=None,
-        group_column=None,
-    )
-
-
-def plain(value: Any) -> Any:
-    """A setting as JSON can hold it: an infinite temperature is a word."""
-    return "inf" if value == math.inf else value

@@ -86,7 +86,7 @@ def read_off(trained: TrainedDynamics, moments: Moments) -> PairPull | None:
         motion.names[receiver],
         motion.names[sender],
         distances,
-        trained.told(alone)[:, 0, 0].astype(np.float64),
+        trained.predict(alone)[:, 0, 0].astype(np.float64),
         None if law is None else law(positions[:, 0].astype(np.float64))[0][:, 0, 0],
     )
 

@@ -91,7 +91,7 @@ def roll_out(
 
 def pull_of(trained: TrainedDynamics, motion: Motion, trajectories: np.ndarray) -> Pulls:
     """The accelerations that a model tells of these bodies, in the file's unit and in double precision."""
-    trained.check(motion)
+    trained.require_alike(motion)
     model, units = copy.deepcopy(trained.model).double().eval(), trained.units
     moments = Moments(motion, trajectories, np.zeros(len(trajectories), dtype=np.int64), 0, "accelerations")
     batch = units.scaled(moments.batch(np.arange(len(trajectories)), with_targets=False), "accelerations")

@@ -1,20 +1,33 @@
 """Motion: where moving bodies will be, or how they are accelerated."""
 
 import io
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from edgewise.data.motion.motion import Moments, Motion, parted, read_motion
+from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.tasks.commands import command, prediction
-from edgewise.tasks.scores import ScoreTable, number, training_line
-from edgewise.tasks.task import PredictRequest, Task
+from edgewise.tasks.motion.force import PairPull, read_off
+from edgewise.tasks.motion.job import DynamicsJob, dynamics_job
+from edgewise.tasks.motion.rollout import compared, roll_out
+from edgewise.tasks.motion.trained import ROWS_A_BATCH, TrainedDynamics, Units
+from edgewise.tasks.scores import ScoreTable, number, score_table, split_line
+from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
+from edgewise.train.loader import Loader, RowLoader
+from edgewise.train.loss import RelativeLoss, TargetLoss
+from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.run import Run
+    from edgewise.train.fit import FitResult
 
-SCORES = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
-SIMPLE = {"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"}
+MAX_TRAJECTORIES = 20
+"""Test trajectories that are rolled out."""
 LACKS = {
     "accelerations": "they are made of positions and velocities, but for the first and the last moment",
     "couplings": "a force is counted in the product of the charges, or else of the masses",
@@ -27,38 +40,103 @@ class MotionTask(Task):
     """Moving bodies."""
 
     name = "motion"
-    format = "edgewise dynamics model"
+    format = TrainedDynamics.FORMAT
     noun = "moving bodies"
+    headlines: ClassVar = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
+    labels: ClassVar = {"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"}
     output_formats = (".npz",)
 
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        from edgewise.tasks.motion.job import dynamics_job
-        from edgewise.tasks.motion.run import DynamicsRun
+    def job(self, settings: dict[str, Any], source: str) -> DynamicsJob:
+        return dynamics_job(settings, source)
 
-        return DynamicsRun, dynamics_job(settings, source)
+    def prepare(self, settings: DynamicsJob) -> Prepared:
+        return self.prepared(settings, read_motion(settings.data[0]))
 
-    def describe(self, run: Any) -> list[str]:
-        num_trajectories, num_times, num_bodies, space_dim = run.motion.positions.shape
-        counts = {part: len(moments.moment) for part, moments in run.parts.items()}
-        is_later = run.job.model.told == "positions"
-        target = f"predicted {run.job.ahead} moments ahead" if is_later else "with its accelerations"
+    def prepared(self, settings: DynamicsJob, motion: Motion) -> Prepared:
+        """The same of trajectories that are read; the units are those of the training moments."""
+        quantity = settings.model.told
+        splits = parted(motion, settings.start, settings.ahead, settings.split_sizes, settings.data_seed, quantity)
+        if not len(splits["train"].moment):
+            raise DataError(f"{motion.source}: no moment is left for training.")
+        sizes = motion.positions.shape[-1], motion.charges.shape[-1]
+        units = Units.of(splits["train"])
+        fitted = TrainedDynamics(settings=settings.model, sizes=sizes, units=units, ahead=settings.ahead)
+        rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
+        return Prepared(settings, motion, splits, fitted, rows)
+
+    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+        units, quantity = prepared.fitted.units, prepared.settings.model.told
+
+        def loader(split: str, batch_size: int, seed: int | None = None) -> RowLoader:
+            moments = prepared.splits[split]
+            rows = np.arange(len(moments.moment))
+            return RowLoader(rows, lambda rows: units.scaled(moments.batch(rows), quantity), batch_size, seed)
+
+        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+            assert recipe.batch_size is not None
+            validation = loader("val", ROWS_A_BATCH) if len(prepared.splits["val"].moment) else None
+            return loader("train", recipe.batch_size, recipe.seed), validation
+
+        return of_member
+
+    def loss(self, prepared: Prepared) -> RelativeLoss:
+        recipe = prepared.settings.train
+        return RelativeLoss(TargetLoss("regression", recipe.loss_function, recipe.huber_width))
+
+    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+        """The errors of the model beside those of the simplest predictions."""
+        fitted, splits = prepared.fitted, prepared.splits
+        counts = {name: len(moments.moment) for name, moments in splits.items()}
+        metrics: dict[str, Any] = {"rows": counts, **training_metrics(prepared, results[0])}
+        for split, name in (("val", "validation"), ("test", "test")):
+            if counts[split]:
+                metrics[name] = errors(fitted.predict(splits[split]), splits[split])
+        if counts["test"]:
+            test = splits["test"]
+            metrics["baselines"] = {name: {"test": errors(found, test)} for name, found in simple(test).items()}
+        metrics["bodies"] = list(prepared.data.names)
+        metrics["units"] = {name: unit for name, unit in prepared.data.units.items() if unit != "1"}
+        return metrics
+
+    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+        """Writes the predictions of the test moments; of accelerations also rollouts and the learned force."""
+        fitted, test = prepared.fitted, prepared.splits["test"]
+        if len(test.moment):
+            folder.write_table("test_predictions.csv", *predicted_table(test, fitted.predict(test)))
+        if prepared.settings.model.told == "accelerations":
+            if len(test.moment):
+                metrics["rollout"] = rollouts(prepared, folder)
+            pull = read_off(fitted, prepared.splits["train"])
+            if pull is not None:
+                metrics["force"] = pull.scores()
+                folder.write_table("force.csv", *pull_table(pull, prepared.data))
+
+    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
+        motion, settings = prepared.data, prepared.settings
+        num_trajectories, num_times, num_bodies, space_dim = motion.positions.shape
+        counts = {part: len(moments.moment) for part, moments in prepared.splits.items()}
+        is_later = settings.model.told == "positions"
+        target = f"predicted {settings.ahead} moments ahead" if is_later else "with its accelerations"
         lines = [
-            f"{run.motion.source}: {plural(num_trajectories, 'trajectory', 'trajectories')} of "
+            f"{motion.source}: {plural(num_trajectories, 'trajectory', 'trajectories')} of "
             f"{plural(num_bodies, 'body', 'bodies')} in {plural(space_dim, 'dimension')}, "
             f"{plural(num_times, 'moment')}",
-            f"{counts['train']:,} training, {counts['val']:,} validation and "
-            f"{plural(counts['test'], 'test moment')}, each {target}",
+            f"{split_line(counts, 'moment')}, each {target}",
         ]
-        if run.job.model.told == "accelerations":
-            lines += [f"  no {name} in the file: {LACKS[name]}" for name in run.motion.lacks]
+        if settings.model.told == "accelerations":
+            lines += [f"  no {name} in the file: {LACKS[name]}" for name in motion.lacks]
         if not counts["val"]:
             lines.append("  no validation moments: the last epoch is kept")
         return lines
 
-    def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
-        metrics = folder.read_json("metrics.json")
-        tables = [table_of_scores(metrics)] if "test" in metrics else []
-        return [*tables, *lines_of_force(metrics), *lines_of_rollout(metrics), training_line(metrics)]
+    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+        """The scores on test moments, the learned force and the rollouts."""
+        if split != "test":
+            return []
+        shown = {name: self.headlines[name] for name in metrics["test"]}
+        title = plural(metrics["rows"]["test"], "test moment")
+        table = score_table(title, self.models(metrics, split), shown, small)
+        return [table, *lines_of_force(metrics), *lines_of_rollout(metrics)]
 
     def next_commands(self, folder: RunFolder) -> list[str]:
         drawn = [command("report", folder.path)] if "test" in folder.read_json("metrics.json") else []
@@ -66,18 +144,12 @@ class MotionTask(Task):
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """Where the bodies of a file will be from each of its moments on, or their accelerations at it."""
-        import numpy as np
-
-        from edgewise.data.motion.motion import Moments, read_motion
-        from edgewise.tasks.motion.trained import TrainedDynamics
-        from edgewise.train.device import pick_device
-
         trained = TrainedDynamics.load(request.run_folder)
         trained.threads = request.threads
         motion = read_motion(request.data)
         num_trajectories, num_times = motion.positions.shape[:2]
         rows = np.repeat(np.arange(num_trajectories), num_times), np.tile(np.arange(num_times), num_trajectories)
-        found = trained.told(Moments(motion, *rows, 0), pick_device(request.device))
+        found = trained.predict(Moments(motion, *rows, 0), pick_device(request.device))
         buffer, quantity = io.BytesIO(), trained.settings.told
         later = {"ahead": np.array(trained.ahead)} if quantity == "positions" else {}
         content: dict[str, Any] = {
@@ -90,16 +162,84 @@ class MotionTask(Task):
         return buffer.getvalue(), f"{quantity} {when} each of {plural(num_times, 'moment')} of {many}"
 
 
-def table_of_scores(metrics: Mapping[str, Any]) -> ScoreTable:
-    """The scores on test moments."""
-    rows = {"edgewise": metrics["test"]}
-    rows |= {SIMPLE[name]: of["test"] for name, of in metrics["baselines"].items()}
-    scores = {name: SCORES[name] for name in metrics["test"]}
-    return ScoreTable(
-        plural(metrics["rows"]["test"], "test moment"),
-        ["", *scores.values()],
-        [[name, *(small(of[score]) for score in scores)] for name, of in rows.items()],
-    )
+def simple(moments: Moments) -> dict[str, np.ndarray]:
+    """The simplest predictions: bodies stay, or go straight on; as accelerations, that nothing pulls them."""
+    motion, rows = moments.motion, (moments.trajectory, moments.moment)
+    if moments.told == "accelerations":
+        return {"unpulled": np.zeros_like(moments.targets)}
+    passed = motion.times[moments.moment + moments.ahead] - motion.times[moments.moment]
+    stays = motion.positions[rows]
+    return {"stays": stays, "straight_on": stays + motion.velocities[rows] * passed[:, None, None]}
+
+
+def errors(found: np.ndarray, moments: Moments) -> dict[str, float]:
+    """The mean squared error of a coordinate; the mean distance from where a body really is; of accelerations, the root
+    of the mean squared error in the body's own mean pull, so that the pulls themselves are 1."""
+    apart = found.astype(np.float64) - moments.targets
+    squared = float((apart**2).mean())
+    if moments.sizes is not None:
+        return {"mse": squared, "relative": float(np.sqrt(((apart / moments.sizes[..., None]) ** 2).mean()))}
+    return {"mse": squared, "distance": float(np.sqrt((apart**2).sum(-1)).mean())}
+
+
+def rollouts(prepared: Prepared, folder: RunFolder) -> dict[str, Any]:
+    """Rolls out test trajectories by the learned accelerations, from their first moment on; how far they end from where
+    the bodies went. rollout.npz has what a file of trajectories has, and the true positions and velocities."""
+    test, motion = prepared.splits["test"], prepared.data
+    chosen, moment = np.unique(test.trajectory)[:MAX_TRAJECTORIES], int(test.moment.min())
+    found = roll_out(prepared.fitted, motion, moment=moment, trajectories=chosen)
+    until = moment + len(found.times)
+    content = {
+        "trajectories": chosen,
+        "times": found.times,
+        "positions": found.positions,
+        "velocities": found.velocities,
+        "positions_real": motion.positions[chosen, moment:until],
+        "velocities_real": motion.velocities[chosen, moment:until],
+        "masses": motion.masses[chosen],
+        "names": np.array(motion.names),
+        "units": np.array(json.dumps(dict(motion.units))),
+    }
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **content)
+    folder.write("rollout.npz", buffer.getvalue())
+    return compared(found, motion, moment)
+
+
+Table = tuple[list[str], list[list[Any]]]
+
+
+def predicted_table(moments: Moments, predicted: np.ndarray) -> Table:
+    """A row for each body of each moment: the targets and the predictions."""
+    start = "" if moments.told == "positions" else "a"
+    header = [f"{start}{axis}{end}" for end in ("", "_pred") for axis in axes(moments)]
+    pairs = np.concatenate([moments.targets, predicted], axis=-1)
+    cells = [
+        [int(trajectory), int(moment), body, *(f"{number:.7g}" for number in numbers)]
+        for trajectory, moment, bodies in zip(moments.trajectory, moments.moment, pairs, strict=True)
+        for body, numbers in enumerate(bodies)
+    ]
+    return ["trajectory", "moment", "body", *header], cells
+
+
+def pull_table(pull: PairPull, motion: Motion) -> Table:
+    """A row for each distance: what was learned, and what the law says where the file has it."""
+
+    def named(name: str, kind: str) -> str:
+        unit = motion.units.get(kind, "1")
+        return name if unit == "1" else f"{name}_{unit}"
+
+    header = [named("distance", "position"), named("learned", "acceleration")]
+    columns = [pull.distances, pull.learned]
+    if pull.law is not None:
+        header, columns = [*header, named("law", "acceleration")], [*columns, pull.law]
+    return header, [[f"{number:.7g}" for number in row] for row in np.stack(columns, axis=1)]
+
+
+def axes(moments: Moments) -> list[str]:
+    """x, y, z, or numbers where there are more."""
+    count = moments.motion.positions.shape[-1]
+    return list("xyz"[:count]) if count <= 3 else [f"x{number}" for number in range(count)]
 
 
 def lines_of_force(metrics: dict[str, Any]) -> list[str]:

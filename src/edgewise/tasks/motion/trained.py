@@ -1,12 +1,9 @@
 """A trained model of moving bodies, with its units: what it tells, and how it is kept."""
 
-import dataclasses
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 import torch
-from safetensors.torch import save as to_safetensors
 from torch import nn
 
 from edgewise.data.motion.motion import Moments, Motion, require_masses
@@ -16,11 +13,9 @@ from edgewise.models.time_settings import DynamicsSettings, Told
 from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import BodyBatch
-from edgewise.tasks.checkpoint import read_weights
+from edgewise.tasks.fitted import Fitted
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder
 
-FORMAT, FORMAT_VERSION = "edgewise dynamics model", 1
 ROWS_A_BATCH = 500
 """Moments that are computed together where no gradient is wanted."""
 
@@ -76,31 +71,12 @@ class Units:
         )
 
 
-@dataclass(frozen=True)
-class DynamicsDocument:
-    """What model.json says of a model of moving bodies, beside its format."""
-
-    settings: DynamicsSettings
-    sizes: tuple[int, int]
-    units: Units
-    ahead: int
-
-    def __post_init__(self) -> None:
-        units, (space_dim, num_charges) = self.units, self.sizes
-        if space_dim < 1 or num_charges != len(units.charges) or self.ahead < 0:
-            raise DataError(
-                f"sizes are {self.sizes} and ahead is {self.ahead}, with {plural(len(units.charges), 'charge')}."
-            )
-        if min(units.length, units.time, units.coupling, *units.charges) <= 0:
-            raise DataError("units: expected numbers above 0.")
-
-
-@dataclass
-class TrainedDynamics:
+@dataclass(kw_only=True)
+class TrainedDynamics(Fitted):
     """A trained model, and the units it computes in."""
 
-    model: nn.Module
-    """From bodies at one moment to where they will be, or to their accelerations."""
+    FORMAT = "edgewise dynamics model"
+
     settings: DynamicsSettings
     """The choices it was made by."""
     sizes: tuple[int, int]
@@ -109,17 +85,15 @@ class TrainedDynamics:
     """What it takes for 1."""
     ahead: int
     """How many moments later is told; 0 where accelerations are."""
-    threads: int = 1
-    """CPU threads that it computes with."""
 
-    def told(self, moments: Moments, device: str = "cpu") -> np.ndarray:
+    def predict(self, moments: Moments, device: str = "cpu") -> np.ndarray:
         """(row, body, space): where the bodies of each row will be, or their accelerations, in the file's unit.
 
         Raises:
             SettingError: the bodies have other dimensions than those of the training, or more is known of them.
             DataError: accelerations are told, and a body weighs nothing.
         """
-        self.check(moments.motion)
+        self.require_alike(moments.motion)
         moments = replace(moments, told=self.settings.told)
         unit = self.units.of_told(self.settings.told)
         rows, parts = np.arange(len(moments.moment)), []
@@ -132,7 +106,7 @@ class TrainedDynamics:
         _, _, num_bodies, space_dim = moments.motion.positions.shape
         return np.concatenate([np.zeros((0, space_dim)), *parts]).reshape(-1, num_bodies, space_dim)
 
-    def check(self, motion: Motion) -> None:
+    def require_alike(self, motion: Motion) -> None:
         """Raise an error where these bodies are not like those of the training."""
         found = motion.positions.shape[-1], motion.charges.shape[-1]
         if found != self.sizes:
@@ -144,23 +118,16 @@ class TrainedDynamics:
         if self.settings.told == "accelerations":
             require_masses(motion)
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors and model.json."""
-        tensors = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
-        folder.write("model.safetensors", to_safetensors(tensors))
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "settings": dataclasses.asdict(self.settings),
-            "sizes": list(self.sizes),
-            "units": dataclasses.asdict(self.units),
-            "ahead": self.ahead,
-        }
-        folder.write_json("model.json", content)
+    def new_member(self) -> nn.Module:
+        """A model before its first step, drawn from torch's generator."""
+        return dynamics_model(*self.sizes, 1, self.settings)
 
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, DynamicsDocument)
-        model = read_weights(folder, lambda: dynamics_model(*read.sizes, 1, read.settings))
-        return cls(model, read.settings, read.sizes, read.units, read.ahead)
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
+        units, (space_dim, num_charges) = self.units, self.sizes
+        if space_dim < 1 or num_charges != len(units.charges) or self.ahead < 0:
+            raise DataError(
+                f"sizes are {self.sizes} and ahead is {self.ahead}, with {plural(len(units.charges), 'charge')}."
+            )
+        if min(units.length, units.time, units.coupling, *units.charges) <= 0:
+            raise DataError("units: expected numbers above 0.")

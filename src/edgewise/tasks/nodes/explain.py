@@ -126,7 +126,7 @@ def _members(explained: Explained) -> list[Member]:
 
 def _kinds_lost(questions: NodeQuestions, trained: TrainedNodes, num_shown: int) -> tuple[Part, ...]:
     """What is lost without all nodes of a kind but the one that is explained, and without all edges of a kind."""
-    batch, names = questions.near.batch, trained.kinds
+    batch, names = questions.near.batch, trained.types
     if batch.types is None or batch.relations is None or names is None:
         return ()
     of_node, of_edge = batch.types.of_row[:num_shown].numpy(), batch.relations.relation.numpy()

@@ -53,7 +53,7 @@ def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
         weight_column=None,
         group_column=None,
     )
-    known = trained.kinds
+    known = trained.types
     return read_nodes(
         list(job.data),
         columns,

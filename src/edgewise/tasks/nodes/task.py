@@ -1,41 +1,143 @@
 """Nodes: a number or a class for each node of one graph."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from edgewise.tasks.table_task import TableTask
-from edgewise.tasks.task import PredictRequest
+import numpy as np
+
+from edgewise.data.columns import AUTO
+from edgewise.data.graphs.edges import AS_FEATURES
+from edgewise.data.graphs.file import is_graph_file
+from edgewise.data.graphs.nodes import NodeTable, read_nodes
+from edgewise.data.graphs.types import TypeScaler
+from edgewise.data.scale import ConditionScaler
+from edgewise.data.split import Splits
+from edgewise.errors import SettingError
+from edgewise.models.graph_settings import NodeSettings, NodeSizes
+from edgewise.neighborhood import EDGE_TYPES
+from edgewise.plural import plural
+from edgewise.tasks.nodes import types
+from edgewise.tasks.nodes.job import PAPERS, NodeJob, holds_types, node_job
+from edgewise.tasks.nodes.trained import TrainedNodes
+from edgewise.tasks.nodes.units import scale_of
+from edgewise.tasks.table_task import Features, TableTask, num_classes, num_outputs, target_fields, target_scale
+from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.train.baseline import Baseline, fit_forest, fit_mean
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import Subject
-    from edgewise.tasks.run import Run
 
 
 class NodesTask(TableTask):
     """Numbers or classes of the nodes of a graph."""
 
     name = "nodes"
-    format = "edgewise node model"
+    format = TrainedNodes.FORMAT
     noun = "nodes"
     reads = (
         *("coverage", "descriptors_columns", "node_column", "node_type_column"),
         *("edges", "features", "edge_type_column"),
     )
 
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        from edgewise.tasks.nodes.job import node_job
-        from edgewise.tasks.nodes.run import NodeRun
+    def job(self, settings: dict[str, Any], source: str) -> NodeJob:
+        return node_job(settings, source)
 
-        return NodeRun, node_job(settings, source)
+    def read_table(self, settings: NodeJob) -> NodeTable:
+        with_types = settings.model.is_relational
+        table = read_nodes(
+            settings.data, settings.columns, settings.graph, strict=settings.strict, with_types=with_types
+        )
+        if settings.split in (None, "column"):
+            return table
+        return replace(table, columns=replace(table.columns, splits_column=None))
+
+    def resolved(self, settings: NodeJob, table: NodeTable, splits: Splits) -> NodeJob:
+        """A step sees all training nodes, unless a batch size is given."""
+        types.check_types(table, settings.model)
+        train = settings.train
+        return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
+
+    def untrained(self, settings: NodeJob, table: NodeTable, splits: Splits) -> TrainedNodes:
+        """The model before its first step.
+
+        The scale of the targets is that of the training nodes; the scale of the features is that of all nodes, which
+        are all seen in training, as the model is trained on the whole graph.
+        """
+        found, model = table.types, settings.model
+        scale, scaler = scale_of(table.features, settings.feature_scale, found)
+        of_types = () if found is None else types.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
+        num_edge_features = table.edges.features.shape[1]
+        if num_edge_features:
+            num_edge_features += model.has_loops
+        if model.is_extended:
+            num_edge_features += len(EDGE_TYPES)
+        sizes = NodeSizes(
+            num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
+            num_edge_features=num_edge_features,
+            num_outputs=num_outputs(table),
+            kind_features=of_types,
+            num_relations=0 if found is None else len(found.names.relations),
+        )
+        return TrainedNodes(
+            **target_fields(table, settings.coverage),
+            settings=model,
+            sizes=sizes,
+            graph=settings.graph,
+            feature_scale=scale,
+            scaler=scaler,
+            scale=target_scale(table, splits.train),
+            num_columns=table.features.shape[1],
+            categories=table.categories,
+            types=None
+            if found is None
+            else replace(found.names, predicted=types.types_with_targets(table, splits.train)),
+        )
+
+    def features(self, prepared: Prepared) -> Features:
+        found: Features = prepared.data.features.of_rows
+        return found
+
+    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
+        """The training mean, and a random forest over each node's own features, without the edges."""
+        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+        targets, weights = table.targets[rows], table.weights[rows]
+        fitted = {"mean": fit_mean(targets, weights, classes)}
+        if table.features.shape[1]:
+            seed = prepared.settings.train.seed
+            fitted["forest"] = fit_forest(features(rows), targets, weights, classes, seed=seed)
+        return fitted
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        """The edges, what was assumed of them, and what the nodes lack."""
+        table, settings, splits = prepared.data, prepared.settings, prepared.splits
+        edges, graph = table.edges, settings.graph
+        found = [f"{edges.ways(graph.directed)}; {plural(table.features.shape[1], 'feature')} of a node"]
+        remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
+        found += edges.unused(remedy)
+        if table.types is not None:
+            found += types.notes(table, splits.train)
+            num_repeated = types.num_repeated(table)
+        else:
+            num_repeated = edges.num_repeated(table.num_rows)
+            if holds_types(settings.data):
+                found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
+        if settings.model.model != "attention":
+            found += edges.unseen(settings.model.model)
+        found += edges.notes(table.num_rows, num_repeated)
+        if count := int(np.isnan(table.targets).all(axis=1).sum()):
+            whole = ("node has no target: it is", "nodes have no target: they are")
+            found.append(f"{plural(count, *whole)} part of the graph, and not learned from")
+        if unlabelled := unlabelled_test(table):
+            whole = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
+            found.append(f"{plural(unlabelled, *whole)} not scored")
+        if degree := settings.model.expander_degree:
+            found.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
+        if num_virtual := settings.model.num_virtual_nodes:
+            whole = ("virtual node is", "virtual nodes are")
+            found.append(f"{plural(num_virtual, *whole)} joined with all others")
+        return found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        from dataclasses import replace
-
-        from edgewise.data.columns import AUTO
-        from edgewise.data.graphs.file import is_graph_file
-        from edgewise.data.graphs.nodes import read_nodes
-        from edgewise.errors import SettingError
-        from edgewise.tasks.nodes.trained import TrainedNodes
-
         trained = TrainedNodes.load(request.run_folder)
         columns = replace(
             trained.columns,
@@ -51,7 +153,7 @@ class NodesTask(TableTask):
         source = replace(
             trained.graph, edges=request.edges, features=request.features, edge_type_column=request.edge_type_column
         )
-        known = trained.kinds
+        known = trained.types
         if known is None and (request.node_type_column or request.edge_type_column):
             raise SettingError(
                 f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and "
@@ -77,10 +179,16 @@ class NodesTask(TableTask):
         return GraphSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.models.graph_settings import NodeSettings
-        from edgewise.tasks.nodes.job import PAPERS
-
         return PAPERS[NodeSettings().model]
+
+
+def unlabelled_test(table: NodeTable) -> int:
+    """Nodes that the splits column calls test and that have no target."""
+    column = table.columns.splits_column
+    if column is None:
+        return 0
+    is_test = np.array([word.strip().lower() == "test" for word in table.frame[column]])
+    return int((is_test & np.isnan(table.targets).all(axis=1)).sum())
 
 
 TASK = NodesTask()

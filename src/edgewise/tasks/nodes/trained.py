@@ -1,31 +1,24 @@
 """A trained ensemble over the nodes of a graph, with all it needs to read a new one: features, scales, sizes."""
 
-import dataclasses
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from edgewise.data.columns import Columns
 from edgewise.data.graphs.nodes import NodeFeatures, NodeTable
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, TypeNames, TypeScaler
 from edgewise.data.scale import ConditionScaler, TargetScaler
-from edgewise.data.split import Splits
 from edgewise.errors import DataError
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
-from edgewise.tasks.nodes.job import NodeJob
-from edgewise.tasks.nodes.types import types_with_targets, widths, with_types
-from edgewise.tasks.nodes.units import scale_of, scaled, with_loops
+from edgewise.tasks.nodes.types import with_types
+from edgewise.tasks.nodes.units import FeatureScale, scaled, with_loops
 from edgewise.tasks.trained import TrainedTable
-from edgewise.train.folder import RunFolder
-
-FORMAT, FORMAT_VERSION = "edgewise node model", 1
 
 
 @dataclass(frozen=True)
@@ -49,40 +42,12 @@ class NodeBatches:
         return replace(self.batch(rows), targets=targets, weights=weights)
 
 
-@dataclass(frozen=True)
-class NodeDocument:
-    """What model.json says of a model of nodes, beside its format."""
-
-    columns: Columns
-    classes: dict[str, tuple[str | int | float | bool, ...]]
-    settings: NodeSettings
-    sizes: NodeSizes
-    graph: GraphSource
-    feature_scale: Literal["rows", "standard", "none"]
-    scaler: ConditionScaler | TypeScaler | None
-    scale: TargetScaler | None
-    num_columns: int
-    ensemble_size: int
-    coverage: float
-    kinds: TypeNames | None = None
-    categories: dict[str, list[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        scaler, columns, kinds = self.scaler, self.num_columns, self.kinds
-        fits = (scaler is not None) == (self.feature_scale == "standard") and columns >= 0
-        fits = fits and (kinds is None or all(0 <= c < columns for own in kinds.features for c in own))
-        if isinstance(scaler, ConditionScaler):
-            fits = fits and (len(scaler.mean), scaler.num_features) == (columns, self.sizes.num_features)
-        if isinstance(scaler, TypeScaler):
-            widths = [len(each.mean) for each in scaler.scalers]
-            fits = fits and kinds is not None and widths == [len(own) for own in kinds.features]
-        if not fits:
-            raise DataError("feature_scale, scaler, num_columns, sizes and kinds do not fit each other.")
-
-
 @dataclass(kw_only=True)
 class TrainedNodes(TrainedTable):
-    """A trained ensemble; `save` and `load` keep it in a run folder without pickle."""
+    """A trained ensemble over the nodes of a graph."""
+
+    FORMAT = "edgewise node model"
+    RENAMED: ClassVar[dict[str, str]] = {"kinds": "types"}
 
     settings: NodeSettings
     """The layers and their sizes."""
@@ -90,7 +55,7 @@ class TrainedNodes(TrainedTable):
     """What the data looks like."""
     graph: GraphSource
     """Where the edges of the training graph were, and how they were read."""
-    feature_scale: str
+    feature_scale: FeatureScale
     """rows, standard or none."""
     scaler: ConditionScaler | TypeScaler | None
     """Of the features, where they are scaled by their spread."""
@@ -98,9 +63,9 @@ class TrainedNodes(TrainedTable):
     """Of the targets; None for classes."""
     num_columns: int
     """Features of a node as they stand in the file."""
-    kinds: TypeNames | None = None
-    """The kinds of nodes and edges; None where the model does not look at them."""
-    categories: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    types: TypeNames | None = None
+    """The types of nodes and edges; None where the model ignores them."""
+    categories: dict[str, list[str]] = field(default_factory=dict)
     """The words of each column of categories."""
 
     @property
@@ -110,7 +75,7 @@ class TrainedNodes(TrainedTable):
 
     @property
     def num_edge_columns(self) -> int:
-        """Features of an edge as they stand in the file; the model is told of loops by one more, of kinds by others."""
+        """Features of an edge as they stand in the file; loops and types of edges are further ones."""
         added = self.settings.has_loops + (len(EDGE_TYPES) if self.settings.is_extended else 0)
         return max(0, self.sizes.num_edge_features - added)
 
@@ -171,83 +136,23 @@ class TrainedNodes(TrainedTable):
 
         return positions_of(table.edges, table.num_rows, *counts)
 
-    def features(self, features: NodeFeatures, kinds: GraphTypes | None = None) -> torch.Tensor | SparseFeatures:
+    def features(self, features: NodeFeatures, types: GraphTypes | None = None) -> torch.Tensor | SparseFeatures:
         """What is known of each node in the units of the model."""
-        return scaled(features, self.feature_scale, self.scaler, kinds)
+        return scaled(features, self.feature_scale, self.scaler, types)
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors and model.json."""
-        self.save_tensors(folder)
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "columns": dataclasses.asdict(self.columns),
-            "classes": {name: list(names) for name, names in self.classes.items()},
-            "settings": dataclasses.asdict(self.settings),
-            "sizes": dataclasses.asdict(self.sizes),
-            "graph": dataclasses.asdict(self.graph),
-            "feature_scale": self.feature_scale,
-            "scaler": None if self.scaler is None else self.scaler.to_json(),
-            "scale": None if self.scale is None else self.scale.to_json(),
-            "num_columns": self.num_columns,
-            "kinds": None if self.kinds is None else dataclasses.asdict(self.kinds),
-            "categories": self.categories,
-            "ensemble_size": len(self.members),
-            "coverage": self.coverage,
-        }
-        folder.write_json("model.json", content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, NodeDocument)
-        parts = {field.name: getattr(read, field.name) for field in dataclasses.fields(read)}
-        ensemble_size = parts.pop("ensemble_size")
-        trained = cls(members=[], errors=np.zeros((0, 0)), **parts)
-        trained.take_tensors(folder, ensemble_size)
-        return trained
-
-
-def untrained_nodes(table: NodeTable, splits: Splits, job: NodeJob) -> TrainedNodes:
-    """All that is known before the first step.
-
-    The scale of the targets is learned on the training nodes; that of the features on all nodes, which are all seen in
-    training, as the graph is learned whole.
-    """
-    is_number = table.columns.task_type == "regression"
-    kinds = table.types
-    scale, scaler = scale_of(table.features, job.feature_scale, kinds)
-    kind_features = () if kinds is None else widths(kinds, scaler if isinstance(scaler, TypeScaler) else None)
-    num_edge_features = table.edges.features.shape[1]
-    if num_edge_features:
-        num_edge_features += job.model.has_loops
-    if job.model.is_extended:
-        num_edge_features += len(EDGE_TYPES)
-    classes = [len(names) for names in table.classes.values()]
-    num_outputs = sum(classes) if table.columns.task_type == "multiclass" else len(table.columns.target_columns)
-    sizes = NodeSizes(
-        num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
-        num_edge_features=num_edge_features,
-        num_outputs=num_outputs,
-        kind_features=kind_features,
-        num_relations=0 if kinds is None else len(kinds.names.relations),
-    )
-    return TrainedNodes(
-        columns=table.columns,
-        classes={} if is_number else dict(table.classes),
-        members=[],
-        errors=np.zeros((0, len(table.columns.target_columns))),
-        coverage=job.coverage,
-        settings=job.model,
-        sizes=sizes,
-        graph=job.graph,
-        feature_scale=scale,
-        scaler=scaler,
-        scale=TargetScaler.fit(table.targets, splits.train) if is_number else None,
-        num_columns=table.features.shape[1],
-        categories=table.categories,
-        kinds=None if kinds is None else replace(kinds.names, predicted=types_with_targets(table, splits.train)),
-    )
+    def check(self) -> None:
+        """Raise DataError unless the fields fit each other."""
+        super().check()
+        scaler, columns, types = self.scaler, self.num_columns, self.types
+        fits = (scaler is not None) == (self.feature_scale == "standard") and columns >= 0
+        fits = fits and (types is None or all(0 <= c < columns for own in types.features for c in own))
+        if isinstance(scaler, ConditionScaler):
+            fits = fits and (len(scaler.mean), scaler.num_features) == (columns, self.sizes.num_features)
+        if isinstance(scaler, TypeScaler):
+            widths = [len(each.mean) for each in scaler.scalers]
+            fits = fits and types is not None and widths == [len(own) for own in types.features]
+        if not fits:
+            raise DataError("feature_scale, scaler, num_columns, sizes and types do not fit each other.")
 
 
 def _with_extras(edges: Edges, features: torch.Tensor, settings: NodeSettings) -> tuple[Edges, torch.Tensor]:
@@ -255,8 +160,8 @@ def _with_extras(edges: Edges, features: torch.Tensor, settings: NodeSettings) -
 
     The draw is always the same, so that a graph that is predicted has the edges that it was learned with.
     """
-    extended, kinds = extend_edges(
+    extended, types = extend_edges(
         edges, expander_degree=settings.expander_degree, num_virtual_nodes=settings.num_virtual_nodes
     )
     known = F.pad(features, (0, 0, 0, extended.num_edges - len(features)))
-    return extended, torch.cat([known, F.one_hot(kinds, len(EDGE_TYPES)).to(features.dtype)], 1)
+    return extended, torch.cat([known, F.one_hot(types, len(EDGE_TYPES)).to(features.dtype)], 1)

@@ -1,5 +1,7 @@
 """A graph in the units of a model: features of its nodes scaled, loops added where a model wants them."""
 
+from typing import Literal, TypeAlias, cast
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -11,15 +13,18 @@ from edgewise.neighborhood import Edges
 from edgewise.records import SparseFeatures
 from edgewise.tasks.nodes.types import by_type
 
+FeatureScale: TypeAlias = Literal["rows", "standard", "none"]
+"""Features as parts of their sum over a node, in units of their spread, or as they are."""
+
 
 def scale_of(
-    features: NodeFeatures, asked: str, types: GraphTypes | None = None
-) -> tuple[str, ConditionScaler | TypeScaler | None]:
-    """How features are scaled (rows, standard or none) where `asked` may be auto, and their spread over all nodes, or
+    features: NodeFeatures, chosen: str, types: GraphTypes | None = None
+) -> tuple[FeatureScale, ConditionScaler | TypeScaler | None]:
+    """How features are scaled (rows, standard or none) where `chosen` may be auto, and their spread over all nodes, or
     over those of each kind."""
-    scale = asked
-    if scale == "auto":
-        scale = "rows" if features.are_words else "standard"
+    if chosen == "auto":
+        chosen = "rows" if features.are_words else "standard"
+    scale: FeatureScale = cast(FeatureScale, chosen)
     if scale != "standard":
         return scale, None
     values = features.to_dense().astype(np.float64)

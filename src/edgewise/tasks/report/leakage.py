@@ -27,7 +27,7 @@ none is near."""
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class SplitContents:
     """The rows of a split and what they hold."""
 
     unit: str
@@ -44,7 +44,7 @@ class Sides:
     """In a few words, what the similarity is."""
 
 
-def leakage(sides: Sides) -> dict[str, Any]:
+def leakage(sides: SplitContents) -> dict[str, Any]:
     """Who of the validation and test rows is also, or nearly, among the training rows; for `metrics.json`.
 
     A row is the same as a training row where their contents are equal, and near one where the similarity of its
@@ -94,7 +94,9 @@ def leakage(sides: Sides) -> dict[str, Any]:
     return found
 
 
-def molecule_sides(unit: str, rows: Mapping[str, Sequence[int]], contents: Mapping[str, Sequence[Hashable]]) -> Sides:
+def molecule_contents(
+    unit: str, rows: Mapping[str, Sequence[int]], contents: Mapping[str, Sequence[Hashable]]
+) -> SplitContents:
     """A split of molecules, as canonical SMILES, one or several a row."""
 
     def near(asked: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -103,13 +105,13 @@ def molecule_sides(unit: str, rows: Mapping[str, Sequence[int]], contents: Mappi
 
         return nearest(asked, known)
 
-    return Sides(unit, rows, contents, near, 0.95, "Tanimoto similarity of Morgan fingerprints")
+    return SplitContents(unit, rows, contents, near, 0.95, "Tanimoto similarity of Morgan fingerprints")
 
 
-def text_sides(unit: str, rows: Mapping[str, Sequence[int]], texts: Mapping[str, Sequence[str]]) -> Sides:
+def text_contents(unit: str, rows: Mapping[str, Sequence[int]], texts: Mapping[str, Sequence[str]]) -> SplitContents:
     """A split of texts: the same where their words are, whatever their case, spaces and signs."""
     contents = {part: [normalized(text) for text in some] for part, some in texts.items()}
-    return Sides(unit, rows, contents, near_texts, LEAST_SHARED, "shared part of their different words")
+    return SplitContents(unit, rows, contents, near_texts, LEAST_SHARED, "shared part of their different words")
 
 
 def normalized(text: str) -> str:

@@ -1,18 +1,36 @@
 """Tagging: a tag for each word of a sentence."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from edgewise.data.tables.cell import OK
+from edgewise.data.texts.tags import TaggedSentences, names_of, read_tagged
+from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.tasks.commands import prediction
-from edgewise.tasks.scores import ScoreTable, number, training_line
-from edgewise.tasks.task import PredictRequest, Task
-from edgewise.train.folder import RunFolder
+from edgewise.tasks.pretrained import scheduled
+from edgewise.tasks.report.leakage import SplitContents, text_contents
+from edgewise.tasks.scores import ScoreTable, first_rejected, same, score_table, split_line
+from edgewise.tasks.tagging.job import MODEL, RECIPE, TaggingJob, tagging_job
+from edgewise.tasks.tagging.trained import PIECES_A_BATCH, TrainedTagger, batches_of
+from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.tasks.texts.tokens import status_of
+from edgewise.tasks.vocabulary import started
+from edgewise.train.device import pick_device
+from edgewise.train.folder import RunFolder, json_lines
+from edgewise.train.loader import Loader, RowLoader
+from edgewise.train.loss import TokenLoss
+from edgewise.train.settings import TrainSettings
+from edgewise.train.spans import UsualTags, tag_scores
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import Subject
-    from edgewise.tasks.run import Run
+    from edgewise.train.fit import FitResult
 
-HEADLINES = {True: ("f1", "precision", "recall", "accuracy"), False: ("accuracy", "f1_macro")}
+HEADLINES = {True: same("f1", "precision", "recall", "accuracy"), False: same("accuracy", "f1_macro")}
 """The scores that tables show, for tags that mark spans and for others."""
 
 
@@ -20,65 +38,130 @@ class TaggingTask(Task):
     """Sentences, and the tag of each of their words."""
 
     name = "tagging"
-    format = "edgewise tagging model"
+    format = TrainedTagger.FORMAT
     noun = "tags"
+    labels: ClassVar = {"usual_tags": "each word's most frequent tag"}
     reads = ("text_columns",)
     output_formats = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
 
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        from edgewise.tasks.tagging.job import tagging_job
-        from edgewise.tasks.tagging.run import TaggingRun
+    def job(self, settings: dict[str, Any], source: str) -> TaggingJob:
+        return tagging_job(settings, source)
 
-        return TaggingRun, tagging_job(settings, source)
+    def prepare(self, settings: TaggingJob) -> Prepared:
+        sentences = read_tagged(settings.data, settings.text_columns, settings.target_columns, strict=settings.strict)
+        return self.prepared(settings, sentences)
 
-    def describe(self, run: Any) -> list[str]:
-        sentences, parts, trained = run.sentences, run.parts, run.trained
+    def prepared(self, settings: TaggingJob, sentences: TaggedSentences) -> Prepared:
+        """The same of sentences that are read; the vocabulary and the tags are those of the training sentences.
+
+        Raises:
+            DataError: There is no training sentence, or one tag alone.
+        """
+        splits = sentences.split(settings.split_sizes, settings.data_seed)
+        if not len(splits["train"]):
+            raise DataError(f"{', '.join(sentences.files)}: no sentence is left for training.")
+        words, tags_of = contents(sentences, splits["train"])
+        tags = sorted({tag for each in tags_of for tag in each})
+        if len(tags) < 2:
+            raise DataError(f"{', '.join(sentences.files)}: the only tag is {tags[0]!r}, expected two or more.")
+        texts = (" ".join(each) for each in words)
+        tokenizer, weights = started(settings.from_run, texts, settings.tokens, settings.vocabulary_size)
+        fitted = TrainedTagger(
+            tokenizer=tokenizer,
+            tokens=tokenizer.kind,
+            tags=tuple(tags),
+            usual=UsualTags(words, tags_of).usual,
+            names=names_of(settings.text_columns, settings.target_columns),
+            reader=settings.reader,
+            settings=settings.model,
+            start=weights,
+        )
+        settings = replace(settings, train=scheduled(settings.train, len(splits["train"])))
+        rows = {split: found.tolist() for split, found in splits.items()}
+        return Prepared(settings, sentences, splits, fitted, rows, sentences.rejected)
+
+    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+        fitted, context = prepared.fitted, prepared.settings.model.context
+        train, val = (
+            batches_of(prepared.data, prepared.splits[split], fitted.tags, fitted.tokenizer, context)
+            for split in ("train", "val")
+        )
+
+        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
+            assert recipe.batch_size is not None
+            training = RowLoader(np.arange(len(train.pieces)), train.batch, recipe.batch_size, recipe.seed)
+            return training, RowLoader(np.arange(len(val.pieces)), val.batch, PIECES_A_BATCH)
+
+        return of_member
+
+    def loss(self, prepared: Prepared) -> TokenLoss:
+        return TokenLoss()
+
+    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+        """The scores of validation and test sentences, beside those of each word's most frequent tag."""
+        fitted, sentences, splits = prepared.fitted, prepared.data, prepared.splits
+        metrics: dict[str, Any] = {
+            "rows": {split: len(rows) for split, rows in splits.items()} | {"rejected": len(sentences.rejected)},
+            "tokens": {"vocabulary": len(fitted.tokenizer)},
+            "tags": list(fitted.tags),
+            "best_epoch": results[0].best_epoch,
+            **training_metrics(prepared, results[0]),
+            "baselines": {"usual_tags": {}},
+        }
+        usual = UsualTags(*contents(sentences, splits["train"]))
+        for split, name in (("val", "validation"), ("test", "test")):
+            if len(splits[split]):
+                words, tags = contents(sentences, splits[split])
+                metrics[name] = tag_scores(tags, fitted.tag(words), spans=fitted.spans)
+                compared = tag_scores(tags, usual.tag(words), spans=fitted.spans)
+                metrics["baselines"]["usual_tags"][name] = compared
+        return metrics
+
+    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+        """Writes the test sentences with their tags and the predicted ones."""
+        fitted = prepared.fitted
+        words, tags = contents(prepared.data, prepared.splits["test"])
+        names = (*fitted.names, f"{fitted.names[1]}_pred")
+        rows = [dict(zip(names, each, strict=True)) for each in zip(words, tags, fitted.tag(words), strict=True)]
+        if rows:
+            folder.write("test_predictions.jsonl", json_lines(rows).encode())
+
+    def split_contents(self, prepared: Prepared) -> SplitContents:
+        """The sentences of each split, the same and nearly so."""
+        assert prepared.rows is not None
+        words = prepared.data.words
+        texts = {split: [" ".join(words[row]) for row in some] for split, some in prepared.rows.items()}
+        return text_contents("sentences", prepared.rows, texts)
+
+    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
+        sentences, splits, fitted = prepared.data, prepared.splits, prepared.fitted
         lines = [
             f"{', '.join(sentences.files)}: {plural(len(sentences.words), 'sentence')}, "
             f"{len(sentences.rejected):,} rejected; "
-            f"{plural(len(trained.tags), 'tag')}, a vocabulary of {len(trained.tokenizer):,}"
+            f"{plural(len(fitted.tags), 'tag')}, a vocabulary of {len(fitted.tokenizer):,}"
         ]
-        if sentences.rejected:
-            first, place = sentences.rejected[0], run.folder.path / "rejected.csv"
-            lines.append(f"  the first in line {first.line}: {first.column}: {first.reason} (all in {place})")
-        counts = {part: len(rows) for part, rows in parts.items()}
-        tested = plural(counts["test"], "test sentence")
-        lines.append(f"{counts['train']:,} training, {counts['val']:,} validation and {tested}")
-        if run.num_unknown:
-            words = plural(run.num_unknown, "word to be scored has", "words to be scored have")
+        lines += first_rejected(sentences.rejected, folder)
+        lines.append(split_line({split: len(rows) for split, rows in splits.items()}, "sentence"))
+        if count := num_unknown(prepared):
+            words = plural(count, "word to be scored has", "words to be scored have")
             lines.append(f"  {words} a tag that no training sentence has")
         return lines
 
-    def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
-        metrics = folder.read_json("metrics.json")
-        found: list[ScoreTable | str] = []
-        part = next((name for name in ("test", "validation") if name in metrics), None)
-        if part is not None:
-            scores, usual = metrics[part], metrics["baselines"]["usual_tags"][part]
-            headlines = HEADLINES["types" in scores]
-            companions = {"edgewise": scores, "each word's most frequent tag": usual}
-            title = f"{plural(scores['num_sentences'], part + ' sentence')}, {plural(scores['num_words'], 'word')}"
-            rows = [[label, *(number(of[name]) for name in headlines)] for label, of in companions.items()]
-            found.append(ScoreTable(title, ["", *headlines], rows))
-            if types := scores.get("types"):
-                names = ("f1", "precision", "recall")
-                rows = [[tag, *(number(of[name]) for name in names), f"{of['support']:,}"] for tag, of in types.items()]
-                found.append(ScoreTable(plural(scores["num_spans"], "span"), ["", *names, "spans"], rows))
-        return [*found, training_line(metrics)]
+    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+        scores = metrics[split]
+        title = f"{plural(scores['num_sentences'], split + ' sentence')}, {plural(scores['num_words'], 'word')}"
+        types = scores.get("types", {})
+        found: list[ScoreTable | str] = [score_table(title, self.models(metrics, split), HEADLINES["types" in scores])]
+        if types:
+            shown = same("f1", "precision", "recall", "support") | {"support": "spans"}
+            found.append(score_table(plural(scores["num_spans"], "span"), types, shown))
+        return found
 
     def next_commands(self, folder: RunFolder) -> list[str]:
         return [prediction(folder.read_config(), folder, "tagged.jsonl")]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The tag of each word of a file of sentences."""
-        from edgewise.data.tables.cell import OK
-        from edgewise.data.texts.tags import read_tagged
-        from edgewise.errors import DataError
-        from edgewise.tasks.tagging.trained import TrainedTagger
-        from edgewise.tasks.texts.tokens import status_of
-        from edgewise.train.device import pick_device
-        from edgewise.train.folder import json_lines
-
         trained = TrainedTagger.load(request.run_folder)
         trained.threads = request.threads
         sentences = read_tagged(
@@ -111,15 +194,23 @@ class TaggingTask(Task):
         return SentenceSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.tasks.tagging import job
+        return MODEL, RECIPE
 
-        return job.MODEL, job.RECIPE
+
+def contents(sentences: TaggedSentences, rows: np.ndarray) -> tuple[list[Any], list[Any]]:
+    """The words and the tags of some sentences."""
+    return [sentences.words[row] for row in rows], [sentences.tags[row] for row in rows]
+
+
+def num_unknown(prepared: Prepared) -> int:
+    """Words of validation and test sentences whose tag no training sentence has."""
+    known = set(prepared.fitted.tags)
+    rows = [row for split in ("val", "test") for row in prepared.splits[split]]
+    return sum(tag not in known for row in rows for tag in prepared.data.tags[row])
 
 
 def columns(sentences: Any, tags: list[list[str]]) -> str:
     """A word and its tag a line, a blank line behind each sentence."""
-    from edgewise.errors import DataError
-
     written = []
     for line, words, each in zip(sentences.lines, sentences.words, tags, strict=True):
         for word, tag in zip(words, each, strict=True):

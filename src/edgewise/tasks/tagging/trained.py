@@ -2,59 +2,46 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from edgewise.choices import TokenKind
 from edgewise.data.texts.pieces import Piece, pieces_of
-from edgewise.data.texts.tags import KEYS
+from edgewise.data.texts.tags import KEYS, TaggedSentences
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.text import TagModel
 from edgewise.models.text_settings import ReaderSettings, TransformerSettings
 from edgewise.progress import counted
 from edgewise.records import TextBatch
-from edgewise.tasks.checkpoint import read_tokenizer, read_weights, write_model
+from edgewise.tasks.fitted import FittedText
 from edgewise.train.device import cpu_threads
-from edgewise.train.folder import RunFolder
+from edgewise.train.document import TRANSIENT
 from edgewise.train.spans import marks_spans
 
-FORMAT, FORMAT_VERSION = "edgewise tagging model", 1
 PIECES_A_BATCH = 64
 """Pieces of sentences that are read at once where no gradient is wanted."""
 
 
-@dataclass(frozen=True)
-class TagDocument:
-    """What model.json says of a model of tags, beside its format."""
-
-    tokens: TokenKind
-    tags: tuple[str, ...]
-    usual: str
-    names: tuple[str, str]
-    reader: ReaderSettings
-    settings: TransformerSettings
-
-
-@dataclass
-class TrainedTagger:
+@dataclass(kw_only=True)
+class TrainedTagger(FittedText):
     """A model, its vocabulary and its tags."""
 
-    tokenizer: Tokenizer
-    """From words to tokens."""
-    model: TagModel
-    """What was trained."""
+    FORMAT = "edgewise tagging model"
+
+    reader: ReaderSettings
+    """The encoder."""
+    settings: TransformerSettings
+    """The sizes of the encoder."""
+    start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
+    """Weights that the encoder begins with."""
     tags: tuple[str, ...]
     """Those of the training, in the order of the model's scores."""
     usual: str
     """The most frequent of them: what a word gets that is no token at all, such as a no-break space."""
     names: tuple[str, str] = KEYS
     """What the words and the tags were called in training."""
-    threads: int = 1
-    """CPU threads that it computes with."""
 
     @property
     def spans(self) -> bool:
@@ -70,8 +57,8 @@ class TrainedTagger:
         """The tag of every word; sentences longer than the model's context are read in pieces."""
         found = [[self.usual] * len(words) for words in sentences]
         for number, piece, scores in self.scores(sentences, device):
-            for word, told in zip(piece.words, scores.argmax(-1), strict=True):
-                found[number][word] = self.tags[told]
+            for word, tag in zip(piece.words, scores.argmax(-1), strict=True):
+                found[number][word] = self.tags[tag]
         return found
 
     def scores(
@@ -96,28 +83,12 @@ class TrainedTagger:
                 yield number, piece, scores[piece.firsts + begin]
         self.model.to("cpu")
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors, tokenizer.json and model.json."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "tokens": self.tokenizer.kind,
-            "tags": list(self.tags),
-            "usual": self.usual,
-            "names": list(self.names),
-            "reader": dataclasses.asdict(self.model.reader),
-            "settings": dataclasses.asdict(self.model.settings),
-        }
-        write_model(folder, self.model, self.tokenizer, content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, TagDocument)
-        tokenizer = read_tokenizer(folder, read.tokens)
-        sizes = len(tokenizer), tokenizer.unknown, len(read.tags)
-        model = read_weights(folder, lambda: TagModel(*sizes, read.reader, read.settings))
-        return cls(tokenizer, model, read.tags, read.usual, read.names)
+    def new_member(self) -> TagModel:
+        """A model before its first step, drawn from torch's generator."""
+        model = TagModel(len(self.tokenizer), self.tokenizer.unknown, len(self.tags), self.reader, self.settings)
+        if self.start:
+            model.encoder.load_state_dict(self.start)
+        return model
 
 
 def packed(pieces: Sequence[Piece]) -> TextBatch:
@@ -126,3 +97,34 @@ def packed(pieces: Sequence[Piece]) -> TextBatch:
     return TextBatch(
         torch.from_numpy(np.concatenate([piece.numbers for piece in pieces])), offsets=torch.from_numpy(offsets)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class TagBatches:
+    """Pieces of sentences, each word's tag at its first token."""
+
+    pieces: list[Piece]
+    """Those of all sentences."""
+    targets: list[np.ndarray]
+    """The number of the tag at each token; −1 where no word begins, or where its tag is unknown to the training."""
+
+    def batch(self, rows: np.ndarray) -> TextBatch:
+        """Some pieces, packed."""
+        targets = torch.from_numpy(np.concatenate([self.targets[row] for row in rows]))
+        return dataclasses.replace(packed([self.pieces[row] for row in rows]), targets=targets)
+
+
+def batches_of(
+    sentences: TaggedSentences, rows: np.ndarray, tags: Sequence[str], tokenizer: Tokenizer, context: int
+) -> TagBatches:
+    """The pieces of some sentences, with the numbers of their tags."""
+    number_of = {tag: number for number, tag in enumerate(tags)}
+    pieces: list[Piece] = []
+    targets: list[np.ndarray] = []
+    for row in rows.tolist():
+        for piece in pieces_of(sentences.words[row], tokenizer, context):
+            targets_of_piece = np.full(len(piece.numbers), -1, dtype=np.int64)
+            targets_of_piece[piece.firsts] = [number_of.get(sentences.tags[row][word], -1) for word in piece.words]
+            pieces.append(piece)
+            targets.append(targets_of_piece)
+    return TagBatches(pieces, targets)

@@ -1,15 +1,13 @@
 """A trained ensemble over texts, with all it needs to read a new table: vocabulary, scale, sizes."""
 
-import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from edgewise.choices import TokenKind
-from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
 from edgewise.data.tables.cell import OK
 from edgewise.data.texts.table import TextTable
@@ -17,12 +15,11 @@ from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.records import TextRows
-from edgewise.tasks.checkpoint import read_tokenizer
+from edgewise.tasks.fitted import load_tokenizer, save_tokenizer
 from edgewise.tasks.texts.tokens import RowTokens, status_of
 from edgewise.tasks.trained import TrainedTable
+from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
-
-FORMAT, FORMAT_VERSION = "edgewise text model", 1
 
 
 @dataclass(frozen=True)
@@ -55,27 +52,16 @@ class TextBatches:
         return replace(self.batch(rows), targets=targets, weights=weights)
 
 
-@dataclass(frozen=True)
-class TextDocument:
-    """What model.json says of a model of texts, beside its format."""
-
-    columns: Columns
-    classes: dict[str, tuple[str | int | float | bool, ...]]
-    tokens: TokenKind
-    num_tokens: int
-    text: TextSettings
-    settings: TransformerSettings
-    scale: TargetScaler | None
-    ensemble_size: int
-    coverage: float
-
-
 @dataclass(kw_only=True)
 class TrainedTexts(TrainedTable):
-    """A trained ensemble; `save` and `load` keep it in a run folder without pickle."""
+    """A trained ensemble over texts."""
 
-    tokenizer: Tokenizer
+    FORMAT = "edgewise text model"
+
+    tokenizer: Tokenizer = field(metadata=TRANSIENT)
     """From text to tokens."""
+    tokens: TokenKind
+    """What a text is cut into."""
     num_tokens: int
     """Tokens that the models have vectors for: those of the tokenizer, and any that stand unused behind them."""
     text: TextSettings
@@ -84,8 +70,8 @@ class TrainedTexts(TrainedTable):
     """The sizes of what reads."""
     scale: TargetScaler | None
     """Of the targets; None for classes."""
-    start: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
-    """Weights that every member's encoder begins with; not saved."""
+    start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
+    """Weights that every member's encoder begins with."""
 
     @property
     def target_scale(self) -> TargetScaler | None:
@@ -122,69 +108,15 @@ class TrainedTexts(TrainedTable):
         rows = zip(table.status, table.texts, strict=True)
         return [status_of(self.tokenizer, texts) if status == OK else status for status, texts in rows]
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors, tokenizer.json and model.json."""
-        self.save_tensors(folder)
-        folder.write("tokenizer.json", self.tokenizer.to_json().encode())
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "columns": dataclasses.asdict(self.columns),
-            "classes": {name: list(names) for name, names in self.classes.items()},
-            "tokens": self.tokenizer.kind,
-            "num_tokens": self.num_tokens,
-            "text": dataclasses.asdict(self.text),
-            "settings": dataclasses.asdict(self.settings),
-            "scale": None if self.scale is None else self.scale.to_json(),
-            "ensemble_size": len(self.members),
-            "coverage": self.coverage,
-        }
-        folder.write_json("model.json", content)
+    def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:
+        """Writes tokenizer.json."""
+        save_tokenizer(folder, self.tokenizer)
+        return super().save_parts(folder)
 
     @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, TextDocument)
-        parts = {field.name: getattr(read, field.name) for field in dataclasses.fields(read)}
-        ensemble_size, tokens = parts.pop("ensemble_size"), parts.pop("tokens")
-        tokenizer = read_tokenizer(folder, tokens, read.num_tokens)
-        trained = cls(members=[], errors=np.zeros((0, 0)), tokenizer=tokenizer, **parts)
-        trained.take_tensors(folder, ensemble_size)
-        return trained
-
-
-def untrained_texts(
-    table: TextTable,
-    rows: np.ndarray,
-    tokenizer: Tokenizer,
-    text: TextSettings,
-    settings: TransformerSettings,
-    coverage: float,
-) -> TrainedTexts:
-    """All that is known before the first step; the scale of the targets is learned on `rows`."""
-    is_number = table.columns.task_type == "regression"
-    return TrainedTexts(
-        columns=table.columns,
-        classes={} if is_number else dict(table.classes),
-        members=[],
-        errors=np.zeros((0, len(table.columns.target_columns))),
-        coverage=coverage,
-        tokenizer=tokenizer,
-        num_tokens=len(tokenizer),
-        text=text,
-        settings=settings,
-        scale=TargetScaler.fit(table.targets, rows) if is_number else None,
-    )
-
-
-def renamed_texts(columns: Columns, texts: Any) -> Columns:
-    """The columns of a file to be predicted: no targets, and other names of texts where they are given."""
-    return replace(
-        columns,
-        text_columns=tuple(texts or columns.text_columns),
-        target_columns=(),
-        ignore_columns=(),
-        weight_column=None,
-        splits_column=None,
-        group_column=None,
-    )
+    def load_parts(
+        cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, torch.Tensor]
+    ) -> dict[str, Any]:
+        """The errors, and the vocabulary in tokenizer.json."""
+        tokenizer = load_tokenizer(folder, values["tokens"], values["num_tokens"])
+        return {**super().load_parts(folder, values, tensors), "tokenizer": tokenizer}

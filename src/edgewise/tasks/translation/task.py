@@ -1,54 +1,162 @@
 """Translation: sentences and their translations."""
 
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import pandas as pd
+
+from edgewise.data.tables.cell import OK, Rejection
+from edgewise.data.tables.read import check_columns_exist, read_cells
+from edgewise.data.texts.pairs import TextPairs, is_table, read_pairs
+from edgewise.data.texts.tokenizer import Tokenizer, read_text
+from edgewise.errors import DataError
+from edgewise.models.text_settings import RecurrentSettings
 from edgewise.plural import plural
 from edgewise.tasks.commands import prediction
-from edgewise.tasks.scores import ScoreTable, number, training_line
+from edgewise.tasks.report.leakage import SplitContents, text_contents
+from edgewise.tasks.scores import ScoreTable, first_rejected, split_line
 from edgewise.tasks.table_task import unpredicted
-from edgewise.tasks.task import PredictRequest, Task
+from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
+from edgewise.tasks.texts.tokens import status_of
+from edgewise.tasks.trained import with_columns
+from edgewise.tasks.translation.job import MODEL, RECIPE, TranslationJob, translation_job
+from edgewise.tasks.translation.trained import TokenPairs, TrainedTranslation, bleu, token_loss, with_end
+from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
+from edgewise.train.loader import LengthLoader, Loader
+from edgewise.train.loss import TokenLoss
+from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import Subject
-    from edgewise.tasks.run import Run
+    from edgewise.train.fit import FitResult
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationData:
+    """Texts and translations, also as tokens."""
+
+    texts: TextPairs
+    """The pairs."""
+    tokens: TokenPairs
+    """The pairs as tokens."""
 
 
 class TranslationTask(Task):
     """Sentences to their translations."""
 
     name = "translation"
-    format = "edgewise translation model"
+    format = TrainedTranslation.FORMAT
     noun = "translations"
+    headlines: ClassVar = {"bleu": "BLEU", "loss": "loss"}
+    labels: ClassVar = {"copy": "not translated"}
     reads = ("text_columns",)
 
-    def job(self, settings: dict[str, Any], source: str) -> "tuple[type[Run], Any]":
-        from edgewise.tasks.translation.job import translation_job
-        from edgewise.tasks.translation.run import TranslationRun
+    def job(self, settings: dict[str, Any], source: str) -> TranslationJob:
+        return translation_job(settings, source)
 
-        return TranslationRun, translation_job(settings, source)
+    def prepare(self, settings: TranslationJob) -> Prepared:
+        texts = read_pairs(settings.data, settings.text_columns, settings.target_columns)
+        return self.prepared(settings, texts, texts.split(settings.split_sizes, settings.data_seed))
 
-    def describe(self, run: Any) -> list[str]:
-        texts, parts = run.texts, run.parts
+    def prepared(self, settings: TranslationJob, texts: TextPairs, splits: dict[str, np.ndarray]) -> Prepared:
+        """The same of pairs that are read and split; the vocabulary is that of the training rows."""
+        known = [text for row in splits["train"] for text in (texts.sources[row], texts.targets[row])]
+        tokenizer = Tokenizer.learned(known, "bpe", settings.vocabulary_size)
+        assert tokenizer.end is not None
+        sources, targets = (
+            [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in side]
+            for side in (texts.sources, texts.targets)
+        )
+        pairs = TokenPairs(sources, targets, tokenizer.end)
+        texts = without_long(texts, pairs, settings.model.context)
+        splits = {split: rows[[texts.status[row] == OK for row in rows]] for split, rows in splits.items()}
+        if not len(splits["train"]):
+            raise DataError(f"{', '.join(texts.files)}: no pair is left for training.")
+        names = (
+            (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
+        )
+        fitted = TrainedTranslation(
+            tokenizer=tokenizer,
+            num_tokens=len(tokenizer),
+            kind="recurrent" if isinstance(settings.model, RecurrentSettings) else "transformer",
+            settings=settings.model,
+            names=names,
+            beam=settings.beam,
+        )
+        rows = {split: found.tolist() for split, found in splits.items()}
+        return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
+
+    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
+        pairs, splits = prepared.data.tokens, prepared.splits
+
+        def loader(rows: np.ndarray, batch_size: int, seed: int | None) -> LengthLoader:
+            return LengthLoader(pairs.lengths(rows), lambda places: pairs.batch(rows[places]), batch_size, seed)
+
+        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+            size = recipe.batch_size
+            assert size is not None
+            validation = loader(splits["val"], size, None) if len(splits["val"]) else None
+            return loader(splits["train"], size, recipe.seed), validation
+
+        return of_member
+
+    def loss(self, prepared: Prepared) -> TokenLoss:
+        return TokenLoss(prepared.settings.label_smoothing)
+
+    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
+        """The BLEU of the test rows, beside that of the sources, and the loss."""
+        fitted, pairs, splits = prepared.fitted, prepared.data.tokens, prepared.splits
+        counts = {split: len(rows) for split, rows in splits.items()}
+        metrics: dict[str, Any] = {
+            "rows": {**counts, "rejected": len(prepared.rejected)},
+            "tokens": {"vocabulary": len(fitted.tokenizer)},
+            "best_epoch": results[0].best_epoch,
+            **training_metrics(prepared, results[0]),
+        }
+        if counts["val"]:
+            metrics["validation"] = {"loss": token_loss(fitted, pairs, splits["val"])}
+        if counts.get("test"):
+            metrics["test"] = {"loss": token_loss(fitted, pairs, splits["test"])}
+        return metrics
+
+    def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
+        """Writes the translations of the test rows, and adds their BLEU and that of the sources to the metrics."""
+        fitted, texts, rows = prepared.fitted, prepared.data.texts, prepared.splits["test"]
+        if not len(rows):
+            return
+        sources, right = ([side[row] for row in rows] for side in (texts.sources, texts.targets))
+        written = [text or "" for text in fitted.translate(sources)]
+        metrics["test"]["bleu"] = bleu(written, right)
+        metrics["baselines"] = {"copy": {"test": {"bleu": bleu(sources, right)}}}
+        header = ["row_in_data", *fitted.names, f"{fitted.names[1]}_pred"]
+        folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, right, written, strict=True))
+
+    def split_contents(self, prepared: Prepared) -> SplitContents:
+        """The texts of each split that are translated, the same and nearly so."""
+        assert prepared.rows is not None
+        sources = prepared.data.texts.sources
+        texts = {split: [sources[row] for row in some] for split, some in prepared.rows.items()}
+        return text_contents("texts", prepared.rows, texts)
+
+    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
+        texts, splits = prepared.data.texts, prepared.splits
         lines = [
             f"{', '.join(texts.files)}: {plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} rejected; a "
-            f"vocabulary of {len(run.tokenizer):,} byte pairs"
+            f"vocabulary of {len(prepared.fitted.tokenizer):,} byte pairs",
+            *first_rejected(texts.rejected, folder),
         ]
-        if texts.rejected:
-            first, place = texts.rejected[0], run.folder.path / "rejected.csv"
-            lines.append(f"  the first in line {first.line}: {first.column}: {first.reason} (all in {place})")
-        counts = {part: len(rows) for part, rows in parts.items()}
-        tested = plural(counts["test"], "test pair")
-        return [*lines, f"{counts['train']:,} training, {counts['val']:,} validation and {tested}"]
+        return [*lines, split_line({split: len(rows) for split, rows in splits.items()}, "pair")]
 
-    def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
-        metrics = folder.read_json("metrics.json")
-        found: list[ScoreTable | str] = [training_line(metrics)]
-        if "test" in metrics:
-            companions = {"edgewise": metrics["test"], "not translated": metrics["baselines"]["copy"]["test"]}
-            rows = [[name, number(scores["bleu"]), number(scores.get("loss"))] for name, scores in companions.items()]
-            found.insert(0, ScoreTable(plural(metrics["rows"]["test"], "test pair"), ["", "BLEU", "loss"], rows))
-        return found
+    def title(self, metrics: dict[str, Any], split: str) -> str:
+        return plural(metrics["rows"]["test"], "test pair")
+
+    def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
+        """The BLEU of test rows; validation rows have none."""
+        return super().score_tables(metrics, split) if split == "test" else []
 
     def next_commands(self, folder: RunFolder) -> list[str]:
         config = folder.read_config()
@@ -58,16 +166,6 @@ class TranslationTask(Task):
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The translations of a column of a table, or of the lines of a text."""
-        import pandas as pd
-
-        from edgewise.data.tables.read import check_columns_exist, read_cells
-        from edgewise.data.texts.pairs import is_table
-        from edgewise.data.texts.tokenizer import read_text
-        from edgewise.tasks.texts.tokens import status_of
-        from edgewise.tasks.trained import with_columns
-        from edgewise.tasks.translation.trained import TrainedTranslation
-        from edgewise.train.device import pick_device
-
         trained = TrainedTranslation.load(request.run_folder)
         trained.threads = request.threads
         if is_table(request.data):
@@ -95,9 +193,22 @@ class TranslationTask(Task):
         return TranslationSubject
 
     def defaults(self) -> tuple[Any, Any]:
-        from edgewise.tasks.translation import job
+        return MODEL, RECIPE
 
-        return job.MODEL, job.RECIPE
+
+def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs:
+    """The same pairs, those marked of which a text has more tokens than the model reads."""
+    status, rejected = list(texts.status), list(texts.rejected)
+    for row, sides in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+        for name, text, numbers in zip(
+            ("source", "target"), (texts.sources[row], texts.targets[row]), sides, strict=True
+        ):
+            if status[row] == OK and len(numbers) > context:
+                reason = f"{plural(len(numbers), 'token')}, more than --context {context}"
+                status[row] = f"{name}: {reason}"
+                place = int(texts.file_of_row[row])
+                rejected.append(Rejection(texts.files[place], int(texts.lines[row]), name, text, reason))
+    return dataclasses.replace(texts, status=status, rejected=rejected)
 
 
 TASK = TranslationTask()

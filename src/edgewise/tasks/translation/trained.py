@@ -1,57 +1,46 @@
 """A trained translation with its vocabulary: translates, is kept in a run folder, and read again."""
 
-import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 import torch
 
-from edgewise.data.texts.tokenizer import Tokenizer
+from edgewise.choices import TokenKind
+from edgewise.errors import DataError, MissingExtraError
 from edgewise.models.beam import translate
 from edgewise.models.recurrent_translation import RecurrentTranslationModel
 from edgewise.models.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.progress import counted
-from edgewise.tasks.checkpoint import read_tokenizer, read_weights, write_model
-from edgewise.tasks.translation.job import ModelSettings
+from edgewise.records import PairBatch
+from edgewise.tasks.fitted import FittedText
 from edgewise.train.device import cpu_threads
-from edgewise.train.document import read_part
-from edgewise.train.folder import RunFolder
-from edgewise.train.loader import seed_of
+from edgewise.train.loader import LengthLoader
+from edgewise.train.loss import TokenLoss
 
-FORMAT, FORMAT_VERSION = "edgewise translation model", 2
-"""Version 1 did not name the kind of the model, which was a transformer."""
-SETTINGS: dict[str, type[ModelSettings]] = {"transformer": TransformerSettings, "recurrent": RecurrentSettings}
-"""What a model of each kind is made of."""
 TEXTS_A_BATCH = 64
 """Texts that are translated at once."""
 
 
-@dataclass(frozen=True)
-class TranslationDocument:
-    """What model.json says of a model of translations, beside its format."""
-
-    num_tokens: int
-    names: tuple[str, str]
-    settings: dict[str, Any]
-    kind: Literal["transformer", "recurrent"] = "transformer"
-    beam: BeamSettings = field(default_factory=BeamSettings)
-
-
-@dataclass
-class TrainedTranslation:
+@dataclass(kw_only=True)
+class TrainedTranslation(FittedText):
     """A model, its vocabulary, and the names of what it reads and writes."""
 
-    tokenizer: Tokenizer
-    """From text to tokens and back, the same for both languages."""
-    model: TranslationModel | RecurrentTranslationModel
-    """What was trained."""
+    FORMAT = "edgewise translation model"
+    FORMAT_VERSION = 2  # version 1 did not name the kind of the model, which was a transformer
+
+    tokens: TokenKind = "bpe"
+    num_tokens: int
+    """Tokens that the model has vectors for."""
+    kind: Literal["transformer", "recurrent"] = "transformer"
+    """What the model is."""
+    settings: TransformerSettings | RecurrentSettings
+    """The sizes of the model."""
     names: tuple[str, str] = ("source", "target")
     """The columns of the table it was trained on."""
-    threads: int = 1
-    """CPU threads that it computes with."""
     beam: BeamSettings = field(default_factory=BeamSettings)
     """How translations are searched for."""
 
@@ -84,32 +73,16 @@ class TrainedTranslation:
         self.model.to("cpu")
         return found
 
-    @property
-    def kind(self) -> str:
-        """What the model is: `transformer` or `recurrent`."""
-        return next(kind for kind, made_of in SETTINGS.items() if isinstance(self.model.settings, made_of))
+    def new_member(self) -> TranslationModel | RecurrentTranslationModel:
+        """A model before its first step, drawn from torch's generator."""
+        if isinstance(self.settings, RecurrentSettings):
+            return RecurrentTranslationModel(self.num_tokens, self.settings)
+        return TranslationModel(self.num_tokens, self.settings)
 
-    def save(self, folder: RunFolder) -> None:
-        """Writes model.safetensors, tokenizer.json and model.json."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "num_tokens": self.model.embedding.num_embeddings,
-            "names": list(self.names),
-            "kind": self.kind,
-            "settings": dataclasses.asdict(self.model.settings),
-            "beam": dataclasses.asdict(self.beam),
-        }
-        write_model(folder, self.model, self.tokenizer, content)
-
-    @classmethod
-    def load(cls, folder: RunFolder) -> Self:
-        """Reads what `save` wrote; raises RunFolderError where it is damaged or of another format."""
-        read = folder.read_model(FORMAT, FORMAT_VERSION, TranslationDocument)
-        settings = read_part(SETTINGS[read.kind], read.settings, "settings", folder.path / "model.json")
-        tokenizer = read_tokenizer(folder, "bpe", read.num_tokens)
-        model = read_weights(folder, lambda: untrained(read.num_tokens, settings, seed=0))
-        return cls(tokenizer, model, read.names, beam=read.beam)
+    def check(self) -> None:
+        """Raise DataError unless the settings are those of the kind."""
+        if (self.kind == "recurrent") != isinstance(self.settings, RecurrentSettings):
+            raise DataError(f"settings are not those of a {self.kind} model.")
 
 
 def with_end(numbers: np.ndarray, end: int) -> np.ndarray:
@@ -126,10 +99,48 @@ def padded(texts: Sequence[np.ndarray], filling: int) -> tuple[torch.Tensor, tor
     return table, lengths
 
 
-def untrained(num_tokens: int, settings: ModelSettings, seed: int) -> TranslationModel | RecurrentTranslationModel:
-    """A model before its first step."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_of(seed))
-        if isinstance(settings, RecurrentSettings):
-            return RecurrentTranslationModel(num_tokens, settings)
-        return TranslationModel(num_tokens, settings)
+@dataclass(frozen=True, eq=False)
+class TokenPairs:
+    """Texts and translations as tokens, and the batches of some of them."""
+
+    sources: list[np.ndarray]
+    """Tokens of each text, the end included."""
+    targets: list[np.ndarray]
+    """Tokens of each translation, the end included."""
+    end: int
+    """The token that ends a text, and begins it."""
+
+    def lengths(self, rows: np.ndarray) -> np.ndarray:
+        """What a row takes in a batch: the longer of the two."""
+        return np.array([max(len(self.sources[row]), len(self.targets[row])) for row in rows], dtype=np.int64)
+
+    def batch(self, rows: np.ndarray) -> PairBatch:
+        """Some rows, padded."""
+        source, source_lengths = padded([self.sources[row] for row in rows], self.end)
+        written = [self.targets[row] for row in rows]
+        tokens, _ = padded([np.concatenate([[self.end], text[:-1]]) for text in written], self.end)
+        targets, _ = padded(written, -1)
+        return PairBatch(source, source_lengths, tokens, targets)
+
+
+def token_loss(trained: TrainedTranslation, pairs: TokenPairs, rows: np.ndarray) -> float:
+    """The mean of −ln p over the tokens of the translations."""
+    loss, total, count = TokenLoss(), 0.0, 0
+    with torch.no_grad(), cpu_threads(trained.threads):
+        loader = LengthLoader(pairs.lengths(rows), lambda places: pairs.batch(rows[places]), 4096)
+        for batch in counted(loader, "scoring"):
+            sums = loss(trained.model(batch), batch.targets)
+            total, count = total + float(sums[0]), count + int(sums[1])
+    return total / max(count, 1)
+
+
+def bleu(written: Sequence[str], right: Sequence[str]) -> float:
+    """sacreBLEU's corpus score of translations, cased, by its tokenizer 13a (Post 2018)."""
+    try:
+        import sacrebleu
+    except ImportError as error:
+        raise MissingExtraError("sacrebleu", "text") from error
+    score = sacrebleu.corpus_bleu(list(written), [list(right)]).score
+    if not math.isfinite(score):
+        raise DataError("the translations cannot be scored: there is no text.")
+    return round(score, 2)
