@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, SettingError
-from edgewise.data.texts.corpus import read_corpus
+from edgewise.data.texts.pairs import read_corpus
 
 TABLE = "title,text,stars\nGood,I liked it.,5\n,No title.,3\nBad, ,1\n"
 

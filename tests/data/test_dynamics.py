@@ -5,8 +5,21 @@ import math
 import numpy as np
 import pytest
 
-from edgewise.data.motion.dynamics import System, differences, elastic, electric, gravity, integrate, law_of, leapfrog
-from edgewise.data.motion.systems import GAUSS, NO_UNITS, PLANETS, SYSTEMS, system_of
+from edgewise.data.motion.dynamics import (
+    GAUSS,
+    NO_UNITS,
+    PLANETS,
+    SYSTEMS,
+    System,
+    differences,
+    elastic,
+    electric,
+    gravity,
+    integrate,
+    law_of,
+    leapfrog,
+    system_of,
+)
 from edgewise.errors import SettingError
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from rdkit import Chem
 
-from edgewise.data.graphs.removal import copies
+from edgewise.data.graphs.union import copies
 from edgewise.data.molecules.fragments import GROUPS, fragments
 from edgewise.data.molecules.molecule import read_molecule
 from edgewise.data.molecules.simulate import atom_contributions, demo_table

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from edgewise.data.columns import AUTO
-from edgewise.data.graphs.columns import GraphColumns, GraphsSource
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.graphs import Graph, graphs_from_arrays, read_graphs
+from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, SettingError
 

@@ -7,11 +7,17 @@ from hypothesis import strategies as st
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts, splits_of
+from edgewise.data.graphs.links import (
+    LinkParts,
+    Links,
+    PairNumbers,
+    drawn_parts,
+    named_parts,
+    read_pairs_of_nodes,
+    splits_of,
+)
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.nodes import read_graph
-from edgewise.data.graphs.pair_numbers import PairNumbers
-from edgewise.data.graphs.pair_table import read_pairs_of_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.tables.read import read_cells
 from edgewise.errors import DataError, SettingError

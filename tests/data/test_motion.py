@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from edgewise.cli.simulate import archive
-from edgewise.data.motion.dynamics import differences, integrate
+from edgewise.data.motion.dynamics import SYSTEMS, differences, integrate, system_of
 from edgewise.data.motion.motion import Moments, parted, read_motion
 from edgewise.data.motion.motion import motion_of as without_file
-from edgewise.data.motion.systems import SYSTEMS, system_of
 from edgewise.errors import DataError, SettingError
 
 RANDOM = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from rdkit import Chem
 from rdkit.Chem import Crippen
 from rdkit.Chem.rdMolDescriptors import CalcNumRings
 
-from edgewise.data.molecules import grammar
+from edgewise.data.molecules import simulate as grammar
 from edgewise.data.molecules.molecule import canonical_smiles, murcko_scaffold
 from edgewise.data.molecules.simulate import atom_contributions, demo_table
 from edgewise.errors import DataError, SettingError

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.data.molecules.molecule import murcko_scaffold
-from edgewise.data.molecules.table import Columns, join_files, read_table, table_from_arrays
+from edgewise.data.molecules.table import Columns, read_table, table_from_arrays
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, SettingError
 
@@ -137,16 +137,16 @@ def test_files_are_parts(tmp_path):
         paths.append(tmp_path / f"{name}, x.csv")
         paths[-1].write_text("smiles,y\n" + "".join(f"{text},1\n" for text in smiles))
     columns = Columns(("smiles",), ("y",))
-    three = join_files(paths, columns, with_descriptors=False)
+    three = read_table(paths, columns, with_descriptors=False)
     expected = [list(range(20)), list(range(20, 24)), list(range(24, 30))]
     assert parts(split_rows(three, kind="file")) == expected
-    two = join_files(paths[::2], columns, with_descriptors=False)
+    two = read_table(paths[::2], columns, with_descriptors=False)
     assert sizes_of(split_rows(two, kind="file")) == [18, 2, 6]
     with pytest.raises(DataError, match=r"split is 'file', but there are 1 files, expected two \(train, test\)"):
         split_rows(TABLE, kind="file")
     paths[1].write_text("smiles,y\nxyz,1\n")
     with pytest.raises(DataError, match=r"b, x\.csv: no row can be used\."):
-        split_rows(join_files(paths, columns, with_descriptors=False), kind="file")
+        split_rows(read_table(paths, columns, with_descriptors=False), kind="file")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.data.molecules.table import Columns, MoleculeTable, join_files, read_table, table_from_arrays
+from edgewise.data.molecules.table import Columns, MoleculeTable, read_table, table_from_arrays
 from edgewise.data.tables.cell import read_number
 from edgewise.errors import DataError, SettingError
 
@@ -277,23 +277,23 @@ def test_classes_that_cannot_be(tmp_path, task_type, cells, message):
 def test_several_files_are_one_table(tmp_path):
     (tmp_path / "a.csv").write_text("smiles,y\nC,1\nxyz,2\n")
     (tmp_path / "b.csv").write_text("y,smiles\n3,C\nabc,N\n")
-    table = join_files([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, with_descriptors=False)
+    table = read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, with_descriptors=False)
     assert table.files == (f"{tmp_path}/a.csv", f"{tmp_path}/b.csv")
     assert table.file_of_row.tolist() == [0, 0, 1, 1]
     assert table.graph_of_row[:, 0].tolist() == [0, -1, 0, 1]
     assert [(rejection.file[-5:], rejection.line) for rejection in table.rejected] == [("a.csv", 3), ("b.csv", 3)]
     (tmp_path / "a.csv").write_text("smiles,y\nC,1\nN,2\n")
     with pytest.raises(DataError, match=r"b\.csv, row 2 \(line 3\), column 'y': 'abc' is not a number"):
-        join_files([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, strict=True, with_descriptors=False)
+        read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS, strict=True, with_descriptors=False)
     with pytest.raises(SettingError, match="paths is empty: name at least one file"):
-        join_files([], COLUMNS)
+        read_table([], COLUMNS)
 
 
 def test_two_files_with_different_columns_are_both_named(tmp_path):
     (tmp_path / "a.csv").write_text("smiles,y,name\nC,1,x\n")
     (tmp_path / "b.csv").write_text("smiles,y\nC,1\n")
     with pytest.raises(DataError) as caught:
-        join_files([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS)
+        read_table([tmp_path / "a.csv", tmp_path / "b.csv"], COLUMNS)
     assert str(caught.value).replace(f"{tmp_path}/", "") == (
         "a.csv and b.csv have different columns: only a.csv has 'name'. Give both files the same columns."
     )

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, SettingError
-from edgewise.data.texts.pieces import pieces_of
-from edgewise.data.texts.tags import read_tagged, sentences_from_lists
+from edgewise.data.texts.tags import pieces_of, read_tagged, sentences_from_lists
 from edgewise.data.texts.tokenizer import Tokenizer
 
 CONLL = """-DOCSTART- -X- O O

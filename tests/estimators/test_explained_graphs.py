@@ -9,7 +9,7 @@ import torch
 from edgewise import DataError, SettingError, UnsupportedError
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.graphs import Graph, graphs_from_arrays
-from edgewise.data.graphs.removal import graph_copies
+from edgewise.data.graphs.union import graph_copies
 from edgewise.explanation import Explanation
 from edgewise.tasks.graphs import explain as explaining
 from edgewise.tasks.graphs.explain import explain_graph

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgewise import DataError, SettingError, Trace
-from edgewise.data.texts.pieces import pieces_of
+from edgewise.data.texts.tags import pieces_of
 from edgewise.estimators import Tagger
 from edgewise.explain.rollout import rollout
 from edgewise.tasks.tagging import explain as explaining

@@ -8,9 +8,8 @@ import torch
 
 from edgewise import DataError, DynamicsModel, SettingError
 from edgewise.cli.simulate import archive
-from edgewise.data.motion.dynamics import System, integrate, law_of
+from edgewise.data.motion.dynamics import SYSTEMS, System, integrate, law_of, system_of
 from edgewise.data.motion.motion import Moments, Motion, parted, read_motion
-from edgewise.data.motion.systems import SYSTEMS, system_of
 from edgewise.models.time_settings import DynamicsSettings
 from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
 from edgewise.tasks.motion.job import dynamics_job

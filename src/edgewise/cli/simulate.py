@@ -65,8 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     import numpy as np
 
-    from edgewise.data.motion.dynamics import integrate
-    from edgewise.data.motion.systems import system_of
+    from edgewise.data.motion.dynamics import integrate, system_of
 
     usual = USUAL[arguments.system]
     chosen = {name: getattr(arguments, name) for name in vars(usual)}

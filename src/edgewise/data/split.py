@@ -7,8 +7,6 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.data.molecules.molecule import murcko_scaffold
-from edgewise.data.molecules.table import MoleculeTable
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -134,7 +132,7 @@ def _divide(
 ) -> list[RowNumbers]:
     if kind == "random":
         return divide_rows(rows, shares, rng)
-    keys = _scaffold_keys(table, rows) if kind == "scaffold" else _group_keys(table, rows)
+    keys = table.scaffolds(rows) if kind == "scaffold" else _group_keys(table, rows)
     return _divide_groups(rows, keys, shares, rng, large_first=kind == "scaffold")
 
 
@@ -203,14 +201,6 @@ def _divide_groups(
             chosen[donor].remove(smallest)
             chosen[part].append(smallest)
     return [np.array([row for name in part for row in members[name]], dtype=np.int64) for part in chosen]
-
-
-def _scaffold_keys(table: Table, rows: RowNumbers) -> list[str]:
-    if not isinstance(table, MoleculeTable):
-        raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
-    used = np.unique(table.graph_of_row[rows])
-    scaffold_of = {int(graph): murcko_scaffold(table.store.canonical[graph]) for graph in used}
-    return [" ".join(scaffold_of[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()]
 
 
 def _group_keys(table: Table, rows: RowNumbers) -> list[str]:

@@ -8,8 +8,7 @@ import numpy as np
 import tomli_w
 
 from edgewise.data.columns import Columns
-from edgewise.data.graphs.columns import GraphColumns, GraphsSource
-from edgewise.data.graphs.source import GraphSource
+from edgewise.data.graphs.source import GraphColumns, GraphSource, GraphsSource
 from edgewise.train.folder import RunFolder, corrupt_as_run_error
 
 try:

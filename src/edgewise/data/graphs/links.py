@@ -1,4 +1,4 @@
-"""Links: the pairs of nodes that are connected, the part each is told in, and pairs that are none."""
+"""Links: pairs of connected nodes, their splits, pairs without a link, and tables of pairs to predict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,11 +7,75 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.names import RowLabels
-from edgewise.data.graphs.pair_numbers import PairNumbers
+from edgewise.data.graphs.names import NodeNames, RowLabels
 from edgewise.data.split import CARVED_SHARE, PARTS, WORDS, divide_rows
+from edgewise.data.tables.cell import OK
+from edgewise.data.tables.read import check_columns_exist, pd, read_cells
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
+
+
+@dataclass(frozen=True)
+class PairNumbers:
+    """All pairs of different nodes, numbered from 0.
+
+        both ways, i < j    j (j − 1) / 2 + i
+        one way, i → j      i (n − 1) + j − [j > i]
+
+    >>> PairNumbers(4, False).of(np.array([3, 0]), np.array([1, 1])).tolist()
+    [4, 0]
+    """
+
+    num_nodes: int
+    """n."""
+    is_directed: bool
+    """Whether i → j and j → i are two pairs."""
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.num_nodes * (self.num_nodes - 1) // (1 if self.is_directed else 2)
+
+    def of(
+        self, senders: Int64[np.ndarray, " pair"], receivers: Int64[np.ndarray, " pair"]
+    ) -> Int64[np.ndarray, " pair"]:
+        """The number of each pair; no node may be paired with itself."""
+        if self.is_directed:
+            return senders * (self.num_nodes - 1) + receivers - (receivers > senders)
+        smaller, larger = np.minimum(senders, receivers), np.maximum(senders, receivers)
+        return larger * (larger - 1) // 2 + smaller
+
+    def ends(
+        self, numbers: Int64[np.ndarray, " pair"]
+    ) -> tuple[Int64[np.ndarray, " pair"], Int64[np.ndarray, " pair"]]:
+        """Sender and receiver of each pair; the smaller of both first, where it goes both ways."""
+        if self.is_directed:
+            senders, rest = np.divmod(numbers, self.num_nodes - 1)
+            return senders, rest + (rest >= senders)
+        larger = ((1 + np.sqrt(8.0 * numbers + 1)) / 2).astype(np.int64)
+        # The root is rounded: of very large numbers it may lie one off.
+        larger -= larger * (larger - 1) // 2 > numbers
+        larger += larger * (larger + 1) // 2 <= numbers
+        return numbers - larger * (larger - 1) // 2, larger
+
+    def outside(
+        self, known: Int64[np.ndarray, " known"], places: Int64[np.ndarray, " pair"]
+    ) -> Int64[np.ndarray, " pair"]:
+        """The numbers that stand at some places in the ascending row of those that are not known.
+
+        The r-th number that is missing from k_0 < k_1 < … is r + |{i : k_i − i ≤ r}|: as many known ones stand before
+        it. So a draw of places is a draw of pairs, exactly uniform, however many are known.
+
+        Args:
+            known: ascending, each once.
+            places: from 0 to below total − known.
+
+        Cost: O(pair · log known).
+
+        >>> PairNumbers(4, False).outside(np.array([0, 2, 3]), np.array([0, 1, 2])).tolist()
+        [1, 4, 5]
+        """
+        return places + np.searchsorted(known - np.arange(len(known)), places, side="right")
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,3 +237,67 @@ def splits_of(edges: EdgeList, column: str) -> RowLabels:
             "file of the graph; leave it out to draw the parts."
         )
     return edges.splits
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """Rows of names; those that name no two nodes keep their place."""
+
+    source: str
+    """The file."""
+    frame: pd.DataFrame
+    """All cells as the strings they are in the file."""
+    senders: Int64[np.ndarray, " row"]
+    """The first node of each row, −1 where there is none."""
+    receivers: Int64[np.ndarray, " row"]
+    """The second."""
+    status: list[str]
+    """`ok`, or the column and the reason why nothing can be told."""
+
+    @property
+    def usable(self) -> Bool[np.ndarray, " row"]:
+        """True for rows of which something can be told."""
+        return np.array([status == OK for status in self.status], dtype=bool)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the file has."""
+        return len(self.status)
+
+
+def read_pairs_of_nodes(
+    path: str, nodes: NodeNames, pair_columns: Sequence[str] = (), *, strict: bool = False
+) -> PairTable:
+    """Read pairs of nodes.
+
+    Args:
+        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
+        nodes: those of the graph by their names.
+        pair_columns: sender and receiver; the first two columns by default.
+        strict: stop at the first row that names no two nodes.
+
+    Raises:
+        DataError: the file cannot be used as a whole; or a row, or none of them, names two nodes.
+    """
+    cells = read_cells(path)
+    names = tuple(pair_columns) or tuple(cells.frame.columns[:2])
+    if len(names) != 2:
+        raise DataError(
+            f"{path}: {plural(len(names), 'column names', 'columns name')} nodes, expected two: the nodes of each pair."
+        )
+    check_columns_exist(cells, names)
+    ends = np.stack([nodes.places(cells.frame[column]) for column in names])
+    status = [OK] * len(cells.frame)
+    for row in np.flatnonzero((ends < 0).any(0) | (ends[0] == ends[1])).tolist():
+        column = names[0] if ends[0, row] < 0 else names[1]
+        name = cells.frame[column].iloc[row].strip()
+        what = f"{name!r} is not a node of the graph{nodes.hint(name)}" if name else "the cell names no node"
+        if (ends[:, row] >= 0).all():
+            what = f"{name!r} and itself are no link"
+        status[row] = f"{column}: {what}"
+        if strict:
+            line = cells.lines[row]
+            raise DataError(f"{path}, line {line}, {status[row]}; mend the row, or do without strict to pass over it.")
+    if all(each != OK for each in status):
+        raise DataError(f"{path}, line {cells.lines[0]}, {status[0]}; none of the rows names two nodes.")
+    return PairTable(path, cells.frame, ends[0], ends[1], status)

@@ -1,4 +1,4 @@
-"""What is known of the nodes of a graph: numbers in columns, or, of bags of words, the few that are not zero."""
+"""Features of nodes: numbers in columns or arrays, sparse or dense, and one-hot categories."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,13 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from edgewise.data.tables.arrays import require_kind
-from edgewise.data.tables.cell import Problems, missing, parse_columns
+from edgewise.data.columns import Columns
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.tables.arrays import read_arrays, require_kind
+from edgewise.data.tables.cell import Problems, missing, parse_columns, stripped
 from edgewise.data.tables.read import Cells, check_columns_exist
 from edgewise.errors import DataError
+from edgewise.plural import plural
 
 CSR = ("x_indices", "x_indptr", "x_shape")
 """The parts of a sparse table, as SciPy names them; values that are not all 1 stand in x_data."""
@@ -184,3 +187,48 @@ def require_finite(name: str, key: str, array: np.ndarray) -> None:
     if not np.isfinite(array).all():
         first = tuple(int(place) for place in np.argwhere(~np.isfinite(array))[0])
         raise DataError(f"{name}: {key}{list(first)} is not a finite number.")
+
+
+Categories = dict[str, list[str]]
+
+
+def features_of_nodes(
+    cells: Cells, columns: Columns, path: str | None, categories: Categories | None
+) -> tuple[Float32[np.ndarray, " node feature"], Problems, Categories]:
+    """The features of nodes, 0 where a cell cannot be read; which cells those are; and the words that were found.
+
+    Args:
+        cells: the table of nodes.
+        columns: which of its columns are numbers, and which are words.
+        path: an .npz file that holds numbers instead, a row a node.
+        categories: the words of each column, where they are known; another one cannot be read then.
+
+    Raises:
+        DataError: a column is missing, no node can be read, or the file has other nodes.
+    """
+    if path is None:
+        numbers, problems = features_of_columns(cells, columns.descriptors_columns)
+    else:
+        numbers, problems = features_of_arrays(path, read_arrays(path)), Problems()
+        if numbers.shape[0] != len(cells.frame):
+            raise DataError(
+                f"{path} has {plural(numbers.shape[0], 'row')}, but {cells.source} has "
+                f"{plural(len(cells.frame), 'node')}."
+            )
+    check_columns_exist(cells, columns.category_columns)
+    found, parts = {}, [numbers.to_dense()]
+    for number, column in enumerate(columns.category_columns):
+        words = stripped(cells.frame[column])
+        distinct = set(words.unique().to_pylist()) - {""}
+        known = sorted(distinct) if categories is None else list(categories.values())[number]
+        places = NodeNames(known).places(words)
+        one_hot = np.zeros((len(words), len(known)), dtype=np.float32)
+        found_rows = np.flatnonzero(places >= 0)
+        one_hot[found_rows, places[found_rows]] = 1
+        for row in np.flatnonzero(places < 0).tolist():
+            word = words[row].as_py()
+            reason = f"{word!r} is none of the {plural(len(known), 'word')} that are known"
+            problems.add(row, column, word, reason if word else "the cell is empty")
+        found[column] = known
+        parts.append(one_hot)
+    return np.concatenate(parts, axis=1), problems, found

@@ -12,8 +12,14 @@ from edgewise.data.columns import AUTO, AnyColumns, Columns
 from edgewise.data.graphs.edges import EdgeList, read_edges
 from edgewise.data.graphs.file import check_edges, is_graph_file, read_graph_file
 from edgewise.data.graphs.names import NodeNames, RowLabels
-from edgewise.data.graphs.node_cells import Categories, features_of_nodes
-from edgewise.data.graphs.node_features import NodeFeatures, features_of_arrays, features_of_columns, without_blanks
+from edgewise.data.graphs.node_features import (
+    Categories,
+    NodeFeatures,
+    features_of_arrays,
+    features_of_columns,
+    features_of_nodes,
+    without_blanks,
+)
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, NodeTypes, TypeNames, labels_of_column
 from edgewise.data.tables.arrays import read_arrays

@@ -1,7 +1,8 @@
-"""Where the edges of a table of nodes are, and how they are read; free of numpy, so that it can stand in settings."""
+"""Where the parts of a graph are: which file holds them, and the role of each column; free of numpy."""
 
 from dataclasses import dataclass
 
+from edgewise.data.columns import Columns
 from edgewise.errors import SettingError
 
 
@@ -25,3 +26,39 @@ class GraphSource:
     def __post_init__(self) -> None:
         if len(self.edge_columns) not in (0, 2):
             raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
+
+
+@dataclass(frozen=True)
+class GraphColumns(Columns):
+    """Which column says what; targets, weights and parts are those of a graph, and stand at one of its nodes or more.
+
+    `descriptors_columns` are numbers of a node.
+    """
+
+    graph_column: str = "graph"
+    """Which graph each node belongs to."""
+    graph_feature_columns: tuple[str, ...] = ()
+    """Numbers of a graph as a whole: a temperature, a cosmology."""
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each role."""
+        return {
+            "graph_column": (self.graph_column,),
+            **super().roles(),
+            "graph_feature_columns": self.graph_feature_columns,
+        }
+
+    @property
+    def of_graphs(self) -> tuple[str, ...]:
+        """The columns that say something of a graph as a whole."""
+        others = (self.weight_column, self.splits_column, self.group_column)
+        return (*self.target_columns, *(name for name in others if name), *self.graph_feature_columns)
+
+
+@dataclass(frozen=True)
+class GraphsSource(GraphSource):
+    """Where the edges of many graphs are, how they are read, and where more stands of the graphs."""
+
+    graphs: str | None = None
+    """A table of graphs, a row each: its name, targets, weights, parts and numbers; None where the table of nodes
+    says them."""

@@ -9,15 +9,15 @@ from jaxtyping import Float64, Int64
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.data.molecules.molecule import as_smiles, is_inchi
+from edgewise.data.molecules.molecule import as_smiles, is_inchi, murcko_scaffold
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.tables.cell import Problems, as_arrow, distinct, pa, read_numbers
 from edgewise.data.tables.labels import Classes
-from edgewise.data.tables.read import Cells, Values, cells_from_arrays, pd
-from edgewise.data.tables.rows import Table, judged, read_files
+from edgewise.data.tables.read import Cells, Values, pd
+from edgewise.data.tables.rows import Table, cells_of_roles, judged, read_files
 from edgewise.errors import DataError
 
-__all__ = ["Columns", "MoleculeTable", "join_files", "read_table", "table_from_arrays"]
+__all__ = ["Columns", "MoleculeTable", "read_table", "table_from_arrays"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +54,15 @@ class MoleculeTable(Table):
         """The molecules of some rows."""
         return [tuple(graphs) for graphs in self.graph_of_row[rows].tolist()]
 
+    def scaffolds(self, rows: np.ndarray) -> list[str]:
+        """The Murcko scaffolds of the molecules of each row."""
+        used = np.unique(self.graph_of_row[rows]).tolist()
+        scaffold_of = {graph: murcko_scaffold(self.store.canonical[graph]) for graph in used}
+        return [" ".join(scaffold_of[graph] for graph in graphs) for graphs in self.graph_of_row[rows].tolist()]
+
 
 def read_table(
-    path: str | Path,
+    paths: str | Path | Sequence[str | Path],
     columns: Columns,
     *,
     strict: bool = False,
@@ -65,10 +71,10 @@ def read_table(
     with_descriptors: bool = True,
     limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeTable:
-    """Read a file of molecules; single rows that cannot be used are marked, not dropped.
+    """Read one or several files of molecules as one table; rows that cannot be used are marked, not dropped.
 
     Args:
-        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
+        paths: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet, with the same columns.
         columns: the role of each column. A cell of a SMILES column that begins with `InChI=` is read as an InChI; the
             table holds its canonical SMILES.
         strict: stop at the first row that cannot be used.
@@ -81,36 +87,11 @@ def read_table(
         The table. An empty target cell is missing; a row whose targets are all missing cannot be trained on.
 
     Raises:
-        DataError: the file cannot be used as a whole, or `strict` and a row cannot; the message names file, line,
-            column, what stands there and what was expected.
+        DataError: a file cannot be used as a whole, two files have different columns, or `strict` and a row cannot be
+            used.
     """
-    return join_files(
-        [path],
-        columns,
-        strict=strict,
-        need_targets=need_targets,
-        classes=classes,
-        with_descriptors=with_descriptors,
-        limits=limits,
-    )
-
-
-def join_files(
-    paths: Sequence[str | Path],
-    columns: Columns,
-    *,
-    strict: bool = False,
-    need_targets: bool = True,
-    classes: Classes | None = None,
-    with_descriptors: bool = True,
-    limits: MoleculeLimits = MoleculeLimits(),
-) -> MoleculeTable:
-    """Read several files of the same columns as one table; `file_of_row` remembers which row came from which.
-
-    Arguments, result and errors are those of `read_table`; files with different columns are a `DataError` that
-    names both.
-    """
-    cells, columns = read_files(paths, columns, need_targets)
+    files = [paths] if isinstance(paths, str | Path) else paths
+    cells, columns = read_files(files, columns, need_targets)
     return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
 
 
@@ -145,17 +126,13 @@ def table_from_arrays(
         DataError: the arrays have different lengths or a wrong number of axes, or no row can be used.
     """
     arrays = {"smiles": smiles, "target": targets, "condition": conditions, "weight": weights, "group": groups}
-    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
-    for name in ("weight", "group"):
-        if columns_of.get(name, (name,)) != (name,):
-            raise DataError(f"{name} has 2 axes, expected (row,).")
+    cells, columns_of, others = cells_of_roles(arrays)
     columns = Columns(
         smiles_columns=columns_of["smiles"],
         target_columns=columns_of.get("target", ()),
         descriptors_columns=columns_of.get("condition", ()),
-        weight_column="weight" if "weight" in columns_of else None,
-        group_column="group" if "group" in columns_of else None,
         task_type=task_type,
+        **others,
     )
     return _interpret(cells, columns, strict, targets is not None, classes, with_descriptors, limits)
 

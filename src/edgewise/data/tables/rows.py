@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64, Int64
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.tables.cell import OK, Problems, Rejection, encoded, read_numbers
 from edgewise.data.tables.labels import Classes, choose_task, class_hint, find_classes, label_notes, read_labels
-from edgewise.data.tables.read import Cells, check_columns_exist, join_cells, pd, read_cells
+from edgewise.data.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells, pd, read_cells
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
@@ -75,6 +75,10 @@ class Table:
         """How many different ones there are."""
         return len(set(self.contents(np.flatnonzero(self.usable))))
 
+    def scaffolds(self, rows: np.ndarray) -> list[str]:
+        """The scaffold of each of some rows, for splits that keep scaffolds together."""
+        raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
+
     def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
         """What some rows hold besides their targets: equal for rows that a model cannot tell apart."""
         raise NotImplementedError
@@ -108,6 +112,19 @@ def read_files(paths: Sequence[str | Path], columns: Columns, need_targets: bool
         check_columns_exist(part, needed)
     cells = join_cells(parts)
     return cells, columns
+
+
+def cells_of_roles(arrays: dict[str, Values | None]) -> tuple[Cells, dict[str, tuple[str, ...]], dict[str, Any]]:
+    """Arrays as cells, the columns that each became, and the columns of weights and groups for `Columns`.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes.
+    """
+    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    for name in ("weight", "group"):
+        if columns_of.get(name, (name,)) != (name,):
+            raise DataError(f"{name} has 2 axes, expected (row,).")
+    return cells, columns_of, {f"{name}_column": name if name in columns_of else None for name in ("weight", "group")}
 
 
 def judged(

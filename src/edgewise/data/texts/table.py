@@ -10,7 +10,7 @@ from edgewise.data.columns import Columns
 from edgewise.data.tables.cell import Problems, as_arrow, pa, stripped
 from edgewise.data.tables.labels import Classes
 from edgewise.data.tables.read import Cells, Values, cells_from_arrays, join_cells
-from edgewise.data.tables.rows import Table, judged, read_files
+from edgewise.data.tables.rows import Table, cells_of_roles, judged, read_files
 from edgewise.data.texts.tokenizer import read_text
 from edgewise.errors import DataError
 from edgewise.plural import plural
@@ -92,16 +92,12 @@ def texts_from_arrays(
         DataError: the arrays have different lengths or a wrong number of axes, or no row can be used.
     """
     arrays = {"text": texts, "target": targets, "weight": weights, "group": groups}
-    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
-    for name in ("weight", "group"):
-        if columns_of.get(name, (name,)) != (name,):
-            raise DataError(f"{name} has 2 axes, expected (row,).")
+    cells, columns_of, others = cells_of_roles(arrays)
     columns = Columns(
         text_columns=columns_of["text"],
         target_columns=columns_of.get("target", ()),
-        weight_column="weight" if "weight" in columns_of else None,
-        group_column="group" if "group" in columns_of else None,
         task_type=task_type,
+        **others,
     )
     return _interpret(cells, columns, strict, targets is not None, classes)
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from edgewise.data.graphs.graphs import GraphTable
-from edgewise.data.graphs.removal import graph_copies, led_to
+from edgewise.data.graphs.union import graph_copies, led_to
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients

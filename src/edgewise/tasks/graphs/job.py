@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgewise.data.columns import AUTO
-from edgewise.data.graphs.columns import GraphColumns, GraphsSource
+from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import (
     GRAPH_READOUTS,

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgewise.data.graphs.columns import GraphColumns
 from edgewise.data.graphs.edges import AS_FEATURES
 from edgewise.data.graphs.graphs import GraphTable, read_graphs
+from edgewise.data.graphs.source import GraphColumns
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.models.graph_settings import GraphSizes, NodeSettings

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from edgewise.data.graphs.columns import GraphColumns, GraphsSource
 from edgewise.data.graphs.graphs import GraphTable
+from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.graphs.union import Union, take
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.errors import DataError

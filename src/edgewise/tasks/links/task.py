@@ -11,11 +11,10 @@ from scipy.sparse import csr_array
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.edges import AS_FEATURES, read_edges
-from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts, splits_of
+from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts, read_pairs_of_nodes, splits_of
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, read_graph
-from edgewise.data.graphs.pair_table import read_pairs_of_nodes
 from edgewise.data.graphs.types import TypeScaler
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes

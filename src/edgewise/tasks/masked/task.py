@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from edgewise.data.columns import Columns
-from edgewise.data.texts.corpus import read_corpus
+from edgewise.data.texts.pairs import read_corpus
 from edgewise.data.texts.table import LINES, read_texts
 from edgewise.data.texts.tokenizer import MASK, Tokenizer
 from edgewise.errors import DataError, SettingError

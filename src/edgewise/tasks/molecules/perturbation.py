@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from edgewise.data.graphs.removal import copies
-from edgewise.data.graphs.union import offsets_of
+from edgewise.data.graphs.union import copies, offsets_of
 from edgewise.data.molecules.molecule import Chem, atom_characters, read_molecule
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
-from edgewise.data.molecules.table import MoleculeTable, join_files, read_table
+from edgewise.data.molecules.table import MoleculeTable, read_table
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
@@ -46,7 +46,7 @@ class MoleculesTask(TableTask):
         return job_from_config(settings, source)
 
     def read_table(self, settings: PropertyJob) -> MoleculeTable:
-        return join_files(
+        return read_table(
             list(settings.data),
             settings.columns,
             strict=settings.strict,

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from edgewise.data.texts.pieces import Piece, pieces_of
-from edgewise.data.texts.tags import word_places
+from edgewise.data.texts.tags import Piece, pieces_of, word_places
 from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Told
 from edgewise.records import TextBatch

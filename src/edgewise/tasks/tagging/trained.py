@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from edgewise.data.texts.pieces import Piece, pieces_of
-from edgewise.data.texts.tags import KEYS, TaggedSentences
+from edgewise.data.texts.tags import KEYS, Piece, TaggedSentences, pieces_of
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.text import TagModel
 from edgewise.models.text_settings import ReaderSettings, TransformerSettings
