@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from edgewise.data.molecules import conformer as module
-from edgewise.data.molecules.conformer import APART, MOST_ATOMS, conformer, said
+from edgewise.data.molecules.conformer import APART, MAX_ATOMS, conformer, conformer_note
 from edgewise.data.molecules.feature import Chem
 from edgewise.data.molecules.molecule import read_molecule
 from edgewise.data.molecules.store import MoleculeStore
@@ -72,7 +72,7 @@ def test_a_long_chain_is_embedded_at_the_second_try():
 
 
 def test_too_many_atoms_are_drawn():
-    found = conformer(read_molecule("C" * (MOST_ATOMS + 1)))
+    found = conformer(read_molecule("C" * (MAX_ATOMS + 1)))
     assert found.how == "flat"
     assert np.ptp(found.coordinates[:, 2]) == 0
     steps = np.linalg.norm(np.diff(found.coordinates, axis=0), axis=1)
@@ -96,11 +96,14 @@ def test_what_cannot_be_embedded_is_drawn(error, monkeypatch):
 
 
 def test_what_is_said():
-    assert said(["relaxed", "relaxed"], ["C", "CC"]) == ""
-    assert said(["flat", "retried", "relaxed", "flat"], ["A", "B", "C", "D"]) == (
+    assert conformer_note(["relaxed", "relaxed"], ["C", "CC"]) == ""
+    assert conformer_note(["flat", "retried", "relaxed", "flat"], ["A", "B", "C", "D"]) == (
         "1 embedded at the second try (first B); 2 drawn in the plane, since they could not be embedded (first A)"
     )
-    assert said(["unrelaxed"], ["A"]) == "1 embedded but not relaxed, with atoms that the force field lacks (first A)"
+    assert (
+        conformer_note(["unrelaxed"], ["A"])
+        == "1 embedded but not relaxed, with atoms that the force field lacks (first A)"
+    )
 
 
 def test_a_store_looks_at_places_when_asked_and_once(monkeypatch):

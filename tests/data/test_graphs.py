@@ -91,7 +91,7 @@ def test_a_graph_that_cannot_be_used_is_listed(read, tmp_path):
     nodes = NODES.replace("h,1,7,8,1.50", "h,1,7,8,1.6") + "m,0,1,1,,train\nn,0,x,1,3.5,train\nn,1,,1,,\n"
     table = read(nodes, EDGES + "g,0,9,1\nq,0,1,1\ng,,0,1\n", source={"edge_feature_columns": ("length",)})
     assert [(each.line, each.column, each.reason) for each in table.rejected] == [
-        (3, "y", "the graph says '1.5' in line 3 and '1.6' in line 5"),
+        (3, "y", "the graph has '1.5' in line 3 and '1.6' in line 5"),
         (8, "y", "no node of the graph has a target"),
         (9, "a", "the node '0' in line 9: 'x' is not a number"),
         (5, "to", f"'9' is not a node of the graph 'g' in {tmp_path}/nodes.csv"),
@@ -145,7 +145,7 @@ def test_numbers_of_graphs_that_nodes_say(read):
     nodes = "mol,id,y,heat\ng,0,0.5,300\ng,1,,300\nh,0,1.5,310\nh,1,,320\nk,0,2.5,\n"
     table = read(nodes, "mol,s,r\ng,0,1\n", graph_feature_columns=("heat",))
     assert table.conditions[0].tolist() == [300]
-    assert table.status[1] == "heat: the graph says '310' in line 4 and '320' in line 5"
+    assert table.status[1] == "heat: the graph has '310' in line 4 and '320' in line 5"
     assert table.status[2] == "heat: empty cell, expected a number"
 
 

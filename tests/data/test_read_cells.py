@@ -167,9 +167,9 @@ def test_a_row_beyond_the_limit_says_where(tmp_path):
 def test_a_row_of_many_pieces_is_not_passed_over_at_each_of_them(tmp_path, monkeypatch):
     from edgewise.data.tables import scan
 
-    sizes, pass_over = [], scan._scan_piece
+    sizes, pass_over = [], scan._scan_chunk
     monkeypatch.setattr(
-        scan, "_scan_piece", lambda name, piece, *rest: sizes.append(len(piece)) or pass_over(name, piece, *rest)
+        scan, "_scan_chunk", lambda name, piece, *rest: sizes.append(len(piece)) or pass_over(name, piece, *rest)
     )
     cells = read_cells(written(tmp_path, f"a,b\n{'x' * 3_000_000},1\n\n2,3\n"))
     assert (cells.frame["a"].str.len().tolist(), cells.lines.tolist()) == ([3_000_000, 1], [2, 4])
@@ -281,12 +281,12 @@ def test_no_file_and_a_folder(tmp_path):
 def test_damaged_archives(tmp_path):
     whole = gzip.compress(CSV.encode() * 50, mtime=0)
     assert refused(tmp_path, whole[: len(whole) // 2], "a.csv.gz").startswith(
-        "a.csv.gz: its name says gzip, but it cannot be unpacked (Compressed file ended"
+        "a.csv.gz: it is named .gz, but cannot be unpacked (Compressed file ended"
     )
     assert refused(tmp_path, CSV, "a.csv.gz") == (
-        "a.csv.gz: its name says gzip, but it cannot be unpacked (Not a gzipped file (b'sm'))."
+        "a.csv.gz: it is named .gz, but cannot be unpacked (Not a gzipped file (b'sm'))."
     )
-    assert refused(tmp_path, CSV, "a.parquet").startswith("a.parquet: its name says Parquet, but it cannot be read (")
+    assert refused(tmp_path, CSV, "a.parquet").startswith("a.parquet: it is named .parquet, but cannot be read (")
 
 
 def test_an_empty_parquet_has_no_rows(tmp_path):

@@ -106,5 +106,5 @@ def test_what_cannot_be_made(monkeypatch):
         demo_table(0)
     monkeypatch.setattr("edgewise.data.molecules.simulate._drug_like", lambda rng: "C")
     monkeypatch.setattr("edgewise.data.molecules.simulate._ion_pair", lambda rng: "[Na+].[Cl-]")
-    with pytest.raises(DataError, match="the grammar gives about 2 molecules, 5 were asked for"):
+    with pytest.raises(DataError, match="the grammar gives about 2 molecules, but 5 were requested"):
         demo_table(5)

@@ -127,7 +127,7 @@ def test_another_word_in_the_column_names_its_line(tmp_path):
 
 
 def test_a_column_without_train_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"data\.csv, column 'part': no usable row says train\."):
+    with pytest.raises(DataError, match=r"data\.csv, column 'part': no usable row is in train\."):
         split_rows(from_column(tmp_path, ["test", "val"]), kind="column")
 
 

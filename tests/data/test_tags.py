@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, SettingError
-from edgewise.data.texts.tags import pieces_of, read_tagged, sentences_from_lists
+from edgewise.data.texts.tags import chunks_of, read_tagged, sentences_from_lists
 from edgewise.data.texts.tokenizer import Tokenizer
 
 CONLL = """-DOCSTART- -X- O O
@@ -185,21 +185,21 @@ def tokenizer(request):
 
 
 def test_a_word_without_a_token_shifts_no_other(tokenizer):
-    (piece,) = pieces_of(SENTENCE, tokenizer, 100)
+    (piece,) = chunks_of(SENTENCE, tokenizer, 100)
     tokens, text = tokenizer.encode(" ".join(SENTENCE)), " ".join(SENTENCE)
     expected = [0, 1, 2, 4, 5, 6] if tokenizer.kind == "words" else list(range(7))
     assert piece.words.tolist() == expected
     for first, word in zip(piece.firsts, piece.words):
         # Byte pairs take the space before a word with it.
         assert text[tokens.starts[first] :].lstrip(" ").startswith(SENTENCE[word][0])
-    assert pieces_of([], tokenizer, 5) == []
+    assert chunks_of([], tokenizer, 5) == []
 
 
 @pytest.mark.parametrize("context", [1, 2, 3, 4, 7, 11, 200])
 def test_pieces_lose_no_word(tokenizer, context):
     words = [*SENTENCE, "mat", "cat's"] * 3
-    (whole,) = pieces_of(words, tokenizer, 10_000)
-    pieces = pieces_of(words, tokenizer, context)
+    (whole,) = chunks_of(words, tokenizer, 10_000)
+    pieces = chunks_of(words, tokenizer, context)
     assert np.concatenate([piece.words for piece in pieces]).tolist() == whole.words.tolist()
     for piece in pieces:
         assert 0 < len(piece.numbers) <= context
@@ -212,4 +212,4 @@ def test_pieces_lose_no_word(tokenizer, context):
 def test_pieces_are_about_equally_long():
     words = [f"w{number}" for number in range(21)]
     tokenizer = Tokenizer.learned([" ".join(words)], "words")
-    assert [len(piece.numbers) for piece in pieces_of(words, tokenizer, 10)] == [7, 7, 7]
+    assert [len(piece.numbers) for piece in chunks_of(words, tokenizer, 10)] == [7, 7, 7]

@@ -75,7 +75,7 @@ def test_what_is_unknown_is_said():
 
 
 def test_words_that_are_rare_are_unknown():
-    tokenizer = Tokenizer.learned(["a a b b c"], "words", least_count=2)
+    tokenizer = Tokenizer.learned(["a a b b c"], "words", min_count=2)
     assert tokenizer.unknown_parts("a b c") == ["c"]
     assert len(Tokenizer.learned(["a a a b b c"], "words", vocabulary_size=4)) == 4
 

@@ -14,6 +14,7 @@ from edgewise.data.graphs.nodes import nodes_from_arrays, read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import TypeNames, TypeScaler, in_own_columns, left_aligned
 from edgewise.errors import DataError, SettingError
+from edgewise.train.document import to_document, typed
 
 NODES = (
     "id,kind,age,year,pages,label\na1,author,40,,,\na2,author,50,,,\n"
@@ -174,7 +175,7 @@ def test_a_model_holds_a_new_graph_against_what_it_knows(tmp_path):
 
 def test_names_are_kept_as_they_are(tmp_path):
     names = dataclasses.replace(table_of(tmp_path).types.names, predicted=("paper",))
-    assert TypeNames.from_dict(json.loads(json.dumps(dataclasses.asdict(names)))) == names
+    assert typed(TypeNames, json.loads(json.dumps(to_document(names))), "") == names
 
 
 @pytest.mark.parametrize(
@@ -291,7 +292,7 @@ def test_features_are_scaled_kind_by_kind():
     found = scaler.transform(values, of_node, columns)
     step = np.sqrt(1.5)
     np.testing.assert_allclose(found, [[-1, -1], [1, 1], [-step, 0], [0, 0], [step, 0]], atol=1e-12)
-    assert TypeScaler.from_json(scaler.to_json()) == scaler
+    assert typed(TypeScaler, json.loads(json.dumps(to_document(scaler))), "") == scaler
     # What other kinds have changes nothing.
     assert TypeScaler.fit(values * [1, 9, 1], of_node, columns).scalers[0] == scaler.scalers[0]
 

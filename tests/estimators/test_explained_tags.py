@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgewise import DataError, SettingError, Trace
-from edgewise.data.texts.tags import pieces_of
+from edgewise.data.texts.tags import chunks_of
 from edgewise.estimators import Tagger
 from edgewise.explain.rollout import rollout
 from edgewise.tasks.tagging import explain as explaining
@@ -21,7 +21,7 @@ TEXT = "the film was great ."
 
 def shares(trained, words):
     """The probabilities of the tags of each word of a sentence that is read at once."""
-    (piece,) = pieces_of(words, trained.tokenizer, 1000)
+    (piece,) = chunks_of(words, trained.tokenizer, 1000)
     with torch.no_grad():
         return trained.model(packed([piece]))[piece.firsts].double().softmax(-1).numpy()
 
@@ -74,7 +74,7 @@ def test_occlusion_asks_without_the_token_and_hides_the_word_itself():
 def test_without_unknown_words_the_word_itself_stays():
     trained = tagger("bpe")
     found = explain_sentence(trained, TEXT, target="was", label="O")
-    (piece,) = pieces_of(TEXT.split(), trained.tokenizer, 100)
+    (piece,) = chunks_of(TEXT.split(), trained.tokenizer, 100)
     head = piece.firsts[2]
     values = by_name(found)["occlusion"].values
     assert values[head] == 0
@@ -93,7 +93,7 @@ def test_without_unknown_words_the_word_itself_stays():
 def test_weights_are_those_of_the_prediction():
     trained = tagger()
     found, trace = explain_sentence(trained, TEXT, target=4), Trace()
-    (piece,) = pieces_of(TEXT.split(), trained.tokenizer, 100)
+    (piece,) = chunks_of(TEXT.split(), trained.tokenizer, 100)
     with torch.no_grad():
         trained.model(packed([piece]), trace)
     for layer, weights in zip(found.layers, trace.weights, strict=True):
@@ -167,7 +167,7 @@ def test_a_word_that_is_no_token_is_told_the_usual_tag():
 def test_of_a_long_sentence_the_piece_of_the_word_is_explained():
     trained, words = tagger(context=4), WORDS + WORDS[::-1]
     found = explain_sentence(trained, " ".join(words), target=11, label="O")
-    pieces = pieces_of(words, trained.tokenizer, 4)
+    pieces = chunks_of(words, trained.tokenizer, 4)
     (piece,) = (each for each in pieces if 10 in each.words)
     mine = [words[word] for word in piece.words]
     assert [unit.name for unit in found.units] == mine

@@ -1,4 +1,4 @@
-"""Which column of a table says what."""
+"""The role of each column of a table."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,7 +12,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column of a table says what."""
+    """The role of each column of a table."""
 
     smiles_columns: tuple[str, ...] = ()
     """One column for each component of a row: one molecule, or a cation and an anion."""
@@ -25,9 +25,9 @@ class Columns:
     weight_column: str | None = None
     """How much each row counts in training."""
     splits_column: str | None = None
-    """Which part (train, val, test) each row belongs to."""
+    """The split (train, val, test) of each row."""
     group_column: str | None = None
-    """Rows of one group stay in one part."""
+    """Rows of one group stay in one split."""
     node_column: str | None = None
     """The names of the nodes, where a row is a node of a graph; `auto` is a column that is called so, else the row."""
     node_type_column: str | None = None

@@ -1,9 +1,8 @@
 """Scales learned on training rows only: targets, descriptors of molecules, conditions of rows."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Integer
@@ -59,15 +58,6 @@ class TargetScaler:
         """The same for a width, such as a standard deviation, that has no zero point to shift."""
         return values * np.array(self.std)
 
-    def to_json(self) -> str:
-        """One line that `from_json` turns back into exactly the same numbers."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "TargetScaler":
-        """The scaler that `to_json` wrote."""
-        return cls(**_tuples(text))
-
 
 @dataclass(frozen=True)
 class FeatureScaler:
@@ -114,15 +104,6 @@ class FeatureScaler:
             scaled = (values - np.array(self.center)) / np.where(used, spread, 1.0)
         return np.where(used & ~np.isnan(scaled), np.clip(scaled, -self.limit, self.limit), 0.0)
 
-    def to_json(self) -> str:
-        """One line that `from_json` turns back into exactly the same numbers."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "FeatureScaler":
-        """The scaler that `to_json` wrote."""
-        return cls(**_tuples(text))
-
 
 @dataclass(frozen=True)
 class ConditionScaler:
@@ -145,7 +126,7 @@ class ConditionScaler:
     log_std: tuple[float, ...]
     """Standard deviation of the logarithm of each of those."""
     smallest: tuple[float, ...] = ()
-    """Smallest training value of each column; empty in runs of before it was kept."""
+    """Smallest training value of each column; empty in runs of older versions."""
     largest: tuple[float, ...] = ()
     """Largest training value of each column."""
 
@@ -193,15 +174,6 @@ class ConditionScaler:
         logs = (np.log(picked) - np.array(self.log_mean)) / np.array(self.log_std)
         return np.clip(np.concatenate([raw, logs], axis=1), -CONDITION_LIMIT, CONDITION_LIMIT)
 
-    def to_json(self) -> str:
-        """One line that `from_json` turns back into exactly the same numbers."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "ConditionScaler":
-        """The scaler that `to_json` wrote."""
-        return cls(**_tuples(text))
-
 
 def _require_alike(name: str, *columns: Sequence[float]) -> None:
     if len({len(column) for column in columns}) > 1:
@@ -227,8 +199,3 @@ def _varies(used: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def _floats(values: NDArray[np.floating]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
-
-
-def _tuples(text: str) -> dict[str, Any]:
-    fields = json.loads(text)
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

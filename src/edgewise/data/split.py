@@ -44,7 +44,7 @@ def split_rows(
     Args:
         table: the rows.
         kind: `random` rows; `scaffold`: whole Murcko scaffolds (of all components together), large ones to train;
-            `group`: whole groups of the group column; `column`: as the splits column says; `file`: first file
+            `group`: whole groups of the group column; `column`: by the splits column; `file`: first file
             trains, last one tests, one between them validates.
         sizes: shares of train, val and test, that sum to 1 and may be zero; or of train and test alone, val then
             being carved from train. Unused by `column` and `file`.
@@ -102,7 +102,7 @@ def _by_column(table: Table, rows: RowNumbers) -> list:
     part_of_row = np.array([WORDS.get(word, -1) for word in words])
     parts = [rows[part_of_row[rows] == part] for part in range(3)]
     if not len(parts[0]):
-        raise DataError(f"{table.source}, column {column!r}: no usable row says train.")
+        raise DataError(f"{table.source}, column {column!r}: no usable row is in train.")
     return [parts[0], parts[1] if len(parts[1]) else None, parts[2]]
 
 
@@ -184,7 +184,7 @@ def _divide_groups(
     names = sorted(members)
     order = [names[place] for place in rng.permutation(len(names))]
     if large_first:
-        # A scaffold that takes half of a small part says more about itself than about unseen scaffolds.
+        # A scaffold that takes half of a small part measures that scaffold more than unseen ones.
         half = min(shares[part] for part in filled) * len(rows) / 2
         order.sort(key=lambda name: -len(members[name]) if len(members[name]) > half else 0)
     room = [share * len(rows) for share in shares]

@@ -19,7 +19,7 @@ MASKS = {"train_mask": "train", "val_mask": "val", "test_mask": "test"}
 
 @dataclass(frozen=True, eq=False)
 class GraphFile:
-    """What an .npz file says of a graph."""
+    """The content of an .npz file of a graph."""
 
     cells: Cells
     """A row a node: its target `y`, and the part it belongs to, `split`, where the file has them."""

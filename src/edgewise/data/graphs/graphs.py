@@ -58,17 +58,17 @@ def read_graph_cells(path: str, columns: GraphColumns, need_targets: bool) -> Ce
 def cells_of_graphs(
     cells: Cells, names: Sequence[str], columns: GraphColumns, need_targets: bool
 ) -> tuple[Cells, Problems]:
-    """What a table of nodes says of graphs: each cell stands at one node of a graph, at several, or at all of them.
+    """The cells of graphs in a table of nodes: each stands at one node of a graph, at several, or at all of them.
 
     Args:
         cells: the table of nodes.
         names: the graph of each node.
-        columns: which column says what.
-        need_targets: False for graphs to predict: targets may be missing there, and contradict each other.
+        columns: the role of each column.
+        need_targets: False for graphs to predict: targets may be missing there, or disagree.
 
     Returns:
         A row for each graph in the order in which they occur, its line that of its first node; and the graphs of
-        which two nodes say different things, or none says a target.
+        which two nodes disagree, or no node has a target.
     """
     check_columns_exist(cells, columns.of_graphs if need_targets else columns.graph_feature_columns)
     place: dict[str, int] = {}
@@ -76,18 +76,18 @@ def cells_of_graphs(
     firsts = np.unique(np.array(graph_of_row), return_index=True)[1]
     problems, frame = Problems(), {columns.graph_column: list(place)}
     for column in (name for name in columns.of_graphs if name in cells.frame):
-        said = [""] * len(place)
+        value = [""] * len(place)
         row_of = [-1] * len(place)
         for row, (graph, cell) in enumerate(zip(graph_of_row, cells.frame[column], strict=True)):
             if is_missing(cell):
                 continue
             if row_of[graph] < 0:
-                said[graph], row_of[graph] = cell.strip(), row
-            elif not _same(cell.strip(), said[graph]) and (need_targets or column in columns.graph_feature_columns):
+                value[graph], row_of[graph] = cell.strip(), row
+            elif not _same(cell.strip(), value[graph]) and (need_targets or column in columns.graph_feature_columns):
                 lines = cells.lines[[row_of[graph], row]]
-                reason = f"the graph says {said[graph]!r} in line {lines[0]} and {cell.strip()!r} in line {lines[1]}"
+                reason = f"the graph has {value[graph]!r} in line {lines[0]} and {cell.strip()!r} in line {lines[1]}"
                 problems.add(graph, column, cell, reason)
-        frame[column] = said
+        frame[column] = value
     if need_targets:
         for graph in range(len(place)):
             if all(frame[name][graph] == "" for name in columns.target_columns):
@@ -97,7 +97,7 @@ def cells_of_graphs(
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two cells say the same: as words, or as numbers."""
+    """Whether two cells are equal: as words, or as numbers."""
     return one == other or read_number(one)[0] == read_number(other)[0]
 
 
@@ -116,7 +116,7 @@ class GraphTable(Table):
     """Many graphs, one behind the other, each a row; one that cannot be used keeps its place."""
 
     columns: GraphColumns
-    """Which column said what."""
+    """The role of each column."""
     features: Float32[np.ndarray, " node feature"]
     """What is known of each node, graph after graph; 0 where a cell cannot be read."""
     node_names: Sequence[str]
@@ -130,7 +130,7 @@ class GraphTable(Table):
     categories: Categories
     """The words of each column of categories, in the order of their features."""
     trees: Trees | None
-    """The root of each graph; None where nobody asks."""
+    """The root of each graph; None where none is needed."""
     num_strays: int
     """Nodes that are passed over: the table of graphs does not name their graph."""
     mirrored_of: Int64[np.ndarray, " mirrored"]
@@ -181,7 +181,7 @@ class GraphTable(Table):
 
 @dataclass(frozen=True, eq=False)
 class _Graphs:
-    """What files or arrays say of graphs, before their targets are read."""
+    """The content of files or arrays, before the targets are read."""
 
     cells: Cells
     columns: GraphColumns
@@ -206,14 +206,14 @@ def read_graphs(
 ) -> GraphTable:
     """Read graphs: a table of their nodes, one of their edges, and perhaps one of the graphs themselves.
 
-    Names tell nodes of one graph apart where the table of edges has the column of graphs too, else all nodes. Where
+    Names are unique within a graph where the table of edges has the column of graphs too, else all nodes. Where
     nothing is known of the nodes, their features are the numbers of edges that come and go. A graph is rejected where
-    a feature of a node cannot be read, where two nodes say different things of it, or where it has no target; an edge
+    a feature of a node cannot be read, where two of its nodes disagree, or where it has no target; an edge
     that names no node is passed over and listed.
 
     Args:
         paths: one table of nodes.
-        columns: which column says what.
+        columns: the role of each column.
         source: where the edges are, and how they are read.
         need_roots: reject graphs that are no trees, see `Trees`.
         strict: stop at the first row that cannot be used.
@@ -221,8 +221,8 @@ def read_graphs(
         categories: the words that a trained model knows; by default those that occur.
 
     Raises:
-        DataError: a file cannot be used as a whole, nodes cannot be told apart, an edge joins two graphs, or `strict`
-            and a row cannot be used.
+        DataError: a file cannot be used as a whole, names of nodes are not unique, an edge joins two graphs, or
+            `strict` and a row cannot be used.
         SettingError: there is not one table of nodes, or none of edges.
     """
     if len(paths) != 1:
@@ -230,7 +230,7 @@ def read_graphs(
     if is_graph_file(paths[0]) or source.edges is None:
         raise SettingError(f"{paths[0]}: many graphs are a table of nodes and one of edges: --edges edges.csv.")
     if need_targets and not columns.target_columns:
-        raise SettingError("no --target-columns were given; name what is to be told of the graphs.")
+        raise SettingError("no --target-columns were given; name what is to be predicted for the graphs.")
     cells, edge_cells = read_cells(paths[0]), read_cells(source.edges)
     graphs = graph_of_rows(cells, columns.graph_column)
     is_local = columns.graph_column in edge_cells.frame
@@ -266,13 +266,13 @@ def read_graphs(
             problems.add(int(graph_of_node[row]), column, cell, reason)
     for row in np.flatnonzero(counts[:-1] == 0).tolist():
         problems.add(row, columns.graph_column, list(place)[row], f"no node of {paths[0]} belongs to it")
-    kept = order[: len(order) - counts[-1]]
+    nodes = order[: len(order) - counts[-1]]
     found = _Graphs(
         rows,
         columns,
         problems,
-        features[kept],
-        [names[row] for row in kept.tolist()],
+        features[nodes],
+        [names[row] for row in nodes.tolist()],
         offsets_of(counts[:-1]),
         edges,
         categories,

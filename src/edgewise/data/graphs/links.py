@@ -123,7 +123,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class LinkParts:
-    """The links that train, choose and judge a model, and the pairs that are none which it must tell them from."""
+    """The links of training, validation and test, and pairs without a link as negatives."""
 
     train: Int64[np.ndarray, " train_link"]
     """Links that are learned, ascending."""
@@ -189,9 +189,9 @@ def drawn_parts(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.nda
 
 
 def named_parts(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, " link"]:
-    """The part of each link as words say it, one for each edge; −1 where they are empty.
+    """The part of each link by the word at each of its edges; −1 where they are empty.
 
-    Where none says val, a tenth of the training links becomes it.
+    Where no link is in val, a tenth of the training links becomes it.
 
     Args:
         links: those of the edges, and of edges that were added behind them.
@@ -218,7 +218,7 @@ def named_parts(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, 
                 "joins the same nodes; all edges of one link must lie in one part."
             )
     if not (train := np.flatnonzero(found == 0)).size:
-        raise DataError(f"{words.place(0)}: neither this edge nor any other between two nodes says train.")
+        raise DataError(f"{words.place(0)}: neither this edge nor any other between two nodes is in train.")
     if not (found == 1).any():
         shares = (1 - CARVED_SHARE, CARVED_SHARE, 0.0)
         found[divide_rows(train, shares, np.random.default_rng(seed), "training links")[1]] = 1
@@ -252,11 +252,11 @@ class PairTable:
     receivers: Int64[np.ndarray, " row"]
     """The second."""
     status: list[str]
-    """`ok`, or the column and the reason why nothing can be told."""
+    """`ok`, or the column and the reason why there is no prediction."""
 
     @property
     def usable(self) -> Bool[np.ndarray, " row"]:
-        """True for rows of which something can be told."""
+        """True for rows that can be predicted."""
         return np.array([status == OK for status in self.status], dtype=bool)
 
     @property

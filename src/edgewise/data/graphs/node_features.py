@@ -86,9 +86,9 @@ class NodeFeatures:
             return self.table[rows]
         place = np.full(self.shape[0], -1)
         place[rows] = np.arange(len(rows))
-        kept = place[self.rows] >= 0
+        used = place[self.rows] >= 0
         found = np.zeros((len(rows), self.shape[1]), dtype=np.float32)
-        found[place[self.rows[kept]], self.columns[kept]] = self.values[kept]
+        found[place[self.rows[used]], self.columns[used]] = self.values[used]
         return found
 
     @property
@@ -171,8 +171,8 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatu
     if not fits or (len(places) and not 0 <= places.min() <= places.max() < size[1]) or (np.diff(starts) < 0).any():
         raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
     require_finite(name, "x_data", values)
-    rows, kept = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
-    return NodeFeatures.of_entries(rows[kept], places[kept], values[kept], (int(size[0]), int(size[1])))
+    rows, used = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
+    return NodeFeatures.of_entries(rows[used], places[used], values[used], (int(size[0]), int(size[1])))
 
 
 def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node feature"] | None]:

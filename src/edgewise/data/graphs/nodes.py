@@ -31,7 +31,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
 NAMES = ("id", "node", "node_id")
-"""What the column of names may be called where nobody says so."""
+"""Default names of the column of names."""
 NUMBERS = "node"
 """The column that numbers the rows from 0 where there is none."""
 
@@ -73,7 +73,7 @@ class NodeTable(Table):
 
 @dataclass(frozen=True, eq=False)
 class _Graph:
-    """What files say of a graph, before its targets are read."""
+    """The content of the files of a graph, before its targets are read."""
 
     cells: Cells
     columns: Columns
@@ -105,12 +105,12 @@ def read_nodes(
 
     Args:
         paths: one table of nodes, or one .npz file.
-        columns: which column says what.
+        columns: the role of each column.
         source: where the edges are, and how they are read.
         strict: stop at the first row that cannot be used.
         need_targets: False reads nodes to predict.
         classes: names of the classes that a trained model knows; by default those that occur.
-        with_types: whether the types of nodes and edges are read, where the data says them.
+        with_types: whether the types of nodes and edges are read, where there are any.
         known: the types that a trained model knows; by default those that occur.
         categories: the words of columns that a trained model knows; by default those that occur.
 
@@ -131,8 +131,7 @@ def read_graph(
     find_features: bool = True,
     edge_splits_column: str | None = None,
 ) -> NodeTable:
-    """Read a graph of whose nodes nothing is to be told, as `read_nodes` does; where nothing is known of them, they
-    have no features.
+    """Read a graph whose nodes have no targets, as `read_nodes` does; where there are no features, none are made.
 
     Args:
         paths, columns, source, strict: as in `read_nodes`; columns of targets are not looked at.
@@ -157,7 +156,7 @@ def _graph(
     categories: Categories | None = None,
     edge_splits_column: str | None = None,
 ) -> _Graph:
-    """What the files say."""
+    """The content of the files."""
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not parted by files.")
     if is_graph_file(paths[0]):
@@ -244,7 +243,7 @@ def _with_degrees(table: NodeTable) -> NodeTable:
 def _check_roles(cells: Cells, columns: Columns) -> None:
     """Raise an error unless there are targets, and every column that has a role is there."""
     if not columns.target_columns:
-        raise SettingError("no --target-columns were given; name what is to be told of the nodes.")
+        raise SettingError("no --target-columns were given; name what is to be predicted for the nodes.")
     others = (columns.weight_column, columns.splits_column, columns.group_column)
     check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
 
@@ -342,7 +341,7 @@ def named(
 
     Args:
         cells, columns: of the nodes.
-        graph_of_row: the graph of each node, where names tell nodes of one graph apart, and not those of several.
+        graph_of_row: the graph of each node, where names are unique only within a graph.
         remedy: what messages advise.
 
     Raises:

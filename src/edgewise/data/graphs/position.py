@@ -38,13 +38,12 @@ def laplacian_positions(edges: Edges, num_positions: int) -> Float32[Tensor, " n
 
         L = I − D^−½ A D^−½,   L φ_k = λ_k φ_k,   0 = λ_0 < λ_1 ≤ λ_2 ≤ …;   node i gets √n (φ_1i, φ_2i, …, φ_Ki)
 
-    Nodes that are near each other get similar numbers. φ_0, which says how many neighbors a node has, is left out; the
-    factor √n, n the nodes of the connected part, makes the mean of the squares of each position 1 there.
+    Nodes that are near each other get similar numbers. φ_0, which depends only on the number of neighbors, is left out;
+    the factor √n, n the nodes of the connected part, makes the mean of the squares of each position 1 there.
 
     φ and −φ are both eigenvectors. Here the largest number of each is positive (of several, that of the first node), so
-    that a graph always gets the same positions; a model should be told that signs mean nothing by flipping them at
-    random in training, as `GraphPosition` does. Where an eigenvalue stands several times, as in a ring, so do the waves
-    that belong to it: any turned set of them is as good.
+    that a graph always gets the same positions. Signs mean nothing: flip them at random in training, as `GraphPosition`
+    does. Where an eigenvalue occurs several times, as in a ring, its eigenvectors are only one basis of many.
 
     Args:
         edges: the graph; directions, loops and repetitions are left out.
@@ -79,8 +78,8 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
 
         p_it = ((D^−1 A)^t)_ii,   t = 1 … K
 
-    The first is 0, since loops are left out; the second tells a node with many leaves around it from one among others
-    with many neighbors, the third counts triangles. There is no sign to choose.
+    The first is 0, since loops are left out; the second separates a node with many leaves from one among others with
+    many neighbors, the third counts triangles. There is no sign to choose.
 
     Args:
         edges: the graph; directions, loops and repetitions are left out.
@@ -121,7 +120,7 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
 def positions_of(
     edges: EdgeList, num_nodes: int, num_laplacian: int, num_random_walk: int
 ) -> Float32[Tensor, " node position"]:
-    """Both positions of a graph side by side, the Laplacian ones first; those of the last graph are kept."""
+    """Both positions of a graph side by side, the Laplacian ones first; those of the last graph are cached."""
     graph = Edges(torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers), num_nodes, num_nodes)
     with stage("positions of nodes in the graph"):
         laplacian = laplacian_positions(graph, num_laplacian) if num_laplacian else torch.zeros(num_nodes, 0)

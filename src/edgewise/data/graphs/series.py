@@ -29,7 +29,7 @@ class Series:
     times: tuple[str, ...]
     """What the steps are called: the cells of the time column, or their numbers."""
     edges: EdgeList
-    """Who is connected with whom."""
+    """The edges between the nodes."""
 
     @property
     def num_missing(self) -> int:
@@ -39,7 +39,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Some stretches of a series: `context` steps that are read, `horizon` steps behind them that are told."""
+    """Windows of a series: `context` steps of input, and `horizon` steps to predict."""
 
     series: Float32[np.ndarray, " time node"]
     """In the units of a model; NaN where nothing is known."""
@@ -48,13 +48,13 @@ class Windows:
     context: int
     """Steps that are read."""
     horizon: int
-    """Steps that are told."""
+    """Steps that are predicted."""
     are_known: bool
-    """Whether the series goes on so far, so that what is told can be learned from."""
+    """Whether the series contains the predicted steps, so that a model can learn from them."""
     period: int | None
     """Steps after which everything comes again."""
     edges: Edges
-    """Who hears whom."""
+    """From which nodes each node receives messages."""
 
     def batch(self, rows: np.ndarray) -> SeriesBatch:
         """Some stretches; what is not known is read as the last that was, or as the mean where nothing was."""
@@ -62,12 +62,12 @@ class Windows:
         read = known_before(self.series[starts[:, None] + np.arange(self.context)])
         steps = starts[:, None] + np.arange(self.context + self.horizon)
         phases = np.zeros(steps.shape) if self.period is None else (steps % self.period) / self.period
-        told = None
+        targets = None
         if self.are_known:
             places = starts[:, None] + self.context + np.arange(self.horizon)
-            told = torch.from_numpy(self.series[places].reshape(len(rows), -1))
+            targets = torch.from_numpy(self.series[places].reshape(len(rows), -1))
         return SeriesBatch(
-            torch.from_numpy(read), torch.from_numpy(phases.astype(np.float32)), self.edges, targets=told
+            torch.from_numpy(read), torch.from_numpy(phases.astype(np.float32)), self.edges, targets=targets
         )
 
 

@@ -19,7 +19,7 @@ class GraphSource:
     edge_feature_columns: tuple[str, ...] = ()
     """Numbers of an edge."""
     edge_type_column: str | None = None
-    """What an edge is called, where there are edges of several types."""
+    """The type of an edge, where there are several."""
     directed: bool = False
     """Whether an edge is one way; else the other way of each is added where it is missing."""
 
@@ -30,7 +30,7 @@ class GraphSource:
 
 @dataclass(frozen=True)
 class GraphColumns(Columns):
-    """Which column says what; targets, weights and parts are those of a graph, and stand at one of its nodes or more.
+    """The role of each column; targets, weights and splits belong to graphs, and stand at one of their nodes or more.
 
     `descriptors_columns` are numbers of a node.
     """
@@ -50,7 +50,7 @@ class GraphColumns(Columns):
 
     @property
     def of_graphs(self) -> tuple[str, ...]:
-        """The columns that say something of a graph as a whole."""
+        """The columns of graphs as a whole."""
         others = (self.weight_column, self.splits_column, self.group_column)
         return (*self.target_columns, *(name for name in others if name), *self.graph_feature_columns)
 
@@ -60,5 +60,5 @@ class GraphsSource(GraphSource):
     """Where the edges of many graphs are, how they are read, and where more stands of the graphs."""
 
     graphs: str | None = None
-    """A table of graphs, a row each: its name, targets, weights, parts and numbers; None where the table of nodes
-    says them."""
+    """A table of graphs, a row each: its name, targets, weights, splits and numbers; None where the table of nodes
+    has them."""

@@ -1,9 +1,8 @@
 """Types of the nodes and edges of a graph: found in its data or matched with a model's, and the features of each."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,16 +41,6 @@ class TypeNames:
     """The feature columns of each type of nodes, counted from 0 among those of all types."""
     predicted: tuple[str, ...] = ()
     """The types of nodes that had a target in training; empty before it."""
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "TypeNames":
-        """The names from what `dataclasses.asdict` made of them, also where JSON turned tuples into lists."""
-        return cls(
-            nodes=tuple(content["nodes"]),
-            relations=tuple((sender, name, receiver) for sender, name, receiver in content["relations"]),
-            features=tuple(tuple(columns) for columns in content["features"]),
-            predicted=tuple(content["predicted"] if "predicted" in content else content["told"]),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,15 +206,6 @@ class TypeScaler:
             found[rows, : scaler.num_features] = scaler.transform(values[rows][:, list(own)])
         return found
 
-    def to_json(self) -> str:
-        """One line that `from_json` turns back into the same numbers."""
-        return json.dumps([scaler.to_json() for scaler in self.scalers])
-
-    @classmethod
-    def from_json(cls, text: str) -> "TypeScaler":
-        """The scaler that `to_json` wrote."""
-        return cls(tuple(ConditionScaler.from_json(line) for line in json.loads(text)))
-
 
 def left_aligned(features: NodeFeatures, of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes) -> NodeFeatures:
     """The features of each node's type from column 0 on; features of other types, which are 0, are dropped."""
@@ -233,9 +213,9 @@ def left_aligned(features: NodeFeatures, of_node: Int64[np.ndarray, " node"], co
     for number, own in enumerate(columns):
         place[number, np.array(own, dtype=np.int64)] = np.arange(len(own))
     found = place[of_node[features.rows], features.columns]
-    kept = found >= 0
+    used = found >= 0
     width = max((len(own) for own in columns), default=0)
-    return NodeFeatures.of_entries(features.rows[kept], found[kept], features.values[kept], (features.shape[0], width))
+    return NodeFeatures.of_entries(features.rows[used], found[used], features.values[used], (features.shape[0], width))
 
 
 def in_own_columns(

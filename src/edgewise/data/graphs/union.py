@@ -15,7 +15,7 @@ from edgewise.records import Batch, GraphBatch
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """Some graphs of many as one, in the order they were asked for."""
+    """Some graphs of many as one, in the given order."""
 
     nodes: Int64[np.ndarray, " node"]
     """Where each of its nodes stands among the nodes of all graphs."""
@@ -77,8 +77,7 @@ def copies(
     """One copy of the batch a line of `nodes`, each with the nodes and edges alone that are marked there.
 
     An edge goes with a node at either of its ends. All else stays: the features of the nodes that are left, those of
-    the graphs, the conditions. A graph may lose all of its nodes. Nothing is asked of targets and weights: they are
-    left out.
+    the graphs, the conditions. A graph may lose all of its nodes. Targets and weights are left out.
 
     Args:
         batch: any rows.
@@ -88,7 +87,7 @@ def copies(
     Returns:
         The rows of the first copy, then those of the second, and so on.
 
-    Cost: proportional to what is kept, without a loop over copies.
+    Cost: proportional to the result, without a loop over copies.
     """
     num_copies = len(nodes)
     node, edge, union, offsets, _ = _union(batch.edges, batch.offsets, nodes, edges)
@@ -111,7 +110,7 @@ def copies(
 def graph_copies(
     batch: GraphBatch, nodes: Bool[np.ndarray, " copy node"], edges: Bool[np.ndarray, " copy edge"] | None = None
 ) -> GraphBatch:
-    """The same for graphs; where roots are asked for, every copy keeps them.
+    """The same for graphs; where roots are needed, every copy contains them.
 
     Raises:
         UnsupportedError: a copy loses a root, and a tree without its root is none.
@@ -134,7 +133,7 @@ def graph_copies(
 
 
 def led_to(
-    edges: Edges, roots: np.ndarray, nodes: Bool[np.ndarray, " copy node"], kept: Bool[np.ndarray, " copy edge"]
+    edges: Edges, roots: np.ndarray, nodes: Bool[np.ndarray, " copy node"], remaining: Bool[np.ndarray, " copy edge"]
 ) -> Bool[np.ndarray, " copy node"]:
     """Which nodes of each copy have a way to one of the roots, along edges and nodes that the copy keeps.
 
@@ -145,7 +144,7 @@ def led_to(
     [[True, True, True], [False, False, True]]
     """
     senders, receivers = edges.senders.numpy(), edges.receivers.numpy()
-    open_ = kept & nodes[:, senders] & nodes[:, receivers]
+    open_ = remaining & nodes[:, senders] & nodes[:, receivers]
     found = np.zeros_like(nodes)
     found[:, roots] = nodes[:, roots]
     while True:
@@ -158,13 +157,13 @@ def led_to(
 def _union(
     edges: Edges, boundaries: Tensor, nodes: np.ndarray, marked: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, Edges, Tensor, np.ndarray]:
-    """What is kept, copy after copy: places of nodes and of edges, the edges among them, the boundaries of graphs, and
-    the number of each kept node (copy, node)."""
+    """What remains, copy after copy: places of nodes and of edges, the edges among them, the boundaries of graphs, and
+    the number of each remaining node (copy, node)."""
     senders, receivers = edges.senders.numpy(), edges.receivers.numpy()
-    kept = nodes[:, senders] & nodes[:, receivers]
-    of_copy, edge = (kept if marked is None else kept & marked).nonzero()
+    remaining = nodes[:, senders] & nodes[:, receivers]
+    of_copy, edge = (remaining if marked is None else remaining & marked).nonzero()
     node = nodes.nonzero()[1]
-    # The number of each kept node in the union, and how many are kept before each node of its copy.
+    # The number of each remaining node in the union, and how many remain before each node of its copy.
     number = nodes.ravel().cumsum().reshape(nodes.shape) - 1
     before = np.pad(nodes.cumsum(axis=1), ((0, 0), (1, 0)))
     offsets = boundaries.numpy()

@@ -1,1 +1,1 @@
-"""Molecules: read, featurized, kept once each, and simulated."""
+"""Molecules: read, featurized, stored once each, and simulated."""

@@ -25,8 +25,8 @@ PLAIN_WALKS = 300_000
 which each is bonded to all others, where the descriptors take 2 s; with 13 such atoms they do not end."""
 EMBEDDED_AT_ONCE = 30
 """Atoms of a molecule that is embedded at once, in a tenth of a second; a chain of 200 takes a minute."""
-_TOGETHER = 64
-_KEPT_RESULTS = 256
+_BATCH_SIZE = 64
+_MAX_CACHED = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +75,8 @@ def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Confor
         DataError: Drawing one takes too long, too.
     """
     # Some at a time, so that progress is seen.
-    for start in range(0, len(smiles), _TOGETHER):
-        some = smiles[start : start + _TOGETHER]
+    for start in range(0, len(smiles), _BATCH_SIZE):
+        some = smiles[start : start + _BATCH_SIZE]
         slow = [text for text in some if count_atoms(text) > EMBEDDED_AT_ONCE]
         found = dict(zip(slow, _in_processes(conformer, slow, limits), strict=True))
         late = [text for text, outcome in found.items() if isinstance(outcome, DataError)]
@@ -145,7 +145,7 @@ def maker_of_results() -> Callable[..., Any]:
 def _in_processes(
     function: Callable[..., Any], smiles: Sequence[str], limits: MoleculeLimits, *arguments: Any
 ) -> list[Any]:
-    """`function(molecule, *arguments)` for each molecule, or a DataError that says why there is no result."""
+    """`function(molecule, *arguments)` for each molecule, or a DataError with the reason why there is none."""
     if smiles and is_at_once():
         raise SlowMoleculeError(f"{_start(smiles[0])} may take long")
     return _SLOW.outcomes([(function, text, limits, *arguments) for text in smiles]) if smiles else []
@@ -182,7 +182,7 @@ class _Slow:
         for key, outcome in known.items():
             self._results[key] = outcome
             self._results.move_to_end(key)
-        while len(self._results) > _KEPT_RESULTS:
+        while len(self._results) > _MAX_CACHED:
             self._results.popitem(last=False)
         return [known[key] for key in keys]
 

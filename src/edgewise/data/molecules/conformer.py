@@ -20,7 +20,7 @@ HOWS: tuple[str, ...] = get_args(How)
 """How well the places are known, best first: embedded and relaxed in a force field; embedded at the second try, from
 random places, and relaxed; embedded, with an atom that the force field does not know; drawn in the plane; drawn there
 because embedding took longer than the time limit."""
-MOST_ATOMS = 200
+MAX_ATOMS = 200
 """A fragment of more heavy atoms is drawn in the plane: embedding it would take minutes."""
 APART = 100.0
 """Ångström between the fragments of one molecule: nobody knows how they lie to each other, so they are not near."""
@@ -75,8 +75,8 @@ def conformer(molecule: Chem.Mol, *, is_embedded: bool = True) -> Conformer:
     return Conformer(found, max(hows, key=HOWS.index))
 
 
-def said(hows: Sequence[How], names: Sequence[str]) -> str:
-    """What is to be said of the molecules whose conformers were not found at once; empty where all were."""
+def conformer_note(hows: Sequence[How], names: Sequence[str]) -> str:
+    """A note about molecules whose conformers were not found at once; empty where all were."""
     words: dict[How, str] = {
         "retried": "embedded at the second try",
         "unrelaxed": "embedded but not relaxed, with atoms that the force field lacks",
@@ -107,7 +107,7 @@ def _canonical(molecule: Chem.Mol) -> tuple[Chem.Mol, np.ndarray]:
 def _places(fragment: Chem.Mol, is_embedded: bool) -> tuple[Float64[np.ndarray, " node space"], How]:
     """Where the atoms of one fragment are, each by the first way that works."""
     num_atoms = fragment.GetNumAtoms()
-    if is_embedded and fragment.GetNumHeavyAtoms() <= MOST_ATOMS:
+    if is_embedded and fragment.GetNumHeavyAtoms() <= MAX_ATOMS:
         try:
             whole = Chem.AddHs(fragment)
             for random in (False, True):

@@ -24,7 +24,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("rdkit", "molecules") from error
 
-# RDKit computes the same electrotopological indices again for each of these unless it is told to remember them.
+# RDKit computes the same electrotopological indices again for each of these unless it caches them.
 _REMEMBERING = ("MaxAbsEStateIndex", "MaxEStateIndex", "MinAbsEStateIndex", "MinEStateIndex")
 # `qed` is a mixture of other columns that takes a sixth of the time of all; the information indices take many
 # seconds for a molecule of 200 atoms.
@@ -35,7 +35,7 @@ _DESCRIPTORS: tuple[tuple[str, Callable[..., float]], ...] = tuple(
     if name not in _LEFT_OUT
 )
 GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name, _ in _DESCRIPTORS)
-"""What each column of `Example.global_features` says: the descriptors of the installed RDKit, by its names."""
+"""The name of each column of `Example.global_features`: the descriptors of the installed RDKit."""
 
 _ATOM_PATTERN = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOSPFIbcnosp*]")
 CHARACTERS_PER_ATOM = 50
@@ -124,7 +124,7 @@ def example_from_smiles(smiles: str, *, source: str = "smiles") -> Example:
     """The graph of one molecule: atoms are nodes, each bond is two edges, fragments are components of one graph.
 
     Args:
-        smiles: one SMILES string, in any writing; its own atom order is kept.
+        smiles: one SMILES string, in any writing; its own atom order stays.
         source: name of the column the string came from, for the spans.
 
     Returns:
@@ -232,7 +232,7 @@ def similarity(
 def nearest(
     rows: Sequence[str | Sequence[str]], known_rows: Sequence[str | Sequence[str]]
 ) -> tuple[Float64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
-    """How close each row is to the nearest known row, as `similarity` says, and which of the known rows that is.
+    """How close each row is to the nearest known row, as in `similarity`, and which of the known rows that is.
 
     Raises:
         DataError: a string is not a molecule, or `known_rows` is empty.
@@ -243,15 +243,15 @@ def nearest(
     if not places:
         raise DataError("similarity: known_rows is empty; hand over the training rows.")
     known, place_of = fingerprints(list(places)), np.array(list(places.values()))
-    asked = list(dict.fromkeys(row if isinstance(row, str) else tuple(row) for row in rows))
+    wanted = list(dict.fromkeys(row if isinstance(row, str) else tuple(row) for row in rows))
     found: dict[str | tuple[str, ...], tuple[float, int]] = {}
-    for start in range(0, len(asked), 1024):
-        block = fingerprints(asked[start : start + 1024])
+    for start in range(0, len(wanted), 1024):
+        block = fingerprints(wanted[start : start + 1024])
         shared = block @ known.T
         either = block.sum(1)[:, None] + known.sum(1)[None, :] - shared
         ratio = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
         best = zip(ratio.max(1).tolist(), place_of[ratio.argmax(1)].tolist(), strict=True)
-        found.update(zip(asked[start : start + 1024], best, strict=True))
+        found.update(zip(wanted[start : start + 1024], best, strict=True))
     both = [found[row if isinstance(row, str) else tuple(row)] for row in rows]
     return np.array([value for value, _ in both], dtype=np.float64), np.array([at for _, at in both], dtype=np.int64)
 
@@ -288,7 +288,7 @@ def atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
         every_atom = Chem.MolFromSmiles(smiles.strip(), parameters)
         for atom in every_atom.GetAtoms():
             atom.SetIntProp("_edgewise_order", atom.GetIdx())
-        kept = [atom.GetIntProp("_edgewise_order") for atom in Chem.RemoveHs(every_atom).GetAtoms()]
-    if every_atom.GetNumAtoms() != len(written) or len(kept) != molecule.GetNumAtoms():
+        left = [atom.GetIntProp("_edgewise_order") for atom in Chem.RemoveHs(every_atom).GetAtoms()]
+    if every_atom.GetNumAtoms() != len(written) or len(left) != molecule.GetNumAtoms():
         raise DataError(f"The atoms of {smiles!r} cannot be matched with its characters: write it without extensions.")
-    return [written[index] for index in kept]
+    return [written[index] for index in left]

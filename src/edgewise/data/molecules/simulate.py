@@ -80,7 +80,7 @@ TARGET_COLUMN = "crippen_logp"
 ION_PAIR_SHARE = 0.2
 """Share of the rows that are a cation and an anion."""
 CHAIN_SHARE = 0.12
-"""Share of the other rows that have no ring: what few atoms add together says most about each of them."""
+"""Share of the other rows that have no ring: few atoms show best what each of them adds."""
 AROMATIC_SHARE = 0.5
 """Share of the ring systems that are aromatic, or partly so: 28 % of the atoms are, as in FreeSolv (in ESOL 36 %)."""
 MAX_HEAVY_ATOMS = 40
@@ -125,7 +125,7 @@ def demo_table(num_rows: int = 3000, seed: int = 0) -> pd.DataFrame:
                     float(rdMolDescriptors.CalcCrippenDescriptors(molecule, includeHs=True)[0]),
                 )
     raise DataError(
-        f"demo_table: the grammar gives about {plural(len(labels), 'molecule')}, {num_rows} were asked for."
+        f"demo_table: the grammar gives about {plural(len(labels), 'molecule')}, but {num_rows} were requested."
     )
 
 
@@ -133,7 +133,7 @@ def atom_contributions(smiles: str) -> Float64[np.ndarray, " atom"]:
     """What each heavy atom, with its hydrogens, adds to the Crippen logP that `demo_table` has as its label.
 
     Args:
-        smiles: one molecule; its atom order is kept.
+        smiles: one molecule; its atom order stays.
 
     Returns:
         One number an atom; their sum is the label.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgewise.data.graphs.union import Union, offsets_of, take
 from edgewise.data.molecules.bounded import conformers, featurize
-from edgewise.data.molecules.conformer import Conformer, said
+from edgewise.data.molecules.conformer import Conformer, conformer_note
 from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, MoleculeArrays
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles
@@ -56,7 +56,7 @@ class MoleculeStore:
     def from_smiles(
         cls, smiles: Iterable[str], *, with_descriptors: bool = True, limits: MoleculeLimits = MoleculeLimits()
     ) -> "MoleculeStore":
-        """Read SMILES strings; molecules that occur again are kept once.
+        """Read SMILES strings; molecules that occur again are stored once.
 
         Args:
             smiles: any writing of each molecule.
@@ -143,14 +143,14 @@ class MoleculeStore:
 
     @cached_property
     def conformers(self) -> tuple[Conformer, ...]:
-        """Where the atoms of each molecule are, and how that was found; computed when it is first asked for."""
+        """Where the atoms of each molecule are, and how that was found; computed at first use."""
         found = conformers(self.smiles, self.limits)
         return tuple(next(found) for _ in counted(self.smiles, "placing atoms"))
 
     @property
     def conformer_note(self) -> str:
         """How many conformers were not found at once, and how instead; empty where all were."""
-        return said([each.how for each in self.conformers], self.smiles)
+        return conformer_note([each.how for each in self.conformers], self.smiles)
 
     def with_coordinates(self) -> "MoleculeStore":
         """The same molecules, and where their atoms are."""

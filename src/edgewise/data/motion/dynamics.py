@@ -54,7 +54,7 @@ class Trajectories:
     system: System
     """How it began."""
     times: Float[np.ndarray, " time"]
-    """The moments that are kept, 0 for the beginning."""
+    """The recorded moments, 0 for the beginning."""
     positions: Float[np.ndarray, " trajectory time body space"]
     """Where the bodies were."""
     velocities: Float[np.ndarray, " trajectory time body space"]
@@ -96,7 +96,7 @@ def integrate(system: System, *, time_step: float, num_steps: int, keep_every: i
         system: How it begins.
         time_step: h, in the system's unit of time.
         num_steps: How many.
-        keep_every: Moments that are kept: every so many steps, the beginning included.
+        keep_every: record every so many steps, the beginning included.
 
     Raises:
         SettingError: A number is out of range, or a body flies to infinity.
@@ -105,18 +105,18 @@ def integrate(system: System, *, time_step: float, num_steps: int, keep_every: i
     if not (time_step > 0 and num_steps >= 1 and 1 <= keep_every <= num_steps):
         raise SettingError(
             f"--time-step {time_step:g}, --num-steps {num_steps} and --keep-every {keep_every} do not fit: expected a "
-            "step above 0, at least one of them, and one kept."
+            "step above 0, at least one of them, and one recorded."
         )
-    kept = list(
+    recorded = list(
         leapfrog(
             lambda places, _: system.law(places), system.positions, system.velocities, time_step=time_step,
             num_steps=num_steps, keep_every=keep_every,
         )
     )  # fmt: skip
-    positions, velocities, accelerations, potential = (np.stack(parts, axis=1) for parts in zip(*kept, strict=True))
+    positions, velocities, accelerations, potential = (np.stack(parts, axis=1) for parts in zip(*recorded, strict=True))
     if not np.isfinite(positions).all():
         raise SettingError(f"--time-step {time_step:g}: a body flew to infinity; take a smaller step.")
-    times = time_step * keep_every * np.arange(len(kept))
+    times = time_step * keep_every * np.arange(len(recorded))
     energies = potential + kinetic(velocities, system.masses[:, None]).sum(-1)
     return Trajectories(system, times, positions, velocities, accelerations, time_step, energies)
 
@@ -301,7 +301,7 @@ def hanging(shape: tuple[int, int, int], random: np.random.Generator) -> System:
 def charged(shape: tuple[int, int, int], random: np.random.Generator) -> System:
     """Bodies of charge +1 or −1, equally likely, that pull and push each other; beginnings normal, of speed 0.5.
 
-    No component of a force is larger than 100, which tells only where bodies nearly meet.
+    No component of a force is larger than 100, which matters only where bodies nearly meet.
     Source: Satorras et al. 2021, section 5.1, after Kipf et al. 2018: five bodies, steps of 0.001.
     """
     charges = random.choice([-1.0, 1.0], size=shape[:2])

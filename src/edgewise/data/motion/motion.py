@@ -21,8 +21,8 @@ NEEDED = ("positions", "velocities")
 NUMBERS = ("positions", "velocities", "accelerations", "times", "masses", "charges", "couplings", "time_step")
 KINDS_OF = {**dict.fromkeys(NUMBERS, "biuf"), "names": "iuUS", "units": "U", "law": "U"}
 """What each array holds, in the letters of numpy."""
-Told = Literal["positions", "accelerations"]
-"""What may be told of bodies: where they will be, or how hard they are pulled."""
+Quantity = Literal["positions", "accelerations"]
+"""What can be predicted for bodies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Motion:
     units: Mapping[str, str]
     """The units of time, position, and so on."""
     accelerations: Float32[np.ndarray, " trajectory time body space"] | None = None
-    """How hard they are pulled, by their masses: as the file says, or made by `differences`; NaN where not known."""
+    """Their accelerations: from the file, or by `differences`; NaN where not known."""
     names: tuple[str, ...] = ()
     """What the bodies are called."""
     law: Mapping[str, Any] = field(default_factory=dict)
@@ -75,25 +75,26 @@ class Motion:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Which moments are read: each row is a trajectory and a moment; told is the moment `ahead` of it, or its pulls."""
+    """Moments to predict from: each row is a trajectory and a moment. The target is the moment `horizon` later, or the
+    accelerations of the moment itself."""
 
     motion: Motion
     """The bodies."""
     trajectory: Int64[np.ndarray, " row"]
     """Of each row."""
     moment: Int64[np.ndarray, " row"]
-    """Of each row, by its number among those kept in the file."""
-    ahead: int
-    """How many moments later is told."""
-    told: Told = "positions"
-    """What is told: the positions then, or the accelerations, of the moment that is read."""
+    """Of each row, by its number among those in the file."""
+    horizon: int
+    """How many moments later the target is."""
+    quantity: Quantity = "positions"
+    """The target: the later positions, or the present accelerations."""
 
     @property
     def targets(self) -> Float32[np.ndarray, " row body space"]:
-        """What is to be told."""
-        told = self.motion.positions if self.told == "positions" else self.motion.accelerations
-        assert told is not None
-        return told[self.trajectory, self.moment + self.ahead]
+        """The values to be predicted."""
+        values = self.motion.positions if self.quantity == "positions" else self.motion.accelerations
+        assert values is not None
+        return values[self.trajectory, self.moment + self.horizon]
 
     @cached_property
     def sizes(self) -> Float32[np.ndarray, " row body"] | None:
@@ -103,7 +104,7 @@ class Moments:
         body's own pulls, by coordinate, over the moments here, so that Neptune counts what Mercury does; those of a
         body with hardly any, a millionth of the largest, in the smallest of the others.
         """
-        if self.told == "positions":
+        if self.quantity == "positions":
             return None
         sizes = np.zeros(self.motion.positions.shape[::2])
         for number in np.unique(self.trajectory):
@@ -118,7 +119,7 @@ class Moments:
         motion, trajectory, moment = self.motion, self.trajectory[rows], self.moment[rows]
         num_bodies = motion.positions.shape[2]
         senders, receivers = motion.pairs
-        known = motion.couplings if self.told == "positions" else motion.strengths
+        known = motion.couplings if self.quantity == "positions" else motion.strengths
         steps = num_bodies * np.arange(len(rows))[:, None]
         edges = Edges(
             torch.from_numpy((steps + senders).ravel()),
@@ -199,7 +200,7 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
     }
     for name, shape in expected.items():
         if name in arrays and arrays[name].shape != shape:
-            raise DataError(f"{path}: {name} is {arrays[name].shape}, but positions asks for {shape}.")
+            raise DataError(f"{path}: {name} is {arrays[name].shape}, but positions needs {shape}.")
         if name in arrays and name != "names" and not np.isfinite(arrays[name]).all():
             raise DataError(f"{path}: {name} holds NaN or an infinite number.")
     if not np.isfinite(positions).all():
@@ -240,37 +241,42 @@ def _object(path: str, arrays: Mapping[str, np.ndarray], name: str) -> dict[str,
 
 
 def parted(
-    motion: Motion, start: int | None, ahead: int, sizes: tuple[float, ...], seed: int, told: Told = "positions"
+    motion: Motion,
+    start: int | None,
+    horizon: int,
+    sizes: tuple[float, ...],
+    seed: int,
+    quantity: Quantity = "positions",
 ) -> dict[str, Moments]:
     """Training, validation and test moments: whole trajectories drawn at random, or, of one, stretches of its time.
 
     Args:
         motion: the bodies.
         start: the moment that is read; every one where it is None.
-        ahead: how many moments later is told; 0 where accelerations are.
+        horizon: how many moments later the target is; 0 for accelerations.
         sizes: parts of training, validation and test.
         seed: of the draw.
-        told: what is told.
+        quantity: the target.
 
     Raises:
         SettingError: a moment lies outside the file.
-        DataError: accelerations are to be told and are not known, or a body weighs nothing.
+        DataError: accelerations are the target and are not known, or a body weighs nothing.
     """
     num_trajectories, num_times = motion.positions.shape[:2]
-    if told == "accelerations":
+    if quantity == "accelerations":
         known = _pulled(motion, start)
-    elif not 1 <= ahead < num_times or (start is not None and not 0 <= start < num_times - ahead):
+    elif not 1 <= horizon < num_times or (start is not None and not 0 <= start < num_times - horizon):
         raise SettingError(
-            f"--ahead {ahead}{'' if start is None else f' and --start {start}'}: {motion.source} has {num_times} "
+            f"--ahead {horizon}{'' if start is None else f' and --start {start}'}: {motion.source} has {num_times} "
             f"moments, 0 to {num_times - 1}."
         )
     else:
-        known = np.arange(num_times - ahead) if start is None else np.array([start])
+        known = np.arange(num_times - horizon) if start is None else np.array([start])
     shares = np.cumsum(sizes)[:2]
     if num_trajectories == 1:
         bounds = np.rint(np.concatenate([[0], shares, [1]]) * len(known)).astype(int)
-        # What is told of one stretch is not read in the next.
-        ends = [max(bounds[0], bounds[1] - ahead), max(bounds[1], bounds[2] - ahead), bounds[3]]
+        # The targets of one stretch are not inputs of the next.
+        ends = [max(bounds[0], bounds[1] - horizon), max(bounds[1], bounds[2] - horizon), bounds[3]]
         stretches = [known[first:end] for first, end in zip(bounds[:-1], ends, strict=True)]
         found = [(np.zeros(len(stretch), dtype=np.int64), stretch) for stretch in stretches]
     else:
@@ -280,7 +286,7 @@ def parted(
             (np.repeat(np.sort(group), len(known)), np.tile(known, len(group)).astype(np.int64)) for group in groups
         ]
     return {
-        part: Moments(motion, trajectory.astype(np.int64), moment.astype(np.int64), ahead, told)
+        part: Moments(motion, trajectory.astype(np.int64), moment.astype(np.int64), horizon, quantity)
         for part, (trajectory, moment) in zip(("train", "val", "test"), found, strict=True)
     }
 

@@ -50,7 +50,7 @@ def require_kind(path: str, name: str, array: np.ndarray, kinds: str) -> None:
 
 
 def _array(path: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """One array, of no more bytes than the list of contents says."""
+    """One array, of no more bytes than the list of contents declares."""
     with archive.open(entry) as opened:
         file = cast(zipfile.ZipExtFile, opened)
         shape, in_columns, dtype, header = _header(file)
@@ -88,11 +88,11 @@ def _check_size(path: str, packed: int, unpacked: int) -> None:
     """Raise a DataError where a file would fill the memory, or unpacks to suspiciously much."""
     limits = current_limits()
     limits.check_unpacked(path, packed, unpacked)
-    most, free = limits.max_unpacked_gb, free_memory()
-    most_bytes = most * 1e9 if most is not None else math.inf if free is None else SHARE_OF_MEMORY * free
-    if unpacked > most_bytes:
+    limit, free = limits.max_unpacked_gb, free_memory()
+    max_bytes = limit * 1e9 if limit is not None else math.inf if free is None else SHARE_OF_MEMORY * free
+    if unpacked > max_bytes:
         raise DataError(
-            f"{path}: it unpacks to {unpacked / 1e9:,.1f} GB, expected at most {most_bytes / 1e9:,.1f}; if the file is "
+            f"{path}: it unpacks to {unpacked / 1e9:,.1f} GB, expected at most {max_bytes / 1e9:,.1f}; if the file is "
             f"what it should be, raise {flag('max_unpacked_gb')}."
         )
 

@@ -198,11 +198,11 @@ def _stripped(texts: "pa.Array") -> "pa.Array":
 
 
 def missing(cells: Texts) -> Bool[np.ndarray, " row"]:
-    """Which cells of a column say that there is no number."""
+    """Which cells of a column stand for a missing number."""
     lower = pa.compute.utf8_lower(stripped(cells))
     return np.array(pa.compute.is_in(lower, pa.array(_MISSING, pa.large_string())))
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell says that there is no number."""
+    """Whether a cell stands for a missing number."""
     return cell.strip().lower() in _MISSING

@@ -11,7 +11,7 @@ from typing import cast
 from edgewise.data.tables.options import TableFormat, current_format, current_limits
 from edgewise.errors import DataError
 
-_PIECE = 2**17
+_CHUNK = 2**17
 """Bytes that stay in the processor's cache while they are looked at several times."""
 _GZIP_NAMES = {"CSV": ".csv.gz or .tsv.gz", "text": ".txt.gz", "CoNLL": ".conll.gz", "JSON": ".jsonl.gz"}
 # What a file begins with when it is something else under the name of a text.
@@ -40,7 +40,7 @@ def check_file(name: str, expected: str) -> Path:
 
 
 class TextFile:
-    """A file of text, packed with gzip or not, that is read piece by piece and checked on the way."""
+    """A file of text, packed with gzip or not, that is read chunk by chunk and checked on the way."""
 
     def __init__(self, name: str, kind: str, expected: str, form: TableFormat | None = None):
         """Look at the beginning of the file.
@@ -80,8 +80,8 @@ class TextFile:
             return BytesIO(self._decoded)
         return cast(BufferedIOBase, gzip.open(self.path) if self.is_packed else open(self.path, "rb"))
 
-    def pieces(self, size: int = _PIECE) -> Iterator[bytes]:
-        """The bytes behind the mark in pieces of a size, each checked before it is given.
+    def chunks(self, size: int = _CHUNK) -> Iterator[bytes]:
+        """The bytes behind the mark in chunks of a size, each checked before it is given.
 
         Raises:
             DataError: it is not UTF-8, holds a zero byte, cannot be unpacked, or unpacks to too much; the message
@@ -91,34 +91,34 @@ class TextFile:
         packed, offset = self.path.stat().st_size, self.mark
         with self.binary() as file:
             self._read(file, self.mark)
-            while piece := self._read(file, size):
+            while chunk := self._read(file, size):
                 if self.is_packed and self._decoded is None:
-                    limits.check_unpacked(self.name, packed, offset + len(piece))
+                    limits.check_unpacked(self.name, packed, offset + len(chunk))
                 # Most texts are ASCII all through, and that is fast to see.
-                if decoder.getstate()[0] or not piece.isascii():
-                    self._check_utf8(decoder, piece, offset)
-                if (place := piece.find(b"\0")) >= 0:
+                if decoder.getstate()[0] or not chunk.isascii():
+                    self._check_utf8(decoder, chunk, offset)
+                if (place := chunk.find(b"\0")) >= 0:
                     line = self._line_at(offset + place)
                     raise DataError(f"{self.name}, line {line}: not a {self.kind} file, it holds a zero byte.")
-                yield piece
-                offset += len(piece)
+                yield chunk
+                offset += len(chunk)
             self._check_utf8(decoder, b"", offset)
 
     def _line_at(self, offset: int) -> int:
         """The line of a byte; lines are counted only for errors."""
         line = 1
         with self.binary() as file:
-            while offset and (piece := self._read(file, min(offset, _PIECE))):
-                line, offset = line + piece.count(b"\n"), offset - len(piece)
+            while offset and (chunk := self._read(file, min(offset, _CHUNK))):
+                line, offset = line + chunk.count(b"\n"), offset - len(chunk)
         return line
 
-    def _check_utf8(self, decoder: codecs.IncrementalDecoder, piece: bytes, offset: int) -> None:
-        """Raise a DataError where the piece at an offset, or what waits before it for its end, is not UTF-8."""
+    def _check_utf8(self, decoder: codecs.IncrementalDecoder, chunk: bytes, offset: int) -> None:
+        """Raise a DataError where the chunk at an offset, or what waits before it for its end, is not UTF-8."""
         waiting = decoder.getstate()[0]
         try:
-            decoder.decode(piece, final=not piece)
+            decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
-            whole, place = waiting + piece, offset - len(waiting) + error.start
+            whole, place = waiting + chunk, offset - len(waiting) + error.start
             raise DataError(
                 f"{self.name}, line {self._line_at(place)}: byte {whole[error.start]:#04x} at offset {place} is not "
                 "UTF-8; save the file as UTF-8, or name its encoding, such as --encoding cp1252."
@@ -150,7 +150,7 @@ class TextFile:
         except (OSError, EOFError, zlib.error) as error:
             if not self.is_packed:
                 raise
-            raise DataError(f"{self.name}: its name says gzip, but it cannot be unpacked ({error}).") from error
+            raise DataError(f"{self.name}: it is named .gz, but cannot be unpacked ({error}).") from error
 
 
 def read_decoded(name: str, kind: str, expected: str) -> str:
@@ -162,4 +162,4 @@ def read_decoded(name: str, kind: str, expected: str) -> str:
     Raises:
         DataError: it is missing, something else, not UTF-8, or holds a zero byte.
     """
-    return b"".join(TextFile(name, kind, expected).pieces()).decode()
+    return b"".join(TextFile(name, kind, expected).chunks()).decode()

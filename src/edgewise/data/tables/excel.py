@@ -54,7 +54,7 @@ def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[Any]]
             zipfile.BadZipFile, zlib.error, InvalidFileException, OSError, EOFError, ValueError, LookupError, TypeError,
             AttributeError, SyntaxError, OverflowError, RecursionError, NotImplementedError,
         ) as error:  # fmt: skip
-            raise DataError(f"{name}: its name says Excel, but it cannot be read ({error}).") from error
+            raise DataError(f"{name}: it is named .xlsx, but cannot be read ({error}).") from error
     rows = {row: cells for row, cells in rows.items() if any(cell not in (None, "") for cell in cells)}
     if not rows:
         raise DataError(f"{name}: the sheet {title!r} is empty, expected a first row with the names of the columns.")

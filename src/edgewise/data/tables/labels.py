@@ -1,4 +1,4 @@
-"""Class labels: which task a column of targets asks for, the names of its classes, and its cells as their numbers."""
+"""Class labels: the task of a column of targets, the names of its classes, and its cells as their numbers."""
 
 import math
 import re
@@ -52,10 +52,10 @@ def is_numeric(counts: Mapping[str, int]) -> bool:
 
 
 def choose_task(columns: Mapping[str, Texts], source: str) -> tuple[str, str]:
-    """The task that columns of targets ask for where nobody names one, and why in a sentence.
+    """The task that columns of targets call for where none is named, and the reason in a sentence.
 
     Text and two different values are classes. Numbers with a fraction, and whole numbers with more than two different
-    values, are numbers: a count looks like a class number, and as a count nothing of it is lost.
+    values, are numbers: a count looks like a class number, and read as a count it loses nothing.
 
     Args:
         columns: The cells of each target.

@@ -356,7 +356,7 @@ def _read_parquet(name: str) -> Cells:
             ]
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise DataError(f"{name}: its name says Parquet, but it cannot be read ({reason}).") from error
+        raise DataError(f"{name}: it is named .parquet, but cannot be read ({reason}).") from error
     if num_rows == 0:
         raise DataError(f"{name}: the file has a header but no rows.")
     frame = pa.Table.from_batches(batches).to_pandas(split_blocks=True, self_destruct=True)
@@ -373,7 +373,7 @@ def _as_texts(column: pa.Array) -> pa.Array:
 
 
 def _as_text(value: object) -> str:
-    """A value as it would stand in a CSV file, no digit lost; nothing for None and NaN."""
+    """A value as it would stand in a CSV file, with every digit; empty for None and NaN."""
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and value != value):
         return ""
     return value if isinstance(value, str) else str(value)

@@ -27,7 +27,7 @@ class Table:
     frame: pd.DataFrame
     """All cells as the strings they are in the file."""
     columns: Columns
-    """Which column says what, targets resolved."""
+    """The role of each column, targets named."""
     targets: Float64[np.ndarray, " row target"]
     """Numbers, or places in `classes`; NaN where missing or unreadable."""
     weights: Float64[np.ndarray, " row"]
@@ -80,7 +80,7 @@ class Table:
         raise SettingError("split is 'scaffold', but only molecules have scaffolds; use random or group.")
 
     def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
-        """What some rows hold besides their targets: equal for rows that a model cannot tell apart."""
+        """What some rows hold besides their targets: equal for rows that are the same to a model."""
         raise NotImplementedError
 
 

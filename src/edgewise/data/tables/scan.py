@@ -58,7 +58,7 @@ def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
     """
     found, rest, line, waiting = Layout(), b"", 1, list[bytes]()
     found.start = file.mark
-    for chunk in file.pieces():
+    for chunk in file.chunks():
         found.has_text |= not chunk.isspace()
         if found.header and found.is_regular and not waiting and (num_lines := _num_plain_lines(rest, chunk)):
             found.longest_row = max(found.longest_row, 2 * _WINDOW)
@@ -70,16 +70,16 @@ def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
         if (size := sum(map(len, waiting))) < len(rest) and len(rest) + size <= limits.max_row_bytes:
             continue
         piece, waiting = b"".join([rest, *waiting]), []
-        used, num_lines = _scan_piece(file.name, piece, False, line, found, delimiter, limits)
+        used, num_lines = _scan_chunk(file.name, piece, False, line, found, delimiter, limits)
         rest, line = piece[used:], line + num_lines
         if len(rest) > limits.max_row_bytes:
             raise limits.row_error(file.name, line)
     if rest := b"".join([rest, *waiting]):
-        _scan_piece(file.name, rest, True, line, found, delimiter, limits)
+        _scan_chunk(file.name, rest, True, line, found, delimiter, limits)
     return found
 
 
-def _scan_piece(
+def _scan_chunk(
     name: str, piece: bytes, is_last: bool, line: int, found: Layout, delimiter: str, limits: ReadLimits
 ) -> tuple[int, int]:
     """Look at the rows that are whole in a piece that begins with a row; how many bytes and lines they have."""

@@ -52,7 +52,7 @@ def read_texts(
     Args:
         paths: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; for rows to predict also .txt and .txt.gz, one text
             per line.
-        columns: which column says what.
+        columns: the role of each column.
         strict: stop at the first row that cannot be used.
         need_targets: False reads rows to predict.
         classes: names of the classes that a trained model knows; by default those that occur.

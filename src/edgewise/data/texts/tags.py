@@ -24,7 +24,7 @@ OBJECTS = tuple(name + end for name in (".jsonl", ".json") for end in ("", ".gz"
 LINES = (".txt", ".txt.gz")
 """Files of which each line is a sentence, where no tags are needed."""
 KEYS = ("tokens", "tags")
-"""What the words and the tags are called where nothing else is said."""
+"""Default names of the words and the tags."""
 # Not str.split: a no-break space is a word of some treebanks.
 _CELLS = re.compile(r"[^ \t\r\n]+")
 
@@ -58,7 +58,7 @@ class TaggedSentences:
     words: list[list[str]]
     """The words of each; none where it cannot be used."""
     tags: list[list[str]]
-    """The tag of each word; none where they were not asked for."""
+    """The tag of each word; none where they were not read."""
     rows: list[dict[str, Any]]
     """The whole JSON object of each; of columns, the words."""
     status: list[str]
@@ -282,23 +282,23 @@ def _together(
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Chunk:
     """Some words of a sentence that follow each other, as tokens."""
 
     numbers: Int64[np.ndarray, " token"]
     """Places in the vocabulary."""
     firsts: Int64[np.ndarray, " word"]
-    """The first token of each word, counted in the piece."""
+    """The first token of each word, counted in the chunk."""
     words: Int64[np.ndarray, " word"]
-    """The places of the words in the sentence; one without a token stands in no piece."""
+    """The places of the words in the sentence; one without a token stands in no chunk."""
     starts: Int64[np.ndarray, " token"]
     """The first character of each token in the words joined by spaces."""
     stops: Int64[np.ndarray, " token"]
     """One past the last."""
 
 
-def pieces_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[Piece]:
-    """A sentence in pieces of at most `context` tokens, cut before words.
+def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[Chunk]:
+    """A sentence in chunks of at most `context` tokens, cut before words.
 
     The words are joined by spaces and encoded together; the first token that overlaps a word stands for it. Of a word
     that is longer than `context` the model reads that many tokens.
@@ -317,17 +317,17 @@ def pieces_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
     for begin, stop in _cuts(np.unique(firsts), len(tokens.numbers), context):
         inside = (firsts >= begin) & (firsts < stop)
         sides = [side[begin:stop] for side in (tokens.numbers, tokens.starts, tokens.stops)]
-        found.append(Piece(sides[0], firsts[inside] - begin, places[inside], *sides[1:]))
+        found.append(Chunk(sides[0], firsts[inside] - begin, places[inside], *sides[1:]))
     return found
 
 
 def _cuts(heads: Int64[np.ndarray, " head"], num_tokens: int, context: int) -> Iterator[tuple[int, int]]:
-    """Where pieces begin and stop: of about the same length, so that no word is left alone in the last.
+    """Where chunks begin and stop: of about the same length, so that no word is left alone in the last.
 
     Args:
         heads: where words begin, ascending.
         num_tokens: of the sentence.
-        context: tokens of a piece, at most.
+        context: tokens of a chunk, at most.
     """
     begin = 0
     while begin < num_tokens:

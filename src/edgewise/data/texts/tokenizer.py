@@ -50,12 +50,12 @@ class Tokenizer:
     """A vocabulary, learned from texts, and the way from text to its numbers and back.
 
     characters   one token a character
-    words        runs of letters and digits, and each other sign; spaces between them are not kept
+    words        runs of letters and digits, and each other sign; spaces between them are dropped
     bpe          byte pairs, joined as often as the vocabulary has room (Sennrich et al. 2016, on bytes as in GPT-2):
                  nothing is unknown
     wordpiece    the longest pieces of words that the vocabulary has, as in BERT; read from checkpoints, not learned
 
-    It is a Hugging Face tokenizer inside, and is kept in their format.
+    It is a Hugging Face tokenizer inside, and is saved in their format.
     """
 
     def __init__(self, inner: Any, kind: TokenKind):
@@ -93,7 +93,7 @@ class Tokenizer:
         texts: Iterable[str],
         kind: TokenKind,
         vocabulary_size: int = 8192,
-        least_count: int = 1,
+        min_count: int = 1,
         *,
         special: Sequence[str] = (),
     ) -> "Tokenizer":
@@ -103,7 +103,7 @@ class Tokenizer:
             texts: what to learn from.
             kind: characters, words or bpe.
             vocabulary_size: tokens at most; read for words and bpe.
-            least_count: words seen less often are unknown; pairs seen less often are not joined.
+            min_count: words seen less often are unknown; pairs seen less often are not joined.
             special: tokens besides, which stand for no text, such as `MASK`.
         """
         if kind not in TOKEN_KINDS:
@@ -122,7 +122,7 @@ class Tokenizer:
             )
             trainer: Any = trainers.WordLevelTrainer(
                 vocab_size=vocabulary_size,
-                min_frequency=least_count,
+                min_frequency=min_count,
                 special_tokens=[UNKNOWN, END, *special],
                 show_progress=False,
             )
@@ -134,7 +134,7 @@ class Tokenizer:
                 raise SettingError(f"--vocabulary-size is {vocabulary_size}; byte pairs need at least {needed}.")
             trainer = trainers.BpeTrainer(
                 vocab_size=vocabulary_size,
-                min_frequency=max(least_count, 2),
+                min_frequency=max(min_count, 2),
                 special_tokens=[END, *special],
                 initial_alphabet=alphabet,
                 show_progress=False,
@@ -230,18 +230,18 @@ class Tokenizer:
         inner.decoder = decoders.WordPiece()
         names = (UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT, MASK_OF_BERT, PADDING_OF_BERT)
         inner.add_special_tokens([name for name in names if name in numbers])
-        if BEGIN_OF_BERT in numbers and END_OF_BERT in numbers:  # for other readers: nothing here asks for it
+        if BEGIN_OF_BERT in numbers and END_OF_BERT in numbers:  # for other readers; nothing here uses it
             ends = ((name, numbers[name]) for name in (END_OF_BERT, BEGIN_OF_BERT))
             inner.post_processor = processors.BertProcessing(*ends)
         return cls(inner, "wordpiece")
 
     def to_json(self) -> str:
-        """Everything it is, as Hugging Face keeps it."""
+        """Everything it is, in the format of Hugging Face."""
         return self.inner.to_str()
 
     @classmethod
     def from_json(cls, content: str, kind: TokenKind | None = None) -> "Tokenizer":
-        """What `to_json` gave, or another library wrote; without a kind the content says which.
+        """What `to_json` gave, or another library wrote; without a kind the content decides.
 
         Raises:
             DataError: it is something else.

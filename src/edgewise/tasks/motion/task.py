@@ -165,9 +165,9 @@ class MotionTask(Task):
 def simple(moments: Moments) -> dict[str, np.ndarray]:
     """The simplest predictions: bodies stay, or go straight on; as accelerations, that nothing pulls them."""
     motion, rows = moments.motion, (moments.trajectory, moments.moment)
-    if moments.told == "accelerations":
+    if moments.quantity == "accelerations":
         return {"unpulled": np.zeros_like(moments.targets)}
-    passed = motion.times[moments.moment + moments.ahead] - motion.times[moments.moment]
+    passed = motion.times[moments.moment + moments.horizon] - motion.times[moments.moment]
     stays = motion.positions[rows]
     return {"stays": stays, "straight_on": stays + motion.velocities[rows] * passed[:, None, None]}
 
@@ -211,7 +211,7 @@ Table = tuple[list[str], list[list[Any]]]
 
 def predicted_table(moments: Moments, predicted: np.ndarray) -> Table:
     """A row for each body of each moment: the targets and the predictions."""
-    start = "" if moments.told == "positions" else "a"
+    start = "" if moments.quantity == "positions" else "a"
     header = [f"{start}{axis}{end}" for end in ("", "_pred") for axis in axes(moments)]
     pairs = np.concatenate([moments.targets, predicted], axis=-1)
     cells = [

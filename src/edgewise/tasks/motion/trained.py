@@ -42,8 +42,8 @@ class Units:
         places = motion.positions[moments.trajectory, moments.moment]
         spread = float(np.sqrt(((places - places.mean(axis=1, keepdims=True)) ** 2).mean())) or 1.0
         charges = np.abs(motion.charges[trajectories]).reshape(-1, motion.charges.shape[-1]).max(axis=0)
-        if moments.told == "positions":
-            time = float(motion.times[moments.ahead] - motion.times[0])
+        if moments.quantity == "positions":
+            time = float(motion.times[moments.horizon] - motion.times[0])
             coupling = np.abs(motion.couplings[trajectories]).max()
         else:
             pull = float(np.sqrt((moments.targets.astype(np.float64) ** 2).mean()))
@@ -94,7 +94,7 @@ class TrainedDynamics(Fitted):
             DataError: accelerations are told, and a body weighs nothing.
         """
         self.require_alike(moments.motion)
-        moments = replace(moments, told=self.settings.told)
+        moments = replace(moments, quantity=self.settings.told)
         unit = self.units.of_told(self.settings.told)
         rows, parts = np.arange(len(moments.moment)), []
         model = self.model.to(device).eval()

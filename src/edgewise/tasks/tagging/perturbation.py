@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from edgewise.data.texts.tags import Piece, pieces_of, word_places
+from edgewise.data.texts.tags import Chunk, chunks_of, word_places
 from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Told
 from edgewise.records import TextBatch
@@ -89,7 +89,7 @@ class WordTag:
     """The model."""
     name: str
     """What the word is called."""
-    piece: Piece
+    piece: Chunk
     """The words that are read together."""
     head: int
     """The token of the piece at which the tag is told: the first of the word."""
@@ -122,7 +122,7 @@ class WordTag:
         if label is not None and str(label) not in trained.tags:
             raise SettingError(f"explain: label is {str(label)[:60]!r}; the tags are {', '.join(trained.tags)}.")
         number = int(told[word].value) if label is None else trained.tags.index(str(label))
-        pieces = pieces_of(sentence.words, trained.tokenizer, trained.model.settings.context)
+        pieces = chunks_of(sentence.words, trained.tokenizer, trained.model.settings.context)
         piece = next(each for each in pieces if word in each.words)
         head = int(piece.firsts[piece.words == word][0])
         return cls(trained, told[word].name, piece, head, number)

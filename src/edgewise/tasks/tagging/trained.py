@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from edgewise.data.texts.tags import KEYS, Piece, TaggedSentences, pieces_of
+from edgewise.data.texts.tags import KEYS, Chunk, TaggedSentences, chunks_of
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.text import TagModel
 from edgewise.models.text_settings import ReaderSettings, TransformerSettings
@@ -62,14 +62,14 @@ class TrainedTagger(FittedText):
 
     def scores(
         self, sentences: Sequence[Sequence[str]], device: str = "cpu"
-    ) -> Iterator[tuple[int, Piece, Float[np.ndarray, " word tag"]]]:
+    ) -> Iterator[tuple[int, Chunk, Float[np.ndarray, " word tag"]]]:
         """The pieces of some sentences, the number of the sentence of each, and how well each tag fits each word of
         it before softmax; a word that is no token at all stands in none."""
         context = self.model.settings.context
         pieces = [
             (number, piece)
             for number, words in enumerate(sentences)
-            for piece in pieces_of(words, self.tokenizer, context)
+            for piece in chunks_of(words, self.tokenizer, context)
         ]
         pieces.sort(key=lambda pair: len(pair[1].numbers))
         self.model.to(device).eval()
@@ -90,7 +90,7 @@ class TrainedTagger(FittedText):
         return model
 
 
-def packed(pieces: Sequence[Piece]) -> TextBatch:
+def packed(pieces: Sequence[Chunk]) -> TextBatch:
     """Pieces one behind the other."""
     offsets = np.concatenate([[0], np.cumsum([len(piece.numbers) for piece in pieces])])
     return TextBatch(
@@ -102,7 +102,7 @@ def packed(pieces: Sequence[Piece]) -> TextBatch:
 class TagBatches:
     """Pieces of sentences, each word's tag at its first token."""
 
-    pieces: list[Piece]
+    pieces: list[Chunk]
     """Those of all sentences."""
     targets: list[np.ndarray]
     """The number of the tag at each token; −1 where no word begins, or where its tag is unknown to the training."""
@@ -118,10 +118,10 @@ def batches_of(
 ) -> TagBatches:
     """The pieces of some sentences, with the numbers of their tags."""
     number_of = {tag: number for number, tag in enumerate(tags)}
-    pieces: list[Piece] = []
+    pieces: list[Chunk] = []
     targets: list[np.ndarray] = []
     for row in rows.tolist():
-        for piece in pieces_of(sentences.words[row], tokenizer, context):
+        for piece in chunks_of(sentences.words[row], tokenizer, context):
             targets_of_piece = np.full(len(piece.numbers), -1, dtype=np.int64)
             targets_of_piece[piece.firsts] = [number_of.get(sentences.tags[row][word], -1) for word in piece.words]
             pieces.append(piece)
