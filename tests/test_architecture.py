@@ -27,7 +27,8 @@ LEVELS = [
     {"graph"},
     {"neighborhood"},
     {"files"},
-    {"errors", "choices", "operator", "plural", "process", "progress", "rank"},
+    {"settings"},
+    {"errors", "choices", "operator", "plural", "process", "progress", "rank", "renames"},
 ]
 """From top to bottom; a room may import rooms below its own."""
 
@@ -123,6 +124,7 @@ def test_the_one_arrow_up_is_a_name_in_a_table():
     """`Graph.of` and `Graph.to_…` reach the converters above them by name, when they are called."""
     by_name = {module_of(path) for path in files() if "import_module(" in path.read_text()}
     lists_of_names = {"edgewise", "edgewise.estimators", "edgewise.backends.kernels", "edgewise.tasks.registry"}
+    lists_of_names.add("edgewise.cli.main")
     assert by_name - lists_of_names == {"edgewise.graph.forms"}
     for library in DIALECTS.values():
         module = import_module(f"edgewise.interop.{library}")

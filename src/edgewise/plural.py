@@ -1,4 +1,6 @@
-"""Numbers of things in messages: `1 node`, `2,000 nodes`."""
+"""Numbers of things in messages, and lists of them: `1 node`, `2,000 nodes`, `texts and graphs`."""
+
+from collections.abc import Sequence
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:
@@ -13,3 +15,12 @@ def plural(number: int, one: str, many: str | None = None) -> str:
     ('1 node', '1,200 nodes', '0 trajectories')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["texts"]), listed(["texts", "nodes", "graphs"])
+    ('texts', 'texts, nodes and graphs')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

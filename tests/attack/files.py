@@ -388,7 +388,7 @@ def checkpoint_targets(folder: Path) -> list[Target]:
     loaders = RowLoader(np.arange(6), line_batch, 3, 0), RowLoader(np.arange(6, 8), line_batch, 3)
 
     def train(epochs: int) -> None:
-        settings = TrainSettings(epochs=epochs, batch_size=3, device="cpu", keep="best", logger="csv")
+        settings = TrainSettings(epochs=epochs, batch_size=3, device="cpu", checkpoint="best", logger="csv")
         torch.manual_seed(0)
         fit(Line(), *loaders, TargetLoss("regression", "mse"), settings, folder=path, resume=True)
 

@@ -9,6 +9,7 @@ from cli_tables import read_csv
 from edgewise import DynamicsModel, SettingError
 from edgewise.data.motion.motion import read_motion
 
+PULLS = ("--target-quantity", "accelerations")
 SMALL = ["--num-layers", 2, "--model-dim", 16]
 
 
@@ -24,7 +25,7 @@ def springs(tmp_path_factory):
 
 def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, paste, tmp_path):
     run = tmp_path / "run"
-    recipe = ["--ahead", 3, "--epochs", 50, "--batch-size", 12, "--learning-rate", 5e-3]
+    recipe = ["--horizon", 3, "--epochs", 50, "--batch-size", 12, "--learning-rate", 5e-3]
     code, out, err = edgewise("train", springs, *SMALL, *recipe, "-o", run)
     assert (code, err) == (0, "")
     for words in (
@@ -67,7 +68,7 @@ def test_a_run_goes_on_with_the_same_bits(springs, edgewise, tmp_path, monkeypat
         if trainer.current_epoch == 1:
             raise KeyboardInterrupt
 
-    words = [springs, *SMALL, "--ahead", 2, "--epochs", 3, "--model", "graph_network", "-o"]
+    words = [springs, *SMALL, "--horizon", 2, "--epochs", 3, "--model", "graph_network", "-o"]
     assert edgewise("train", *words, tmp_path / "whole")[0] == 0
     monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", stop_early)
     assert edgewise("train", *words, tmp_path / "run")[0] == 130
@@ -79,7 +80,7 @@ def test_a_run_goes_on_with_the_same_bits(springs, edgewise, tmp_path, monkeypat
 
 def test_the_face_in_python(springs, tmp_path):
     motion = read_motion(str(springs))
-    model = DynamicsModel(ahead=2, start=1, epochs=2, num_layers=1, model_dim=8, weighing="attention").fit(motion)
+    model = DynamicsModel(horizon=2, start=1, epochs=2, num_layers=1, model_dim=8, aggregation="attention").fit(motion)
     assert model.predict(motion).shape == (60, 3, 3)
     assert model.metrics_["rows"] == {"train": 36, "val": 12, "test": 12}
     model.save(tmp_path / "kept")
@@ -99,7 +100,7 @@ def pulled(tmp_path_factory):
     folder, printed = tmp_path_factory.mktemp("pulled"), io.StringIO()
     words = "simulate nbody --num-trajectories 15 --num-bodies 3 --num-steps 400 --keep-every 40 --time-step 5e-3 -o"
     assert main([*words.split(), str(folder / "nbody.npz")]) == 0
-    recipe = ["--told", "accelerations", "--epochs", "100", "--batch-size", "20", "--model-dim", "32"]
+    recipe = [*PULLS, "--epochs", "100", "--batch-size", "20", "--model-dim", "32"]
     recipe += ["--learning-rate", "1e-2"]
     with contextlib.redirect_stdout(printed):
         assert main(["train", str(folder / "nbody.npz"), *recipe, "-o", str(folder / "run")]) == 0
@@ -159,7 +160,16 @@ def test_a_file_that_says_little(pulled, edgewise, tmp_path):
     with np.load(pulled[1]) as found:
         content = {name: found[name] for name in ("positions", "velocities", "times")}
     np.savez(tmp_path / "bare.npz", **content)
-    words = [tmp_path / "bare.npz", "--told", "accelerations", "--epochs", 1, "--model", "equivariant", *SMALL]
+    words = [
+        tmp_path / "bare.npz",
+        "--target-quantity",
+        "accelerations",
+        "--epochs",
+        1,
+        "--model",
+        "equivariant",
+        *SMALL,
+    ]
     code, out, err = edgewise("train", *words, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     for said in (
@@ -180,26 +190,38 @@ def test_bad_words(springs, edgewise, tmp_path):
     np.savez(tmp_path / "still.npz", positions=zeros)
     np.savez(tmp_path / "light.npz", positions=zeros, velocities=zeros, masses=np.zeros((2, 3)))
     for words, message in [
-        ((springs, "--ahead", 5), "has 5 moments, 0 to 4"),
-        ((springs, "--model", "gcn"), "for moving bodies expected one of equivariant, graph_network"),
-        ((springs, "--model", "graph_network", "--weighing", "gate"), "--weighing goes with --model equivariant"),
+        ((springs, "--horizon", 5), "has 5 moments, 0 to 4"),
+        ((springs, "--model", "gcn"), "expected one of equivariant, graph_network"),
+        ((springs, "--model", "graph_network", "--aggregation", "gate"), "--aggregation goes with --model equivariant"),
         ((springs, springs, "--task-type", "dynamics"), "expected one file of trajectories"),
-        ((springs, "--split-sizes", 1, 0), "three parts that sum to 1"),
-        ((springs, "--context", 5), "unknown setting 'context'"),
+        ((springs, "--split-sizes", 1, 0), "three fractions that sum to 1"),
+        ((springs, "--context", 5), "--context applies to"),
         ((tmp_path / "none.npz", "--task-type", "dynamics"), "no such file"),
-        ((springs, "--told", "accelerations", "--ahead", 2), "--ahead 2 does nothing with --told accelerations"),
-        ((springs, "--told", "accelerations", "--start", 9), "--start 9: "),
-        ((springs, "--told", "speeds"), "argument --told: invalid choice: 'speeds'"),
-        ((springs, "--model", "forces"), "--model forces goes with --told accelerations"),
-        ((springs, "--told", "accelerations", "--num-layers", 2), "--num-layers does nothing with --model forces"),
-        ((springs, "--told", "accelerations", "--weighing", "gate"), "--weighing goes with --model equivariant"),
+        (
+            (springs, *PULLS, "--horizon", 2),
+            "--horizon 2 does nothing with --target-quantity accelerations",
+        ),
+        ((springs, *PULLS, "--start", 9), "--start 9: "),
+        (
+            (springs, "--target-quantity", "speeds"),
+            "--target-quantity is 'speeds'; expected one of positions, accelerations",
+        ),
+        ((springs, "--model", "forces"), "--model forces goes with --target-quantity accelerations"),
+        (
+            (springs, *PULLS, "--num-layers", 2),
+            "--num-layers does nothing with --model forces",
+        ),
+        (
+            (springs, *PULLS, "--aggregation", "gate"),
+            "--aggregation goes with --model equivariant",
+        ),
         ((tmp_path / "still.npz", "--task-type", "dynamics"), "there is no array 'velocities'"),
-        ((tmp_path / "light.npz", "--told", "accelerations"), "masses holds a number that is not above 0"),
+        ((tmp_path / "light.npz", *PULLS), "masses holds a number that is not above 0"),
     ]:
         code, out, err = edgewise("train", *words, "-o", tmp_path / "bad")
         assert (code, out) == (2, ""), words
         assert message in err, err
-    words = ["--ahead", 2, "--epochs", 1, *SMALL, "-o", tmp_path / "run"]
+    words = ["--horizon", 2, "--epochs", 1, *SMALL, "-o", tmp_path / "run"]
     assert edgewise("train", springs, *words)[0] == 0
     code, _, err = edgewise("predict", tmp_path / "run", tmp_path / "flat.npz", "-o", tmp_path / "x.npz")
     assert (code, "has 2 dimensions and 1 number of a body, but the model was trained on 3 and 1" in err) == (2, True)

@@ -93,17 +93,17 @@ def test_the_face_in_python(chain, tmp_path):
 
 def test_bad_words(learn, chain, edgewise, tmp_path):
     for words, message in [
-        (["--model", "gcn"], "for series expected one of gaan_gru, gru"),
+        (["--model", "gcn"], "expected one of gaan_gru, gru"),
         (["--model-dim", 7], "must be a multiple of --num-heads"),
         (["--horizon", 0], "--horizon is 0; expected at least 1"),
         (["--context", 500], "fewer than --context + --horizon"),
-        (["--split-sizes", 1, 0], "three parts that sum to 1"),
+        (["--split-sizes", 1, 0], "three fractions that sum to 1"),
         (["--edges", tmp_path / "none.csv"], "no such file"),
         (["--model", "gru", "--num-heads", 8], "--num-heads does nothing with --model gru"),
-        (["--edge-feature-columns", "weight"], "--edge-feature-columns does nothing for series"),
-        (["--weighing", "gate"], "unknown setting 'weighing'"),
-        (["--no-baselines"], "unknown setting 'no-baselines'"),
-        (["--from", "runs/read"], "unknown setting 'from'"),
+        (["--edge-feature-columns", "weight"], "--edge-feature-columns does nothing for forecast"),
+        (["--aggregation", "gate"], "--aggregation applies to"),
+        (["--no-baselines"], "--baselines applies to"),
+        (["--pretrained", "runs/read"], "--pretrained applies to"),
     ]:
         code, out, err = learn(*words, folder="bad")
         assert (code, out) == (2, ""), words

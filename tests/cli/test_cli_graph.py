@@ -140,7 +140,7 @@ def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkey
     kept = graph[1].read_bytes()
     graph[1].write_bytes(kept + b"n1,n2,0.5\r\n")
     code, _, err = learn("--model", "gcn", "--resume")
-    assert (code, "was begun with other content" in err) == (2, True)
+    assert (code, "was started with other content" in err) == (2, True)
     graph[1].write_bytes(kept)
     assert learn("--model", "gcn", "--resume")[0] == 0
     one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
@@ -172,7 +172,7 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
     for words, message in [
         ((nodes, "--edges", tmp_path / "none.csv", *COLUMNS), "no such file"),
         ((nodes, "--edges", edges), "no --target-columns were given"),
-        ((nodes, "--edges", edges, *COLUMNS, "--smiles-columns", "a"), "a row with --edges is a node"),
+        ((nodes, "--edges", edges, *COLUMNS, "--smiles-columns", "a"), "--smiles-columns applies to molecules only"),
         ((nodes, "--edges", edges, *COLUMNS, "--model", "lstm"), "for nodes expected one of hops, attention"),
         (
             (nodes, "--edges", edges, *COLUMNS, "--model", "gcn", "--score", "dot"),
@@ -186,11 +186,11 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
         ((nodes, "--edges", edges, *COLUMNS, "--num-hops", 0), "--num-hops is 0; expected at least 1"),
         (
             (nodes, "--edges", edges, *COLUMNS, "--model", "gat", "--attention-dropout", 1),
-            "--attention-dropout is 1.0; expected 0 to",
+            "--attention-dropout is 1.0; expected at least 0 and below 1",
         ),
         ((nodes, "--edges", edges, *COLUMNS, "--num-layers", 3), "--num-layers does nothing with --model hops"),
-        ((nodes, "--edges", edges, *COLUMNS, "--edge-feature-columns", "trust"), "only attention looks at edges"),
-        ((nodes, "--edges", edges, *COLUMNS, "--context", 7), "unknown setting 'context'"),
+        ((nodes, "--edges", edges, *COLUMNS, "--edge-feature-columns", "trust"), "only attention reads them"),
+        ((nodes, "--edges", edges, *COLUMNS, "--context", 7), "--context applies to"),
         *[
             (
                 (nodes, "--edges", edges, *COLUMNS, "--model", model, flag, 2),
@@ -199,12 +199,15 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
             for model, flag in zip(("hops", "gcn", "mean", "gat"), EXTRAS[::2])
         ],
         *[
-            ((nodes, "--edges", edges, *COLUMNS, "--model", "attention", flag, -2), f"{flag} is -2; expected 0 or more")
+            (
+                (nodes, "--edges", edges, *COLUMNS, "--model", "attention", flag, -2),
+                f"{flag} is -2; expected at least 0",
+            )
             for flag in EXTRAS[::2]
         ],
         (
             (nodes, "--edges", edges, *COLUMNS, "--model", "attention", "--expander-degree", 3),
-            "--expander-degree is 3; expected an even number, or 0 for none",
+            "--expander-degree is 3; expected at least 0 and even",
         ),
         ((tmp_path / "graph.npz", "--edges", edges), "leave out --edges and --features"),
     ]:

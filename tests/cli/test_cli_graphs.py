@@ -205,7 +205,7 @@ def test_a_run_continues_only_with_the_same_files(learn, rings, tmp_path, monkey
     kept = table.read_bytes()
     table.write_bytes(kept.replace(b"g7,7", b"g7,8"))
     code, _, err = learn(*words, "--resume")
-    assert (code, "was begun with other content" in err) == (2, True)
+    assert (code, "was started with other content" in err) == (2, True)
     table.write_bytes(kept)
     assert learn(*words, "--resume")[0] == 0
     one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
@@ -240,11 +240,11 @@ def test_bad_words(edgewise, rings, tmp_path):
         ((*given, "--model", "gcn", "--score", "dot"), "--score does nothing with --model gcn"),
         ((*given, "--model", "gcn", "--readout", "sum", "--num-heads", 2), "--num-heads does nothing with --model gcn"),
         ((*given, "--model", "gcn", "--num-heads", 5), "--model-dim (64) must be a multiple of --num-heads (5)"),
-        ((*given, "--model", "gcn", "--edge-feature-columns", "length"), "only attention looks at edges"),
-        ((*given, "--feature-scale", "none"), "unknown setting 'feature-scale'"),
-        ((*given, "--smiles-columns", "a"), "a row with --edges is a node"),
+        ((*given, "--model", "gcn", "--edge-feature-columns", "length"), "only attention reads them"),
+        ((*given, "--feature-scale", "none"), "--feature-scale applies to"),
+        ((*given, "--smiles-columns", "a"), "--smiles-columns applies to molecules only"),
         ((*given, "--feature-columns", "a", "--split", "scaffold"), "only molecules have scaffolds"),
-        ((*given, "--head-dropout", 0.9), "--head-dropout is 0.9; expected 0 to 0.5"),
+        ((*given, "--head-dropout", 0.9), "--head-dropout is 0.9; expected at least 0 and at most 0.5"),
     ]:
         code, out, err = edgewise("train", *words, "-o", tmp_path / "bad")
         assert (code, out) == (2, ""), words

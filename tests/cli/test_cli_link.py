@@ -248,7 +248,7 @@ def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
     assert learn("--model", "gcn", epochs=7)[0] == 130
     monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", original)
     code, _, err = learn("--model", "gcn", "--negatives", 3, "--resume", epochs=7)
-    assert (code, "was begun with negatives = 1" in err) == (2, True)
+    assert (code, "was started with negatives = 1" in err) == (2, True)
     assert learn("--model", "gcn", "--resume", epochs=7)[0] == 0
     one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
     assert one.read_bytes() == other.read_bytes()
@@ -261,21 +261,21 @@ def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
     [
         (
             ["--target-columns", "team"],
-            "--target-columns does nothing with --task-type link: the targets are the links",
+            "--target-columns does nothing for links: the targets are the links",
         ),
-        (["--weight-column", "x0"], "--weight-column does nothing with --task-type link"),
-        (["--ensemble-size", 2], "--ensemble-size does nothing with --task-type link"),
+        (["--weight-column", "x0"], "--weight-column does nothing for links"),
+        (["--ensemble-size", 2], "--ensemble-size does nothing for links"),
         (["--coverage", 0.8], "--coverage does nothing"),
-        (["--split", "random"], "--split does nothing with --task-type link"),
-        (["--loss-function", "mse"], "--loss-function does nothing with --task-type link: links are learned by"),
-        (["--context", 3], "unknown setting 'context'"),
+        (["--split", "random"], "--split does nothing for links"),
+        (["--loss-function", "mse"], "--loss-function does nothing for links: links are learned by"),
+        (["--context", 3], "--context applies to"),
         (["--model", "lstm"], "for links expected one of hops, attention"),
         (["--model", "gcn", "--score", "dot"], "--score does nothing with --model gcn"),
-        (["--edge-feature-columns", "trust"], "only attention looks at edges"),
-        (["--decoder", "cosine"], "invalid choice: 'cosine'"),
+        (["--edge-feature-columns", "trust"], "only attention reads them"),
+        (["--decoder", "cosine"], "is 'cosine'; expected one of"),
         (["--negatives", 0], "--negatives is 0; expected at least 1"),
         (["--negatives", 100], "pairs of nodes are no link, but"),
-        (["--split-sizes", 0.9, 0.1], "three parts that sum to 1"),
+        (["--split-sizes", 0.9, 0.1], "three fractions that sum to 1"),
         (["--batch-size", 250], "training links; no message goes along those that are told in a step"),
         (["--splits-column", "part"], "no column 'part'"),
         (["--edges", "none.csv"], "no such file"),

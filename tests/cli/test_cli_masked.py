@@ -56,7 +56,7 @@ def test_a_run_leaves_everything_it_promises(lines, edgewise, paste, tmp_path):
     for scores in (metrics["validation"], metrics["baselines"]["frequency"]["validation"]):
         assert scores.keys() == {"loss", "perplexity", "accuracy"}
     config = tomllib.loads((run / "config.toml").read_text())
-    assert (config["task-type"], config["context"], config["mask-part"]) == ("masked", 16, 0.15)
+    assert (config["task-type"], config["context"], config["mask-fraction"]) == ("masked", 16, 0.15)
     rows = json.loads((run / "splits.json").read_text())
     assert sorted(rows["train"] + rows["val"]) == list(range(0, 200, 2))  # every other line is blank
 
@@ -133,7 +133,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_bits(lines, edgewise, tmp_
     assert "nothing to resume" in edgewise("train", "--resume", "-o", stopped)[1]
     lines.write_text(lines.read_text() + "more\n")
     (stopped / "metrics.json").unlink()
-    assert "was begun with other content" in edgewise("train", "--resume", "-o", stopped)[2]
+    assert "was started with other content" in edgewise("train", "--resume", "-o", stopped)[2]
 
 
 def test_cells_of_a_table(edgewise, tmp_path):
@@ -164,7 +164,7 @@ def test_cells_of_a_table(edgewise, tmp_path):
         ["--tokens", "bpe", "--vocabulary-size", 300, "--position", "t5", "--window", 5],
         ["--model", "bert-base", "--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--hidden-dim", 32],
         ["--split-sizes", 1, 0],
-        ["--precision", "bf16", "--mask-part", 0.5],
+        ["--precision", "bf16", "--mask-fraction", 0.5],
     ],
     ids=str,
 )
@@ -222,17 +222,17 @@ def test_bad_words(lines, edgewise, tmp_path):
         ([table, *masked, "--text-columns", "txt"], "no column 'txt' (did you mean 'text'?)"),
         ([lines, *masked, "--text-columns", "text"], "has no columns"),
         ([lines, *masked, "--context", 1], "--context is 1; expected at least 2"),
-        ([lines, *masked, "--mask-part", 0], "--mask-part is 0.0; expected above 0 and below 1"),
-        ([lines, *masked, "--split-sizes", 0.8, 0.1, 0.1], "two parts"),
+        ([lines, *masked, "--mask-fraction", 0], "--mask-fraction is 0.0; expected above 0 and below 1"),
+        ([lines, *masked, "--split-sizes", 0.8, 0.1, 0.1], "two fractions"),
         ([lines, *masked, "--split-sizes", 0.001, 0.999], "0 training texts have no token that could be hidden"),
-        ([lines, *masked, "--steps", 5], "unknown setting 'steps'"),
-        ([lines, *masked, "--target-columns", "a"], "unknown setting 'target-columns'"),
-        ([lines, *masked, "--smiles-columns", "a"], "unknown setting 'smiles-columns'"),
-        ([lines, *masked, "--model", "gat"], "for hidden tokens expected one of gpt2"),
+        ([lines, *masked, "--steps", 5], "--steps applies to"),
+        ([lines, *masked, "--target-columns", "a"], "--target-columns applies to"),
+        ([lines, *masked, "--smiles-columns", "a"], "--smiles-columns applies to"),
+        ([lines, *masked, "--model", "gat"], "for masked tokens expected one of gpt2"),
         ([lines, *masked, "--tokens", "bpe", "--vocabulary-size", 9], "need at least 258"),
         ([lines, *masked, "--vocabulary-size", 3], "a larger --vocabulary-size"),
-        ([lines, "--mask-part", 0.2], "unknown setting 'mask-part'"),
-        ([*masked], "no files were given"),
+        ([lines, "--mask-fraction", 0.2], "--mask-fraction applies to"),
+        ([*masked], "no data file was given"),
     ]
     for words, message in cases:
         code, out, err = edgewise("train", *words, "-o", tmp_path / "b")

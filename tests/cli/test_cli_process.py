@@ -142,7 +142,7 @@ def test_version_and_no_verb(capsys):
     assert main([]) == 2
 
 
-def test_the_help_ends_with_the_defaults_of_every_kind():
+def test_a_table_has_the_defaults_of_every_task():
     from edgewise.cli.defaults import table_of_defaults
     from edgewise.tasks.language.job import language_job
     from edgewise.tasks.nodes.job import node_job

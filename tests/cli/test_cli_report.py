@@ -13,13 +13,22 @@ def runs(tmp_path_factory):
     from edgewise.cli.main import main
 
     folder = tmp_path_factory.mktemp("report")
-    small = ["--ahead", "1", "--epochs", "1", "--num-layers", "1", "--model-dim", "8"]
+    pulls = ["--target-quantity", "accelerations"]
+    small = ["--horizon", "1", "--epochs", "1", "--num-layers", "1", "--model-dim", "8"]
     data = {name: str(folder / f"{name}.npz") for name in ("solar", "springs")}
     few = ["--num-trajectories", "10", "--num-steps", "300", "--space-dim", "2"]
     for words in (
         ["simulate", "solar", "--num-steps", "600", "-o", data["solar"]],
         ["simulate", "springs", *few, "-o", data["springs"]],
-        ["train", data["solar"], "--told", "accelerations", "--epochs", "2", "-o", str(folder / "accelerations")],
+        [
+            "train",
+            data["solar"],
+            *pulls,
+            "--epochs",
+            "2",
+            "-o",
+            str(folder / "accelerations"),
+        ],
         ["train", data["springs"], *small, "-o", str(folder / "positions")],
         ["train", data["springs"], *small, "--split-sizes", "0.8", "0.2", "0", "-o", str(folder / "untested")],
     ):
@@ -61,7 +70,7 @@ def test_positions_are_drawn_where_they_were_told(runs, edgewise):
 
 
 def test_what_is_begun_again_leaves_no_old_picture(runs, edgewise, tmp_path):
-    words = ["train", runs / "springs.npz", "--ahead", 1, "--epochs", 1, "--num-layers", 1, "--model-dim", 8]
+    words = ["train", runs / "springs.npz", "--horizon", 1, "--epochs", 1, "--num-layers", 1, "--model-dim", 8]
     assert edgewise(*words, "-o", tmp_path / "run")[0] == 0
     assert edgewise("report", tmp_path / "run")[0] == 0
     (tmp_path / "run/report.html").write_text("old")

@@ -223,7 +223,7 @@ def test_it_starts_from_what_a_masked_run_has_learned(files, edgewise, tmp_path)
         edgewise("train", tmp_path / "texts.txt", "--task-type", "masked", *SMALL, "--epochs", 1, "-o", masked)[0] == 0
     )
     recipe = ["--epochs", 1, "--learning-rate", 1e-12, "--final-learning-rate", 0, "--threads", 1]
-    code, _, err = edgewise("train", *files, *TAGGING, "--from", masked, *recipe, "-o", tmp_path / "run")
+    code, _, err = edgewise("train", *files, *TAGGING, "--pretrained", masked, *recipe, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     start, found = (load_file(folder / "model.safetensors") for folder in (masked, tmp_path / "run"))
     names = [name for name in found if name.startswith("encoder.")]
@@ -235,7 +235,7 @@ def test_it_starts_from_what_a_masked_run_has_learned(files, edgewise, tmp_path)
         (["--model", "lstm"], "brings its own model"),
         (["--model-dim", 64], "--model-dim is 64, but the model of"),
     ]:
-        assert message in edgewise("train", *files, *TAGGING, "--from", masked, *words, "-o", tmp_path / "b")[2]
+        assert message in edgewise("train", *files, *TAGGING, "--pretrained", masked, *words, "-o", tmp_path / "b")[2]
 
 
 def test_bad_words(files, run, edgewise, tmp_path):
@@ -245,13 +245,13 @@ def test_bad_words(files, run, edgewise, tmp_path):
     (tmp_path / "done.jsonl").write_text('{"tokens": ["a"], "tags_pred": ["O"]}\n')
     (tmp_path / "space.jsonl").write_text('{"tokens": ["New York"]}\n')
     training = [
-        ([], "no files were given"),
+        ([], "no data file was given"),
         ([tmp_path / "none.conll"], "no such file"),
         ([tmp_path / "bad.jsonl"], "bad.jsonl, line 1: not JSON"),
         ([tmp_path / "one.conll"], "the only tag is 'O', expected two or more"),
         ([tmp_path / "some.conll", "--strict"], "some.conll, line 4: tags: one column"),
         ([*files, "--split-sizes", 1, 0], "three parts"),
-        ([*files, "--readout", "mean"], "unknown setting 'readout'"),
+        ([*files, "--readout", "mean"], "--readout applies to"),
         ([*files, "--text-columns", "a"], "its columns have no names"),
         ([*files, "--model", "gat"], "to read texts expected one of transformer, lstm"),
         ([*files, "--model", "lstm", "--position", "alibi"], "--position belongs to transformers"),

@@ -100,7 +100,7 @@ def test_it_starts_from_what_a_masked_run_has_learned(table, learn, edgewise, tm
     masked = tmp_path / "masked"
     words = ["train", table, "--text-columns", "text", "--task-type", "masked", *sizes, "-o", masked]
     assert edgewise(*words)[0] == 0
-    recipe = ["--from", masked, "--epochs", 1, "--learning-rate", 1e-12, "--final-learning-rate", 0]
+    recipe = ["--pretrained", masked, "--epochs", 1, "--learning-rate", 1e-12, "--final-learning-rate", 0]
     code, out, _ = edgewise("train", table, *COLUMNS, *recipe, "-o", tmp_path / "run")
     assert code == 0
     assert f"words from {masked}" in out
@@ -115,7 +115,7 @@ def test_it_starts_from_what_a_masked_run_has_learned(table, learn, edgewise, tm
         (["--model", "lstm"], "brings its own model"),
         (["--model-dim", 64], "--model-dim is 64, but the model of"),
     ]:
-        assert message in edgewise("train", table, *COLUMNS, "--from", masked, *words, "-o", tmp_path / "b")[2]
+        assert message in edgewise("train", table, *COLUMNS, "--pretrained", masked, *words, "-o", tmp_path / "b")[2]
 
 
 def test_several_columns_and_an_ensemble(tmp_path, learn):
@@ -157,12 +157,12 @@ def test_bad_rows_are_listed_and_strict_stops(tmp_path, learn):
     [
         (["--model", "lstm", "--window", 3], "--window belongs to transformers; the lstm has no such choice"),
         (["--model", "gat"], "to read texts expected one of"),
-        (["--smiles-columns", "stars"], "a row is a molecule or a text"),
+        (["--smiles-columns", "stars"], "--smiles-columns applies to molecules only"),
         (["--text-columns", "txt"], "no column 'txt' (did you mean 'text'?)"),
         (["--split", "scaffold"], "only molecules have scaffolds"),
-        (["--from", "nowhere"], "nowhere is no run folder"),
+        (["--pretrained", "nowhere"], "nowhere is no run folder"),
         (["--task-type", "classification", "--target-columns", "stars"], "is a number with a fraction"),
-        (["--head-dim", 3], "has the unknown setting 'head-dim'"),
+        (["--head-dim", 3], "--head-dim applies to"),
         (["--word-dropout", 1], "--word-dropout is 1.0; expected at least 0 and below 1"),
     ],
     ids=lambda words: str(words[0]) if isinstance(words, list) else "",

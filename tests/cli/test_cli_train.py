@@ -334,11 +334,11 @@ def test_resume_keeps_settings_and_data(table, train, edgewise, tmp_path, monkey
     assert (code, "holds an unfinished run; continue it with --resume" in err) == (2, True)
     code, _, err = edgewise("train", "--resume", "-o", run, "--epochs", "5")
     assert code == 2
-    assert "was begun with epochs = 2, but now it is 5; leave it out to continue" in err
+    assert "was started with epochs = 2, but now it is 5; leave it out to continue" in err
     content = table.read_bytes()
     table.write_bytes(content.replace(b"2.25", b"2.26"))
     code, _, err = edgewise("train", "--resume", "-o", run)
-    assert (code, "was begun with other content in" in err) == (2, True)
+    assert (code, "was started with other content in" in err) == (2, True)
     table.write_bytes(content)
     assert edgewise("train", "--resume", "-o", run)[0] == 0
     assert (run / "metrics.json").is_file()

@@ -111,7 +111,9 @@ def reversals():
     return [row for row in rows if row not in rows[::5]], rows[::5]
 
 
-@pytest.mark.parametrize("words", [["--model", "lstm"], ["--model", "gru", "--look", "bahdanau", "--no-input-feeding"]])
+@pytest.mark.parametrize(
+    "words", [["--model", "lstm"], ["--model", "gru", "--attention", "bahdanau", "--no-input-feeding"]]
+)
 def test_a_recurrent_model_learns_to_write_words_backward(words, edgewise, tmp_path):
     """Thirteen of the sixty-four words were never seen."""
     seen, unseen = reversals()
@@ -134,7 +136,7 @@ class KilledError(Exception):
 
 def test_a_recurrent_run_that_was_killed_ends_with_the_same_bits(edgewise, tmp_path, monkeypatch):
     data = write_table(tmp_path / "pairs.csv", reversals()[0])
-    recipe = [*COLUMNS, *TINY, "--dropout", 0.2, "--model", "lstm", "--local", "predictive", "--epochs", 3]
+    recipe = [*COLUMNS, *TINY, "--dropout", 0.2, "--model", "lstm", "--local-attention", "predictive", "--epochs", 3]
     whole, run = tmp_path / "whole", tmp_path / "run"
     assert edgewise("train", data, *recipe, "--max-length", 4, "-o", whole)[0] == 0
     original = EpochKeeper.on_train_epoch_end
@@ -228,13 +230,19 @@ def test_bad_words(table, edgewise, tmp_path):
         ([table, *columns, "--model", "gat"], "expected one of lstm, gru, rnn, gpt2"),
         ([table, *columns, "--model", "lstm", *SMALL], "--num-heads goes with a transformer, not with --model lstm"),
         ([table, *columns, "--cell", "gru", "--window", 3], "--window goes with a transformer, not with --model gru"),
-        ([table, *columns, "--look", "dot"], "--look goes with --model lstm or gru or rnn, not with a transformer"),
+        (
+            [table, *columns, "--attention", "dot"],
+            "--attention goes with --model lstm or gru or rnn",
+        ),
         ([table, *columns, "--no-input-feeding"], "--input-feeding goes with --model lstm"),
         ([table, *columns, "--model", "transformer-base", "--cell", "lstm"], "--cell goes with --model lstm"),
         ([table, *columns, "--model", "lstm", "--cell", "gru"], "--model lstm and --cell gru contradict each other"),
-        ([table, *columns, "--model", "lstm", "--look", "bahdanau", "--local", "monotonic"], "--local goes with"),
+        (
+            [table, *columns, *["--model", "lstm", "--attention", "bahdanau", "--local-attention", "monotonic"]],
+            "--local-attention goes with",
+        ),
         ([table, *columns, "--model", "rnn", "--model-dim", 7], "--model-dim is 7"),
-        ([table, *columns, "--model", "lstm", "--smiles-columns", "a"], "unknown setting 'smiles-columns'"),
+        ([table, *columns, "--model", "lstm", "--smiles-columns", "a"], "--smiles-columns applies to"),
     ]
     for words, message in cases:
         code, out, err = edgewise("train", *words, "--task-type", "translation", "-o", tmp_path / "b")

@@ -177,5 +177,5 @@ def test_files_that_are_refused(tmp_path, change, message):
 
 @pytest.mark.parametrize(("start", "ahead"), [(None, 6), (None, 0), (5, 1), (-1, 1)])
 def test_moments_that_are_not_there(tmp_path, start, ahead):
-    with pytest.raises(SettingError, match=rf"--ahead {ahead}.*has 6 moments, 0 to 5"):
+    with pytest.raises(SettingError, match=rf"--horizon {ahead}.*has 6 moments, 0 to 5"):
         parted(motion_of(tmp_path), start, ahead, (0.6, 0.2, 0.2), 0)

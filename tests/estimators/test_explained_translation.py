@@ -26,7 +26,9 @@ KINDS = {
     "lstm": RecurrentSettings("lstm", num_layers=1, model_dim=16, context=32),
     "looks once": RecurrentSettings("gru", "dot", input_feeding=False, num_layers=1, model_dim=16, context=32),
     "bahdanau": RecurrentSettings("rnn", "bahdanau", num_layers=1, model_dim=16, context=32),
-    "local": RecurrentSettings("lstm", local="predictive", local_window=3, num_layers=1, model_dim=16, context=32),
+    "local": RecurrentSettings(
+        "lstm", local_attention="predictive", local_window=3, num_layers=1, model_dim=16, context=32
+    ),
 }
 
 

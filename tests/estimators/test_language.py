@@ -86,7 +86,7 @@ def test_the_schedule(settings, expected):
         ({"smiles_columns": ["a"]}, "unknown setting 'smiles-columns'"),
         ({"model": "gat"}, "expected one of gpt2"),
         ({"tokens": "syllables"}, "--tokens is 'syllables'"),
-        ({"split_sizes": (0.5, 0.2, 0.3)}, "two parts"),
+        ({"split_sizes": (0.5, 0.2, 0.3)}, "two fractions"),
         ({"steps": 0}, "--steps is 0"),
     ],
     ids=str,

@@ -9,9 +9,10 @@ from edgewise.data.molecules.table import Columns, table_from_arrays
 from edgewise.data.split import Splits
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import PropertySettings
-from edgewise.tasks.config import job_to_config
-from edgewise.tasks.molecules.job import PARTS, PropertyJob, job_from_config
+from edgewise.tasks.config import groups_of, job_to_config
+from edgewise.tasks.molecules.job import PropertyJob, job_from_config
 from edgewise.tasks.molecules.task import TASK
+from edgewise.tasks.registry import NAMES, settings_of
 from edgewise.train.settings import TrainSettings
 
 SMILES = ["C", "CC", "CCC", "CCO", "CCN", "c1ccccc1O"]
@@ -64,9 +65,12 @@ def test_a_job_and_its_configuration_say_the_same():
 
 
 def test_settings_have_one_name_each():
-    names = [field.name for kind in PARTS.values() for field in dataclasses.fields(kind)]
-    names += [field.name for field in dataclasses.fields(PropertyJob) if field.name not in PARTS]
-    assert len(names) == len(set(names))
+    for task in NAMES:
+        kind = settings_of(task)
+        groups = groups_of(kind)
+        names = [field.name for group in groups.values() for field in dataclasses.fields(group[0])]
+        names += [field.name for field in dataclasses.fields(kind) if field.name not in groups]
+        assert len(names) == len(set(names)), task
 
 
 def test_one_word_may_stand_for_a_list():
@@ -90,5 +94,5 @@ def test_the_split_is_what_the_rest_says(columns, data, expected):
 def test_contradictions_are_refused():
     with pytest.raises(SettingError, match="--split scaffold and --splits-column contradict each other"):
         PropertyJob(("a.csv",), Columns(("smiles",), splits_column="s"), split="scaffold")
-    with pytest.raises(SettingError, match="--split random parts one file, but 2 were given"):
+    with pytest.raises(SettingError, match="--split random splits one file, but 2 were given"):
         PropertyJob(("a.csv", "b.csv"), Columns(("smiles",)), split="random")

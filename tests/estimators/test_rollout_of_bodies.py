@@ -42,7 +42,7 @@ def knowing(motion, trajectories=None, units=None):
     num_charges = motion.charges.shape[-1]
     units = units or Units(1.0, 1.0, (1.0,) * num_charges, 1.0)
     sizes = motion.positions.shape[-1], num_charges
-    settings = DynamicsSettings(model="forces", told="accelerations")
+    settings = DynamicsSettings(model="forces", target_quantity="accelerations")
     law = TheLaw(motion, trajectories, units)
     return TrainedDynamics(members=[law], settings=settings, sizes=sizes, units=units, ahead=0)
 
@@ -185,7 +185,7 @@ def planets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("planets")
     system = system_of("solar", 1, 9, 3, 0)
     motion = written(integrate(system, time_step=2.0, num_steps=1_800, keep_every=5), folder)
-    model = DynamicsModel(told="accelerations", epochs=40, model_dim=32, batch_size=20, learning_rate=1e-2)
+    model = DynamicsModel(target_quantity="accelerations", epochs=40, model_dim=32, batch_size=20, learning_rate=1e-2)
     return motion, model.fit(motion)
 
 
@@ -242,16 +242,22 @@ def test_a_model_that_tells_positions_cannot_run_on(planets):
 
 def test_settings_of_accelerations():
     job = dynamics_job({"data": "x.npz", "told": "accelerations"})
-    assert (job.model.model, job.ahead, job.train.learning_rate) == ("forces", 0, 5e-3)
+    assert (job.model.model, job.horizon, job.train.learning_rate) == ("forces", 0, 5e-3)
     job = dynamics_job({"data": "x.npz", "told": "accelerations", "model": "equivariant"})
-    assert (job.model.num_layers, job.ahead, job.train.learning_rate) == (4, 0, 1e-3)
+    assert (job.model.num_layers, job.horizon, job.train.learning_rate) == (4, 0, 1e-3)
     job = dynamics_job({"data": "x.npz"})
-    assert (job.model.model, job.model.told, job.ahead) == ("equivariant", "positions", 10)
+    assert (job.model.model, job.model.target_quantity, job.horizon) == ("equivariant", "positions", 10)
     for config, message in [
-        ({"told": "accelerations", "ahead": 10}, "--ahead 10 does nothing with --told accelerations"),
-        ({"told": "speeds"}, "--told is 'speeds'; of moving bodies expected one of positions, accelerations"),
-        ({"model": "forces"}, "--model forces goes with --told accelerations"),
-        ({"told": "accelerations", "num_layers": 3}, "--num-layers does nothing with --model forces"),
+        (
+            {"target_quantity": "accelerations", "horizon": 10},
+            "--horizon 10 does nothing with --target-quantity acc",
+        ),
+        (
+            {"target_quantity": "speeds"},
+            "--target-quantity is 'speeds'; expected one of positions, acc",
+        ),
+        ({"model": "forces"}, "--model forces goes with --target-quantity accelerations"),
+        ({"target_quantity": "accelerations", "num_layers": 3}, "--num-layers does nothing with --model forces"),
     ]:
         with pytest.raises(SettingError, match=message):
             dynamics_job({"data": "x.npz", **config})

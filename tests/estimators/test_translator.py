@@ -73,7 +73,7 @@ def test_the_same_seed_learns_the_same_from_lists_and_arrays(settings):
 
 @pytest.mark.parametrize("precision", ["bf16", "64"])
 def test_other_numbers(precision):
-    model = Translator(**QUICK, model="lstm", local="monotonic", precision=precision).fit(WORDS, BACKWARD)
+    model = Translator(**QUICK, model="lstm", local_attention="monotonic", precision=precision).fit(WORDS, BACKWARD)
     assert len(model.predict(WORDS[:2])) == 2
 
 
@@ -81,7 +81,7 @@ def test_other_numbers(precision):
     ("settings", "message"),
     [
         ({"model": "rnn", "lok": "dot"}, "did you mean 'look'"),
-        ({"look": "dot"}, "--look goes with --model lstm"),
+        ({"attention": "dot"}, "--attention goes with --model lstm"),
         ({"model": "lstm", "num_heads": 4}, "--num-heads goes with a transformer"),
         ({"model": "gat"}, "expected one of lstm"),
         ({"split_sizes": (0.8, 0.1, 0.1)}, "split_sizes is of runs over files"),

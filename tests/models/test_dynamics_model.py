@@ -9,8 +9,10 @@ import torch
 from edgewise import SettingError
 from edgewise.data.motion.motion import Moments, Motion
 from edgewise.models.dynamics import dynamics_model
-from edgewise.models.time_settings import WEIGHINGS, DynamicsSettings
+from edgewise.models.time_settings import DynamicsSettings
 from edgewise.records import BodyBatch
+
+FORCES = {"model": "forces", "target_quantity": "accelerations"}
 
 
 def moments(num_trajectories=3, num_bodies=4, space_dim=3, seed=0):
@@ -46,7 +48,7 @@ def model_of(**settings):
     return made
 
 
-PULLS = [{"model": "forces", "told": "accelerations"}, {"told": "accelerations"}]
+PULLS = [{"model": "forces", "target_quantity": "accelerations"}, {"target_quantity": "accelerations"}]
 MODELS = [{}, {"model": "graph_network"}, *PULLS]
 
 
@@ -56,9 +58,9 @@ def turned(batch, matrix, shift):
     )
 
 
-@pytest.mark.parametrize("weighing", WEIGHINGS)
-def test_the_equivariant_model_turns_with_the_bodies(weighing):
-    model, batch = model_of(weighing=weighing), doubled(moments().batch(np.arange(3)))
+@pytest.mark.parametrize("aggregation", ["sum", "gate", "attention"])
+def test_the_equivariant_model_turns_with_the_bodies(aggregation):
+    model, batch = model_of(aggregation=aggregation), doubled(moments().batch(np.arange(3)))
     matrix = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64)).Q
     shift = torch.tensor([3.0, -2, 7], dtype=torch.float64)
     for each in (matrix, -matrix):  # one of them is a reflection
@@ -87,10 +89,19 @@ def test_forces_keep_the_momentum_and_move_by_mass():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "forces"}, "--model forces goes with --told accelerations"),
-        ({"told": "speeds"}, "--told is 'speeds'; for moving bodies expected one of positions, accelerations"),
-        ({"model": "forces", "told": "accelerations", "num_layers": 2}, "--num-layers does nothing with --model force"),
-        ({"model": "forces", "told": "accelerations", "weighing": "gate"}, "--weighing goes with --model equivariant"),
+        ({"model": "forces"}, "--model forces goes with --target-quantity accelerations"),
+        (
+            {"target_quantity": "speeds"},
+            "--target-quantity is 'speeds'; expected one of positions, acc",
+        ),
+        (
+            {**FORCES, "num_layers": 2},
+            "--num-layers does nothing with --model force",
+        ),
+        (
+            {**FORCES, "aggregation": "gate"},
+            "--aggregation goes with --model equivariant",
+        ),
     ],
 )
 def test_settings_that_are_refused(settings, message, shapes_unchecked):

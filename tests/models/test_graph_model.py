@@ -101,10 +101,10 @@ def test_readouts_by_hand():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"readout": "leaf"}, "--readout is 'leaf'; for graphs expected one of attention_sum, attention"),
+        ({"readout": "leaf"}, "--readout is 'leaf'; expected one of attention_sum, attention"),
         ({"head_dim": 0}, "--head-dim is 0; expected at least 1"),
         ({"num_variants": 0}, "--num-variants is 0"),
-        ({"head_dropout": 0.7}, "--head-dropout is 0.7; expected 0 to 0.5"),
+        ({"head_dropout": 0.7}, "--head-dropout is 0.7; expected at least 0 and at most 0.5"),
     ],
 )
 def test_settings_that_are_refused(settings, message, shapes_unchecked):

@@ -27,18 +27,23 @@ TRANSFORMERS = [
 ]
 LOOKS = [
     *(
-        {"look": look, "input_feeding": fed}
+        {"attention": look, "input_feeding": fed}
         for look in ("bahdanau", "dot", "general", "concat")
         for fed in (True, False)
     ),
-    *({"look": "general", "local": local, "local_window": 2} for local in ("monotonic", "predictive")),
-    {"look": "dot", "local": "monotonic", "local_window": 1, "input_feeding": False},
+    *({"attention": "general", "local_attention": local, "local_window": 2} for local in ("monotonic", "predictive")),
+    {"attention": "dot", "local_attention": "monotonic", "local_window": 1, "input_feeding": False},
 ]
 ALL = [
     *(replace(SMALL, **changes) for changes in TRANSFORMERS),
     *(replace(RECURRENT, cell=cell, **look) for cell in ("lstm", "gru", "rnn") for look in LOOKS),
 ]
-SOME = [SMALL, RECURRENT, replace(RECURRENT, cell="gru", look="bahdanau"), replace(RECURRENT, cell="rnn", **LOOKS[-1])]
+SOME = [
+    SMALL,
+    RECURRENT,
+    replace(RECURRENT, cell="gru", attention="bahdanau"),
+    replace(RECURRENT, cell="rnn", **LOOKS[-1]),
+]
 BEGIN, END = 1, 2
 
 
@@ -209,13 +214,16 @@ def test_dropout_is_for_training_only():
     ("settings", "message"),
     [
         ({"cell": "transformer"}, "--cell is 'transformer'; expected one of lstm, gru, rnn"),
-        ({"look": "cosine"}, "--look is 'cosine'; expected one of bahdanau"),
-        ({"local": "global"}, "--local is 'global'; expected one of monotonic"),
-        ({"look": "bahdanau", "local": "monotonic"}, "--local goes with --look dot, general or concat"),
-        ({"local_window": 3}, "--local-window goes with --local"),
-        ({"local": "monotonic", "local_window": 0}, "--local-window is 0"),
+        ({"attention": "cosine"}, "--attention is 'cosine'; expected one of bahdanau"),
+        ({"local_attention": "global"}, "--local-attention is 'global'; expected one of monotonic"),
+        (
+            {"attention": "bahdanau", "local_attention": "monotonic"},
+            "--local-attention goes with --attention dot",
+        ),
+        ({"local_window": 3}, "--local-window goes with --local-attention"),
+        ({"local_attention": "monotonic", "local_window": 0}, "--local-window is 0"),
         ({"num_layers": 0}, "--num-layers is 0"),
-        ({"model_dim": 7}, "--model-dim is 7; expected an even number"),
+        ({"model_dim": 7}, "--model-dim is 7; expected at least 1 and even"),
         ({"context": 0}, "--context is 0"),
         ({"dropout": 1.0}, "--dropout is 1.0"),
     ],

@@ -99,7 +99,7 @@ def test_without_averaging_and_clipping_too(make_model, make_batch):
 
 @pytest.mark.parametrize("keep", ["best", "last"])
 def test_an_interrupted_run_ends_with_the_same_bits(make_model, make_batch, tmp_path, monkeypatch, keep):
-    settings = TrainSettings(**{**SETTINGS.__dict__, "keep": keep})
+    settings = TrainSettings(**{**SETTINGS.__dict__, "checkpoint": keep})
     whole = make_model()
     expected = train(whole, make_batch, settings, folder=tmp_path)
     for stop in (0, 2, 5):
@@ -200,7 +200,7 @@ def recorded(make_batch, visited):
 def test_a_kill_between_the_two_checkpoints_of_an_epoch_does_no_harm(make_model, make_batch, tmp_path, monkeypatch):
     import lightning.pytorch as pl
 
-    settings = TrainSettings(**{**SETTINGS.__dict__, "keep": "best"})
+    settings = TrainSettings(**{**SETTINGS.__dict__, "checkpoint": "best"})
     whole = make_model()
     train(whole, make_batch, settings)
     original = pl.Trainer.save_checkpoint
@@ -271,7 +271,7 @@ def test_keep_best_returns_the_weights_of_the_best_epoch(make_model, make_batch)
         final_learning_rate=1.0,
         warmup=0,
         ema_decay=0,
-        keep="best",
+        checkpoint="best",
         device="cpu",
     )
     model = make_model().train()

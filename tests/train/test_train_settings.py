@@ -16,10 +16,10 @@ from edgewise.train.settings import TrainSettings
     [
         ({"epochs": 0}, "--epochs is 0; expected at least 1."),
         ({"batch_size": 0}, "--batch-size is 0; expected at least 1."),
-        ({"learning_rate": 0.0}, "--learning-rate is 0.0; expected above 0."),
-        ({"learning_rate": math.inf}, "--learning-rate is inf; expected above 0."),
+        ({"learning_rate": 0.0}, "--learning-rate is 0.0; expected above 0 and finite."),
+        ({"learning_rate": math.inf}, "--learning-rate is inf; expected above 0 and finite."),
         ({"final_learning_rate": -1.0}, "--final-learning-rate is -1.0; expected at least 0."),
-        ({"warmup": 1.5}, "--warmup is 1.5; expected a part between 0 and 1."),
+        ({"warmup": 1.5}, "--warmup is 1.5; expected at least 0 and at most 1."),
         ({"weight_decay": -0.1}, "--weight-decay is -0.1; expected at least 0."),
         ({"second_moment_decay": 1.0}, "--second-moment-decay is 1.0; expected at least 0 and below 1."),
         ({"clip_norm": -1.0}, "--clip-norm is -1.0; expected at least 0."),
@@ -29,7 +29,7 @@ from edgewise.train.settings import TrainSettings
         ({"threads": 0}, "--threads is 0; expected at least 1."),
         ({"seed": -1}, "--seed is -1; expected at least 0."),
         ({"loss_function": "l2"}, "--loss-function is 'l2'; expected one of mse, mae, huber."),
-        ({"keep": "all"}, "--keep is 'all'; expected one of best, last."),
+        ({"checkpoint": "all"}, "--checkpoint is 'all'; expected one of best, last."),
         ({"device": "tpu"}, "--device is 'tpu'; expected one of auto, cpu, cuda, mps."),
         ({"precision": "8"}, "--precision is '8'; expected one of 32, bf16, 16, 64."),
         ({"compile": "yes"}, "--compile is yes; expected True or False."),
@@ -78,8 +78,8 @@ def test_resolved_makes_at_least_one_epoch_and_enough_steps(num_rows):
 def test_patience_keeps_the_best_unless_told_otherwise():
     assert not TrainSettings().keeps_best
     assert TrainSettings(patience=3).keeps_best
-    assert not TrainSettings(patience=3, keep="last").keeps_best
-    assert TrainSettings(keep="best").keeps_best
+    assert not TrainSettings(patience=3, checkpoint="last").keeps_best
+    assert TrainSettings(checkpoint="best").keeps_best
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,70 @@
-"""The table at the end of `edgewise train --help`: what each task does where no flag says otherwise."""
+"""`edgewise defaults`: the settings of a task where no flag changes them, as a configuration file."""
 
+import argparse
+import textwrap
 from typing import Any
 
-from edgewise.tasks.registry import NAMES, task
+from edgewise.cli.flags import shown
+from edgewise.tasks.registry import NAMES, settings_of
 
+DESCRIPTION = (
+    "Print the default settings of a task, each with its meaning, as a TOML file that edgewise train --config-path "
+    "reads; without TASK, a table of the settings whose defaults differ between tasks."
+)
 ROWS = (
     *("num_layers", "num_heads", "model_dim", "hidden_dim", "dropout", "context"),
     *("epochs", "batch_size", "optimizer", "learning_rate", "final_learning_rate", "warmup", "weight_decay"),
-    *("clip_norm", "ema_decay", "keep"),
+    *("clip_norm", "ema_decay", "checkpoint"),
 )
-"""The flags whose defaults differ."""
+"""The settings of the table."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The words of the verb."""
+    parser.add_argument("task", nargs="?", choices=NAMES, metavar="TASK", help=", ".join(NAMES))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the file, or the table."""
+    print(config_file(arguments.task) if arguments.task else table_of_defaults())
+    return 0
+
+
+def config_file(name: str) -> str:
+    """The defaults of a task as TOML; a setting without one is a comment."""
+    import tomli_w
+
+    from edgewise.settings import helps
+    from edgewise.tasks.config import defaults_of, groups_of, owners_of
+
+    kind = settings_of(name)
+    kinds = {"": (kind,), **groups_of(kind)}
+    lines = [f"# edgewise train {name} --config-path FILE"]
+    for setting, value in defaults_of(kind).items():
+        group, field = owners_of(kind)[setting]
+        if setting in kind.FOREIGN or field.metadata.get("hidden"):
+            continue
+        text = next((helps(each)[setting] for each in kinds[group] if setting in helps(each)), "")
+        lines += ["", *textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="# ")]
+        written = setting.replace("_", "-")
+        content = list(value) if isinstance(value, tuple) else value
+        is_open = content is None or content == []
+        lines.append(f"# {written} = ..." if is_open else tomli_w.dumps({written: content}).strip())
+    return "\n".join(lines)
 
 
 def table_of_defaults() -> str:
-    """The defaults of every task, flags in rows; a dash where there is no such choice or it follows from the data."""
-    columns = {name: known for name in NAMES if (known := task(name).defaults()) is not None}
+    """The defaults of every task, settings in rows; a dash where there is none or it follows from the data."""
+    from edgewise.tasks.config import defaults_of
+
+    columns = {name: defaults_of(settings_of(name)) for name in NAMES}
     rows = [["", *columns]]
-    for name in ROWS:
-        cells = [shown(getattr(model, name, getattr(recipe, name, None))) for model, recipe in columns.values()]
-        rows.append([f"--{name.replace('_', '-')}", *cells])
+    rows += [[f"--{name.replace('_', '-')}", *(cell(known.get(name)) for known in columns.values())] for name in ROWS]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-    return "Defaults by what is learned (- where it follows from the data):\n" + "\n".join(
-        f"  {line}" for line in lines
-    )
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
+    return "Defaults by task (- where it follows from the data):\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def shown(value: Any) -> str:
+def cell(value: Any) -> str:
     """A default as one types it."""
-    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else shown(value)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli.options import add_molecule_limits
+from edgewise.cli.flags import add_molecule_limits
 from edgewise.cli.output import check_output, write
 from edgewise.data.tables.options import TABLES
 from edgewise.errors import DataError, SettingError
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--label", metavar="CLASS", help="the class, tag or next token that is explained (default: the predicted one)"
     )
     parser.add_argument("--top", type=int, metavar="N", help="keep the strongest weights of each token, atom or node")
-    add_molecule_limits(parser, default=None, usual="as trained")
+    add_molecule_limits(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")
 
 

@@ -4,89 +4,68 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from rich_argparse import RichHelpFormatter
-
-from edgewise.cli import convert, demo, explain, fingerprint, generate, pictures, predict, serve, simulate, train
-from edgewise.data.tables.options import ReadLimits, flag, read_limits
+from edgewise.cli.flags import Parser, add_settings, did_you_mean
 from edgewise.errors import EdgewiseError
 
 VERBS = {
-    "train": train,
-    "predict": predict,
-    "explain": explain,
-    "serve": serve,
-    "report": pictures,
-    "fingerprint": fingerprint,
-    "generate": generate,
-    "simulate": simulate,
-    "convert": convert,
-    "demo": demo,
+    "train": "train a model on molecules, texts, graphs, series or motion",
+    "predict": "predict the rows of a new table",
+    "explain": "show what a model attends to, and what really changes its prediction",
+    "serve": "answer requests: a page to type into, and an interface for programs",
+    "report": "write the page about a run, and its pictures",
+    "fingerprint": "write the learned vector of each row",
+    "generate": "continue a text with a language model",
+    "simulate": "simulate bodies under gravity, springs or charges, or the solar system",
+    "convert": "turn a Hugging Face checkpoint into a run folder, or the other way round",
+    "demo": "build molecules, train on them for about a minute, and show the result",
+    "defaults": "print the default settings of a task as a configuration file",
 }
-TALKING = ("serve", "generate")
+"""All verbs; each is a module that is imported when it is called."""
+MODULES = {"report": "pictures"}
+"""Verbs whose module has another name."""
+INTERACTIVE = ("serve", "generate")
 """Verbs that write to the screen as they go, and show no progress beside it."""
-
-
 READING = ("train", "predict", "explain", "serve", "fingerprint", "report")
 """Verbs that read tables."""
-LIMITS = {
-    "max_columns": f"columns of a table (default: {ReadLimits().max_columns:,})",
-    "max_row_bytes": f"bytes of a row (default: {ReadLimits().max_row_bytes:,})",
-    "max_unpack_ratio": f"bytes that a byte of a packed file becomes (default: {ReadLimits().max_unpack_ratio})",
-    "max_unpacked_gb": "GB that an .npz unpacks to (default: half of the free memory)",
-}
-"""What a table may have at most; more is refused before it fills the memory."""
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, and whose help may have something more at its end."""
-
-    more: Callable[[], str] | None = None
-    """What stands there, made when it is asked for."""
-
-    def format_help(self) -> str:
-        """The help, and what more there is."""
-        return super().format_help() + ("" if self.more is None else f"\n{self.more()}\n")
-
-    def error(self, message: str) -> NoReturn:
-        """Prints the line and exits with 2."""
-        print(f"edgewise: error: {message} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(2)
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all verbs."""
+def build_parser() -> Parser:
+    """The parser of `edgewise` itself, which lists the verbs."""
     parser = Parser(
         prog="edgewise",
+        usage="edgewise [--version] VERB ...",
         description="Attention over words and edges: from a file to a trained model in one command.",
-        epilog="Example: edgewise train data.csv --smiles-columns smiles --target-columns y -o runs/first",
-        formatter_class=RichHelpFormatter,
-        allow_abbrev=False,
+        epilog="Example: edgewise train molecules data.csv --smiles-columns smiles --target-columns y -o runs/first",
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=Parser)
-    for name, verb in VERBS.items():
-        added = verbs.add_parser(
-            name,
-            help=verb.SUMMARY,
-            description=verb.DESCRIPTION,
-            formatter_class=RichHelpFormatter,
-            allow_abbrev=False,
-        )
-        verb.add_arguments(added)
-        if name in READING:
-            add_limits(added)
-        added.set_defaults(run=verb.run if name in TALKING else watched(verb.run))
+    verbs = parser.add_argument_group("verbs (edgewise VERB --help shows the flags of one)")
+    for name, summary in VERBS.items():
+        verbs.add_argument(name, nargs="?", metavar=name, help=summary)
     return parser
 
 
-def add_limits(parser: argparse.ArgumentParser) -> None:
-    """The flags that let larger tables in; one that is not typed leaves no trace."""
-    group = parser.add_argument_group("limits on tables")
-    for name, what in LIMITS.items():
-        group.add_argument(flag(name), dest=name, type=int, metavar="N", default=argparse.SUPPRESS, help=what)
+def parser_of(name: str, words: Sequence[str]) -> Parser:
+    """The parser of a verb; `train` has one for each task."""
+    verb: Any = import_module(f"edgewise.cli.{MODULES.get(name, name)}")
+    if hasattr(verb, "parser_of"):
+        parser = verb.parser_of(words)
+    else:
+        parser = Parser(prog=f"edgewise {name}", description=verb.DESCRIPTION)
+        verb.add_arguments(parser)
+    if name in READING:
+        from edgewise.data.tables.options import ReadLimits, TableFormat
+
+        if name != "train":  # which has the format among its settings
+            group = parser.add_argument_group("format of tables and texts (default: as trained)")
+            add_settings(group, TableFormat, defaults={})
+        add_settings(parser.add_argument_group("limits on tables"), ReadLimits)
+    parser.set_defaults(run=verb.run if name in INTERACTIVE else watched(verb.run))
+    return parser
 
 
 def watched(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -111,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 2 an error that the message explains, 130 stopped by Ctrl-C.
     """
     try:
-        return parsed_and_run(argv)
+        return parsed_and_run(sys.argv[1:] if argv is None else list(argv))
     except EdgewiseError as error:
         return fail(str(error))
     except BrokenPipeError:  # whoever read the output went away, as `head` does
@@ -127,23 +106,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def parsed_and_run(argv: Sequence[str] | None) -> int:
+def parsed_and_run(words: Sequence[str]) -> int:
     """Runs the verb that the words name; errors pass through."""
-    parser = build_parser()
-    arguments = parser.parse_args(argv)
-    if arguments.version:
-        from importlib.metadata import version
+    if not words or words[0].startswith("-"):
+        parser = build_parser()
+        if parser.parse_args(words).version:
+            from importlib.metadata import version
 
-        print(f"edgewise {version('edgewise')}")
-        return 0
-    if not hasattr(arguments, "run"):
+            print(f"edgewise {version('edgewise')}")
+            return 0
         parser.print_help()
         return 2
-    limits = {name: vars(arguments).pop(name) for name in LIMITS if name in vars(arguments)}
-    with read_limits(**limits):
+    name, *rest = words
+    if name not in VERBS:
+        build_parser().error(f"there is no verb {name}.{did_you_mean(name, VERBS)}")
+    arguments = parser_of(name, rest).parse_args(rest)
+    with reading(name, vars(arguments)) if name in READING else contextlib.nullcontext():
         code = arguments.run(arguments)
     sys.stdout.flush()  # a full disk is an error of the verb, not of Python while it exits
     return code
+
+
+@contextlib.contextmanager
+def reading(verb: str, given: dict[str, Any]) -> Iterator[None]:
+    """The limits on tables and, where a trained model reads them, their format: as typed, else as trained."""
+    from edgewise.data.tables.options import ReadLimits, TableFormat, read_limits, table_format
+    from edgewise.train.folder import RunFolder
+
+    limits = {name: given.pop(name) for name in vars(ReadLimits()) if name in given}
+    typed = {} if verb == "train" else {name: given.pop(name) for name in vars(TableFormat()) if name in given}
+    folder = RunFolder(Path(given.get("folder", "")))
+    known = folder.read_config() if "folder" in given and folder.is_begun else {}
+    form = {**{name: known[name] for name in vars(TableFormat()) if name in known}, **typed}
+    with read_limits(**limits), table_format(TableFormat(**form)):
+        yield
 
 
 def forget_output() -> None:
@@ -153,7 +149,7 @@ def forget_output() -> None:
 
 
 def fail(message: str) -> int:
-    """Says in one line what is wrong; the exit code of an error."""
+    """Prints in one line what is wrong; the exit code of an error."""
     print(f"edgewise: error: {' '.join(message.split())}", file=sys.stderr)
     return 2
 

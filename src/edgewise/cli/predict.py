@@ -4,7 +4,7 @@ import argparse
 import sys
 from dataclasses import fields
 
-from edgewise.cli.options import add_molecule_limits
+from edgewise.cli.flags import add_molecule_limits
 from edgewise.cli.output import check_output, write
 from edgewise.tasks.registry import task_of
 from edgewise.tasks.task import TABLES, PredictRequest
@@ -70,7 +70,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         help="on the CPU (default: OMP_NUM_THREADS where it is set, else 1)",
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
-    add_molecule_limits(parser, default=None, usual="as trained")
+    add_molecule_limits(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli.options import add_molecule_limits
+from edgewise.cli.flags import add_molecule_limits
 
 if TYPE_CHECKING:
     from edgewise.serve.lanes import ProcessLane
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-characters", type=int, default=20_000, metavar="N", help="of a text (default: 20000)")
     parser.add_argument("--max-smiles", type=int, default=2_000, metavar="N", help="characters (default: 2000)")
     parser.add_argument("--max-rows", type=int, default=256, metavar="N", help="of a request (default: 256)")
-    add_molecule_limits(parser, default=None, usual="as trained")
+    add_molecule_limits(parser)
     parser.add_argument(
         "--workers",
         type=int,

@@ -2,59 +2,203 @@
 
 import argparse
 import sys
+import textwrap
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.cli.defaults import table_of_defaults
-from edgewise.cli.options import add_train_options
-from edgewise.cli.pictures import after_training
-from edgewise.cli.report import print_run
-from edgewise.plural import plural
-from edgewise.progress import stage
-from edgewise.tasks.commands import command
+from edgewise.cli.flags import Parser, add_settings, did_you_mean, spellings_of
+from edgewise.plural import listed
+from edgewise.settings import spelled
+from edgewise.tasks.registry import NAMES, inferred, settings_of, tasks_with
 
-SUMMARY = "train a model on molecules, texts, graphs, series or motion"
-DESCRIPTION = (
-    "Train a model on a table of molecules or of texts (.csv, .tsv, .csv.gz, .tsv.gz, .parquet) and score it, beside "
-    "simple models, on rows it has not seen; or on a text (.txt, .txt.gz), to tell each token from those before it; "
-    "or, with --task-type translation, on texts and their translations; or, with --task-type masked, on many texts "
-    "(lines, or the cells of --text-columns), to tell hidden tokens from those around them; or, with --task-type "
-    "tagging, on sentences with one tag a word; or, with --edges, on the nodes of a graph (or a graph in one .npz), "
-    "or, with --graph-column, on many graphs; "
-    "and, with --task-type link, on its links; "
-    "or, with --task-type forecast, on series on a graph; or on trajectories (.npz) as edgewise simulate writes them."
-)
-# Words of the command that are no settings of the run.
-NOT_SETTINGS = ("run", "version", "config_path", "output_dir", "overwrite", "resume")
+TITLES = {
+    "": "data and run",
+    "graph": "edges",
+    "whole": "readout and head",
+    "text": "reading texts",
+    "reader": "reading texts",
+    "link": "scores of links",
+    "beam": "beam search",
+    "train": "training",
+    "limits": "limits on molecules",
+}
+"""Headings of groups of settings; others are called as their field."""
+COMMAND = ("run", "config_path", "output_dir", "overwrite", "resume", "task", "data_path", "num_folds", "num_repeats")
+"""Words of the command that are no settings of the run."""
+OVERVIEW = """\
+usage: edgewise train [TASK] DATA [DATA ...] [flags]
+
+Train a model, score it beside simple models on rows that it has not seen, and write a run folder.
+
+tasks (edgewise train TASK --help shows all flags of one; without TASK it follows from files and flags):
+{tasks}
+
+flags of every task:
+{command}
+{shared}
+"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of the verb; only those that were typed appear in the result."""
-    add_train_options(parser)
-    parser.more = table_of_defaults  # type: ignore[attr-defined]
+def parser_of(words: Sequence[str]) -> Parser:
+    """The parser of the task that the first word names; without one, a parser of the flags of all tasks."""
+    named = words[0] if words and words[0] in NAMES else None
+    parser = Parser(prog=f"edgewise train {named}" if named else "edgewise train")
+    parser.usage = f"{parser.prog} DATA [DATA ...] [flags]"
+    if named:
+        parser.add_argument("task", metavar=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    parser.add_argument("data", nargs="*", metavar="DATA", default=argparse.SUPPRESS, help="the files")
+    add_command_flags(parser)
+    for name in (named,) if named else NAMES:
+        add_task_flags(parser, name)
+    if named:
+        kind = settings_of(named)
+        parser.description = f"Train a model: {kind.SUMMARY}."
+        parser.epilog = f"Example: edgewise train {kind.EXAMPLE}"
+        parser.explain_unknown = lambda flag: elsewhere(flag, parser.spellings)  # type: ignore[method-assign]
+    else:
+        parser.format_help = overview  # type: ignore[method-assign]
+    return parser
+
+
+def add_command_flags(parser: Any) -> None:
+    """The flags of every task that are no settings."""
+    group = parser.add_argument_group("run folder")
+    absent = {"default": argparse.SUPPRESS}
+    group.add_argument(
+        *("-o", "--output-dir", "--save-dir", "--out-dir"),
+        metavar="FOLDER",
+        help="the run folder (default: runs/ and the name of the data file)",
+        **absent,
+    )
+    group.add_argument(
+        "--config-path",
+        metavar="FILE",
+        help="a TOML file of flags without their dashes, such as config.toml of an earlier run; typed flags win",
+        **absent,
+    )
+    group.add_argument("--overwrite", action="store_true", help="replace an earlier run in the folder", **absent)
+    group.add_argument("--resume", action="store_true", help="continue an interrupted run in the folder", **absent)
+    group.add_argument("--data-path", nargs="+", metavar="DATA", help=argparse.SUPPRESS, **absent)
+
+
+def add_task_flags(parser: Parser, name: str) -> None:
+    """The flags of a task, under a heading for each group of its settings."""
+    from edgewise.tasks.config import defaults_of, groups_of
+
+    kind = settings_of(name)
+    defaults = defaults_of(kind)
+    groups = [("", (kind,)), *groups_of(kind).items()]
+    for group, kinds in groups:
+        heading = parser.add_argument_group(TITLES.get(group, group))
+        if group == "model" and kind.PRESETS and "--model" not in spellings_of(parser):
+            choices = "{" + ",".join(kind.PRESETS) + "}"
+            heading.add_argument(
+                "--model",
+                metavar=choices,
+                default=argparse.SUPPRESS,
+                help="the model by its name; other flags change it",
+            )
+        # A group may be called like one of its settings, such as the model.
+        leave_out = kind.FOREIGN if group else {"data", *kind.FOREIGN, *groups_of(kind)}
+        for each in kinds:
+            add_settings(heading, each, defaults=defaults, leave_out=leave_out, choices=kind.CHOICES)
+
+
+def elsewhere(flag: str, known: Collection[str]) -> str:
+    """What is known about a flag that a task does not have; empty where no task has it.
+
+    Args:
+        flag: As typed.
+        known: The flags of the task.
+    """
+    others = tasks_with(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
+    return f"{flag} applies to {listed(others)} only.{did_you_mean(flag, known)}" if others else ""
+
+
+def check_typed(name: str, typed: Collection[str]) -> None:
+    """Raise SettingError where a flag was typed that the task does not have."""
+    from edgewise.errors import SettingError
+
+    own = all_flags(name)
+    for each in typed:
+        if each not in ("data", "task_type", "model", *own) and not settings_of(name).FOREIGN.get(each):
+            raise SettingError(f"the task is {name}: {elsewhere(spelled(each), [spelled(flag) for flag in own])}")
+
+
+def overview() -> str:
+    """The help of `edgewise train`: the tasks with an example each, and the flags that all of them have."""
+    tasks = []
+    for name in NAMES:
+        kind = settings_of(name)
+        tasks += [f"  {name:<12} {kind.SUMMARY}", f"{'':<15}edgewise train {kind.EXAMPLE}"]
+    command = Parser(prog="edgewise train")
+    add_command_flags(command)
+    lines = command.format_help().splitlines()
+    first = next(place for place, line in enumerate(lines) if "--output-dir" in line)
+    every = [name for name in all_flags(NAMES[0]) if all(name in all_flags(each) for each in NAMES[1:])]
+    shared = textwrap.fill(
+        " ".join(map(spelled, every)), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+    )
+    return OVERVIEW.format(tasks="\n".join(tasks), command="\n".join(lines[first:]), shared=shared)
+
+
+def all_flags(name: str) -> list[str]:
+    """The settings of a task that have a flag."""
+    from edgewise.tasks.config import owners_of
+
+    kind = settings_of(name)
+    return [
+        each
+        for each, (_, field) in owners_of(kind).items()
+        if each not in ("data", "task_type", *kind.FOREIGN) and not field.metadata.get("hidden")
+    ]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains, prints the scores and the next command."""
     from edgewise.train.folder import RunFolder, read_toml
 
-    typed = {name: value for name, value in vars(arguments).items() if name not in NOT_SETTINGS}
-    if typed.get("data") == []:
+    given = vars(arguments)
+    typed = {name: value for name, value in given.items() if name not in COMMAND}
+    typed["data"] = [*typed.get("data", ()), *given.get("data_path", ())]
+    named = task_word(given.get("task"), typed["data"])
+    if not typed["data"]:
         del typed["data"]
-    resume, overwrite = getattr(arguments, "resume", False), getattr(arguments, "overwrite", False)
-    config_path = getattr(arguments, "config_path", None)
-    config = read_toml(config_path) if config_path else {}
-    output = getattr(arguments, "output_dir", None)
-    folder = RunFolder(Path(output or default_folder({**hyphens(config), **typed})))
+    resume, overwrite, config_path = (given.get(name) for name in ("resume", "overwrite", "config_path"))
+    config = plain(read_toml(config_path)) if config_path else {}
+    folder = RunFolder(Path(given.get("output_dir") or default_folder({**config, **typed})))
     if resume and not config_path and folder.is_begun:
-        config, config_path = folder.read_config(), str(folder.path / "config.toml")
-    settings = {**hyphens(config), **typed}
-    return train(settings, folder, overwrite=overwrite, resume=resume, source=config_path or "the command line")
+        config, config_path = plain(folder.read_config()), str(folder.path / "config.toml")
+    settings, source = {**config, **typed}, config_path or "the command line"
+    return train(
+        settings, folder, typed=typed, named=named, overwrite=bool(overwrite), resume=bool(resume), source=source
+    )
 
 
-def hyphens(config: dict[str, Any]) -> dict[str, Any]:
-    """The names of a configuration file as Python writes them."""
-    return {name.replace("-", "_"): value for name, value in config.items()}
+def task_word(named: str | None, data: Sequence[str]) -> str | None:
+    """The task that was named first, which may be a file that is called like one.
+
+    Raises:
+        SettingError: There is such a file, and no other data.
+    """
+    from edgewise.errors import SettingError
+
+    if named is None or not Path(named).is_file():
+        return named
+    if not data:
+        raise SettingError(
+            f"{named} is a task and a file here: write ./{named} for the file, or name the data of the task behind it."
+        )
+    print(f"edgewise: note: {named} is read as the task; write ./{named} for the file", file=sys.stderr)
+    return named
+
+
+def plain(config: dict[str, Any]) -> dict[str, Any]:
+    """The names of a configuration file as Python writes them, old names as the new ones."""
+    from edgewise.renames import renamed
+
+    return renamed({name.replace("-", "_"): value for name, value in config.items()})
 
 
 def default_folder(settings: dict[str, Any]) -> str:
@@ -64,26 +208,45 @@ def default_folder(settings: dict[str, Any]) -> str:
     return f"runs/{name.split('.')[0] or 'run'}"
 
 
-def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: bool, source: str) -> int:
+def train(
+    settings: dict[str, Any],
+    folder: Any,
+    *,
+    overwrite: bool,
+    resume: bool,
+    source: str,
+    named: str | None = None,
+    typed: Collection[str] = (),
+) -> int:
     """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.tasks.registry import inferred, task
+    from edgewise.cli.pictures import after_training
+    from edgewise.cli.report import print_run
+    from edgewise.data.tables.options import table_format
+    from edgewise.progress import stage
+    from edgewise.tasks.commands import command
+    from edgewise.tasks.registry import task
     from edgewise.tasks.run import Run
     from edgewise.train.device import keep_memory
 
-    chosen = task(inferred(settings))
+    name, reason = (named, "") if named else inferred(settings)
+    chosen = task(name)
     if resume and folder.is_finished:
         print(f"{folder.path} is finished; there is nothing to resume.")
         print_run(chosen, folder)
         return 0
     try:
-        run = Run.prepare(chosen, chosen.job(settings, source), folder, overwrite=overwrite, resume=resume)
-        keep_memory()
-        with stage("looking at the data"):
-            lines = chosen.describe(run.prepared, folder)
-        print("\n".join(lines))
-        print(where(run.prepared.settings.train))
-        sys.stdout.flush()
-        run.finish()
+        check_typed(name, typed)
+        job = chosen.job(settings, source)
+        with table_format(job.table):
+            run = Run.prepare(chosen, job, folder, overwrite=overwrite, resume=resume)
+            keep_memory()
+            with stage("looking at the data"):
+                lines = [f"task: {name}, because {reason}"] if reason else []
+                lines += chosen.describe(run.prepared, folder)
+            print("\n".join(lines))
+            print(where(run.prepared.settings.train))
+            sys.stdout.flush()
+            run.finish()
     except KeyboardInterrupt:
         if not folder.is_begun:
             raise
@@ -98,8 +261,10 @@ def train(settings: dict[str, Any], folder: Any, *, overwrite: bool, resume: boo
 
 def where(settings: Any) -> str:
     """Which device a training computes on, and with how many threads."""
+    from edgewise.plural import plural
     from edgewise.train.device import pick_device
 
-    device, threads = pick_device(settings.device), settings.threads
-    counted = plural(threads, "thread")
-    return f"training on the CPU with {counted}" if device == "cpu" else f"training on {device}"
+    device = pick_device(settings.device)
+    return (
+        f"training on the CPU with {plural(settings.threads, 'thread')}" if device == "cpu" else f"training on {device}"
+    )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from edgewise.errors import SettingError
+from edgewise.settings import Settings, setting
 
 TASK_TYPES = ("regression", "classification", "multiclass")
 AUTO = "auto"
@@ -11,36 +12,37 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The role of each column of a table."""
+class Columns(Settings):
+    """Which column of a table says what."""
 
-    smiles_columns: tuple[str, ...] = ()
-    """One column for each component of a row: one molecule, or a cation and an anion."""
-    target_columns: tuple[str, ...] = ()
-    """What is to be predicted; where it is empty, every column that has no other role."""
-    descriptors_columns: tuple[str, ...] = ()
-    """Numbers that belong to the row: temperature, pressure."""
-    ignore_columns: tuple[str, ...] = ()
+    smiles_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("smiles-column", "inchi-columns"))
+    """SMILES or InChI of the molecules of a row: one column, or two for a cation and an anion."""
+    target_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("target-column",))
+    """What to predict; by default every column that has no other role."""
+    descriptors_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("feature-columns",))
+    """Numbers that belong to the row: temperature, pressure, features of a node."""
+    ignore_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Columns without a role."""
-    weight_column: str | None = None
+    weight_column: str | None = setting(None, metavar="COLUMN")
     """How much each row counts in training."""
-    splits_column: str | None = None
-    """The split (train, val, test) of each row."""
-    group_column: str | None = None
+    splits_column: str | None = setting(None, metavar="COLUMN")
+    """The split (train, val or test) of each row."""
+    group_column: str | None = setting(None, metavar="COLUMN")
     """Rows of one group stay in one split."""
-    node_column: str | None = None
-    """The names of the nodes, where a row is a node of a graph; `auto` is a column that is called so, else the row."""
-    node_type_column: str | None = None
-    """Of which type each node is, where a graph has several."""
-    category_columns: tuple[str, ...] = ()
+    node_column: str | None = setting(None, metavar="COLUMN")
+    """The names of the nodes; `auto` is a column called id, node or node_id, else the row."""
+    node_type_column: str | None = setting(None, metavar="COLUMN")
+    """The type of each node, where a graph has several."""
+    category_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
-    text_columns: tuple[str, ...] = ()
-    """Texts, where a row is no molecule: one, or several that belong together, such as a title and a review."""
-    task_type: str = "regression"
+    text_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("text-column",))
+    """Texts of a row: one column, or several that belong together, such as a title and a review."""
+    task_type: str = setting("regression", choices=(*TASK_TYPES, AUTO))
     """`regression`, `classification` (two classes) or `multiclass`; `auto` is what the targets look like."""
 
     def __post_init__(self) -> None:
         """Raise a `SettingError` for a role without a column, a column with two roles, or an unknown task."""
+        super().__post_init__()
         if not self.smiles_columns and not self.text_columns and self.node_column is None:
             raise SettingError("smiles_columns is empty: name at least one column with SMILES.")
         if self.smiles_columns and self.text_columns:
@@ -51,8 +53,6 @@ class Columns:
             raise SettingError("category_columns are words of the nodes of a graph; leave out --category-columns.")
         if self.text_columns and self.descriptors_columns:
             raise SettingError("descriptors_columns belong to molecules; a row of texts has none.")
-        if self.task_type not in (*TASK_TYPES, AUTO):
-            raise SettingError(f"task_type is {self.task_type!r}, expected one of {', '.join(TASK_TYPES)}.")
         seen: dict[str, str] = {}
         for role, names in self.roles().items():
             for name in names:

@@ -33,13 +33,13 @@ class EquivariantDynamics(nn.Module):
 
     def __init__(self, num_charges: int, num_couplings: int, settings: DynamicsSettings):
         super().__init__()
-        self.told = settings.told
+        self.told = settings.target_quantity
         self.input = nn.Linear(1 + num_charges, settings.model_dim)
         self.layers = nn.ModuleList(
             EquivariantLayer(
                 settings.model_dim,
                 edge_dim=num_couplings + 1,
-                normalize=WEIGHTS[settings.weighing],
+                normalize=WEIGHTS[settings.aggregation],
                 has_velocities=True,
             )
             for _ in range(settings.num_layers)

@@ -57,8 +57,8 @@ class RecurrentTranslationModel(nn.Module):
             size,
             size,
             cell=settings.cell,
-            look=settings.look,
-            local=settings.local,
+            look=settings.attention,
+            local=settings.local_attention,
             window=settings.local_window,
             is_input_fed=settings.input_feeding,
         )

@@ -1,34 +1,118 @@
-"""Settings as the flat table of a `config.toml`, and whether a run that is continued still has the same ones."""
+"""Settings of a run: from a flat table, as flags and `config.toml` have them, to dataclasses and back."""
 
 import dataclasses
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from types import UnionType
+from typing import Any, ClassVar, Self, get_args
 
-from edgewise.data.tables.cell import Rejection
+from edgewise.data.tables.options import TableFormat
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.renames import renamed
+from edgewise.settings import Settings, check_value, flag_of, spelled, typed
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import require
 
-TYPED = {"from_run": "from"}
-"""Settings whose flags are called otherwise."""
 FREE = {"check-memory"}
-"""Settings that may be others when a run is continued: they change nothing of what is learned."""
+"""Settings that may change when a run is continued: they change nothing of what is learned."""
+
+
+@dataclass(frozen=True)
+class RunSettings(Settings):
+    """The base of the settings of a run: own fields, and fields that are themselves dataclasses of settings."""
+
+    SUMMARY: ClassVar[str]
+    """What the task does, in one line."""
+    EXAMPLE: ClassVar[str]
+    """The words of a command after `edgewise train`."""
+    REQUIRED: ClassVar[tuple[str, ...]] = ()
+    """Settings that must be given besides the data."""
+    FOREIGN: ClassVar[Mapping[str, str]] = {}
+    """Fields that this task does not read, and why."""
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Settings that have fewer choices here than their field has."""
+    PRESETS: ClassVar[tuple[str, ...]] = ()
+    """What `--model` may name, where it names a group of sizes instead of a field."""
+
+    table: TableFormat = dataclasses.field(default_factory=TableFormat, kw_only=True)
+    """How tables and texts are written."""
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], source: str = "the settings") -> Self:
+        """The settings that a flat table describes.
+
+        Args:
+            config: Names as the flags, with hyphens or underscores; what is left out has its default.
+            source: What an error calls the table, such as its file name.
+
+        Raises:
+            SettingError: A name is not known, or a value is not allowed.
+        """
+        return cls.build(*split_by_owner(cls, config, source))
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """The settings from their own values and those of each group; groups in `made` are made already."""
+        return cls(**own, **made, **{name: cls.group(name, groups[name]) for name in groups if name not in made})
+
+    @classmethod
+    def group(cls, name: str, given: Mapping[str, Any]) -> Any:
+        """One group of settings: the default of this task, changed."""
+        default = default_of(next(each for each in fields(cls) if each.name == name))
+        return groups_of(cls)[name][0](**given) if default is MISSING else replace(default, **given)
+
+
+def default_of(field: "dataclasses.Field[Any]") -> Any:
+    """The default of a field; MISSING where it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def groups_of(kind: type) -> dict[str, tuple[type, ...]]:
+    """The fields of the settings of a run that are dataclasses themselves, and which they may be."""
+    found = {}
+    for each in fields(kind):
+        kinds = get_args(each.type) if isinstance(each.type, UnionType) else (each.type,)
+        if all(dataclasses.is_dataclass(one) for one in kinds):
+            found[each.name] = kinds
+    return found
+
+
+def owners_of(kind: type) -> dict[str, tuple[str, "dataclasses.Field[Any]"]]:
+    """Every setting of a run: its group ("" for the run itself), and its field."""
+    groups = groups_of(kind)
+    owners = {each.name: ("", each) for each in fields(kind) if each.name not in groups}
+    for group, kinds in groups.items():
+        owners |= {each.name: (group, each) for one in reversed(kinds) for each in fields(one)}
+    return owners
+
+
+def defaults_of(kind: type[RunSettings]) -> dict[str, Any]:
+    """The defaults of a task by the names of the flat table; None where there is none."""
+    values: dict[str, Any] = {}
+    groups = {each.name: default_of(each) for each in fields(kind) if each.name in groups_of(kind)}  # type: ignore[arg-type]
+    for name, (group, field) in owners_of(kind).items():
+        value = getattr(groups[group], name, MISSING) if group else MISSING
+        values[name] = default_of(field) if value is MISSING else value
+    return {name: None if value is MISSING else value for name, value in values.items()}
 
 
 def job_to_config(job: Any) -> dict[str, Any]:
-    """The job as one flat table, names written as the flags are; settings that are None are left out."""
+    """The settings as one flat table, names written as the flags are; settings that are None are left out."""
     flat: dict[str, Any] = {}
     for name, value in ((f.name, getattr(job, f.name)) for f in fields(job)):
         if dataclasses.is_dataclass(value):
             flat.update({f.name: getattr(value, f.name) for f in fields(value)})
         else:
             flat[name] = value
+    return as_config(flat)
+
+
+def as_config(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their names in Python as a configuration file has them."""
     return {
         name.replace("_", "-"): list(value) if isinstance(value, tuple) else value
         for name, value in flat.items()
@@ -36,115 +120,101 @@ def job_to_config(job: Any) -> dict[str, Any]:
     }
 
 
-def arranged(
-    config: Mapping[str, Any], source: str, job: type, kinds: Mapping[str, type], missing: Mapping[str, str]
+def split_by_owner(
+    kind: type[RunSettings], config: Mapping[str, Any], source: str
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The values of a flat table, sorted by whom they belong to: the job itself, and each of its parts.
-
-    Args:
-        config: Names as the flags, with hyphens or underscores; what is left out has its default.
-        source: What an error calls the table, such as its file name.
-        job: The dataclass of the job.
-        kinds: The dataclasses of its parts.
-        missing: What is said where a setting without a default is not given.
-
-    Raises:
-        SettingError: A name is not known, or a value is of the wrong kind.
-    """
-    given = {name.replace("-", "_"): value for name, value in config.items()}
-    owners = {f.name: ("", f) for f in fields(job) if f.name not in kinds}
-    owners |= {f.name: (part, f) for part, kind in kinds.items() for f in fields(kind)}
-    values: dict[str, dict[str, Any]] = {"": {}, **{part: {} for part in kinds}}
+    """The values of a flat table, split into those of the run itself and those of each group; see `RunSettings.of`."""
+    owners, defaults = owners_of(kind), defaults_of(kind)
+    values: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in groups_of(kind)}}
+    given = renamed({name.replace("-", "_"): value for name, value in config.items()}, owners, note=is_typed(source))
     for name, value in given.items():
-        if name not in owners:
-            close = difflib.get_close_matches(name, owners, n=1)
-            hint = f"; did you mean {close[0].replace('_', '-')!r}?" if close else "."
-            raise SettingError(f"{source} has the unknown setting {as_typed(name, value)!r}{hint}")
-        part, owner = owners[name]
-        values[part][name] = checked(source, name, value, owner)
-    for name in missing:
+        if name == "model" and kind.PRESETS:
+            values[""][name] = value
+            continue
+        if name in kind.FOREIGN or name not in owners:
+            unset = value is None or value is False or value in ([], ()) or value == defaults.get(name)
+            if unset and name in kind.FOREIGN:
+                continue  # a file that holds every setting holds these too
+            raise SettingError(not_read(kind, name, source, value))
+        group, field = owners[name]
+        values[group][name] = value = typed(source, field, value)
+        if name in kind.CHOICES and value not in kind.CHOICES[name]:
+            choices = ", ".join(kind.CHOICES[name])
+            raise SettingError(f"{flag_of(field)} is {value!r}; for {noun(kind)} expected one of {choices}.")
+        check_value(field, value)
+    for name in ("data", *kind.REQUIRED):
         if not given.get(name):
-            raise SettingError(missing[name])
+            what = "data file was" if name == "data" else f"{spelled(name)} were"
+            order = " (the file stands before flags that take several values)"
+            raise SettingError(f"no {what} given: edgewise train {kind.EXAMPLE}{order}.")
     return values.pop(""), values
 
 
-def as_typed(name: str, value: Any) -> str:
-    """How a setting is called by its flag: what is switched off begins with `no-`."""
-    typed = TYPED.get(name, name.replace("_", "-"))
-    return f"no-{typed}" if value is False else typed
+def is_typed(source: str) -> bool:
+    """Whether settings come from a call, not from a file, which an earlier version may have written."""
+    return not source.endswith(".toml")
 
 
-def named_model(
-    config: Mapping[str, Any], default: TransformerSettings, what: str
-) -> tuple[dict[str, Any], TransformerSettings]:
-    """A flat table without `model`, and the settings that it names there, which the rest of the table changes.
+def noun(kind: type[RunSettings]) -> str:
+    """The task that has these settings, as the command line calls it."""
+    return kind.__module__.split(".")[-2]
+
+
+def not_read(kind: type[RunSettings], name: str, source: str, value: Any) -> str:
+    """The message about a setting that a task does not read: why, or which setting is meant."""
+    flag = spelled(f"no_{name}" if value is False else name)
+    if name in kind.FOREIGN:
+        why = f": {kind.FOREIGN[name]}" if kind.FOREIGN[name] else ""
+        return f"{flag} does nothing for {noun(kind)}{why}; leave it out."
+    close = difflib.get_close_matches(name, owners_of(kind), n=1)
+    meant = f" Did you mean {spelled(close[0])}?" if close else ""
+    return f"{source} has the unknown setting {flag.removeprefix('--')!r}.{meant}"
+
+
+def named_model(model: str | None, default: TransformerSettings, what: str) -> TransformerSettings:
+    """The sizes that `--model` names.
 
     Args:
-        config: Names as the flags.
-        default: The settings where `model` is not given.
-        what: What is learned from, for the message.
+        model: One of `CONFIGURATIONS`, or None.
+        default: The settings where it is None.
+        what: The task, for the message.
 
     Raises:
         SettingError: It is none of `CONFIGURATIONS`.
     """
-    rest = {name: value for name, value in config.items() if name != "model"}
-    named = config.get("model")
-    if named is not None and named not in CONFIGURATIONS:
-        raise SettingError(f"--model is {named!r}; for {what} expected one of {', '.join(CONFIGURATIONS)}.")
-    return rest, default if named is None else CONFIGURATIONS[named]
+    if model is not None and model not in CONFIGURATIONS:
+        raise SettingError(f"--model is {model!r}; for {what} expected one of {', '.join(CONFIGURATIONS)}.")
+    return default if model is None else CONFIGURATIONS[model]
 
 
-def check_two_parts(split_sizes: tuple[float, ...]) -> None:
-    """Raise SettingError unless these are parts for training and validation."""
-    fits = len(split_sizes) == 2 and min(split_sizes) >= 0 and 0 < sum(split_sizes) <= 1 + 1e-9
-    require("--split-sizes", split_sizes, fits and split_sizes[0] > 0, "two parts, training and validation")
-
-
-def check_three_parts(split_sizes: tuple[float, ...]) -> None:
-    """Raise SettingError unless these are parts for training, validation and test."""
-    fits = len(split_sizes) == 3 and min(split_sizes) >= 0 and abs(sum(split_sizes) - 1) < 1e-6
-    require("--split-sizes", split_sizes, fits and split_sizes[0] > 0, "three parts that sum to 1")
+def check_split_sizes(sizes: tuple[float, ...], count: int) -> None:
+    """Raise SettingError unless these are fractions for training, validation and (of three) test."""
+    if count == 2:
+        fits = len(sizes) == 2 and min(sizes) >= 0 and 0 < sum(sizes) <= 1 + 1e-9
+        require("--split-sizes", sizes, fits and sizes[0] > 0, "two fractions, training and validation")
+        return
+    fits = len(sizes) == 3 and min(sizes) >= 0 and abs(sum(sizes) - 1) < 1e-6
+    require("--split-sizes", sizes, fits and sizes[0] > 0, "three fractions that sum to 1")
 
 
 def check_foreign(given: Mapping[str, Any], usual: Any, own: Sequence[str], name: str) -> None:
-    """Raise SettingError where a setting was changed that the model `name` does not look at.
+    """Raise SettingError where a setting was changed that the model `name` does not read.
 
     Args:
-        given: What was asked for; a run that is continued asks for everything, unchanged.
+        given: What was given; a run that is continued gives everything, unchanged.
         usual: The settings of the model.
-        own: Those that it looks at.
+        own: Those that it reads.
         name: What it is called.
     """
     for setting, value in given.items():
         if setting not in own and value != getattr(usual, setting):
-            raise SettingError(f"--{setting.replace('_', '-')} does nothing with --model {name}; leave it out.")
+            raise SettingError(f"{spelled(setting)} does nothing with --model {name}; leave it out.")
 
 
-def checked(source: str, name: str, value: Any, owner: dataclasses.Field) -> Any:
-    """The value in the type of its field; raises SettingError where it cannot be."""
-    kinds = kinds_of(owner.type)
-    if tuple in kinds:
-        if isinstance(value, (list, tuple)):
-            return tuple(value)
-        if isinstance(value, (str, int, float)):
-            return (value,)
-    if float in kinds and type(value) is int:
-        return float(value)
-    if type(value) in kinds or (value is None and NoneType in get_args(owner.type)):
-        return value
-    expected = " or ".join(kind.__name__ for kind in kinds)
-    raise SettingError(f"{source} has {name.replace('_', '-')} = {value!r}; expected {expected}.")
-
-
-def kinds_of(annotation: Any) -> tuple[type, ...]:
-    """The plain types that an annotation allows, None left out."""
-    origin = get_origin(annotation)
-    if origin in (Union, UnionType):
-        return tuple(kind for part in get_args(annotation) for kind in kinds_of(part))
-    if origin is Literal:
-        return tuple(dict.fromkeys(type(choice) for choice in get_args(annotation)))
-    kind = origin or annotation
-    return () if kind is NoneType else (kind,)
+def check_edge_features(graph: Mapping[str, Any], model: str) -> None:
+    """Raise SettingError where a model is given edge features that it does not read."""
+    if graph.get("edge_feature_columns") and model != "attention":
+        raise SettingError(f"--edge-feature-columns does nothing with --model {model}; only attention reads them.")
 
 
 def begin(
@@ -153,16 +223,16 @@ def begin(
     *,
     resume: bool,
     rows: dict[str, list[int]] | None = None,
-    rejected: Sequence[Rejection] = (),
+    rejected: Sequence[Any] = (),
     files: Sequence[str] = (),
 ) -> bool:
-    """Begins the folder of a run whose data is known to be good, or checks that it goes on with what it was begun with.
+    """Starts the folder of a run whose data is known to be good, or checks that it continues with the same settings.
 
     Args:
         folder: Checked already.
-        job: What is to be done; its `data` names the files.
+        job: The settings of the run; its `data` names the files.
         resume: Whether checkpoints are to be continued, if there are any.
-        rows: The rows of each part, where the data has rows.
+        rows: The rows of each split, where the data has rows.
         rejected: Those that cannot be used.
         files: All that are read, where `data` does not name them all.
 
@@ -175,7 +245,7 @@ def begin(
     checked = {"sha256": checksums(files or job.data), **({} if rows is None else {"rows": rows})}
     config, data = job_to_config(job), checked
     if resume and folder.is_begun:
-        check_same(folder, config, data)
+        check_same(folder, type(job), config, data)
         return True
     folder.begin()
     folder.checkpoint_folder(0)
@@ -188,18 +258,19 @@ def begin(
     return False
 
 
-def check_same(folder: RunFolder, config: dict[str, Any], data: dict[str, Any]) -> None:
-    """Raise RunFolderError unless a run to be continued has the settings and the data it was begun with."""
-    begun = folder.read_config()
-    for name in sorted((begun.keys() | config.keys()) - FREE):
-        if begun.get(name) != config.get(name):
+def check_same(folder: RunFolder, kind: type[RunSettings], config: dict[str, Any], data: dict[str, Any]) -> None:
+    """Raise RunFolderError unless a run to be continued has the settings and the data that it was started with."""
+    # A setting that is new in this version had its default.
+    before = {**as_config(defaults_of(kind)), **renamed(folder.read_config())}
+    for name in sorted((before.keys() | config.keys()) - FREE):
+        if before.get(name) != config.get(name):
             raise RunFolderError(
-                f"{folder.path} was begun with {name} = {begun.get(name)!r}, but now it is {config.get(name)!r}; "
+                f"{folder.path} was started with {name} = {before.get(name)!r}, but now it is {config.get(name)!r}; "
                 "leave it out to continue, or start again with --overwrite."
             )
     if folder.read_json("checkpoints/data.json") != data:
         raise RunFolderError(
-            f"{folder.path} was begun with other content in {', '.join(config['data'])}; "
+            f"{folder.path} was started with other content in {', '.join(config['data'])}; "
             "bring the old file back to continue, or start again with --overwrite."
         )
 

@@ -12,9 +12,11 @@ from edgewise.train.settings import TrainSettings
 
 PRETRAINED = ("edgewise masked model", 1)
 """The kind of run that can be a start, and its newest format."""
+READERS = (*get_args(EncoderName), *CONFIGURATIONS)
+"""What `--model` may name."""
 RECURRENT = ("num_layers", "num_heads", "model_dim", "context", "dropout")
 """The sizes that a recurrent network has too."""
-LEAST_STEPS, EPOCHS = 400, 4
+MIN_STEPS, EPOCHS = 400, 4
 """Much text is read so many times; a little until so many steps are done."""
 Reader = TypeVar("Reader", bound=ReaderSettings)
 
@@ -32,17 +34,17 @@ def chosen(
     named: str | None,
     read: Mapping[str, Any],
     given: Mapping[str, Any],
-    from_run: str | None,
+    pretrained: str | None,
 ) -> tuple[Reader, TransformerSettings]:
     """What reads, and its sizes.
 
     Args:
         kind: The dataclass of the choices around it.
-        usual: The sizes where nothing else is asked for.
+        usual: The sizes by default.
         named: What `--model` says: a recurrent network, or one of `CONFIGURATIONS`.
         read: The fields of `kind` that are given.
         given: The sizes that are given.
-        from_run: The folder of a masked run, which brings its own sizes.
+        pretrained: The folder of a masked run, which brings its own sizes.
 
     Raises:
         SettingError: A name is not known, or two choices contradict each other.
@@ -51,20 +53,19 @@ def chosen(
     if named in get_args(EncoderName):
         read = {**read, "encoder": named}
     elif named is not None and named not in CONFIGURATIONS:
-        known = ", ".join([*get_args(EncoderName), *CONFIGURATIONS])
-        raise SettingError(f"--model is {named!r}; to read texts expected one of {known}.")
+        raise SettingError(f"--model is {named!r}; to read texts expected one of {', '.join(READERS)}.")
     reader, start = kind(**read), CONFIGURATIONS.get(named or "", usual)
     if reader.encoder != "transformer":
         for name, value in given.items():
             if name not in RECURRENT and value != getattr(usual, name):
                 flag = f"--{name.replace('_', '-')}"
                 raise SettingError(f"{flag} belongs to transformers; the {reader.encoder} has no such choice.")
-    if from_run:
-        start = pretrained_settings(from_run, named, reader)
+    if pretrained:
+        start = pretrained_settings(pretrained, named, reader)
         for name, value in given.items():
             if name != "dropout" and value != getattr(start, name):
                 raise SettingError(
-                    f"--{name.replace('_', '-')} is {value}, but the model of {from_run} has "
+                    f"--{name.replace('_', '-')} is {value}, but the model of {pretrained} has "
                     f"{getattr(start, name)}; leave it out."
                 )
     return reader, replace(start, **given)
@@ -81,7 +82,7 @@ def pretrained_settings(path: str, named: str | None, reader: ReaderSettings) ->
     from edgewise.train.folder import RunFolder
 
     if named is not None or reader.encoder != "transformer":
-        raise SettingError(f"--from {path} brings its own model; leave out --model.")
+        raise SettingError(f"--pretrained {path} brings its own model; leave out --model.")
     folder = RunFolder.finished(path)
     content = folder.read_model(*PRETRAINED)
     return read_document(PretrainedDocument, content, folder.path / "model.json").settings
@@ -91,5 +92,5 @@ def scheduled(train: TrainSettings, num_rows: int) -> TrainSettings:
     """The recipe with a batch size, and a number of epochs that fits the training rows."""
     batch_size = train.batch_size or 64
     steps = math.ceil(num_rows / batch_size)
-    epochs = train.epochs or max(EPOCHS, math.ceil(LEAST_STEPS / steps))
+    epochs = train.epochs or max(EPOCHS, math.ceil(MIN_STEPS / steps))
     return replace(train, batch_size=batch_size, epochs=epochs)

@@ -1,15 +1,18 @@
-"""All tasks, each imported where it is needed; and which one a file, its flags or a run folder ask for.
+"""All tasks, each imported where it is needed; and which one a file, its flags or a run folder belong to.
 
-This is the one place that tells tasks apart.
+This is the one place that distinguishes tasks.
 """
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.tasks.task import Task
 from edgewise.train.folder import RunFolder
+
+if TYPE_CHECKING:
+    from edgewise.tasks.config import RunSettings
 
 FORMATS = {
     "edgewise property model": "molecules",
@@ -56,22 +59,45 @@ def task_of(folder: RunFolder) -> Task:
     return task(FORMATS[found])
 
 
-def inferred(settings: Mapping[str, Any]) -> str:
-    """The name of the task that settings ask for: by --task-type, by the columns and by how the files end."""
+def settings_of(name: str) -> "type[RunSettings]":
+    """The settings of a task; imports no torch."""
+    found: type[RunSettings] = import_module(f"edgewise.tasks.{name}.job").SETTINGS
+    return found
+
+
+def tasks_with(setting: str) -> list[str]:
+    """The tasks that have a setting, by its name in Python or one of its other names."""
+    from edgewise.tasks.config import owners_of
+
+    found = []
+    for name in NAMES:
+        kind = settings_of(name)
+        for each, (_, field) in owners_of(kind).items():
+            named = {each, *(alias.replace("-", "_") for alias in field.metadata.get("aliases", ()))}
+            if setting in named and each not in kind.FOREIGN and not field.metadata.get("hidden"):
+                found.append(name)
+    return found
+
+
+def inferred(settings: Mapping[str, Any]) -> tuple[str, str]:
+    """The name of the task that settings ask for, by --task-type, by the columns and by how the files end; and why."""
     data = settings.get("data") or []
     first = data if isinstance(data, str) else str(data[0]) if data else ""
-    task_type = settings.get("task_type")
+    ending, task_type = first.lower(), settings.get("task_type")
     if task_type in TASK_TYPES:
-        return TASK_TYPES[task_type]
+        return TASK_TYPES[task_type], f"--task-type {task_type} is given"
     if settings.get("graph_column"):
-        return "graphs"
-    if settings.get("edges") or first.lower().endswith(".npz"):
-        return "motion" if _holds_motion(first) else "nodes"
+        return "graphs", "--graph-column is given"
+    if settings.get("edges") or ending.endswith(".npz"):
+        reason = "--edges is given" if settings.get("edges") else f"{first} holds a graph"
+        return ("motion", f"{first} holds trajectories") if _holds_motion(first) else ("nodes", reason)
+    if task_type is None and ending.endswith(SENTENCES):
+        return "tagging", f"{first} holds sentences with tags"
     if settings.get("text_columns"):
-        return "tagging" if task_type is None and first.lower().endswith(SENTENCES) else "texts"
-    if task_type is None and first.lower().endswith(SENTENCES):
-        return "tagging"
-    return "language" if task_type is None and first.lower().endswith(LINES) else "molecules"
+        return "texts", "--text-columns is given"
+    if task_type is None and ending.endswith(LINES):
+        return "language", f"{first} is a text"
+    return "molecules", "--smiles-columns is given" if settings.get("smiles_columns") else "nothing names another task"
 
 
 def _holds_motion(name: str) -> bool:

@@ -1,51 +1,49 @@
-"""Everything that decides a run over a table, whatever its rows hold."""
+"""The settings of a run over a table, whatever its rows hold."""
 
 from dataclasses import dataclass, field
 
 from edgewise.data.columns import Columns
 from edgewise.errors import SettingError
-from edgewise.train.conformal import check_coverage
-from edgewise.train.settings import TrainSettings, require, require_one_of
+from edgewise.settings import setting
+from edgewise.tasks.config import RunSettings
+from edgewise.train.settings import TrainSettings
 
 SPLITS = ("random", "scaffold", "group", "column", "file")
 
 
 @dataclass(frozen=True)
-class TableJob:
-    """One training on a table: which data, which recipe; what the rows hold and which model, inheritors say."""
+class TableJob(RunSettings):
+    """Settings of a run over a table; subclasses add what the rows hold and the model."""
 
     data: tuple[str, ...]
-    """The table, or three tables: training, validation and test rows."""
+    """The table; two tables (training, test) or three (training, validation, test)."""
     columns: Columns
-    """What each column is."""
+    """The role of each column."""
     train: TrainSettings = field(default_factory=TrainSettings)
     """The recipe."""
-    split: str | None = None
-    """random, scaffold, group, column or file. None is what the rest says: a splits column, several files, a group
-    column; and random where nothing says anything."""
-    split_sizes: tuple[float, ...] = (0.8, 0.1, 0.1)
-    """The parts of training, validation and test rows; a part may be zero. Two parts are training and test."""
-    data_seed: int = 0
+    split: str | None = setting(None, choices=SPLITS, aliases=("split-type",))
+    """How to split the rows; None follows from the rest: a splits column, several files, a group column, else
+    random."""
+    split_sizes: tuple[float, ...] = setting((0.8, 0.1, 0.1), metavar="FRACTION")
+    """Fractions of training, validation and test rows; one may be zero. Two fractions are training and test."""
+    data_seed: int = setting(0, at_least=0)
     """Seed of the split."""
-    ensemble_size: int = 1
-    """How many models are trained from different seeds and averaged."""
-    coverage: float = 0.9
+    ensemble_size: int = setting(1, at_least=1)
+    """Models that are trained from different seeds and averaged."""
+    coverage: float = setting(0.9, above=0, below=1)
     """The promised probability that a value lies within its interval."""
-    baselines: bool = True
+    baselines: bool = setting(True)
     """Whether simple models are scored on the same rows."""
-    strict: bool = False
-    """Whether a bad cell stops the run instead of being listed in `rejected.csv`."""
+    strict: bool = setting(False)
+    """Stop at the first bad cell instead of listing it in `rejected.csv`."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.split is not None:
-            require_one_of("--split", self.split, SPLITS)
             if self.columns.splits_column and self.split != "column":
                 raise SettingError(f"--split {self.split} and --splits-column contradict each other; give one of them.")
             if len(self.data) > 1 and self.split != "file":
-                raise SettingError(f"--split {self.split} parts one file, but {len(self.data)} were given.")
-        require("--ensemble-size", self.ensemble_size, self.ensemble_size >= 1, "at least 1")
-        require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
-        check_coverage(self.coverage)
+                raise SettingError(f"--split {self.split} splits one file, but {len(self.data)} were given.")
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -54,7 +52,7 @@ class TableJob:
 
     @property
     def split_kind(self) -> str:
-        """How rows are parted, with nothing left open."""
+        """How rows are split, with nothing left open."""
         if self.split is not None:
             return self.split
         if self.columns.splits_column:

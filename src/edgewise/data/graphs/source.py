@@ -4,26 +4,29 @@ from dataclasses import dataclass
 
 from edgewise.data.columns import Columns
 from edgewise.errors import SettingError
+from edgewise.settings import Settings, setting
 
 
 @dataclass(frozen=True)
-class GraphSource:
+class GraphSource(Settings):
     """Where the edges are, and how they are read."""
 
-    edges: str | None = None
-    """The table of edges; None where the nodes stand in an .npz file, which has its edges inside."""
-    features: str | None = None
-    """Features of the nodes in an .npz file, a row a node in the order of the table: x, or the parts of SciPy's CSR."""
-    edge_columns: tuple[str, ...] = ()
+    edges: str | None = setting(None, metavar="FILE")
+    """The table of edges, each row the names of two nodes; None where the nodes stand in an .npz file, which holds its
+    edges."""
+    features: str | None = setting(None, metavar="FILE")
+    """Features of the nodes in an .npz file, a row a node in the order of the table: x, or arrays of SciPy's CSR."""
+    edge_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Sender and receiver; the first two columns by default."""
-    edge_feature_columns: tuple[str, ...] = ()
+    edge_feature_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Numbers of an edge."""
-    edge_type_column: str | None = None
-    """The type of an edge, where there are several."""
-    directed: bool = False
-    """Whether an edge is one way; else the other way of each is added where it is missing."""
+    edge_type_column: str | None = setting(None, metavar="COLUMN")
+    """The type of each edge, where there are several."""
+    directed: bool = setting(False)
+    """Whether an edge is one way; else the reverse of each is added where it is missing."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.edge_columns) not in (0, 2):
             raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
 
@@ -35,9 +38,9 @@ class GraphColumns(Columns):
     `descriptors_columns` are numbers of a node.
     """
 
-    graph_column: str = "graph"
+    graph_column: str = setting("graph", metavar="COLUMN")
     """Which graph each node belongs to."""
-    graph_feature_columns: tuple[str, ...] = ()
+    graph_feature_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Numbers of a graph as a whole: a temperature, a cosmology."""
 
     def roles(self) -> dict[str, tuple[str, ...]]:
@@ -59,6 +62,6 @@ class GraphColumns(Columns):
 class GraphsSource(GraphSource):
     """Where the edges of many graphs are, how they are read, and where more stands of the graphs."""
 
-    graphs: str | None = None
+    graphs: str | None = setting(None, metavar="FILE")
     """A table of graphs, a row each: its name, targets, weights, splits and numbers; None where the table of nodes
-    has them."""
+    holds them."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from edgewise.errors import SettingError
+from edgewise.settings import Settings, setting
 
 MAX_ATOMS = 500
 """Four groups of RDKit's descriptors (BCUT2D, electrotopological states, BalabanJ, BertzCT) take time with the cube of
@@ -16,23 +16,17 @@ MAX_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class MoleculeLimits:
+class MoleculeLimits(Settings):
     """How large a molecule may be, and how long RDKit may take for it.
 
     Raises:
         SettingError: A limit is not positive.
     """
 
-    max_atoms: int = MAX_ATOMS
-    """The most atoms of a molecule; hydrogens count only where they stay atoms of the graph."""
-    molecule_timeout: float = MAX_SECONDS
-    """Seconds of a processor for reading one molecule and computing its features."""
-
-    def __post_init__(self):
-        if self.max_atoms < 1:
-            raise SettingError(f"--max-atoms is {self.max_atoms}; expected at least 1.")
-        if not 0 < self.molecule_timeout < math.inf:
-            raise SettingError(f"--molecule-timeout is {self.molecule_timeout}; expected seconds above 0.")
+    max_atoms: int = setting(MAX_ATOMS, at_least=1)
+    """Reject molecules of more atoms; hydrogens count only where they stay atoms of the graph."""
+    molecule_timeout: float = setting(MAX_SECONDS, above=0, below=math.inf, metavar="SECONDS")
+    """Reject molecules whose features take longer on one processor."""
 
     def changed(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> "MoleculeLimits":
         """The same limits, other where one is given."""

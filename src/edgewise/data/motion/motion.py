@@ -267,7 +267,7 @@ def parted(
         known = _pulled(motion, start)
     elif not 1 <= horizon < num_times or (start is not None and not 0 <= start < num_times - horizon):
         raise SettingError(
-            f"--ahead {horizon}{'' if start is None else f' and --start {start}'}: {motion.source} has {num_times} "
+            f"--horizon {horizon}{'' if start is None else f' and --start {start}'}: {motion.source} has {num_times} "
             f"moments, 0 to {num_times - 1}."
         )
     else:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from edgewise.data.tables.decode import check_file
-from edgewise.data.tables.options import current_limits, flag
+from edgewise.data.tables.options import current_limits
 from edgewise.errors import DataError
 
 SHARE_OF_MEMORY = 0.5
@@ -93,7 +93,7 @@ def _check_size(path: str, packed: int, unpacked: int) -> None:
     if unpacked > max_bytes:
         raise DataError(
             f"{path}: it unpacks to {unpacked / 1e9:,.1f} GB, expected at most {max_bytes / 1e9:,.1f}; if the file is "
-            f"what it should be, raise {flag('max_unpacked_gb')}."
+            "what it should be, raise --max-unpacked-gb."
         )
 
 

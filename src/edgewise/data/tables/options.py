@@ -5,10 +5,11 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
+from edgewise.settings import Settings, setting, spelled
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".xlsx", ".parquet")
 """Endings of the files that are read as tables."""
@@ -17,24 +18,25 @@ _FREE = 2**28
 
 
 @dataclass(frozen=True)
-class TableFormat:
+class TableFormat(Settings):
     """How the tables of a command are written; each field is a flag.
 
     Raises:
         SettingError: A field has a value it cannot have.
     """
 
-    delimiter: str | None = None
+    delimiter: str | None = setting(None, metavar="SIGN", aliases=("sep",))
     """What separates the cells of a text table, one character; a comma in .csv and a tab in .tsv by default. `tab` and
     `\\t` are the tab."""
-    decimal: str = "."
+    decimal: str = setting(".", metavar="SIGN")
     """What separates the fraction of a number, `.` or `,`."""
-    encoding: str = "utf-8"
+    encoding: str = setting("utf-8")
     """The encoding of text files, by a name that Python knows: `cp1252`, `utf-16`."""
-    sheet: str | None = None
+    sheet: str | None = setting(None)
     """The sheet of an Excel workbook; the first one that is not hidden by default."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.delimiter in ("tab", r"\t"):
             object.__setattr__(self, "delimiter", "\t")
         sign = self.delimiter
@@ -63,31 +65,26 @@ class TableFormat:
 
 
 @dataclass(frozen=True)
-class ReadLimits:
+class ReadLimits(Settings):
     """What a table may have at most; each is a flag of the commands that read tables."""
 
-    max_columns: int = 30_000
-    """Columns of a table."""
-    max_row_bytes: int = 2**24
-    """Bytes of one row, line breaks within quotes counted: a quote that is never closed makes a row of all the rest."""
-    max_unpack_ratio: int = 100
-    """How many times larger than the file its content may be, when it is packed (.gz, .parquet, .npz) and unpacks to
-    more than 256 MiB."""
-    max_unpacked_gb: int | None = None
-    """To how many gigabytes (10⁹ bytes) an .npz file may unpack; None is half of the free memory."""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and value < 1:
-                raise SettingError(f"{flag(field.name)} is {getattr(self, field.name)}; expected at least 1.")
+    max_columns: int = setting(30_000, at_least=1)
+    """Columns of a table, at most."""
+    max_row_bytes: int = setting(2**24, at_least=1)
+    """Bytes of one row, at most, line breaks within quotes counted: a quote that is never closed makes a row of all the
+    rest."""
+    max_unpack_ratio: int = setting(100, at_least=1)
+    """How many times larger than a packed file (.gz, .parquet, .npz) its content may be, where it unpacks to more than
+    256 MiB."""
+    max_unpacked_gb: int | None = setting(None, at_least=1)
+    """Gigabytes (10⁹ bytes) that an .npz file may unpack to; None is half of the free memory."""
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
         """Raise a DataError where a file of `packed` bytes unpacks to too many."""
         if unpacked > _FREE and unpacked > self.max_unpack_ratio * packed:
             raise DataError(
                 f"{name}: {packed:,} bytes unpack to {unpacked:,} or more, over {self.max_unpack_ratio} times as many; "
-                f"if the file is what it should be, raise {flag('max_unpack_ratio')}."
+                f"if the file is what it should be, raise {spelled('max_unpack_ratio')}."
             )
 
     def check_columns(self, name: str, line: int, num_columns: int) -> None:
@@ -96,20 +93,15 @@ class ReadLimits:
             raise DataError(
                 f"{name}, line {line}: {plural(num_columns, 'column')}, expected at most "
                 f"{self.max_columns:,}; if the table is "
-                f"meant to be so wide, raise {flag('max_columns')}."
+                f"meant to be so wide, raise {spelled('max_columns')}."
             )
 
     def row_error(self, name: str, line: int) -> DataError:
         """The error for a row that is too long."""
         return DataError(
             f"{name}, line {line}: the row that begins here has more than {self.max_row_bytes:,} bytes. Is a quote "
-            f'(") in it never closed? If the row is meant to be so long, raise {flag("max_row_bytes")}.'
+            f'(") in it never closed? If the row is meant to be so long, raise {spelled("max_row_bytes")}.'
         )
-
-
-def flag(name: str) -> str:
-    """What a limit is called on the command line."""
-    return f"--{name.replace('_', '-')}"
 
 
 _LIMITS: ContextVar[ReadLimits] = ContextVar("read_limits")

@@ -1,14 +1,13 @@
-"""Everything that decides a run over series on a graph."""
+"""The settings of a run over series on a graph."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 
 from edgewise.data.graphs.source import GraphSource
-from edgewise.errors import SettingError
-from edgewise.models.time_settings import FORECAST_MODELS, ForecastSettings
-from edgewise.tasks.config import arranged, check_foreign, check_three_parts
-from edgewise.train.settings import TrainSettings, require, require_one_of
+from edgewise.models.time_settings import ForecastSettings
+from edgewise.settings import setting
+from edgewise.tasks.config import RunSettings, check_foreign, check_split_sizes
+from edgewise.train.settings import TrainSettings, require
 
 RECIPE = TrainSettings(
     epochs=20,
@@ -22,19 +21,18 @@ RECIPE = TrainSettings(
     clip_norm=5.0,
     ema_decay=0.0,
     loss_function="mae",
-    keep="best",
+    checkpoint="best",
 )
-"""How series are learned where nothing else is asked for; the batch size counts stretches."""
-PARTS = {"graph": GraphSource, "model": ForecastSettings, "train": TrainSettings}
-MISSING = {
-    "data": "no data file was given: edgewise train series.csv --edges edges.csv --task-type forecast "
-    "(columns are nodes, rows are times)."
-}
+"""How series are learned by default; the batch size counts windows."""
 
 
 @dataclass(frozen=True)
-class ForecastJob:
-    """One training on series on a graph, to tell what its nodes will be."""
+class ForecastJob(RunSettings):
+    """The settings of a run over series on a graph."""
+
+    SUMMARY = "future values of the nodes of a graph, from series"
+    EXAMPLE = "forecast series.csv --edges edges.csv"
+    FOREIGN = dict.fromkeys(("features", "edge_feature_columns", "edge_type_column"), "the model reads the series only")
 
     data: tuple[str, ...]
     """The series, one table: columns are nodes, rows are times."""
@@ -46,39 +44,29 @@ class ForecastJob:
     """The recipe."""
     task_type: Literal["forecast"] = "forecast"
     """What is learned."""
-    time_column: str | None = None
-    """The column that names the steps, and is no node."""
-    split_sizes: tuple[float, ...] = (0.7, 0.1, 0.2)
-    """The parts of training, validation and test, in the order of time."""
+    time_column: str | None = setting(None, metavar="COLUMN")
+    """The column that names the steps and is no node."""
+    split_sizes: tuple[float, ...] = setting((0.7, 0.1, 0.2), metavar="FRACTION")
+    """Fractions for training, validation and test, in the order of time."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require("data", len(self.data), len(self.data) == 1, "one table of series")
-        check_three_parts(self.split_sizes)
+        check_split_sizes(self.split_sizes, 3)
 
     @property
     def files(self) -> tuple[str, ...]:
         """All files that are read."""
         return self.data if self.graph.edges is None else (*self.data, self.graph.edges)
 
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; gru has no heads."""
+        if groups["model"].get("model") == "gru":
+            usual = ForecastSettings()
+            check_foreign(groups["model"], usual, [name for name in vars(usual) if name != "num_heads"], "gru")
+        return super().build(own, groups)
 
-def forecast_job(config: Mapping[str, Any], source: str = "the settings") -> ForecastJob:
-    """The job that a flat table describes.
 
-    Raises:
-        SettingError: A name is not known, or a value is of the wrong kind.
-    """
-    own, parts = arranged(config, source, ForecastJob, PARTS, MISSING)
-    usual = ForecastSettings()
-    named = parts["model"].get("model", usual.model)
-    require_one_of("--model", named, FORECAST_MODELS, "for series ")
-    if named == "gru":
-        check_foreign(parts["model"], usual, [name for name in vars(usual) if name != "num_heads"], named)
-    for name in ("features", "edge_feature_columns"):
-        if parts["graph"].get(name):
-            raise SettingError(f"--{name.replace('_', '-')} does nothing for series; leave it out.")
-    return ForecastJob(
-        **own,
-        graph=GraphSource(**parts["graph"]),
-        model=ForecastSettings(**parts["model"]),
-        train=replace(RECIPE, **parts["train"]),
-    )
+forecast_job = ForecastJob.of
+SETTINGS = ForecastJob

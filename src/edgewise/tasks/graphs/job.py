@@ -1,54 +1,44 @@
-"""Everything that decides a run over many graphs."""
+"""The settings of a run over many graphs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from edgewise.data.columns import AUTO
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
-from edgewise.errors import SettingError
-from edgewise.models.graph_settings import (
-    GRAPH_READOUTS,
-    NODE_MODELS,
-    OF_ALL,
-    OF_SOME,
-    RELATIONAL,
-    GraphSettings,
-    NodeSettings,
-)
-from edgewise.tasks.config import arranged, check_foreign
+from edgewise.models.graph_settings import NODE_MODELS, OF_ALL, OF_SOME, RELATIONAL, GraphSettings, NodeSettings
+from edgewise.settings import check_heads
+from edgewise.tasks.config import check_edge_features, check_foreign
 from edgewise.tasks.table_job import TableJob
-from edgewise.train.settings import TrainSettings, require_one_of
 
 MODELS = tuple(name for name in NODE_MODELS if name not in RELATIONAL)
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
-"""The layers over the edges where nothing else is asked for."""
-PARTS = {
-    "columns": GraphColumns,
-    "graph": GraphsSource,
-    "model": NodeSettings,
-    "whole": GraphSettings,
-    "train": TrainSettings,
-}
-MISSING = {
-    "data": "no data file was given: edgewise train nodes.csv --edges edges.csv --graph-column graph --target-columns "
-    "y (the file stands before flags that take several values).",
-}
-"""What is said where a setting without a default is not given."""
+"""The layers over the edges by default."""
 
 
 @dataclass(frozen=True)
 class GraphJob(TableJob):
-    """One training on many graphs."""
+    """The settings of a run over many graphs."""
+
+    SUMMARY = "classes or numbers of whole graphs"
+    EXAMPLE = "graphs nodes.csv --edges edges.csv --graph-column graph --target-columns y"
+    FOREIGN: ClassVar = {
+        **dict.fromkeys(("smiles_columns", "text_columns"), ""),
+        **dict.fromkeys(
+            ("node_type_column", "edge_type_column"),
+            "no model of many graphs reads types; name the words of nodes with --category-columns",
+        ),
+    }
+    CHOICES: ClassVar = {"model": MODELS}
 
     columns: GraphColumns
-    """What each column is."""
+    """The role of each column."""
     graph: GraphsSource = field(default_factory=GraphsSource)
     """Where the edges are."""
     model: NodeSettings = LAYERS
     """The layers over the edges."""
     whole: GraphSettings = field(default_factory=GraphSettings)
-    """How the nodes of a graph become one vector."""
+    """The readout and the head."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -56,39 +46,24 @@ class GraphJob(TableJob):
         others = (self.graph.edges, self.graph.features, self.graph.graphs)
         return (*self.data, *(file for file in others if file is not None))
 
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; settings that the named model does not read are refused."""
+        named = groups["model"].get("model", LAYERS.model)
+        attends = cls.group("whole", groups["whole"]).readout in ("attention", "attention_sum", "root")
+        read = (*OF_ALL, *OF_SOME[named], *(("num_heads",) if attends else ()))
+        check_foreign(groups["model"], replace(LAYERS, model=named), read, named)
+        check_edge_features(groups["graph"], named)
+        built = super().build(own, groups)
+        if attends:
+            check_heads(built.model)
+        return built
+
 
 def graph_job(config: Mapping[str, Any], source: str = "the settings") -> GraphJob:
-    """The job that a flat table describes.
-
-    Raises:
-        SettingError: A name is not known, a value is of the wrong kind, or it does nothing with what else is chosen.
-    """
+    """The settings that a flat table describes; a row is a node, and targets are what they look like."""
     config = {name.replace("-", "_"): value for name, value in config.items()}
-    config.setdefault("node_column", AUTO)
-    config.setdefault("task_type", AUTO)
-    own, parts = arranged(config, source, GraphJob, PARTS, MISSING)
-    named = parts["model"].get("model", LAYERS.model)
-    require_one_of("--model", named, MODELS, "for graphs ")
-    if parts["columns"].get("node_type_column") or parts["graph"].get("edge_type_column"):
-        raise SettingError(
-            "--node-type-column and --edge-type-column do nothing with --graph-column: no model of many graphs looks "
-            "at kinds; name the words of nodes with --category-columns, or leave them out."
-        )
-    readout = parts["whole"].get("readout", GraphSettings().readout)
-    require_one_of("--readout", readout, GRAPH_READOUTS, "for graphs ")
-    attends = readout in ("attention", "attention_sum", "root")
-    model = replace(LAYERS, model=named)
-    check_foreign(parts["model"], model, (*OF_ALL, *OF_SOME[named], *(("num_heads",) if attends else ())), named)
-    model = replace(model, **parts["model"])
-    if attends and model.model_dim % model.num_heads:
-        raise SettingError(f"--model-dim ({model.model_dim}) must be a multiple of --num-heads ({model.num_heads}).")
-    if parts["graph"].get("edge_feature_columns") and named != "attention":
-        raise SettingError(f"--edge-feature-columns does nothing with --model {named}; only attention looks at edges.")
-    return GraphJob(
-        **own,
-        columns=GraphColumns(**parts["columns"]),
-        graph=GraphsSource(**parts["graph"]),
-        model=model,
-        whole=GraphSettings(**parts["whole"]),
-        train=TrainSettings(**parts["train"]),
-    )
+    return GraphJob.of({"node_column": AUTO, "task_type": AUTO, **config}, source)
+
+
+SETTINGS = GraphJob

@@ -1,14 +1,14 @@
-"""Everything that decides a run over a text, and the steps it comes to."""
+"""The settings of a run over a text, and the steps it comes to."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.models.text_settings import TransformerSettings
-from edgewise.tasks.config import arranged, check_two_parts, named_model
-from edgewise.train.settings import TrainSettings, require, require_one_of, usual_threads
+from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
+from edgewise.settings import setting
+from edgewise.tasks.config import RunSettings, check_split_sizes, named_model
+from edgewise.train.settings import TrainSettings, usual_threads
 
 RECIPE = TrainSettings(
     batch_size=12,
@@ -19,15 +19,22 @@ RECIPE = TrainSettings(
     ema_decay=0.0,
     threads=usual_threads(8),
 )
-"""How a language model is trained where nothing else is asked for; its matrices are too small for many threads."""
+"""How a language model is trained by default; its matrices are too small for many threads."""
 STEPS_AN_EPOCH = 1000
-"""Steps between two looks at the validation text, about."""
-MISSING = {"data": "no text file was given: edgewise train book.txt"}
+"""Steps between two validations, about."""
 
 
 @dataclass(frozen=True)
-class LanguageJob:
-    """One training on a text, to tell each token from those before it."""
+class LanguageJob(RunSettings):
+    """The settings of a run that predicts each token of a text from those before it."""
+
+    SUMMARY = "a language model: the next token of a text"
+    EXAMPLE = "language book.txt"
+    FOREIGN: ClassVar = {
+        **dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
+        **dict.fromkeys(("delimiter", "decimal", "sheet"), "a text has no columns"),
+    }
+    PRESETS = tuple(CONFIGURATIONS)
 
     data: tuple[str, ...]
     """The text; several are read one behind the other."""
@@ -37,23 +44,21 @@ class LanguageJob:
     """The recipe; its epochs are passes over the text."""
     task_type: Literal["language"] = "language"
     """What is learned."""
-    tokens: TokenKind = "characters"
-    """What a text is cut into: characters, words or bpe."""
-    vocabulary_size: int = 8192
-    """Tokens at most, of words and bpe."""
-    split_sizes: tuple[float, ...] = (0.9, 0.1)
-    """The parts of the text, in its order, that are trained on and validated on."""
-    steps: int = 2000
-    """Steps of the training; read where epochs is not given."""
+    tokens: TokenKind = setting("characters", choices=TOKEN_KINDS)
+    """How a text is split into tokens."""
+    vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))
+    """Tokens of the vocabulary, at most, of words and bpe."""
+    split_sizes: tuple[float, ...] = setting((0.9, 0.1), metavar="FRACTION")
+    """Fractions of the text, in its order, for training and validation."""
+    steps: int = setting(2000, at_least=1, aliases=("max-iters", "max-steps"))
+    """Training steps; ignored where epochs is given."""
 
     def __post_init__(self) -> None:
-        require_one_of("--tokens", self.tokens, TOKEN_KINDS)
-        require("--steps", self.steps, self.steps >= 1, "at least 1")
-        require("--vocabulary-size", self.vocabulary_size, self.vocabulary_size >= 2, "at least 2")
-        check_two_parts(self.split_sizes)
+        super().__post_init__()
+        check_split_sizes(self.split_sizes, 2)
 
     def schedule(self, num_tokens: int) -> tuple[int, int]:
-        """How many epochs, and how many steps in each; an epoch ends with a look at the validation text.
+        """How many epochs, and how many steps in each; the validation text is scored at the end of each epoch.
 
         Args:
             num_tokens: tokens of the training text.
@@ -64,14 +69,12 @@ class LanguageJob:
         epochs = max(1, round(steps / STEPS_AN_EPOCH))
         return epochs, math.ceil(steps / epochs)
 
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; `model` may name one of `CONFIGURATIONS`, which the rest changes."""
+        model = replace(named_model(own.pop("model", None), TransformerSettings(), "a text"), **groups["model"])
+        return super().build(own, groups, model=model)
 
-def language_job(config: Mapping[str, Any], source: str = "the settings") -> LanguageJob:
-    """The job that a flat table describes; `model` in it may name one of `CONFIGURATIONS`, which the rest changes.
 
-    Raises:
-        SettingError: A name is not known, or a value is of the wrong kind.
-    """
-    config, model = named_model(config, TransformerSettings(), "a text")
-    kinds = {"model": TransformerSettings, "train": TrainSettings}
-    own, parts = arranged(config, source, LanguageJob, kinds, MISSING)
-    return LanguageJob(**own, model=replace(model, **parts["model"]), train=replace(RECIPE, **parts["train"]))
+language_job = LanguageJob.of
+SETTINGS = LanguageJob

@@ -1,16 +1,16 @@
-"""Everything that decides a run over the links of a graph."""
+"""The settings of a run over the links of a graph."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
-from edgewise.models.graph_settings import DECODERS, OF_ALL, OF_SOME, LinkSettings, NodeSettings
-from edgewise.tasks.config import arranged, check_foreign, check_three_parts
+from edgewise.models.graph_settings import OF_ALL, OF_SOME, LinkSettings, NodeSettings
+from edgewise.settings import setting
+from edgewise.tasks.config import RunSettings, check_edge_features, check_foreign, check_split_sizes
 from edgewise.tasks.nodes.job import SCALES
-from edgewise.train.settings import TrainSettings, require, require_one_of
+from edgewise.train.settings import TrainSettings
 
 RECIPE = TrainSettings(
     epochs=100,
@@ -23,11 +23,11 @@ RECIPE = TrainSettings(
     second_moment_decay=0.999,
     clip_norm=1.0,
     ema_decay=0.0,
-    keep="best",
+    checkpoint="best",
 )
-"""How links are learned where nothing else is asked for; the batch size counts links."""
+"""How links are learned by default; the batch size counts links."""
 STEPS_AN_EPOCH = 10
-"""Steps in which all training links are told once, where no batch size says otherwise: nine tenths carry messages."""
+"""Steps in which each training link is predicted once, by default: nine tenths carry messages."""
 USUAL: dict[str, NodeSettings] = {
     "hops": NodeSettings(model="hops"),
     "attention": NodeSettings(model="attention", attention_dropout=0.1),
@@ -40,29 +40,29 @@ USUAL: dict[str, NodeSettings] = {
 DEFAULT = "gcn"
 """The model where none is named."""
 SIZES = (0.85, 0.05, 0.1)
-PARTS = {"graph": GraphSource, "model": NodeSettings, "link": LinkSettings, "train": TrainSettings}
-MISSING = {
-    "data": "no data file was given: edgewise train nodes.csv --edges edges.csv --task-type link, or edgewise train "
-    "graph.npz --task-type link (the file stands before flags that take several values)."
-}
 FOREIGN = {
     "target_columns": "the targets are the links themselves",
     "weight_column": "all links count the same",
     "group_column": "links are drawn one by one",
-    "split": "links are parted at random, or by --splits-column of the table of edges",
+    "split": "links are split at random, or by --splits-column of the table of edges",
     "coverage": "a probability has no interval",
     "ensemble_size": "one model is trained",
     "loss_function": "links are learned by cross-entropy",
     "huber_width": "links are learned by cross-entropy",
-    "node_type_column": "no model of links looks at kinds of nodes and edges",
-    "edge_type_column": "no model of links looks at kinds of nodes and edges",
+    "node_type_column": "no model of links reads types of nodes and edges",
+    "edge_type_column": "no model of links reads types of nodes and edges",
 }
-"""Flags of other tasks, and why they do nothing here."""
+"""Settings of other tasks, and why they do nothing here."""
 
 
 @dataclass(frozen=True)
-class LinkJob:
-    """One training on the links of a graph."""
+class LinkJob(RunSettings):
+    """The settings of a run over the links of a graph."""
+
+    SUMMARY = "which nodes of a graph are linked"
+    EXAMPLE = "links nodes.csv --edges edges.csv"
+    FOREIGN = FOREIGN
+    CHOICES: ClassVar = {"model": tuple(USUAL)}
 
     data: tuple[str, ...]
     """The table of nodes, or the graph in one .npz file."""
@@ -71,39 +71,37 @@ class LinkJob:
     model: NodeSettings = USUAL[DEFAULT]
     """The layers that give nodes their vectors."""
     link: LinkSettings = field(default_factory=LinkSettings)
-    """What is made of two vectors."""
+    """How two vectors become a score."""
     train: TrainSettings = RECIPE
-    """The recipe; a step sees the whole graph but the links that it tells."""
+    """The recipe; a step sees the whole graph without the links that it predicts."""
     task_type: Literal["link"] = "link"
     """What is learned."""
-    node_column: str = AUTO
-    """The names of the nodes; `auto` is a column that is called so, else the row."""
-    descriptors_columns: tuple[str, ...] = ()
-    """Features of the nodes; where it is empty, every column that has no other role."""
-    ignore_columns: tuple[str, ...] = ()
+    node_column: str = setting(AUTO, metavar="COLUMN")
+    """The names of the nodes; `auto` is a column called id, node or node_id, else the row."""
+    descriptors_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("feature-columns",))
+    """Features of the nodes; by default every column that has no other role."""
+    ignore_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Columns of the nodes without a role."""
-    splits_column: str | None = None
-    """The column of the table of edges that says train, val or test."""
-    split_sizes: tuple[float, ...] = SIZES
-    """The parts of training, validation and test links."""
-    data_seed: int = 0
-    """Seed of the parts, and of the pairs that are no link in validation and test."""
-    negatives: int = 1
-    """Pairs that are no link for each link, in training, validation and test."""
-    feature_scale: str = "auto"
+    splits_column: str | None = setting(None, metavar="COLUMN")
+    """The column of the table of edges with the split (train, val or test) of each link."""
+    split_sizes: tuple[float, ...] = setting(SIZES, metavar="FRACTION")
+    """Fractions of training, validation and test links."""
+    data_seed: int = setting(0, at_least=0)
+    """Seed of the split, and of the negative pairs in validation and test."""
+    negatives: int = setting(1, at_least=1)
+    """Negative pairs for each link, in training, validation and test."""
+    feature_scale: str = setting("auto", choices=SCALES)
     """As for nodes."""
-    baselines: bool = True
-    """Whether what needs no learning is scored on the same pairs."""
-    strict: bool = False
-    """Whether a bad cell stops the run instead of being listed in `rejected.csv`."""
+    baselines: bool = setting(True)
+    """Whether scores that need no learning are computed on the same pairs."""
+    strict: bool = setting(False)
+    """Stop at the first bad cell instead of listing it in `rejected.csv`."""
 
     def __post_init__(self) -> None:
-        check_three_parts(self.split_sizes)
-        require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
-        require("--negatives", self.negatives, self.negatives >= 1, "at least 1")
-        require_one_of("--feature-scale", self.feature_scale, SCALES)
+        super().__post_init__()
+        check_split_sizes(self.split_sizes, 3)
         if self.splits_column is not None and self.split_sizes != SIZES:
-            raise SettingError("--split-sizes does nothing beside --splits-column, which says the parts; leave it out.")
+            raise SettingError("--split-sizes does nothing beside --splits-column; leave it out.")
 
     @property
     def columns(self) -> Columns:
@@ -119,29 +117,14 @@ class LinkJob:
         """All files that are read."""
         return (*self.data, *(file for file in (self.graph.edges, self.graph.features) if file is not None))
 
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; the named model brings its own sizes."""
+        named = groups["model"].get("model", DEFAULT)
+        check_foreign(groups["model"], USUAL[named], (*OF_ALL, *OF_SOME[named]), named)
+        check_edge_features(groups["graph"], named)
+        return super().build(own, groups, model=replace(USUAL[named], **groups["model"]))
 
-def link_job(config: Mapping[str, Any], source: str = "the settings") -> LinkJob:
-    """The job that a flat table describes; the model that it names brings its own sizes.
 
-    Raises:
-        SettingError: A name is not known, a value is of the wrong kind, or a setting does nothing for links.
-    """
-    config = {name.replace("-", "_"): value for name, value in config.items()}
-    for name, why in FOREIGN.items():
-        usual = getattr(RECIPE, name, None)
-        if config.get(name, usual) not in (usual, []):
-            raise SettingError(f"--{name.replace('_', '-')} does nothing with --task-type link: {why}; leave it out.")
-    own, parts = arranged(config, source, LinkJob, PARTS, MISSING)
-    named = parts["model"].get("model", DEFAULT)
-    require_one_of("--model", named, tuple(USUAL), "for links ")
-    require_one_of("--decoder", parts["link"].get("decoder", DECODERS[0]), DECODERS)
-    check_foreign(parts["model"], USUAL[named], (*OF_ALL, *OF_SOME[named]), named)
-    if parts["graph"].get("edge_feature_columns") and named != "attention":
-        raise SettingError(f"--edge-feature-columns does nothing with --model {named}; only attention looks at edges.")
-    return LinkJob(
-        **own,
-        graph=GraphSource(**parts["graph"]),
-        model=replace(USUAL[named], **parts["model"]),
-        link=LinkSettings(**parts["link"]),
-        train=replace(RECIPE, **parts["train"]),
-    )
+link_job = LinkJob.of
+SETTINGS = LinkJob

@@ -154,7 +154,7 @@ class MaskedTask(Task):
 def masking_of(tokenizer: Tokenizer, settings: MaskedJob) -> Masking:
     """What a run hides."""
     assert tokenizer.mask is not None
-    return Masking(tokenizer.mask, tokenizer.ordinary, settings.mask_part)
+    return Masking(tokenizer.mask, tokenizer.ordinary, settings.mask_fraction)
 
 
 TASK = MaskedTask()

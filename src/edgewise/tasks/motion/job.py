@@ -1,13 +1,13 @@
-"""Everything that decides a run over moving bodies."""
+"""The settings of a run over moving bodies."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from edgewise.errors import SettingError
-from edgewise.models.time_settings import DYNAMICS_MODELS, TOLD, DynamicsSettings
-from edgewise.tasks.config import arranged, check_three_parts
-from edgewise.train.settings import TrainSettings, require, require_one_of
+from edgewise.models.time_settings import DynamicsSettings
+from edgewise.settings import setting
+from edgewise.tasks.config import RunSettings, check_split_sizes
+from edgewise.train.settings import TrainSettings, require
 
 RECIPE = TrainSettings(
     epochs=300,
@@ -20,62 +20,61 @@ RECIPE = TrainSettings(
     second_moment_decay=0.999,
     ema_decay=0.0,
     loss_function="mse",
-    keep="best",
+    checkpoint="best",
 )
-"""How motion is learned where nothing else is asked for; the batch size counts moments."""
+"""How motion is learned by default; the batch size counts moments."""
 FORCES_RECIPE = replace(RECIPE, learning_rate=5e-3)
 """How forces are learned: a function of the distance alone bears larger steps."""
-AHEAD = 10
-"""How many moments later positions are told where nobody says."""
-PARTS = {"model": DynamicsSettings, "train": TrainSettings}
-MISSING = {"data": "no data file was given: edgewise train motion.npz, as edgewise simulate writes it."}
+HORIZON = 10
+"""How many moments later the predicted positions are by default."""
 
 
 @dataclass(frozen=True)
-class DynamicsJob:
-    """One training on trajectories, to tell where bodies will be, or how they are pulled."""
+class DynamicsJob(RunSettings):
+    """The settings of a run over trajectories."""
+
+    FOREIGN = dict.fromkeys(("delimiter", "decimal", "encoding", "sheet"), "trajectories are read from .npz files")
+    SUMMARY = "later positions of moving bodies, or their accelerations"
+    EXAMPLE = "motion motion.npz"
 
     data: tuple[str, ...]
-    """The trajectories, one .npz file."""
+    """The trajectories, one .npz file as edgewise simulate writes it."""
     model: DynamicsSettings = field(default_factory=DynamicsSettings)
     """The model."""
     train: TrainSettings = RECIPE
     """The recipe."""
     task_type: Literal["dynamics"] = "dynamics"
     """What is learned."""
-    start: int | None = None
-    """The moment that is read, by its number in the file; None reads all from which a later one is known."""
-    ahead: int = AHEAD
-    """How many moments later positions are told; 0 where accelerations are."""
-    split_sizes: tuple[float, ...] = (0.6, 0.2, 0.2)
-    """The parts of training, validation and test trajectories; of one trajectory, of its time."""
-    data_seed: int = 0
+    start: int | None = setting(None)
+    """The moment that is read, by its number in the file; None reads all for which a later one is known."""
+    horizon: int = setting(HORIZON)
+    """How many moments later the predicted positions are; 0 for accelerations."""
+    split_sizes: tuple[float, ...] = setting((0.6, 0.2, 0.2), metavar="FRACTION")
+    """Fractions of training, validation and test trajectories; of one trajectory, of its time."""
+    data_seed: int = setting(0, at_least=0)
     """Seed of the split."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require("data", len(self.data), len(self.data) == 1, "one file of trajectories")
-        check_three_parts(self.split_sizes)
-        require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
-        if self.model.told == "accelerations" and self.ahead:
+        check_split_sizes(self.split_sizes, 3)
+        if self.model.target_quantity == "accelerations" and self.horizon:
             raise SettingError(
-                f"--ahead {self.ahead} does nothing with --told accelerations, which are told of the moment that is "
-                "read; leave it out."
+                f"--horizon {self.horizon} does nothing with --target-quantity accelerations, which are predicted for "
+                "the moment that is read; leave it out."
             )
 
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; where accelerations are predicted, the model is `forces` if none is named."""
+        model = groups["model"]
+        accelerations = model.get("target_quantity") == "accelerations"
+        if accelerations:
+            model.setdefault("model", "forces")
+            own.setdefault("horizon", 0)
+        recipe = FORCES_RECIPE if model.get("model") == "forces" else RECIPE
+        return super().build(own, groups, train=replace(recipe, **groups["train"]))
 
-def dynamics_job(config: Mapping[str, Any], source: str = "the settings") -> DynamicsJob:
-    """The job that a flat table describes; where accelerations are told, the model is `forces` if none is named.
 
-    Raises:
-        SettingError: A name is not known, or a value is of the wrong kind.
-    """
-    own, parts = arranged(config, source, DynamicsJob, PARTS, MISSING)
-    model = parts["model"]
-    told = model.get("told", DynamicsSettings().told)
-    require_one_of("--told", told, TOLD, "of moving bodies ")
-    pulls = told == "accelerations"
-    model.setdefault("model", "forces" if pulls else DynamicsSettings().model)
-    require_one_of("--model", model["model"], DYNAMICS_MODELS, "for moving bodies ")
-    own.setdefault("ahead", 0 if pulls else AHEAD)
-    recipe = FORCES_RECIPE if model["model"] == "forces" else RECIPE
-    return DynamicsJob(**own, model=DynamicsSettings(**model), train=replace(recipe, **parts["train"]))
+dynamics_job = DynamicsJob.of
+SETTINGS = DynamicsJob

@@ -56,10 +56,10 @@ def roll_out(
         SettingError: the model tells positions, the moments lie outside the file, or the step is not above 0.
     Cost: O(steps · trajectory · body²), a model a step, in double precision.
     """
-    if trained.settings.told != "accelerations":
+    if trained.settings.target_quantity != "accelerations":
         raise SettingError(
             "a model that tells positions says nothing of velocities, and cannot go on from what it told; train one "
-            "with --told accelerations."
+            "with --target-quantity accelerations."
         )
     num_times = motion.positions.shape[1]
     last = num_times if num_moments is None else moment + num_moments

@@ -54,18 +54,18 @@ class MotionTask(Task):
 
     def prepared(self, settings: DynamicsJob, motion: Motion) -> Prepared:
         """The same of trajectories that are read; the units are those of the training moments."""
-        quantity = settings.model.told
-        splits = parted(motion, settings.start, settings.ahead, settings.split_sizes, settings.data_seed, quantity)
+        quantity = settings.model.target_quantity
+        splits = parted(motion, settings.start, settings.horizon, settings.split_sizes, settings.data_seed, quantity)
         if not len(splits["train"].moment):
             raise DataError(f"{motion.source}: no moment is left for training.")
         sizes = motion.positions.shape[-1], motion.charges.shape[-1]
         units = Units.of(splits["train"])
-        fitted = TrainedDynamics(settings=settings.model, sizes=sizes, units=units, ahead=settings.ahead)
+        fitted = TrainedDynamics(settings=settings.model, sizes=sizes, units=units, ahead=settings.horizon)
         rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
         return Prepared(settings, motion, splits, fitted, rows)
 
     def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        units, quantity = prepared.fitted.units, prepared.settings.model.told
+        units, quantity = prepared.fitted.units, prepared.settings.model.target_quantity
 
         def loader(split: str, batch_size: int, seed: int | None = None) -> RowLoader:
             moments = prepared.splits[split]
@@ -103,7 +103,7 @@ class MotionTask(Task):
         fitted, test = prepared.fitted, prepared.splits["test"]
         if len(test.moment):
             folder.write_table("test_predictions.csv", *predicted_table(test, fitted.predict(test)))
-        if prepared.settings.model.told == "accelerations":
+        if prepared.settings.model.target_quantity == "accelerations":
             if len(test.moment):
                 metrics["rollout"] = rollouts(prepared, folder)
             pull = read_off(fitted, prepared.splits["train"])
@@ -115,15 +115,15 @@ class MotionTask(Task):
         motion, settings = prepared.data, prepared.settings
         num_trajectories, num_times, num_bodies, space_dim = motion.positions.shape
         counts = {part: len(moments.moment) for part, moments in prepared.splits.items()}
-        is_later = settings.model.told == "positions"
-        target = f"predicted {settings.ahead} moments ahead" if is_later else "with its accelerations"
+        is_later = settings.model.target_quantity == "positions"
+        target = f"predicted {settings.horizon} moments ahead" if is_later else "with its accelerations"
         lines = [
             f"{motion.source}: {plural(num_trajectories, 'trajectory', 'trajectories')} of "
             f"{plural(num_bodies, 'body', 'bodies')} in {plural(space_dim, 'dimension')}, "
             f"{plural(num_times, 'moment')}",
             f"{split_line(counts, 'moment')}, each {target}",
         ]
-        if settings.model.told == "accelerations":
+        if settings.model.target_quantity == "accelerations":
             lines += [f"  no {name} in the file: {LACKS[name]}" for name in motion.lacks]
         if not counts["val"]:
             lines.append("  no validation moments: the last epoch is kept")
@@ -150,7 +150,7 @@ class MotionTask(Task):
         num_trajectories, num_times = motion.positions.shape[:2]
         rows = np.repeat(np.arange(num_trajectories), num_times), np.tile(np.arange(num_times), num_trajectories)
         found = trained.predict(Moments(motion, *rows, 0), pick_device(request.device))
-        buffer, quantity = io.BytesIO(), trained.settings.told
+        buffer, quantity = io.BytesIO(), trained.settings.target_quantity
         later = {"ahead": np.array(trained.ahead)} if quantity == "positions" else {}
         content: dict[str, Any] = {
             f"{quantity}_pred": found.reshape(motion.positions.shape).astype(np.float32),

@@ -9,7 +9,7 @@ from torch import nn
 from edgewise.data.motion.motion import Moments, Motion, require_masses
 from edgewise.errors import DataError, SettingError
 from edgewise.models.dynamics import dynamics_model
-from edgewise.models.time_settings import DynamicsSettings, Told
+from edgewise.models.time_settings import DynamicsSettings, TargetQuantity
 from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import BodyBatch
@@ -53,11 +53,11 @@ class Units:
             coupling = (np.abs(motion.strengths[trajectories]) / masses[..., None]).max()
         return cls(spread, time or 1.0, tuple(float(largest) or 1.0 for largest in charges), float(coupling) or 1.0)
 
-    def of_told(self, told: Told) -> float:
+    def of_told(self, told: TargetQuantity) -> float:
         """The unit of what is told."""
         return self.length if told == "positions" else self.length / self.time**2
 
-    def scaled(self, batch: BodyBatch, told: Told) -> BodyBatch:
+    def scaled(self, batch: BodyBatch, told: TargetQuantity) -> BodyBatch:
         """A batch in these units, its targets being what is told."""
         unit = self.of_told(told)
         return replace(
@@ -94,14 +94,16 @@ class TrainedDynamics(Fitted):
             DataError: accelerations are told, and a body weighs nothing.
         """
         self.require_alike(moments.motion)
-        moments = replace(moments, quantity=self.settings.told)
-        unit = self.units.of_told(self.settings.told)
+        moments = replace(moments, quantity=self.settings.target_quantity)
+        unit = self.units.of_told(self.settings.target_quantity)
         rows, parts = np.arange(len(moments.moment)), []
         model = self.model.to(device).eval()
         with torch.no_grad(), cpu_threads(self.threads):
             for first in counted(range(0, len(rows), ROWS_A_BATCH), "predicting"):
                 batch = moments.batch(rows[first : first + ROWS_A_BATCH], with_targets=False)
-                parts.append((model(self.units.scaled(batch, self.settings.told).to(device)).cpu() * unit).numpy())
+                parts.append(
+                    (model(self.units.scaled(batch, self.settings.target_quantity).to(device)).cpu() * unit).numpy()
+                )
         self.model.to("cpu")
         _, _, num_bodies, space_dim = moments.motion.positions.shape
         return np.concatenate([np.zeros((0, space_dim)), *parts]).reshape(-1, num_bodies, space_dim)
@@ -115,7 +117,7 @@ class TrainedDynamics(Fitted):
                 f"{plural(found[1], 'number')} of a body, but the model "
                 f"was trained on {self.sizes[0]} and {self.sizes[1]}."
             )
-        if self.settings.told == "accelerations":
+        if self.settings.target_quantity == "accelerations":
             require_masses(motion)
 
     def new_member(self) -> nn.Module:

@@ -1,71 +1,68 @@
-"""Everything that decides a run over sentences with tags."""
+"""The settings of a run over sentences with tags."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.models.text_settings import ReaderSettings, TransformerSettings
-from edgewise.tasks.config import arranged, check_three_parts
-from edgewise.tasks.pretrained import chosen
+from edgewise.settings import setting
+from edgewise.tasks.config import RunSettings, check_split_sizes
+from edgewise.tasks.pretrained import READERS, chosen
 from edgewise.tasks.texts.job import RECIPE as TEXT_RECIPE
-from edgewise.train.settings import TrainSettings, require, require_one_of
+from edgewise.train.settings import TrainSettings
 
 MODEL = TransformerSettings(num_layers=2, hidden_dim=256, dropout=0.3, context=256)
 RECIPE = replace(TEXT_RECIPE, batch_size=32)
-"""How tags are learned where nothing else is asked for; the batch size counts sentences."""
-PARTS = {"reader": ReaderSettings, "model": TransformerSettings, "train": TrainSettings}
-MISSING = {"data": "no files were given: edgewise train train.conll test.conll --task-type tagging"}
+"""How tags are learned by default; the batch size counts sentences."""
 
 
 @dataclass(frozen=True)
-class TaggingJob:
-    """One training on sentences, to tell the tag of each word."""
+class TaggingJob(RunSettings):
+    """The settings of a run over sentences with tags."""
+
+    SUMMARY = "a tag for each word of a sentence, such as names"
+    EXAMPLE = "tagging train.conll test.conll"
+    FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tags are learned by cross-entropy")
+    PRESETS = READERS
 
     data: tuple[str, ...]
     """One, two (train, test) or three (train, val, test) files."""
-    text_columns: tuple[str, ...] = ()
+    text_columns: tuple[str, ...] = setting((), metavar="KEY")
     """The key of the words in a JSON object; "tokens" where none is given."""
-    target_columns: tuple[str, ...] = ()
+    target_columns: tuple[str, ...] = setting((), metavar="KEY")
     """The key of the tags; "tags" where none is given."""
     reader: ReaderSettings = field(default_factory=ReaderSettings)
-    """What reads."""
+    """What reads a sentence."""
     model: TransformerSettings = MODEL
-    """The sizes of what reads."""
+    """The sizes of the reader."""
     train: TrainSettings = RECIPE
     """The recipe."""
     task_type: Literal["tagging"] = "tagging"
     """What is learned."""
-    tokens: TokenKind = "words"
-    """What a sentence is cut into: characters, words or bpe; the first token of a word carries its tag."""
-    vocabulary_size: int = 32768
-    """Tokens at most, of words and bpe."""
-    from_run: str | None = None
+    tokens: TokenKind = setting("words", choices=TOKEN_KINDS)
+    """How a sentence is split into tokens; the first token of a word carries its tag."""
+    vocabulary_size: int = setting(32768, at_least=2, aliases=("vocab-size",))
+    """Tokens of the vocabulary, at most."""
+    pretrained: str | None = setting(None, metavar="RUN")
     """The folder of a masked run whose vocabulary and weights are the start."""
-    split_sizes: tuple[float, ...] = (0.8, 0.1, 0.1)
-    """The parts of training, validation and test sentences of one file."""
-    data_seed: int = 0
+    split_sizes: tuple[float, ...] = setting((0.8, 0.1, 0.1), metavar="FRACTION")
+    """Fractions of training, validation and test sentences of one file."""
+    data_seed: int = setting(0, at_least=0)
     """Seed of the split."""
-    strict: bool = False
-    """Whether a sentence that cannot be used stops the run instead of being listed in `rejected.csv`."""
+    strict: bool = setting(False)
+    """Stop at the first sentence that cannot be used instead of listing it in `rejected.csv`."""
 
     def __post_init__(self) -> None:
-        require_one_of("--tokens", self.tokens, TOKEN_KINDS)
-        require("--vocabulary-size", self.vocabulary_size, self.vocabulary_size >= 2, "at least 2")
-        check_three_parts(self.split_sizes)
-        require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
+        super().__post_init__()
+        check_split_sizes(self.split_sizes, 3)
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; `model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
+        named = own.pop("model", None)
+        reader, model = chosen(ReaderSettings, MODEL, named, groups["reader"], groups["model"], own.get("pretrained"))
+        return super().build(own, groups, reader=reader, model=model)
 
 
-def tagging_job(config: Mapping[str, Any], source: str = "the settings") -> TaggingJob:
-    """The job that a flat table describes.
-
-    `model` in it may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`, which the rest changes.
-
-    Raises:
-        SettingError: A name is not known, a value is of the wrong kind, or two contradict each other.
-    """
-    config = dict(config)
-    named = config.pop("model", None)
-    own, parts = arranged(config, source, TaggingJob, PARTS, MISSING)
-    reader, model = chosen(ReaderSettings, MODEL, named, parts["reader"], parts["model"], own.get("from_run"))
-    return TaggingJob(**own, reader=reader, model=model, train=replace(RECIPE, **parts["train"]))
+tagging_job = TaggingJob.of
+SETTINGS = TaggingJob

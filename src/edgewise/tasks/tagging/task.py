@@ -65,7 +65,7 @@ class TaggingTask(Task):
         if len(tags) < 2:
             raise DataError(f"{', '.join(sentences.files)}: the only tag is {tags[0]!r}, expected two or more.")
         texts = (" ".join(each) for each in words)
-        tokenizer, weights = started(settings.from_run, texts, settings.tokens, settings.vocabulary_size)
+        tokenizer, weights = started(settings.pretrained, texts, settings.tokens, settings.vocabulary_size)
         fitted = TrainedTagger(
             tokenizer=tokenizer,
             tokens=tokenizer.kind,

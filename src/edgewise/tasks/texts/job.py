@@ -1,16 +1,15 @@
-"""Everything that decides a run over a table of texts."""
+"""The settings of a run over a table of texts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.data.columns import Columns
 from edgewise.models.text_settings import TextSettings, TransformerSettings
-from edgewise.tasks.config import arranged
-from edgewise.tasks.pretrained import chosen, scheduled
+from edgewise.settings import setting
+from edgewise.tasks.pretrained import READERS, chosen, scheduled
 from edgewise.tasks.table_job import TableJob
-from edgewise.train.settings import TrainSettings, require, require_one_of, usual_threads
+from edgewise.train.settings import TrainSettings, usual_threads
 
 MODEL = TransformerSettings(num_layers=1, hidden_dim=256, dropout=0.3, context=512)
 RECIPE = TrainSettings(
@@ -21,64 +20,54 @@ RECIPE = TrainSettings(
     ema_decay=0.0,
     threads=usual_threads(2),
 )
-"""How a table of texts is learned where nothing else is asked for."""
+"""How a table of texts is learned by default."""
 RECURRENT_RATE = 2e-3
-"""The learning rate of a recurrent network, where nothing else is asked for."""
-PARTS = {"columns": Columns, "text": TextSettings, "model": TransformerSettings, "train": TrainSettings}
-MISSING = {
-    "data": "no data file was given: edgewise train reviews.csv --text-columns text --target-columns label "
-    "(the file stands before flags that take several values).",
-    "text_columns": "no --text-columns were given; name the column or columns that hold texts.",
-}
-"""What is said where a setting without a default is not given."""
+"""The learning rate of a recurrent network, by default."""
 
 
 @dataclass(frozen=True)
 class TextJob(TableJob):
-    """One training on a table of texts."""
+    """The settings of a run over a table of texts."""
+
+    SUMMARY = "classes or scores of texts, from a table"
+    EXAMPLE = "texts reviews.csv --text-columns text --target-columns label"
+    REQUIRED = ("text_columns",)
+    FOREIGN = dict.fromkeys(
+        ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns"), ""
+    )
+    PRESETS = READERS
 
     train: TrainSettings = RECIPE
     """The recipe."""
     text: TextSettings = field(default_factory=TextSettings)
-    """What reads, and how one vector is made of all."""
+    """What reads a text, and how its tokens become one vector."""
     model: TransformerSettings = MODEL
-    """The sizes of what reads."""
-    tokens: TokenKind = "words"
-    """What a text is cut into: characters, words or bpe."""
-    vocabulary_size: int = 32768
-    """Tokens at most, of words and bpe."""
-    from_run: str | None = None
+    """The sizes of the reader."""
+    tokens: TokenKind = setting("words", choices=TOKEN_KINDS)
+    """How a text is split into tokens."""
+    vocabulary_size: int = setting(32768, at_least=2, aliases=("vocab-size",))
+    """Tokens of the vocabulary, at most."""
+    pretrained: str | None = setting(None, metavar="RUN")
     """The folder of a masked run whose vocabulary and weights are the start."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_of("--tokens", self.tokens, TOKEN_KINDS)
-        require("--vocabulary-size", self.vocabulary_size, self.vocabulary_size >= 2, "at least 2")
 
     def scheduled(self, num_rows: int) -> TrainSettings:
         """The recipe with a number of epochs that fits the training rows."""
         return scheduled(self.train, num_rows)
 
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; `model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
+        named, train = own.pop("model", None), groups["train"]
+        text, model = chosen(TextSettings, MODEL, named, groups["text"], groups["model"], own.get("pretrained"))
+        if text.encoder != "transformer":
+            train.setdefault("learning_rate", RECURRENT_RATE)
+        return super().build(own, groups, text=text, model=model)
+
 
 def text_job(config: Mapping[str, Any], source: str = "the settings") -> TextJob:
-    """The job that a flat table describes.
+    """The settings that a flat table describes; a table without task type has the one that its targets look like."""
+    config = {name.replace("-", "_"): value for name, value in config.items()}
+    return TextJob.of({"task_type": "auto", **config}, source)
 
-    `model` in it may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`, which the rest changes.
 
-    Raises:
-        SettingError: A name is not known, a value is of the wrong kind, or two contradict each other.
-    """
-    config = dict(config)
-    named = config.pop("model", None)
-    config.setdefault("task_type", config.pop("task-type", "auto"))
-    own, parts = arranged(config, source, TextJob, PARTS, MISSING)
-    text, model = chosen(TextSettings, MODEL, named, parts["text"], parts["model"], own.get("from_run"))
-    if text.encoder != "transformer":
-        parts["train"].setdefault("learning_rate", RECURRENT_RATE)
-    return TextJob(
-        **own,
-        columns=Columns(**parts["columns"]),
-        text=text,
-        model=model,
-        train=replace(RECIPE, **parts["train"]),
-    )
+SETTINGS = TextJob

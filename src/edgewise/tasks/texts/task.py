@@ -47,14 +47,14 @@ class TextsTask(TableTask):
 
     def resolved(self, settings: TextJob, table: TextTable, splits: Splits) -> TextJob:
         model, num_columns = settings.model, len(table.columns.text_columns)
-        if settings.text.encoder == "transformer" and num_columns > 1 and settings.from_run is None:
+        if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
             model = replace(model, num_segments=max(num_columns, model.num_segments))
         return replace(settings, model=model, train=settings.scheduled(len(splits.train)))
 
     def untrained(self, settings: TextJob, table: TextTable, splits: Splits) -> TrainedTexts:
         """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
         known = (text for texts in table.contents(splits.train) for text in texts)
-        tokenizer, weights = started(settings.from_run, known, settings.tokens, settings.vocabulary_size)
+        tokenizer, weights = started(settings.pretrained, known, settings.tokens, settings.vocabulary_size)
         return TrainedTexts(
             **target_fields(table, settings.coverage),
             tokenizer=tokenizer,
@@ -86,7 +86,7 @@ class TextsTask(TableTask):
     def notes(self, prepared: Prepared) -> list[str]:
         """The vocabulary, and how many texts are longer than the model reads."""
         fitted, settings = prepared.fitted, prepared.settings
-        source = "the training rows" if settings.from_run is None else settings.from_run
+        source = "the training rows" if settings.pretrained is None else settings.pretrained
         found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
         if cut := fitted.batches(prepared.data).cut:
             longer = plural(cut, "text has", "texts have")

@@ -1,14 +1,15 @@
-"""Everything that decides a run over pairs of texts."""
+"""The settings of a run over pairs of texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from edgewise.choices import CELLS
 from edgewise.errors import SettingError
 from edgewise.models.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
-from edgewise.tasks.config import arranged, check_three_parts
-from edgewise.train.settings import TrainSettings, require, usual_threads
+from edgewise.settings import setting, spelled
+from edgewise.tasks.config import RunSettings, check_split_sizes
+from edgewise.train.settings import TrainSettings, usual_threads
 
 ModelSettings = TransformerSettings | RecurrentSettings
 MODEL = TransformerSettings(num_layers=3, model_dim=256, hidden_dim=512, context=256, dropout=0.3)
@@ -20,67 +21,55 @@ RECIPE = TrainSettings(
     warmup=0.1,
     weight_decay=0.01,
     ema_decay=0.0,
-    keep="best",
+    checkpoint="best",
     threads=usual_threads(8),
 )
-"""How a translation is learned where nothing else is asked for; the batch size counts tokens."""
-MISSING = {
-    "data": "no files were given: edgewise train pairs.csv --text-columns en --target-columns de --task-type "
-    "translation, or edgewise train train.en train.de --task-type translation."
-}
+"""How a translation is learned by default; the batch size counts tokens."""
 
 
 @dataclass(frozen=True)
-class TranslationJob:
-    """One training on texts and their translations."""
+class TranslationJob(RunSettings):
+    """The settings of a run over texts and their translations."""
+
+    SUMMARY = "translations of texts"
+    EXAMPLE = "translation pairs.csv --text-columns en --target-columns de"
+    FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy")
+    PRESETS = (*CELLS, *CONFIGURATIONS)
 
     data: tuple[str, ...]
     """One, two (train, test) or three (train, val, test) tables; or two, four or six aligned files."""
-    text_columns: tuple[str, ...] = ()
-    """The column of a table that is read."""
-    target_columns: tuple[str, ...] = ()
-    """The column of a table that is written."""
+    text_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """The column of a table that is translated."""
+    target_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """The column of a table with the translations."""
     model: ModelSettings = field(default_factory=lambda: MODEL)
     """The model."""
     train: TrainSettings = RECIPE
     """The recipe; its batch size counts tokens, padding included."""
     beam: BeamSettings = field(default_factory=BeamSettings)
-    """How translations are searched for."""
+    """The beam search."""
     task_type: Literal["translation"] = "translation"
     """What is learned."""
-    vocabulary_size: int = 8192
+    vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))
     """Byte pairs, of both languages together, at most."""
-    label_smoothing: float = 0.1
-    """The part of the probability that is wanted for all tokens alike."""
-    split_sizes: tuple[float, ...] = (0.8, 0.1, 0.1)
-    """The parts of training, validation and test rows of one file."""
-    data_seed: int = 0
+    label_smoothing: float = setting(0.1, at_least=0, below=1, aliases=("label-smoothing-factor",))
+    """The share of the target probability that is spread over all tokens."""
+    split_sizes: tuple[float, ...] = setting((0.8, 0.1, 0.1), metavar="FRACTION")
+    """Fractions of training, validation and test rows of one file."""
+    data_seed: int = setting(0, at_least=0)
     """Seed of the split."""
 
     def __post_init__(self) -> None:
-        check_three_parts(self.split_sizes)
-        require("--label-smoothing", self.label_smoothing, 0 <= self.label_smoothing < 1, "at least 0 and below 1")
-        require("--data-seed", self.data_seed, self.data_seed >= 0, "at least 0")
+        super().__post_init__()
+        check_split_sizes(self.split_sizes, 3)
 
-
-def translation_job(config: Mapping[str, Any], source: str = "the settings") -> TranslationJob:
-    """The job that a flat table describes; `model` in it may name one of `CONFIGURATIONS`, or a recurrent cell, which
-    the rest changes.
-
-    Raises:
-        SettingError: A name is not known or not one of the model's, or a value is of the wrong kind.
-    """
-    config = dict(config)
-    model = _named(config.pop("model", None), config.get("cell"))
-    _check_owner(config, model)
-    kinds = {"model": type(model), "train": TrainSettings, "beam": BeamSettings}
-    own, parts = arranged(config, source, TranslationJob, kinds, MISSING)
-    return TranslationJob(
-        **own,
-        model=replace(model, **parts["model"]),
-        train=replace(RECIPE, **parts["train"]),
-        beam=BeamSettings(**parts["beam"]),
-    )
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; `model` may name one of `CONFIGURATIONS`, or a recurrent cell."""
+        given = groups["model"]
+        model = _named(own.pop("model", None), given.get("cell"))
+        _check_owner(given, model)
+        return super().build(own, groups, model=replace(model, **given))
 
 
 def _named(model: Any, cell: Any) -> ModelSettings:
@@ -97,13 +86,17 @@ def _named(model: Any, cell: Any) -> ModelSettings:
     return CONFIGURATIONS[model]
 
 
-def _check_owner(config: Mapping[str, Any], model: ModelSettings) -> None:
+def _check_owner(given: Mapping[str, Any], model: ModelSettings) -> None:
     """Raise SettingError where something is set that only the other kind of model has."""
     transformer, recurrent = ({f.name for f in fields(kind)} for kind in (TransformerSettings, RecurrentSettings))
     if isinstance(model, RecurrentSettings):
         foreign, right, wrong = transformer - recurrent, "a transformer", f"--model {model.cell}"
     else:
         foreign, right, wrong = recurrent - transformer, f"--model {' or '.join(CELLS)}", "a transformer"
-    for name in config:
-        if name.replace("-", "_") in foreign:
-            raise SettingError(f"--{name.replace('_', '-')} goes with {right}, not with {wrong}.")
+    for name in given:
+        if name in foreign:
+            raise SettingError(f"{spelled(name)} goes with {right}, not with {wrong}.")
+
+
+translation_job = TranslationJob.of
+SETTINGS = TranslationJob

@@ -1,0 +1,149 @@
+"""Flags out of dataclasses of settings, and the parser that all verbs share."""
+
+import argparse
+import dataclasses
+import difflib
+import math
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from edgewise import renames
+from edgewise.settings import choices_of, flag_of, helps, kinds_of, spelled
+
+METAVARS = {int: "N", float: "X", str: "NAME"}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line, and which proposes the closest flag for an unknown one."""
+
+    explain_unknown: Callable[[str], str] = staticmethod(lambda flag: "")
+    """What is known about a flag that this parser does not have."""
+
+    def __init__(self, **details: Any):
+        super().__init__(**{"formatter_class": formatter, "allow_abbrev": False, **details})
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The flags and their values; exits with 2 where one is not known."""
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            flag = unknown[0].split("=")[0]
+            self.error(self.explain_unknown(flag) or f"there is no {flag}.{did_you_mean(flag, self.spellings)}")
+        return found
+
+    @property
+    def spellings(self) -> list[str]:
+        """All flags, those too that the help does not show."""
+        return list(self._option_string_actions)
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the line and exits with 2."""
+        print(f"edgewise: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+class Renamed(argparse.Action):
+    """Stores the value of a flag that has another name now, and says so."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        print(f"edgewise: note: {option_string} is now {spelled(self.dest)}", file=sys.stderr)
+        setattr(namespace, self.dest, values)
+
+
+def formatter(**details: Any) -> Any:
+    """What lays out the help; imported when it is asked for."""
+    from rich_argparse import RichHelpFormatter
+
+    return RichHelpFormatter(**details)
+
+
+def did_you_mean(flag: str, known: Collection[str]) -> str:
+    """The closest flag, as the end of a message."""
+    close = difflib.get_close_matches(flag, known, n=1, cutoff=0.75)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+def add_settings(
+    group: Any,
+    kind: type,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    leave_out: Collection[str] = (),
+    choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> None:
+    """The flags of a dataclass of settings; one that is not typed leaves no trace, so that a file can set it.
+
+    Args:
+        group: Where the flags go.
+        kind: The dataclass.
+        defaults: The defaults that the help shows; those of the dataclass where it is None.
+        leave_out: Fields without a flag.
+        choices: Of fields that have fewer choices here.
+    """
+    texts = helps(kind)
+    for field in dataclasses.fields(kind):
+        if field.name in leave_out or field.metadata.get("hidden") or flag_of(field) in spellings_of(group):
+            continue
+        default = field.default if defaults is None else defaults.get(field.name)
+        text = help_text(texts.get(field.name, ""), default, field.metadata.get("aliases", ()))
+        add_field(group, field, text, choices.get(field.name) or choices_of(field))
+
+
+def add_field(group: Any, field: "dataclasses.Field[Any]", text: str, choices: Sequence[str]) -> None:
+    """The flag of one field, its other names, and its old ones."""
+    shared: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
+    if field.type is bool:
+        group.add_argument(flag_of(field), action=argparse.BooleanOptionalAction, help=text, **shared)
+        return
+    kinds = kinds_of(field.type)
+    (kind,) = {str if each is tuple else each for each in kinds}
+    if tuple in kinds:
+        kind = float if "float" in str(field.type) else str
+        shared["nargs"] = "+"
+    metavar = "{" + ",".join(map(str, choices)) + "}" if choices else field.metadata.get("metavar") or METAVARS[kind]
+    shared |= {"type": kind, "metavar": metavar}
+    # A setting with one choice names the task, which the help is of already.
+    group.add_argument(flag_of(field), help=argparse.SUPPRESS if len(choices) == 1 else text, **shared)
+    if aliases := [
+        spelled(name) for name in field.metadata.get("aliases", ()) if spelled(name) not in spellings_of(group)
+    ]:
+        group.add_argument(*aliases, help=argparse.SUPPRESS, **shared)
+    old = [spelled(name) for name, new in renames.SETTINGS.items() if new == field.name]
+    if old := [flag for flag in old if flag not in spellings_of(group)]:
+        group.add_argument(*old, action=Renamed, help=argparse.SUPPRESS, **shared)
+
+
+def add_molecule_limits(parser: argparse.ArgumentParser) -> None:
+    """The flags that change the limits on molecules of a trained model."""
+    from edgewise.data.molecules.limits import MoleculeLimits
+
+    names = [field.name for field in dataclasses.fields(MoleculeLimits)]
+    add_settings(parser, MoleculeLimits, defaults=dict.fromkeys(names, "as trained"))
+    parser.set_defaults(**dict.fromkeys(names))
+
+
+def spellings_of(group: Any) -> Collection[str]:
+    """The flags that a parser has so far."""
+    return group._option_string_actions
+
+
+def help_text(text: str, default: Any, aliases: Sequence[str] = ()) -> str:
+    """The docstring of a field as help: its default and its other names at the end."""
+    text = text.rstrip(".").replace(". None is ", ". By default ").replace("None is ", "by default ")
+    text = text.replace("None ", "the default ").replace("`", "")
+    text = text.replace("%", "%%")
+    notes = [] if default in (None, ()) or default is dataclasses.MISSING else [f"default: {shown(default)}"]
+    notes += [f"also {', '.join(map(spelled, aliases))}"] if aliases else []
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def shown(value: Any) -> str:
+    """A default as one types it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (tuple, list)):
+        return " ".join(map(shown, value))
+    return f"{value:g}" if isinstance(value, float) and not math.isnan(value) else str(value)

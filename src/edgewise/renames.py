@@ -1,0 +1,52 @@
+"""Old names of settings and of their values: they keep working for one release, in files, flags and Python alike."""
+
+import warnings
+from collections.abc import Collection, Mapping
+from typing import Any
+
+SETTINGS: dict[str, str] = {
+    "told": "target_quantity",
+    "ahead": "horizon",
+    "weighing": "aggregation",
+    "from": "pretrained",
+    "from_run": "pretrained",
+    "keep": "checkpoint",
+    "mask_part": "mask_fraction",
+    "look": "attention",
+    "local": "local_attention",
+}
+"""Old names of settings, as Python writes them, and the new ones."""
+VALUES: dict[str, dict[str, str]] = {}
+"""Old values of a setting, by its new name, and the new ones."""
+
+
+def renamed(values: Mapping[str, Any], known: Collection[str] | None = None, *, note: bool = False) -> dict[str, Any]:
+    """Settings under their new names; hyphens and underscores stay as they are written.
+
+    Args:
+        values: Settings by name.
+        known: The names that exist; a name that exists is never an old one. None renames whatever is in the table.
+        note: Whether a DeprecationWarning names what is old. What a program wrote itself needs none.
+    """
+    found = {}
+    for name, value in values.items():
+        plain = name.replace("-", "_")
+        new = SETTINGS.get(plain, plain)
+        if new != plain and (known is None or (plain not in known and new in known)):
+            _note(note, f"{_flag(plain)} is now {_flag(new)}")
+            name, plain = new.replace("_", "-") if "-" in name else new, new
+        if isinstance(value, str) and value in VALUES.get(plain, {}):
+            today = VALUES[plain][value]
+            _note(note, f"{_flag(plain)} {value} is now {_flag(plain)} {today}")
+            value = today
+        found[name] = value
+    return found
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _note(wanted: bool, what: str) -> None:
+    if wanted:
+        warnings.warn(f"{what}; the old name works in this release only.", DeprecationWarning, stacklevel=2)

@@ -1,0 +1,187 @@
+"""A setting is declared once, as a dataclass field: type, default, bounds, other names; its docstring is its help.
+
+    epochs: int | None = setting(None, at_least=1, aliases=("num-epochs",))
+    \"\"\"Passes over the training rows; None is a number that fits the table.\"\"\"
+
+Flags, config files, constructor parameters and the tables of the docs come from these fields. A library (jsonargparse,
+tyro, cyclopts) would build the objects itself; here a flag that was not typed must leave no trace, since the model that
+another flag names brings its own defaults.
+"""
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import math
+import textwrap
+from collections.abc import Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin
+
+from edgewise import renames
+from edgewise.errors import SettingError
+
+NUM_LAYERS = ("depth", "n-layers", "n-layer", "num-hidden-layers")
+NUM_HEADS = ("n-heads", "n-head", "num-attention-heads")
+MODEL_DIM = ("hidden-size", "message-hidden-dim", "n-embd", "d-model")
+CONTEXT = ("block-size", "max-seq-length")
+"""What chemprop, Hugging Face and nanoGPT call settings that several models have."""
+BOUNDS = {
+    "at_least": ("at least", lambda value, bound: value >= bound),
+    "above": ("above", lambda value, bound: value > bound),
+    "at_most": ("at most", lambda value, bound: value <= bound),
+    "below": ("below", lambda value, bound: value < bound),
+}
+
+
+def setting(
+    default: Any = dataclasses.MISSING,
+    *,
+    factory: Any = dataclasses.MISSING,
+    choices: tuple[str, ...] = (),
+    aliases: tuple[str, ...] = (),
+    metavar: str = "",
+    flag: str = "",
+    hidden: bool = False,
+    even: bool = False,
+    **bounds: float,
+) -> Any:
+    """A dataclass field that is a setting.
+
+    Args:
+        default: Its default; None needs a type that allows None.
+        factory: Makes the default.
+        choices: What it may be, where its type is no Literal.
+        aliases: Other spellings of the flag, as other programs have them.
+        metavar: What stands for the value in the help.
+        flag: The spelling of the flag, where the name does not give it.
+        hidden: It stands in files only and has no flag.
+        even: Only even numbers are allowed.
+        bounds: `at_least`, `above`, `at_most`, `below`.
+    """
+    assert bounds.keys() <= BOUNDS.keys(), bounds
+    details = {"choices": choices, "aliases": aliases, "metavar": metavar, "flag": flag, "hidden": hidden}
+    return dataclasses.field(
+        default=default, default_factory=factory, metadata={**details, "even": even, "bounds": bounds}
+    )
+
+
+class Settings:
+    """The base of dataclasses of settings: what their fields declare is checked when one is made."""
+
+    RENAMED: ClassVar[Mapping[str, str]] = renames.SETTINGS
+    """Old names of fields in model.json and config.toml."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def check(settings: Any) -> None:
+    """Raise SettingError unless each field has a value that its declaration allows."""
+    for field in dataclasses.fields(settings):
+        check_value(field, getattr(settings, field.name))
+
+
+def check_value(field: "dataclasses.Field[Any]", value: Any) -> None:
+    """Raise SettingError unless a value is what a field allows; the message names the flag."""
+    if value is None and is_optional(field):
+        return
+    choices = choices_of(field)
+    if choices and value not in choices:
+        raise SettingError(f"{flag_of(field)} is {value!r}; expected one of {', '.join(map(str, choices))}.")
+    if field.type is bool and not isinstance(value, bool):
+        raise SettingError(f"{flag_of(field)} is {value}; expected True or False.")
+    bounds = field.metadata.get("bounds", {})
+    is_odd = field.metadata.get("even") and value % 2
+    if not is_odd and all(BOUNDS[name][1](value, bound) for name, bound in bounds.items()):
+        return
+    words = ["finite" if bound == math.inf else f"{BOUNDS[name][0]} {bound:g}" for name, bound in bounds.items()]
+    if field.metadata.get("even"):
+        words.append("even")
+    raise SettingError(f"{flag_of(field)} is {value}; expected {' and '.join(words)}.")
+
+
+def check_heads(settings: Any) -> None:
+    """Raise SettingError unless the heads divide the size of the model."""
+    if settings.model_dim % settings.num_heads != 0:
+        raise SettingError(
+            f"--model-dim ({settings.model_dim}) must be a multiple of --num-heads ({settings.num_heads})."
+        )
+
+
+def spelled(name: str) -> str:
+    """The flag of a name in Python."""
+    return f"--{name.replace('_', '-')}"
+
+
+def flag_of(field: "dataclasses.Field[Any]") -> str:
+    """How the flag of a field is spelled."""
+    return field.metadata.get("flag") or spelled(field.name)
+
+
+def is_optional(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field may be None."""
+    return NoneType in get_args(field.type)
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(choice for part in get_args(annotation) for choice in _choices(part))
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def choices_of(field: "dataclasses.Field[Any]") -> tuple[Any, ...]:
+    """What a field may be, where it is one of several words."""
+    return field.metadata.get("choices") or _choices(field.type)
+
+
+def kinds_of(annotation: Any) -> tuple[type, ...]:
+    """The plain types that an annotation allows, None left out."""
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        return tuple(kind for part in get_args(annotation) for kind in kinds_of(part))
+    if origin is Literal:
+        return tuple(dict.fromkeys(type(choice) for choice in get_args(annotation)))
+    kind = origin or annotation
+    return () if kind is NoneType else (kind,)
+
+
+def typed(source: str, field: "dataclasses.Field[Any]", value: Any) -> Any:
+    """A value out of a file or a call in the type of its field.
+
+    Args:
+        source: What an error calls the place, such as a file name.
+
+    Raises:
+        SettingError: It cannot be.
+    """
+    kinds = kinds_of(field.type)
+    if tuple in kinds:
+        if isinstance(value, (list, tuple)):
+            return tuple(value)
+        if isinstance(value, (str, int, float)):
+            return (value,)
+    if float in kinds and type(value) is int:
+        return float(value)
+    if type(value) in kinds or (value is None and is_optional(field)):
+        return value
+    expected = " or ".join(kind.__name__ for kind in kinds)
+    raise SettingError(f"{source} has {field.name.replace('_', '-')} = {value!r}; expected {expected}.")
+
+
+@cache
+def helps(kind: type) -> dict[str, str]:
+    """The docstring of each field of a dataclass, of those it inherits too; empty where there is no source."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        try:
+            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body  # type: ignore[attr-defined]
+        except OSError:
+            continue
+        for field, text in itertools.pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                found[field.target.id] = " ".join(str(text.value.value).split())  # type: ignore[union-attr]
+    return found

@@ -1,0 +1,165 @@
+"""The command line by task: help, inference, flags of other tasks, other and old names; settings declared once."""
+
+import dataclasses
+import time
+import warnings
+
+import pytest
+from cli_tables import SMALL, molecules, write_csv
+
+from edgewise.cli.train import all_flags
+from edgewise.errors import SettingError
+from edgewise.models.time_settings import DynamicsSettings
+from edgewise.settings import check_value, helps
+from edgewise.tasks.config import defaults_of, groups_of, job_to_config
+from edgewise.tasks.motion.job import dynamics_job
+from edgewise.tasks.registry import NAMES, settings_of
+
+
+def test_the_help_of_train_fits_on_a_screen_and_shows_every_task(edgewise):
+    code, out, _ = edgewise("train", "--help")
+    assert code == 0
+    assert len(out.splitlines()) <= 60
+    for name in NAMES:
+        assert f"edgewise train {settings_of(name).EXAMPLE}" in out
+        assert settings_of(name).SUMMARY in out
+    assert "--learning-rate" in out and "--readout" not in out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_help_of_a_task_shows_its_flags_and_no_others(edgewise, name):
+    code, out, _ = edgewise("train", name, "--help")
+    shown = {word.strip(",") for word in out.split() if word.startswith("--")}
+    own = {f"--{each.replace('_', '-')}" for each in all_flags(name)} - {"--check-memory"}
+    assert code == 0
+    assert own <= shown
+    others = {f"--{each.replace('_', '-')}" for other in NAMES for each in all_flags(other)} - own
+    assert not shown & (others - {"--task-type", "--model", "--check-memory"})
+
+
+def test_every_setting_has_a_help_and_a_default_that_it_allows():
+    for name in NAMES:
+        kind = settings_of(name)
+        owners = [kind, *(each for kinds in groups_of(kind).values() for each in kinds)]
+        for owner in owners:
+            for field in dataclasses.fields(owner):
+                assert helps(owner).get(field.name), (owner, field.name)
+                if field.default is not dataclasses.MISSING and not dataclasses.is_dataclass(field.type):
+                    check_value(field, field.default)
+
+
+def test_the_defaults_of_a_task_are_a_configuration_file(edgewise, tmp_path):
+    code, out, _ = edgewise("defaults", "molecules")
+    (tmp_path / "own.toml").write_text(out)
+    assert code == 0
+    assert "# SMILES or InChI of the molecules" in out
+    data = write_csv(tmp_path / "data.csv", {"smiles": molecules(), "y": range(40)})
+    words = ["train", "molecules", data, "--config-path", tmp_path / "own.toml", "--smiles-columns", "smiles"]
+    code, out, err = edgewise(*words, *SMALL, "--epochs", 1, "-o", tmp_path / "run")
+    assert code == 0, err
+    for name in NAMES:
+        assert f"edgewise train {name}" in edgewise("defaults", name)[1]
+    assert edgewise("defaults")[1].startswith("Defaults by task")
+
+
+def test_help_is_quick(edgewise):
+    import os
+    import subprocess
+    import sys
+
+    words = [sys.executable, "-X", "importtime", "-m", "edgewise.cli.main", "train", "--help"]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ)).stderr
+    modules = {line.split("|")[-1].strip() for line in loaded.splitlines()}
+    assert not modules & {"torch", "pandas", "pyarrow", "numpy", "rdkit", "scipy", "lightning"}
+    began = time.process_time()
+    edgewise("train", "--help")
+    assert time.process_time() - began < 0.3
+
+
+def test_the_task_is_inferred_and_named(edgewise, tmp_path):
+    data = write_csv(tmp_path / "data.csv", {"smiles": molecules(), "y": range(40)})
+    words = [data, "--smiles-columns", "smiles", *SMALL, "--epochs", 1, "--no-baselines"]
+    code, out, _ = edgewise("train", *words, "-o", tmp_path / "inferred")
+    assert (code, out.splitlines()[0]) == (0, "task: molecules, because --smiles-columns is given")
+    code, out, _ = edgewise("train", "molecules", *words, "-o", tmp_path / "named")
+    assert code == 0 and "task:" not in out
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("inferred", "named")]
+    assert weights[0] == weights[1]
+
+
+def test_a_file_that_is_called_like_a_task_is_not_swallowed(edgewise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nodes").write_text("a,b\n1,2\n")
+    code, _, err = edgewise("train", "nodes", "--target-columns", "a")
+    assert code == 2
+    assert "nodes is a task and a file here: write ./nodes for the file" in err
+    _, _, err = edgewise("train", "nodes", "nodes.csv", "--edges", "edges.csv")
+    assert "nodes is read as the task; write ./nodes for the file" in err
+    assert "./nodes: its name ends in" in edgewise("train", "./nodes", "--smiles-columns", "a")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("molecules a.csv --readout mean", "--readout applies to texts and graphs only"),
+        ("molecules a.csv --learning-rat 1", "Did you mean --learning-rate?"),
+        (
+            "a.csv --smiles-columns s --readout mean",
+            "the task is molecules: --readout applies to texts and graphs only",
+        ),
+        ("a.csv --smiles-columns s --block-sizes 3", "Did you mean --block-size?"),
+        ("links a.csv --weight-column w", "--weight-column applies to molecules, texts, nodes and graphs only"),
+        ("nodes a.csv --edges e.csv --task-type link", "--task-type is 'link'; expected one of regression"),
+        ("molecules --smiles-columns s", "no data file was given: edgewise train molecules data.csv"),
+        ("molecules a.csv", "no --smiles-columns were given"),
+        ("molecules a.csv --smiles-columns s --epochs 0", "--epochs is 0; expected at least 1"),
+        ("molecules a.csv --smiles-columns s --epochs x", "argument --epochs: invalid int value: 'x'"),
+    ],
+)
+def test_wrong_words(edgewise, tmp_path, words, message):
+    code, out, err = edgewise("train", *words.split(), "-o", tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_an_unknown_verb(edgewise):
+    code, _, err = edgewise("trian")
+    assert code == 2
+    assert "there is no verb trian. Did you mean train?" in err
+
+
+def test_names_of_other_programs_mean_the_same(edgewise, tmp_path):
+    data = write_csv(tmp_path / "data.csv", {"smiles": molecules(), "y": range(40)})
+    ours = ["--learning-rate", 1e-3, "--num-layers", 1, "--model-dim", 8, "--split", "random"]
+    theirs = ["--lr", 1e-3, "--depth", 1, "--message-hidden-dim", 8, "--split-type", "random"]
+    shared = ["--smiles-columns", "smiles", "--num-heads", 1, "--head-dim", 8, "--epochs", 1, "--no-baselines"]
+    assert edgewise("train", data, *shared, *ours, "-o", tmp_path / "ours")[0] == 0
+    assert edgewise("train", "molecules", "--data-path", data, *shared, *theirs, "-o", tmp_path / "theirs")[0] == 0
+    configs = [(tmp_path / name / "config.toml").read_text() for name in ("ours", "theirs")]
+    assert configs[0] == configs[1]
+
+
+def test_old_names_work_with_a_note(edgewise, tmp_path):
+    code, _, err = edgewise("train", "motion", tmp_path / "none.npz", "--ahead", 3, "--told", "positions")
+    assert code == 2
+    assert err.splitlines()[:2] == [
+        "edgewise: note: --ahead is now --horizon",
+        "edgewise: note: --told is now --target-quantity",
+    ]
+    with pytest.warns(DeprecationWarning, match="--ahead is now --horizon"):
+        old = dynamics_job({"data": "a.npz", "ahead": 3}, "DynamicsModel")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert dynamics_job({"data": "a.npz", "ahead": 3}, "config.toml") == old
+        assert dynamics_job({"data": "a.npz", "horizon": 3}, "DynamicsModel") == old
+    assert job_to_config(old)["horizon"] == 3
+    assert DynamicsSettings.RENAMED["told"] == "target_quantity"
+
+
+def test_bounds_refuse_what_is_no_number():
+    with pytest.raises(SettingError, match="--learning-rate is nan; expected above 0 and finite"):
+        settings_of("molecules").of({"data": "a.csv", "smiles_columns": "s", "learning_rate": float("nan")})
+    with pytest.raises(SettingError, match="the settings has compile = 'yes'; expected bool"):
+        settings_of("molecules").of({"data": "a.csv", "smiles_columns": "s", "compile": "yes"})
+    assert defaults_of(settings_of("nodes"))["learning_rate"] == 1e-2
