@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import RunFolderError, SettingError
-from edgewise.tasks.task import Task
 from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
     from edgewise.tasks.config import RunSettings
+    from edgewise.tasks.task import Task
 
 FORMATS = {
     "edgewise property model": "molecules",
@@ -38,7 +38,7 @@ LINES = (".txt", ".txt.gz")
 SENTENCES = tuple(name + end for name in (".conll", ".iob", ".bio") for end in ("", ".gz"))
 
 
-def task(name: str) -> Task:
+def task(name: str) -> "Task":
     """A task by its name."""
     if name not in NAMES:
         raise SettingError(f"there is no task {name!r}; expected one of {', '.join(NAMES)}.")
@@ -46,7 +46,7 @@ def task(name: str) -> Task:
     return found
 
 
-def task_of(folder: RunFolder) -> Task:
+def task_of(folder: RunFolder) -> "Task":
     """The task of a finished run.
 
     Raises:
