@@ -1,5 +1,6 @@
 """Tables of forty molecules, and the command line called in this process."""
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -40,6 +41,20 @@ def trained(tmp_path_factory) -> Path:
 def no_stage_is_long(monkeypatch):
     """What is printed does not depend on how busy the machine is."""
     monkeypatch.setattr("edgewise.cli.progress.SHORT", float("inf"))
+
+
+@pytest.fixture(autouse=True)
+def figures_are_made_and_left_undrawn(request, monkeypatch):
+    """matplotlib takes as long to write the figures of a report as a small model takes to train.
+
+    All of a figure is ours but this last step, which is skipped in tests that do not have the mark `drawn`.
+    """
+
+    def left_undrawn(figure, file, *, format, **more):
+        file.write("<svg xmlns='http://www.w3.org/2000/svg'></svg>" if format == "svg" else b"\x89PNG")
+
+    if request.node.get_closest_marker("drawn") is None and importlib.util.find_spec("matplotlib"):
+        monkeypatch.setattr("matplotlib.figure.Figure.savefig", left_undrawn)
 
 
 @pytest.fixture

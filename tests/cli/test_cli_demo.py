@@ -3,11 +3,13 @@
 import json
 import tomllib
 
+import pytest
 from cli_tables import SMALL, read_csv
 
 from edgewise.cli import demo
 
 
+@pytest.mark.drawn
 def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, paste, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "NUM_ROWS", 120)
     small = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8}

@@ -60,6 +60,7 @@ def test_a_molecule_becomes_a_page(trained, edgewise, tmp_path):
     assert last == f"1 explanation: {tmp_path / 'report.html'}"
 
 
+@pytest.mark.drawn
 @pytest.mark.parametrize(("suffix", "begin"), [("svg", b"<"), ("png", b"\x89PNG"), ("json", b"[")])
 def test_the_format_is_as_the_name_ends(trained, edgewise, tmp_path, suffix, begin):
     path = tmp_path / f"drawn.{suffix}"

@@ -22,6 +22,7 @@ def files_of_at_most(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.drawn
 def test_every_verb_names_the_file_that_does_not_fit(trained, edgewise, tmp_path):
     new = write_csv(tmp_path / "new.csv", {"id": ["x" * 500] * 4, "smiles": ["CCO", "CCN", "CCC", "CCCl"]})
     places = tmp_path / "out"

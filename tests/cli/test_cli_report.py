@@ -5,6 +5,7 @@ import re
 import pytest
 
 pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.drawn
 
 
 @pytest.fixture(scope="module")

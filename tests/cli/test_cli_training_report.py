@@ -14,6 +14,8 @@ pytest.importorskip("matplotlib")
 
 from edgewise.cli.main import main
 
+pytestmark = pytest.mark.drawn
+
 HOSTILE = "<script>alert(1)</script>"
 FIRST, LAST = ["Scores", "Training"], ["Data", "Settings"]
 TINY = ["--model-dim", "16", "--num-heads", "2", "--num-layers", "1", "--threads", "1"]

@@ -4,6 +4,14 @@ import pytest
 from triton_cases import DEVICE
 
 import edgewise.backends.triton as backend
+from triton_interpreter import speed_up
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_interpreter():
+    """Its repeated preparations are left out."""
+    pytest.importorskip("triton")
+    speed_up()
 
 
 @pytest.fixture(autouse=True)
