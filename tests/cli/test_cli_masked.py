@@ -12,7 +12,7 @@ from cli_tables import read_csv
 
 from edgewise.errors import RunFolderError
 from edgewise.records import TextBatch
-from edgewise.tasks.masked.trained import TrainedMasked, told_by_frequency
+from edgewise.tasks.masked.trained import TrainedMasked, scores_of_frequency
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Masking, MaskLoader, Pieces
 
@@ -199,7 +199,7 @@ def test_counting_tokens_by_hand():
     masking = Masking(1, np.array([2, 3, 4]), part=0.9999)
     training = Pieces.of([np.array([2, 2, 0, 3, 2])], 8)
     loader = MaskLoader(Pieces.of([np.array([2, 3, 4, 0])], 8), masking, 8)
-    found = told_by_frequency(training, masking, loader, 5)
+    found = scores_of_frequency(training, masking, loader, 5)
     assert found.loss == pytest.approx(-np.log([4 / 7, 2 / 7, 1 / 7]).mean())
     assert found.accuracy == pytest.approx(1 / 3)
 
