@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgewise.tasks.report.judged import (
-    MOST_LABELS,
+    MAX_LABELS,
     OTHERS,
     Labels,
     Numbers,
@@ -74,9 +74,9 @@ def test_confusion_by_hand_and_of_many_classes():
     names = [f"{number:02}" for number in range(30)]
     often = [name for place, name in enumerate(names) for _ in range(40 - place)]
     found = confusion(often, often)
-    assert len(found.labels) == MOST_LABELS
+    assert len(found.labels) == MAX_LABELS
     assert found.labels[-1] == OTHERS
-    assert found.labels[:-1] == tuple(names[: MOST_LABELS - 1])
+    assert found.labels[:-1] == tuple(names[: MAX_LABELS - 1])
     assert found.counts.sum() == np.trace(found.counts) == len(often)
 
 

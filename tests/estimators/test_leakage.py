@@ -100,7 +100,7 @@ def test_the_prefix_filter_finds_what_all_pairs_find(drawn, cut):
 def test_many_rows_are_chosen_evenly(monkeypatch):
     from edgewise.tasks.report import leakage as module
 
-    monkeypatch.setattr(module, "MOST_ASKED", 3)
+    monkeypatch.setattr(module, "MAX_QUERIED", 3)
     asked = []
 
     def near(some, known):

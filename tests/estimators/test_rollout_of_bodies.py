@@ -32,7 +32,7 @@ class TheLaw(torch.nn.Module):
 
     def forward(self, batch):
         places = (batch.positions.double() * self.units.length).reshape(self.shape).numpy()
-        pulls = self.law(places)[0] / self.units.of_told("accelerations")
+        pulls = self.law(places)[0] / self.units.of_target("accelerations")
         return torch.from_numpy(pulls).flatten(0, 1)
 
 
@@ -126,7 +126,7 @@ class Explosion(torch.nn.Module):
 def test_bodies_that_fly_to_infinity_are_no_numbers(tmp_path):
     motion = file_of("nbody", tmp_path, num_steps=800, keep_every=40)
     model = knowing(motion)
-    model.model = Explosion()
+    model.members = [Explosion()]
     scores = compared(roll_out(model, motion), motion, 0)
     assert (scores["distance"], scores["energy_drift"]) == (None, None)
     assert scores["spread"] > 0
@@ -236,7 +236,7 @@ def test_rollouts_that_are_refused(planets):
 def test_a_model_that_tells_positions_cannot_run_on(planets):
     motion, _ = planets
     model = DynamicsModel(epochs=1, model_dim=8, num_layers=1, batch_size=200).fit(motion)
-    with pytest.raises(SettingError, match="a model that tells positions says nothing of velocities"):
+    with pytest.raises(SettingError, match="a model of positions predicts no velocities"):
         model.rollout(motion)
 
 

@@ -65,8 +65,8 @@ def _tokenizer(folder: Path) -> Tokenizer:
     if vocabulary.is_file() and merges.is_file():
         return Tokenizer.from_pairs(str(vocabulary), str(merges))
     if pieces.is_file():
-        said = folder / "tokenizer_config.json"
-        choices: dict[str, Any] = read_json(said) if said.is_file() else {}
+        described_by = folder / "tokenizer_config.json"
+        choices: dict[str, Any] = read_json(described_by) if described_by.is_file() else {}
         return Tokenizer.from_word_pieces(
             str(pieces), lowercase=choices.get("do_lower_case", True), strip_accents=choices.get("strip_accents")
         )
@@ -96,16 +96,19 @@ def to_checkpoint(trained: Trained, folder: Path) -> None:
     if isinstance(trained, TrainedMasked):
         config, tensors = bert.checkpoint_of(trained.model)
         config |= {"pad_token_id": tokenizer.padding}
-        said = {"sep_token": tokenizer.end, "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+        described_by = {
+            "sep_token": tokenizer.end,
+            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        }
     else:
         config, tensors = gpt2.checkpoint_of(trained.model)
         end = tokenizer.end if trained.has_end else None
         config |= {"bos_token_id": end, "eos_token_id": end}
-        said = {"eos_token": end}
-    said |= {theirs: getattr(tokenizer, own) for own, theirs in SPECIAL.items()}
+        described_by = {"eos_token": end}
+    described_by |= {theirs: getattr(tokenizer, own) for own, theirs in SPECIAL.items()}
     # Without a class their library makes the tokenizer of the model's type, with its choices instead of ours.
     described = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": trained.model.settings.context}
-    for name, value in said.items():
+    for name, value in described_by.items():
         if value is not None:
             described[name] = tokenizer.inner.id_to_token(value) if isinstance(value, int) else value
     folder.mkdir(parents=True, exist_ok=True)

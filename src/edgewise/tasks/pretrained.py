@@ -41,7 +41,7 @@ def chosen(
     Args:
         kind: The dataclass of the choices around it.
         usual: The sizes by default.
-        named: What `--model` says: a recurrent network, or one of `CONFIGURATIONS`.
+        named: The value of `--model`: a recurrent network, or one of `CONFIGURATIONS`.
         read: The fields of `kind` that are given.
         given: The sizes that are given.
         pretrained: The folder of a masked run, which brings its own sizes.

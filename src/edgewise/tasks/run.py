@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run whose data is read and whose folder is begun."""
+    """A run whose data is read and whose folder is prepared."""
 
     task: Task
     """What kind of model."""

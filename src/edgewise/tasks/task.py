@@ -196,7 +196,7 @@ class Task(ABC):
         return [score_table(self.title(metrics, split), self.models(metrics, split), self.headlines)]
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
-        """What the table of scores says of the rows of a split."""
+        """The title of the table of scores of a split."""
         raise NotImplementedError
 
     def models(self, metrics: dict[str, Any], split: str) -> dict[str, dict[str, Any]]:
@@ -210,7 +210,7 @@ class Task(ABC):
         """What to do with a finished run, complete command lines."""
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
-        """What to write to the output file, and a line that says what was predicted.
+        """What to write to the output file, and a line about the predictions.
 
         Args:
             request: what to predict.

@@ -97,7 +97,7 @@ class TrainedTable(Fitted):
         return list(table.status)
 
     def outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
-        """What every member says: (member, row, output), values in the target's unit or probabilities.
+        """The outputs of every member: (member, row, output), values in the target's unit or probabilities.
 
         Args:
             table: Any table with the columns of the training.
@@ -161,7 +161,7 @@ class TrainedTable(Fitted):
         coverage: float | None = None,
         device: str = "cpu",
     ) -> list[Prediction]:
-        """What the ensemble says of each target.
+        """The predictions of the ensemble for each target.
 
         Args:
             table: Any table with the columns of the training.
@@ -175,7 +175,7 @@ class TrainedTable(Fitted):
     def said(
         self, outputs: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float | None = None
     ) -> list[Prediction]:
-        """What the ensemble says of each target, from what every member says, `(member, row, output)`.
+        """The predictions of the ensemble for each target, from the outputs of every member, `(member, row, output)`.
 
         Args:
             outputs: As `outputs` gives them.

@@ -167,7 +167,7 @@ def note_of_depth(model: NodeSettings, depth: int) -> str:
         return f"the longest way to a root is {depth:,} edges long, which {flag} {reach} carry"
     return (
         f"the longest way to a root is {depth:,} edges long, and {flag} {reach} carry {reach}: from nodes further "
-        "away a root hears by attention alone, which does not see the edges between them"
+        "away a root depends by attention alone, which does not see the edges between them"
     )
 
 

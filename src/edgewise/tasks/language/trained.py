@@ -1,4 +1,4 @@
-"""A trained model of a language, with the vocabulary that it was trained with: it writes, and is kept."""
+"""A trained language model with its vocabulary; generates text."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A graph as whoever tells its links takes it: what its nodes are called, what is known of them, their edges."""
+"""A graph as models of links take it: the names of its nodes, their features, their edges."""
 
 import json
 from dataclasses import dataclass

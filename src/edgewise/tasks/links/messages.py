@@ -1,4 +1,4 @@
-"""A graph of which some links are told: the edges along which messages go, batch by batch."""
+"""The edges along which messages go, batch by batch, without the links that a batch predicts."""
 
 import math
 from collections.abc import Iterator
@@ -37,20 +37,20 @@ class Messages:
         return NodeBatch(self.features, edges, features, torch.zeros(0, dtype=torch.int64))
 
 
-def link_batch(graph: NodeBatch, links: Links, told: np.ndarray, others: np.ndarray) -> LinkBatch:
-    """Some links, by their places in `links`, and pairs that are none, by their numbers, to be told apart."""
-    ends = links.pairs.ends(np.concatenate([links.numbers[told], others]))
+def link_batch(graph: NodeBatch, links: Links, predicted: np.ndarray, others: np.ndarray) -> LinkBatch:
+    """Some links, by their places in `links`, and pairs that are none, by their numbers, as one batch."""
+    ends = links.pairs.ends(np.concatenate([links.numbers[predicted], others]))
     senders, receivers = (torch.from_numpy(side) for side in ends)
-    targets = (torch.arange(len(senders)) < len(told)).float()[:, None]
+    targets = (torch.arange(len(senders)) < len(predicted)).float()[:, None]
     return LinkBatch(graph, senders, receivers, targets)
 
 
 class LinkLoader:
     """All training links once an epoch, each step some of them, and pairs that are none.
 
-    No message goes along a link that is told in the step: whoever sees it need not tell it. The pairs that are none are
-    drawn anew in every step from all that are no training link, which is all that training may know: validation and
-    test links, too, are drawn now and then, as they would be if nobody had found them yet.
+    No message goes along a link that the step predicts: the model must not see the edge it predicts. The pairs that
+    are none are drawn anew in every step from all that are no training link, which is all that training may know:
+    validation and test links are drawn now and then, too, as if they were not known yet.
 
     Args:
         messages: the graph.
@@ -75,9 +75,9 @@ class LinkLoader:
     def __iter__(self) -> Iterator[LinkBatch]:
         # Generators start at the first `next`: by then the epoch's number has been set.
         random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
-        for told in np.array_split(random.permutation(self.parts.train), len(self)):
+        for predicted in np.array_split(random.permutation(self.parts.train), len(self)):
             seen = self.parts.seen.copy()
-            seen[told] = False
-            places = random.integers(0, pairs.total - len(self.known), self.others_a_link * len(told))
+            seen[predicted] = False
+            places = random.integers(0, pairs.total - len(self.known), self.others_a_link * len(predicted))
             others = pairs.outside(self.known, places)
-            yield link_batch(self.messages.along(self.links.edges_of(seen)), self.links, told, others)
+            yield link_batch(self.messages.along(self.links.edges_of(seen)), self.links, predicted, others)

@@ -24,7 +24,7 @@ from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
 
 PAIRS_AT_ONCE = 1 << 17
-"""Pairs that are told together where no gradient is wanted."""
+"""Pairs that are computed together where no gradient is wanted."""
 
 
 @dataclass(kw_only=True)
@@ -98,7 +98,7 @@ class TrainedLinks(Fitted):
         return found
 
     def scores(self, vectors: torch.Tensor, senders: np.ndarray, receivers: np.ndarray) -> np.ndarray:
-        """(pair): what is said of pairs of nodes, the larger the likelier a link; sigmoid makes it a probability."""
+        """(pair): the score of pairs of nodes, larger for likelier links; its sigmoid is the probability."""
         found = [np.zeros(0)]
         with torch.no_grad(), cpu_threads(self.threads):
             for first in range(0, len(senders), PAIRS_AT_ONCE):

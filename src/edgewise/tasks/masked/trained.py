@@ -1,4 +1,4 @@
-"""A model that tells hidden tokens, with the vocabulary it was trained with; and how it is trained."""
+"""A trained model of hidden tokens, with its vocabulary, and its scores."""
 
 import math
 from dataclasses import dataclass

@@ -72,8 +72,8 @@ class TableBatches:
 
     def training_batch(self, rows: np.ndarray) -> Batch:
         """Rows to learn from."""
-        graphs, told = self.graph_of_row[rows], (self.targets[rows], self.weights[rows])
-        return planned(self.store.batch(graphs, self.conditions[rows], *told), self.settings)
+        graphs, known = self.graph_of_row[rows], (self.targets[rows], self.weights[rows])
+        return planned(self.store.batch(graphs, self.conditions[rows], *known), self.settings)
 
 
 @dataclass(kw_only=True)

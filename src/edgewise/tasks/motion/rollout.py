@@ -16,7 +16,7 @@ from edgewise.tasks.motion.trained import TrainedDynamics
 from edgewise.train.device import cpu_threads
 
 STEPS_A_MOMENT = 10
-"""Steps from one moment to the next where nobody says how long a step is."""
+"""Steps from one moment to the next where the length of a step is unknown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +45,20 @@ def roll_out(
     """Lets bodies run on by learned accelerations.
 
     Args:
-        trained: what tells accelerations.
+        trained: a model of accelerations.
         motion: the bodies.
-        num_moments: how many are told, the first included; None is all that the file has from there on.
+        num_moments: how many are computed, the first included; None is all that the file has from there on.
         moment: where they begin.
         time_step: of the integrator, at most; None is that of the file, or a tenth of the time between two moments.
         trajectories: those of the file that are followed; all by default.
 
     Raises:
-        SettingError: the model tells positions, the moments lie outside the file, or the step is not above 0.
+        SettingError: the model predicts positions, the moments lie outside the file, or the step is not above 0.
     Cost: O(steps · trajectory · body²), a model a step, in double precision.
     """
     if trained.settings.target_quantity != "accelerations":
         raise SettingError(
-            "a model that tells positions says nothing of velocities, and cannot go on from what it told; train one "
+            "a model of positions predicts no velocities, and cannot go on from its predictions; train one "
             "with --target-quantity accelerations."
         )
     num_times = motion.positions.shape[1]
@@ -75,7 +75,7 @@ def roll_out(
     chosen = np.arange(len(motion.positions)) if trajectories is None else trajectories
     pull = pull_of(trained, motion, chosen)
     places, speeds = (part[chosen, moment].astype(np.float64) for part in (motion.positions, motion.velocities))
-    kept = [(places, speeds)]
+    steps = [(places, speeds)]
     # A body that flies to infinity is for the reader of the result to see.
     with torch.no_grad(), cpu_threads(trained.threads), np.errstate(over="ignore", invalid="ignore"):
         for passed in np.diff(times):
@@ -84,19 +84,19 @@ def roll_out(
                 pull, places, speeds, time_step=passed / num_steps, num_steps=num_steps, keep_every=num_steps
             )
             _, (places, speeds, _, _) = itertools.islice(run, 2)
-            kept.append((places, speeds))
-    positions, velocities = (np.stack(parts, axis=1) for parts in zip(*kept, strict=True))
+            steps.append((places, speeds))
+    positions, velocities = (np.stack(parts, axis=1) for parts in zip(*steps, strict=True))
     return Rollout(chosen, times, positions, velocities)
 
 
 def pull_of(trained: TrainedDynamics, motion: Motion, trajectories: np.ndarray) -> Pulls:
-    """The accelerations that a model tells of these bodies, in the file's unit and in double precision."""
+    """The accelerations that a model predicts for these bodies, in the file's unit and in double precision."""
     trained.require_alike(motion)
     model, units = copy.deepcopy(trained.model).double().eval(), trained.units
     moments = Moments(motion, trajectories, np.zeros(len(trajectories), dtype=np.int64), 0, "accelerations")
     batch = units.scaled(moments.batch(np.arange(len(trajectories)), with_targets=False), "accelerations")
     batch = replace(batch, charges=batch.charges.double(), couplings=batch.couplings.double())
-    unit = units.of_told("accelerations")
+    unit = units.of_target("accelerations")
 
     def pull(positions: np.ndarray, velocities: np.ndarray) -> tuple[np.ndarray, None]:
         places, speeds = (torch.from_numpy(part).flatten(0, 1) for part in (positions, velocities))
@@ -107,8 +107,8 @@ def pull_of(trained: TrainedDynamics, motion: Motion, trajectories: np.ndarray) 
 
 
 def compared(rollout: Rollout, motion: Motion, moment: int) -> dict[str, Any]:
-    """How far a rollout came from where the bodies really went, beside bodies that go straight on, and how well it kept
-    the energy, by the law of the file; None where the file has no law, or a number is not finite."""
+    """How far a rollout ends from the true positions, beside bodies that go straight on, and how well it conserves the
+    energy, by the law of the file; None where the file has no law, or a number is not finite."""
     rows = np.ix_(rollout.trajectories, np.arange(moment, moment + len(rollout.times)))
     real, passed = motion.positions[rows].astype(np.float64), rollout.times - rollout.times[0]
     straight = real[:, :1] + motion.velocities[rows][:, :1] * passed[:, None, None]

@@ -1,4 +1,4 @@
-"""A trained model of moving bodies, with its units: what it tells, and how it is kept."""
+"""A trained model of moving bodies, with its units."""
 
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,7 @@ class Units:
     length: float
     """The spread of positions."""
     time: float
-    """From the moment that is read to the one that is told; where accelerations are told, what makes the spread of them
+    """From the moment that is read to the predicted one; for accelerations, what makes the spread of them
     1, together with `length`."""
     charges: tuple[float, ...]
     """The largest of each number that is known of a body."""
@@ -53,13 +53,13 @@ class Units:
             coupling = (np.abs(motion.strengths[trajectories]) / masses[..., None]).max()
         return cls(spread, time or 1.0, tuple(float(largest) or 1.0 for largest in charges), float(coupling) or 1.0)
 
-    def of_told(self, told: TargetQuantity) -> float:
-        """The unit of what is told."""
-        return self.length if told == "positions" else self.length / self.time**2
+    def of_target(self, quantity: TargetQuantity) -> float:
+        """The unit of the targets."""
+        return self.length if quantity == "positions" else self.length / self.time**2
 
-    def scaled(self, batch: BodyBatch, told: TargetQuantity) -> BodyBatch:
-        """A batch in these units, its targets being what is told."""
-        unit = self.of_told(told)
+    def scaled(self, batch: BodyBatch, quantity: TargetQuantity) -> BodyBatch:
+        """A batch in these units, its targets of one quantity."""
+        unit = self.of_target(quantity)
         return replace(
             batch,
             positions=batch.positions / self.length,
@@ -84,18 +84,18 @@ class TrainedDynamics(Fitted):
     units: Units
     """What it takes for 1."""
     ahead: int
-    """How many moments later is told; 0 where accelerations are."""
+    """How many moments ahead positions are predicted; 0 for accelerations."""
 
     def predict(self, moments: Moments, device: str = "cpu") -> np.ndarray:
         """(row, body, space): where the bodies of each row will be, or their accelerations, in the file's unit.
 
         Raises:
             SettingError: the bodies have other dimensions than those of the training, or more is known of them.
-            DataError: accelerations are told, and a body weighs nothing.
+            DataError: accelerations are predicted, and a body weighs nothing.
         """
         self.require_alike(moments.motion)
         moments = replace(moments, quantity=self.settings.target_quantity)
-        unit = self.units.of_told(self.settings.target_quantity)
+        unit = self.units.of_target(self.settings.target_quantity)
         rows, parts = np.arange(len(moments.moment)), []
         model = self.model.to(device).eval()
         with torch.no_grad(), cpu_threads(self.threads):

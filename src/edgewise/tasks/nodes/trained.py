@@ -23,7 +23,7 @@ from edgewise.tasks.trained import TrainedTable
 
 @dataclass(frozen=True)
 class NodeBatches:
-    """A graph in the units of a model: each batch is all of it, and the rows that are asked about."""
+    """A graph in the units of a model: each batch is all of it, and the rows that are predicted."""
 
     graph: NodeBatch
     """The graph, without rows."""

@@ -55,10 +55,10 @@ def scaled(
 
 
 def with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:
-    """The edges and a loop of each node that had none; one feature more tells the new loops apart, if there are any."""
+    """The edges and a loop of each node that had none; one more feature marks the new loops, if there are any."""
     looped = edges.with_self_loops()
     if not features.shape[1]:
         return looped, features.new_zeros(len(looped.senders), 0)
     num_added = len(looped.senders) - len(features)
-    told = F.pad(features.new_ones(num_added, 1), (features.shape[1], 0))
-    return looped, torch.cat([F.pad(features, (0, 1)), told])
+    marked = F.pad(features.new_ones(num_added, 1), (features.shape[1], 0))
+    return looped, torch.cat([F.pad(features, (0, 1)), marked])

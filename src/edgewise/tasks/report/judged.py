@@ -1,4 +1,4 @@
-"""What a finished run says of its test rows, read from its folder: numbers, classes or tags beside the truth."""
+"""The test predictions of a finished run, read from its folder, beside the true numbers, classes or tags."""
 
 import json
 from collections import Counter
@@ -16,8 +16,8 @@ COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Promises that are compared with what was observed."""
 NUM_BINS = 10
 """Stretches of probability in which a promise of it is compared with what happened."""
-MOST_LABELS = 20
-"""Classes that are told apart; the rarer ones are taken together."""
+MAX_LABELS = 20
+"""Classes that are shown; the rarer ones are taken together."""
 OTHERS = "(others)"
 
 
@@ -26,7 +26,7 @@ class Rows:
     """The test rows as they stand in `test_predictions.csv`."""
 
     numbers: list[str]
-    """Where each stands in the data, counted from 0; the place in the test rows where nothing says so."""
+    """Where each stands in the data, counted from 0; the place in the test rows where that is unknown."""
     header: tuple[str, ...]
     """The columns of the data, without targets."""
     cells: list[tuple[str, ...]]
@@ -41,7 +41,7 @@ class Numbers:
     """The target."""
     true: Float64[np.ndarray, " row"]
     """Its value in each test row; NaN where there is none."""
-    told: Float64[np.ndarray, " row"]
+    predicted: Float64[np.ndarray, " row"]
     """What was predicted."""
     rows: Rows
     """The rows."""
@@ -51,12 +51,12 @@ class Numbers:
     @property
     def known(self) -> Int64[np.ndarray, " known"]:
         """The rows whose value and prediction are known."""
-        return np.flatnonzero(~np.isnan(self.true) & ~np.isnan(self.told))
+        return np.flatnonzero(~np.isnan(self.true) & ~np.isnan(self.predicted))
 
     @property
     def residuals(self) -> Float64[np.ndarray, " known"]:
         """Prediction minus target where both are known."""
-        return (self.told - self.true)[self.known]
+        return (self.predicted - self.true)[self.known]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +80,19 @@ class Labels:
         return np.flatnonzero((self.true >= 0) & ~np.isnan(self.probabilities).any(axis=1))
 
     @property
-    def told(self) -> Int64[np.ndarray, " row"]:
+    def predicted(self) -> Int64[np.ndarray, " row"]:
         """The most probable class of each row."""
         return np.where(np.isnan(self.probabilities), -1, self.probabilities).argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """How often each class was told of each."""
+    """How often each class was predicted for each."""
 
     labels: tuple[str, ...]
     """The classes, or the most frequent ones and all others together."""
     counts: Int64[np.ndarray, "label label"]
-    """[true, told]."""
+    """[true, predicted]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class Reliability:
 def coverage(target: Numbers) -> Coverage | None:
     """Observed coverage of split-conformal intervals, for each promise that the validation rows are enough for.
 
-    observed(c) = mean over test rows of [|error| ≤ r(c)], r(c) as `interval_radius` says; None without any.
+    observed(c) = mean over test rows of [|error| ≤ r(c)], r(c) as `interval_radius` gives it; None without any.
     """
     sizes = np.abs(target.residuals)
     radii = [interval_radius(target.errors, promise) for promise in COVERAGES]
@@ -146,11 +146,11 @@ def reliability(target: Labels) -> Reliability | None:
     rows = target.known
     if not len(rows):
         return None
-    told = target.probabilities[rows]
+    predicted = target.probabilities[rows]
     if len(target.classes) == 2:
-        about, chance, is_so = f"being {target.classes[1]}", told[:, 1], target.true[rows] == 1
+        about, chance, is_so = f"being {target.classes[1]}", predicted[:, 1], target.true[rows] == 1
     else:
-        about, chance, is_so = "being right", told.max(axis=1), told.argmax(axis=1) == target.true[rows]
+        about, chance, is_so = "being right", predicted.max(axis=1), predicted.argmax(axis=1) == target.true[rows]
     place = np.minimum((chance * NUM_BINS).astype(int), NUM_BINS - 1)
     counts = np.bincount(place, minlength=NUM_BINS)
     full = np.flatnonzero(counts)
@@ -158,29 +158,29 @@ def reliability(target: Labels) -> Reliability | None:
     return Reliability(about, sums[0], sums[1], counts[full])
 
 
-def confusion(true: Sequence[str], told: Sequence[str], order: Sequence[str] = ()) -> Confusion:
-    """How often each label was told of each; the labels stand as in `order`, else by how often they occur.
+def confusion(true: Sequence[str], predicted: Sequence[str], order: Sequence[str] = ()) -> Confusion:
+    """How often each label was predicted for each; the labels stand as in `order`, else by how often they occur.
 
-    Beyond `MOST_LABELS` the rarer ones are taken together.
+    Beyond `MAX_LABELS` the rarer ones are taken together.
     """
-    often = Counter([*true, *told])
+    often = Counter([*true, *predicted])
     labels = [label for label in order if label in often] or [label for label, _ in often.most_common()]
-    if len(labels) > MOST_LABELS:
-        kept = {label for label, _ in often.most_common(MOST_LABELS - 1)}
-        labels = [*(label for label in labels if label in kept), OTHERS]
+    if len(labels) > MAX_LABELS:
+        frequent = {label for label, _ in often.most_common(MAX_LABELS - 1)}
+        labels = [*(label for label in labels if label in frequent), OTHERS]
     place = {label: number for number, label in enumerate(labels)}
     counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
     rest = len(labels) - 1
-    np.add.at(counts, ([place.get(label, rest) for label in true], [place.get(label, rest) for label in told]), 1)
+    np.add.at(counts, ([place.get(label, rest) for label in true], [place.get(label, rest) for label in predicted]), 1)
     return Confusion(tuple(labels), counts)
 
 
 def worst(target: Numbers | Labels, most: int) -> np.ndarray:
-    """The rows that were told worst: those with the largest errors, or the wrong ones that were surest."""
+    """The worst predicted rows: those with the largest errors, or the wrong ones that were surest."""
     rows = target.known
     if isinstance(target, Numbers):
         return rows[np.argsort(-np.abs(target.residuals), kind="stable")[:most]]
-    wrong = rows[target.told[rows] != target.true[rows]]
+    wrong = rows[target.predicted[rows] != target.true[rows]]
     return wrong[np.argsort(target.probabilities[wrong, target.true[wrong]], kind="stable")[:most]]
 
 
@@ -241,12 +241,12 @@ def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
 
 
 def tagged(folder: RunFolder) -> list[tuple[list[str], list[str], list[str]]]:
-    """Of each test sentence its words, their tags, and the tags that were told; nothing where there are none."""
+    """Of each test sentence its words, their tags, and the predicted tags; nothing where there are none."""
     path = folder.path / "test_predictions.jsonl"
     if not path.is_file():
         return []
     found = [list(json.loads(line).values()) for line in path.read_text("utf-8").split("\n") if line]
-    return [(words, true, told) for words, true, told in found]
+    return [(words, true, predicted) for words, true, predicted in found]
 
 
 def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> Rows:

@@ -1,6 +1,6 @@
-"""What stands on both sides of a split: the same molecule, text or graph, and such as are nearly the same.
+"""Data leakage: molecules, texts or graphs of test rows that are also, or nearly, in the training rows.
 
-What a model has learned from it knows by heart: scores on rows like those of the training say little of others.
+Scores on rows like those of the training measure interpolation, and say little of others.
 """
 
 import math
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-MOST_ASKED, MOST_KNOWN = 1_000, 10_000
+MAX_QUERIED, MAX_KNOWN = 1_000, 10_000
 """Different contents that are compared with those of the training rows, and of those; evenly chosen where there are
 more."""
-MOST_CANDIDATES = 100
+MAX_CANDIDATES = 100
 """Training texts that one text is compared with word by word."""
-MOST_EXAMPLES = 10
+MAX_EXAMPLES = 10
 """Pairs that are shown of each part."""
 _WORD = re.compile(r"\w+")
 
@@ -37,50 +37,50 @@ class SplitContents:
     contents: Mapping[str, Sequence[Hashable]]
     """What each of these rows holds, equal where it is the same."""
     near: Near | None = None
-    """Who is nearly the same; None where nothing says so."""
+    """Finds contents that are nearly the same; None where none are compared."""
     least: float = 1.0
     """The similarity from which on it is."""
     about: str = ""
     """In a few words, what the similarity is."""
 
 
-def leakage(sides: SplitContents) -> dict[str, Any]:
+def leakage(split: SplitContents) -> dict[str, Any]:
     """Who of the validation and test rows is also, or nearly, among the training rows; for `metrics.json`.
 
     A row is the same as a training row where their contents are equal, and near one where the similarity of its
-    content to that of any training row is at least `sides.least`.
+    content to that of any training row is at least `split.least`.
 
     Args:
-        sides: the split.
+        split: the split.
 
     Returns:
         unit, least, about, and for `validation` and `test`: rows, how many of them are the same as a training row
         (`same`), near one (`near`) of how many that were compared (`compared`), and examples of both.
 
-    Cost: O(rows) for equal ones, and at most MOST_ASKED × MOST_KNOWN comparisons a part.
+    Cost: O(rows) for equal ones, and at most MAX_QUERIED × MAX_KNOWN comparisons a part.
     """
-    known = list(sides.contents["train"])
-    first = dict(zip(reversed(known), reversed(sides.rows["train"]), strict=True))  # the first row wins
-    distinct = _chosen(list(dict.fromkeys(known)), MOST_KNOWN)
-    found: dict[str, Any] = {"unit": sides.unit, "least": sides.least, "about": sides.about}
+    known = list(split.contents["train"])
+    first = dict(zip(reversed(known), reversed(split.rows["train"]), strict=True))  # the first row wins
+    distinct = _chosen(list(dict.fromkeys(known)), MAX_KNOWN)
+    found: dict[str, Any] = {"unit": split.unit, "least": split.least, "about": split.about}
     for part, name in (("val", "validation"), ("test", "test")):
-        contents, rows = sides.contents.get(part, ()), sides.rows.get(part, ())
+        contents, rows = split.contents.get(part, ()), split.rows.get(part, ())
         if not len(rows):
             continue
         others = [(content, row) for content, row in zip(contents, rows, strict=True) if content not in first]
         same = [(content, row) for content, row in zip(contents, rows, strict=True) if content in first]
         scores: dict[str, Any] = {"rows": len(rows), "same": len(same)}
         examples: list[dict[str, Any]] = [
-            {"row": int(row), "training_row": int(first[content])} for content, row in same[:MOST_EXAMPLES]
+            {"row": int(row), "training_row": int(first[content])} for content, row in same[:MAX_EXAMPLES]
         ]
-        if sides.near is not None and distinct:
-            asked = _chosen(list(dict.fromkeys(content for content, _ in others)), MOST_ASKED)
-            looked_at = set(asked)
-            how_near, place = sides.near(asked, distinct)
+        if split.near is not None and distinct:
+            queried = _chosen(list(dict.fromkeys(content for content, _ in others)), MAX_QUERIED)
+            looked_at = set(queried)
+            how_near, place = split.near(queried, distinct)
             near = {
                 content: (float(value), int(first[distinct[at]]))
-                for content, value, at in zip(asked, how_near.tolist(), place.tolist(), strict=True)
-                if at >= 0 and value >= sides.least
+                for content, value, at in zip(queried, how_near.tolist(), place.tolist(), strict=True)
+                if at >= 0 and value >= split.least
             }
             rows_near = sorted(
                 ((*near[content], int(row)) for content, row in others if content in near), key=lambda each: -each[0]
@@ -88,7 +88,7 @@ def leakage(sides: SplitContents) -> dict[str, Any]:
             scores |= {"near": len(rows_near), "compared": sum(content in looked_at for content, _ in others)}
             examples += [
                 {"row": row, "training_row": other, "similarity": round(value, 4)}
-                for value, other, row in rows_near[:MOST_EXAMPLES]
+                for value, other, row in rows_near[:MAX_EXAMPLES]
             ]
         found[name] = scores | {"examples": examples}
     return found
@@ -99,11 +99,11 @@ def molecule_contents(
 ) -> SplitContents:
     """A split of molecules, as canonical SMILES, one or several a row."""
 
-    def near(asked: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         # RDKit is an extra, which texts do without.
         from edgewise.data.molecules.molecule import nearest
 
-        return nearest(asked, known)
+        return nearest(queried, known)
 
     return SplitContents(unit, rows, contents, near, 0.95, "Tanimoto similarity of Morgan fingerprints")
 
@@ -123,20 +123,20 @@ LEAST_SHARED = 0.9
 """The part of their different words that near texts share."""
 
 
-def near_texts(asked: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """The Jaccard similarity of each text to the nearest known one, J(a, b) = |a ∩ b| / |a ∪ b| over their words.
 
     Two sets with J ≥ t share one of the ⌊(1 − t)·|a|⌋ + 1 rarest words of each: only such pairs are compared.
 
     Args:
-        asked, known: normalized texts.
+        queried, known: normalized texts.
 
     Returns:
         (text) similarities and places; 0 and -1 where none shares `LEAST_SHARED` of its words.
 
     Source: Chaudhuri et al. 2006, A primitive operator for similarity joins, the prefix filter.
     """
-    words = {text: frozenset(text.split()) for text in {*asked, *known}}
+    words = {text: frozenset(text.split()) for text in {*queried, *known}}
     counts = Counter(word for text in words.values() for word in text)
 
     def rarest(text: str) -> list[str]:
@@ -147,10 +147,10 @@ def near_texts(asked: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray, 
     for place, text in enumerate(known):
         for word in rarest(text):
             holders.setdefault(word, []).append(place)
-    values, places = np.zeros(len(asked)), np.full(len(asked), -1)
-    for number, text in enumerate(asked):
+    values, places = np.zeros(len(queried)), np.full(len(queried), -1)
+    for number, text in enumerate(queried):
         candidates = list(dict.fromkeys(place for word in rarest(text) for place in holders.get(word, ())))
-        for place in candidates[:MOST_CANDIDATES]:
+        for place in candidates[:MAX_CANDIDATES]:
             shared = len(words[text] & words[known[place]])
             ratio = shared / (len(words[text]) + len(words[known[place]]) - shared)
             if ratio >= LEAST_SHARED and ratio > values[number]:

@@ -66,11 +66,11 @@ def training_sections(folder: RunFolder) -> list[Section]:
     first = next(iter(histories.values()))
     has_validation = any(np.isfinite(history["val_loss"]).any() for history in histories.values())
     seconds = sum(float(np.nansum(history["seconds"])) for history in histories.values())
-    said = f"{len(first['epoch']):,} epochs" + (f", {len(histories):,} members" if len(histories) > 1 else "")
+    length = f"{len(first['epoch']):,} epochs" + (f", {len(histories):,} members" if len(histories) > 1 else "")
     caption = "The loss over the epochs. " + (
         "A ring marks the lowest validation loss." if has_validation else "There are no validation rows to judge by."
     )
-    return [("Training", [f"{said}, {seconds:.1f} s of training.", Picture(svg(draw_losses(histories)), caption)])]
+    return [("Training", [f"{length}, {seconds:.1f} s of training.", Picture(svg(draw_losses(histories)), caption)])]
 
 
 def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
@@ -115,7 +115,7 @@ def scores(metrics: Mapping[str, Any]) -> list[Any]:
 
 
 def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
-    """A target that is a number: predictions, errors, promises, and the rows that were told worst."""
+    """A target that is a number: predictions, errors, promises, and the worst predicted rows."""
     from edgewise.view.figure import svg
     from edgewise.view.page import Picture, Table
     from edgewise.view.training import draw_coverage, draw_numbers
@@ -130,7 +130,7 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
         f"{np.abs(errors).max():.4g}; on average predictions are {abs(errors.mean()):.4g} too "
         f"{'high' if errors.mean() > 0 else 'low'}.",
         Picture(
-            svg(draw_numbers(target.true[rows], target.told[rows])),
+            svg(draw_numbers(target.true[rows], target.predicted[rows])),
             "Predictions over true values, errors over predictions, and how often each error occurs.",
         ),
     ]
@@ -150,7 +150,10 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
     cells = [
         [
             target.rows.numbers[row],
-            *(f"{number:.5g}" for number in (target.true[row], target.told[row], target.told[row] - target.true[row])),
+            *(
+                f"{number:.5g}"
+                for number in (target.true[row], target.predicted[row], target.predicted[row] - target.true[row])
+            ),
             *_shown(target.rows.cells[row], columns),
         ]
         for row in rows.tolist()
@@ -160,7 +163,7 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
 
 
 def of_labels(target: Labels) -> list[Section]:
-    """A target that is a class: what was taken for what, probabilities, and the rows that were told worst."""
+    """A target that is a class: what was taken for what, probabilities, and the worst predicted rows."""
     from edgewise.view.figure import svg
     from edgewise.view.page import Picture, Table
     from edgewise.view.training import draw_confusion, draw_reliability
@@ -168,9 +171,9 @@ def of_labels(target: Labels) -> list[Section]:
     known = target.known
     if not len(known):
         return []
-    true, told = ([target.classes[number] for number in side[known]] for side in (target.true, target.told))
-    mixed = confusion(true, told, target.classes)
-    right = sum(one == other for one, other in zip(true, told, strict=True))
+    true, predicted = ([target.classes[number] for number in side[known]] for side in (target.true, target.predicted))
+    mixed = confusion(true, predicted, target.classes)
+    right = sum(one == other for one, other in zip(true, predicted, strict=True))
     parts: list[Any] = [
         f"{plural(len(known), 'test row')}, {right:,} of them right.",
         Picture(
@@ -194,7 +197,7 @@ def of_labels(target: Labels) -> list[Section]:
             [
                 target.rows.numbers[row],
                 _cut(target.classes[target.true[row]]),
-                _cut(target.classes[target.told[row]]),
+                _cut(target.classes[target.predicted[row]]),
                 f"{target.probabilities[row, target.true[row]]:.4f}",
                 *_shown(target.rows.cells[row], columns),
             ]
@@ -214,20 +217,22 @@ def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list
     if not sentences:
         return []
     mixed = confusion(
-        [tag for _, true, _ in sentences for tag in true], [tag for *_, told in sentences for tag in told]
+        [tag for _, true, _ in sentences for tag in true], [tag for *_, predicted in sentences for tag in predicted]
     )
     wrong = sorted(
         (
-            (sum(one != other for one, other in zip(true, told)), place)
-            for place, (_, true, told) in enumerate(sentences)
+            (sum(one != other for one, other in zip(true, predicted)), place)
+            for place, (_, true, predicted) in enumerate(sentences)
         ),
         key=lambda each: (-each[0], each[1]),
     )
     rows = []
     for count, place in wrong[:MOST_WORST]:
         if count:
-            words, true, told = sentences[place]
-            off = [f"{word}: {one}, told {other}" for word, one, other in zip(words, true, told) if one != other]
+            words, true, predicted = sentences[place]
+            off = [
+                f"{word}: {one}, predicted {other}" for word, one, other in zip(words, true, predicted) if one != other
+            ]
             rows.append([str(place), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
     parts: list[Any] = [
         Picture(
@@ -241,7 +246,7 @@ def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list
 
 
 def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
-    """The files, how many rows each part has, which were rejected and why, and what stands on both sides."""
+    """The files, how many rows each part has, which were rejected and why, and what is in two splits."""
     from edgewise.view.page import Table
 
     files = config.get("data", [])
@@ -298,7 +303,7 @@ def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
 
 
 def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
-    """What was found on both sides of the split, with examples; nothing where nobody looked."""
+    """The data leakage between the splits, with examples; nothing where it was not measured."""
     from edgewise.view.page import Table
 
     leaks = metrics.get("leakage")

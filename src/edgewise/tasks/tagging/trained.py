@@ -1,4 +1,4 @@
-"""A trained tagger: its vocabulary, its tags; it tells the tag of each word, and is kept."""
+"""A trained tagger: its vocabulary and its tags; predicts the tag of each word."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence

@@ -199,9 +199,9 @@ class TranslationTask(Task):
 def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs:
     """The same pairs, those marked of which a text has more tokens than the model reads."""
     status, rejected = list(texts.status), list(texts.rejected)
-    for row, sides in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
+    for row, both in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
         for name, text, numbers in zip(
-            ("source", "target"), (texts.sources[row], texts.targets[row]), sides, strict=True
+            ("source", "target"), (texts.sources[row], texts.targets[row]), both, strict=True
         ):
             if status[row] == OK and len(numbers) > context:
                 reason = f"{plural(len(numbers), 'token')}, more than --context {context}"

@@ -1,4 +1,4 @@
-"""A trained translation with its vocabulary: translates, is kept in a run folder, and read again."""
+"""A trained translation model with its vocabulary."""
 
 import math
 from collections.abc import Sequence
