@@ -241,9 +241,9 @@ def test_a_model_that_tells_positions_cannot_run_on(planets):
 
 
 def test_settings_of_accelerations():
-    job = dynamics_job({"data": "x.npz", "told": "accelerations"})
+    job = dynamics_job({"data": "x.npz", "target_quantity": "accelerations"})
     assert (job.model.model, job.horizon, job.train.learning_rate) == ("forces", 0, 5e-3)
-    job = dynamics_job({"data": "x.npz", "told": "accelerations", "model": "equivariant"})
+    job = dynamics_job({"data": "x.npz", "target_quantity": "accelerations", "model": "equivariant"})
     assert (job.model.num_layers, job.horizon, job.train.learning_rate) == (4, 0, 1e-3)
     job = dynamics_job({"data": "x.npz"})
     assert (job.model.model, job.model.target_quantity, job.horizon) == ("equivariant", "positions", 10)
