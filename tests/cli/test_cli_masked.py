@@ -14,7 +14,7 @@ from edgewise.errors import RunFolderError
 from edgewise.records import TextBatch
 from edgewise.tasks.masked.trained import TrainedMasked, scores_of_frequency
 from edgewise.train.folder import RunFolder
-from edgewise.train.masks import Masking, MaskLoader, Pieces
+from edgewise.train.masks import Chunks, Masking, MaskLoader
 
 SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--context", 16, "--threads", 1]
 QUICK = [*SMALL, "--task-type", "masked", "--epochs", 2, "--batch-size", 128]
@@ -197,8 +197,8 @@ def test_compressed_lines(lines, edgewise, tmp_path):
 def test_counting_tokens_by_hand():
     """Tokens 2, 3 and 4 stand 3, 1 and 0 times: with one more each p is 4/7, 2/7 and 1/7."""
     masking = Masking(1, np.array([2, 3, 4]), part=0.9999)
-    training = Pieces.of([np.array([2, 2, 0, 3, 2])], 8)
-    loader = MaskLoader(Pieces.of([np.array([2, 3, 4, 0])], 8), masking, 8)
+    training = Chunks.of([np.array([2, 2, 0, 3, 2])], 8)
+    loader = MaskLoader(Chunks.of([np.array([2, 3, 4, 0])], 8), masking, 8)
     found = scores_of_frequency(training, masking, loader, 5)
     assert found.loss == pytest.approx(-np.log([4 / 7, 2 / 7, 1 / 7]).mean())
     assert found.accuracy == pytest.approx(1 / 3)

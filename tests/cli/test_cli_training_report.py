@@ -77,7 +77,7 @@ def numbers(tmp_path_factory):
 
 def test_numbers(numbers):
     target = "a <b> $y$"
-    assert headings(numbers) == ["Look at this first", *FIRST, f"{target}: predicted and true", *LAST]
+    assert headings(numbers) == ["Warnings", *FIRST, f"{target}: predicted and true", *LAST]
     page = (numbers / "report.html").read_text()
     assert is_safe(numbers)
     assert page.count("<svg") == page.count("</svg>") == 3
@@ -134,7 +134,7 @@ def test_classes_of_texts(edgewise, tmp_path):
     code, out, err = edgewise("train", data, *words, "-o", run)
     assert (code, err) == (0, "")
     assert f"The report is {run / 'report.html'}.\n" in out
-    assert headings(run) == ["Look at this first", *FIRST, "label: predicted and true", *LAST]
+    assert headings(run) == ["Warnings", *FIRST, "label: predicted and true", *LAST]
     assert is_safe(run)
     assert (run / "report.html").read_text().count("<svg") == 3
     assert "1 of 19 test rows hold texts that training rows hold as well" in (run / "report.html").read_text()
@@ -168,7 +168,7 @@ def test_tags_of_words(edgewise, tmp_path):
     run = tmp_path / "run"
     words = ["--task-type", "tagging", *TINY, "--epochs", 1]
     assert edgewise("train", tmp_path / "data.conll", *words, "-o", run)[0] == 0
-    assert [each for each in headings(run) if each != "Look at this first"] == [
+    assert [each for each in headings(run) if each != "Warnings"] == [
         *FIRST,
         "Tags: predicted and true",
         *LAST,

@@ -12,7 +12,7 @@ from edgewise.estimators import Tagger
 from edgewise.explain.rollout import rollout
 from edgewise.tasks.tagging import explain as explaining
 from edgewise.tasks.tagging.explain import explain_sentence
-from edgewise.tasks.tagging.perturbation import WrittenSentence, told_words
+from edgewise.tasks.tagging.perturbation import WrittenSentence, prediction_words
 from edgewise.tasks.tagging.trained import packed
 from explain_cases import TAGS, WORDS, tagger
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_explained(sentence, asked, error, message):
 
 
 def test_a_word_that_is_no_token_is_told_the_usual_tag():
-    (told,) = told_words(tagger(), [WrittenSentence.of("\xa0 film")])
+    (told,) = prediction_words(tagger(), [WrittenSentence.of("\xa0 film")])
     assert (told[0].label, told[0].probabilities, told[0].value) == ("O", {}, 3.0)
     assert told[1].probabilities
     assert explain_sentence(tagger(), "\xa0 film").explained.startswith("2 film = ")

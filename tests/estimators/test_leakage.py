@@ -46,10 +46,10 @@ def test_molecules_that_are_the_same_and_nearly_so():
     test = found["test"]
     assert (test["rows"], test["same"], test["near"], test["compared"]) == (3, 1, 1, 2)
     assert test["examples"] == [{"row": 2, "training_row": 0}, {"row": 3, "training_row": 1, "similarity": 1.0}]
-    said = [each.said for each in cautions_of({"leakage": found})]
-    assert said == [
-        "1 of 3 test rows hold molecules that training rows hold as well: what the model says of them it may know by "
-        "heart.",
+    cautions = [each.text for each in cautions_of({"leakage": found})]
+    assert cautions == [
+        "Data leakage: 1 of 3 test rows contain molecules that are also in the training set, so this score measures "
+        "interpolation.",
         "1 of 2 further test rows that were compared hold molecules nearly the same as training rows (Tanimoto "
         "similarity of Morgan fingerprints of 0.95 or more).",
     ]

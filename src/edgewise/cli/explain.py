@@ -227,7 +227,7 @@ def lines_of(explanation: "Explanation") -> list[str]:
     """What is told, and whether the attributions can be believed."""
     title = " ".join(explanation.title.split())
     told, more = explanation.told[:MOST_TOLD], len(explanation.told) - MOST_TOLD
-    lines = [f"{title}: {'; '.join(map(told_words, told))}{f'; and {more:,} more' if more > 0 else ''}"]
+    lines = [f"{title}: {'; '.join(map(prediction_words, told))}{f'; and {more:,} more' if more > 0 else ''}"]
     found = explanation.faithfulness
     if found is None:
         return [*lines, "  whether the explanation can be believed was not computed"]
@@ -239,7 +239,7 @@ def lines_of(explanation: "Explanation") -> list[str]:
     return [*lines, *(f"  {note}" for note in explanation.notes)]
 
 
-def told_words(told: "Told") -> str:
+def prediction_words(told: "Told") -> str:
     """What is predicted of a target, in words."""
     if told.label and not told.probabilities:
         return f"{told.name} is {told.label}"

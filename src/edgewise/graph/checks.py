@@ -73,7 +73,7 @@ def check_relations(types: Types, edges: Edges, relations: Types) -> None:
     for name in relations.names or (None,):
         if not (isinstance(name, tuple) and len(name) == 3 and name[0] in called and name[2] in called):
             raise ShapeError(
-                f"Graph: the edge type {name!r} does not say which nodes it joins; as node types have names, name it "
+                f"Graph: the edge type {name!r} does not name the nodes it joins; as node types have names, name it "
                 "(type of sender, name, type of receiver)."
             )
     for place, side in ((0, edges.senders), (2, edges.receivers)):

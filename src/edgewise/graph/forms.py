@@ -44,7 +44,7 @@ def edges_of_index(held: Any, num_nodes: int | tuple[int, int] | None = None) ->
 def edges_of_matrix(matrix: Tensor) -> tuple[Edges, Tensor | None]:
     """A sparse matrix (receiver, sender) of torch: its entries as edges, and what they hold as features.
 
-    Repeated places and zeros are edges too. Entries that are True say only that there is an edge: they are no feature.
+    Repeated places and zeros are edges too. Entries that are True mark an edge: they are no feature.
 
     Raises:
         DataError: it has other axes than two sparse ones and, perhaps, one of features.

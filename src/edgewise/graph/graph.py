@@ -187,7 +187,7 @@ class Graph:
 
     @property
     def is_bipartite(self) -> bool:
-        """Whether senders and receivers are two sets of nodes, as their numbers say."""
+        """Whether senders and receivers are two sets of nodes, by their numbers."""
         return self.edges.num_senders != self.edges.num_receivers
 
     @property
@@ -264,11 +264,11 @@ class Graph:
             torch.bincount(graph_of_edge, minlength=self.num_graphs).tolist()
         )
         found = []
-        for number, (kept, (start, stop)) in enumerate(zip(places, pairwise(offsets))):
-            nodes = torch.arange(start, stop, device=kept.device)
-            ends = self.edges.senders[kept] - start, self.edges.receivers[kept] - start
+        for number, (inside, (start, stop)) in enumerate(zip(places, pairwise(offsets))):
+            nodes = torch.arange(start, stop, device=inside.device)
+            ends = self.edges.senders[inside] - start, self.edges.receivers[inside] - start
             known = None if self.graph_features is None else self.graph_features[number : number + 1]
-            found.append(self._taken(nodes, kept, Edges(*ends, stop - start, stop - start), known))
+            found.append(self._taken(nodes, inside, Edges(*ends, stop - start, stop - start), known))
         return found
 
     def subgraph(self, nodes: Any) -> "Graph":
@@ -303,9 +303,9 @@ class Graph:
                 raise ShapeError("Graph.subgraph: nodes of a batch must stand graph after graph; sort them.")
             offsets = torch.cat([graphs.new_zeros(1), torch.bincount(graphs, minlength=self.num_graphs).cumsum(0)])
         ends = place[self.edges.senders], place[self.edges.receivers]
-        kept = ((ends[0] >= 0) & (ends[1] >= 0)).nonzero().flatten()
-        edges = Edges(ends[0][kept], ends[1][kept], len(nodes), len(nodes))
-        return self._taken(nodes, kept, edges, self.graph_features, offsets)
+        inside = ((ends[0] >= 0) & (ends[1] >= 0)).nonzero().flatten()
+        edges = Edges(ends[0][inside], ends[1][inside], len(nodes), len(nodes))
+        return self._taken(nodes, inside, edges, self.graph_features, offsets)
 
     def undirected(self) -> "Graph":
         """Every edge in both directions, by the rule of `Edges.undirected`: edges that are added repeat the features.
@@ -336,7 +336,7 @@ class Graph:
         edges, features = self.edges.with_self_loops(), self.edge_features
         if isinstance(features, Tensor):
             if fill is None:
-                raise SettingError("Graph.with_self_loops: edges have features; say those of a loop: fill=0.0.")
+                raise SettingError("Graph.with_self_loops: edges have features; give those of a loop: fill=0.0.")
             more = features.new_full((edges.num_edges - self.num_edges, features.shape[1]), fill)
             features = torch.cat([features, more])
         return replace(self, edges=edges, edge_features=features)
@@ -347,7 +347,7 @@ class Graph:
             (j → i)  becomes  (j → num_senders + i)
 
         Raises:
-            ShapeError: they are one set already, as something that is known of nodes says.
+            ShapeError: they are one set already, as data of the nodes shows.
         """
         for name in ("node_features", "node_types", "positions", "offsets", "names"):
             if getattr(self, name) is not None:
@@ -364,17 +364,17 @@ class Graph:
         return Weights(edges.senders, edges.receivers, self.edge_features.T, edges.num_senders, edges.num_receivers)
 
     def _taken(
-        self, nodes: Tensor, kept: Tensor, edges: Edges, graph_features: Tensor | None, offsets: Tensor | None = None
+        self, nodes: Tensor, inside: Tensor, edges: Edges, graph_features: Tensor | None, offsets: Tensor | None = None
     ) -> "Graph":
         """Some nodes, and the edges at some places with other numbers."""
         names, types, edge_types = self.names, self.node_types, self.edge_types
         return Graph(
             taken(self.node_features, types, nodes),
             edges,
-            taken(self.edge_features, edge_types, kept),
+            taken(self.edge_features, edge_types, inside),
             graph_features,
             None if types is None else types[nodes],
-            None if edge_types is None else edge_types[kept],
+            None if edge_types is None else edge_types[inside],
             None if self.positions is None else self.positions[nodes],
             offsets,
             None if names is None else tuple(names[node] for node in nodes.tolist()),

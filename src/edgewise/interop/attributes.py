@@ -93,7 +93,7 @@ def own_names(verb: str, prefix: str, there: Iterable[str], option: str) -> list
     expected = column_names(prefix, len(found))
     if set(found) != set(expected):
         raise DataError(
-            f"{verb}: {', '.join(sorted(found))} are there, expected {', '.join(expected)}; say which to read: "
+            f"{verb}: {', '.join(sorted(found))} are there, expected {', '.join(expected)}; name those to read: "
             f"{option}=[…]."
         )
     return expected

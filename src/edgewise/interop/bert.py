@@ -1,6 +1,6 @@
 """BERT as Hugging Face keeps it, `config.json` and `model.safetensors`, as our model; and our model as theirs.
 
-Every tensor of theirs is one of ours under another name. The head that tells hidden tokens may be missing there; the
+Every tensor of theirs is one of ours under another name. The head that predicts hidden tokens may be missing there; the
 parts that `LEFT_OUT` names have no place in our model.
 """
 
@@ -33,10 +33,10 @@ LAYERS = {
 HEAD = "cls.predictions."
 HEAD_LAYERS = {f"{HEAD}transform.dense": "head.dense", f"{HEAD}transform.LayerNorm": "head.norm"}
 TIED = {f"{HEAD}decoder.weight": "embeddings.word_embeddings.weight", f"{HEAD}decoder.bias": f"{HEAD}bias"}
-"""Tensors that say again what another says."""
+"""Tensors that repeat another."""
 LEFT_OUT = {
     "pooler.": "the pooler",
-    "cls.seq_relationship.": "the head that tells whether two texts follow each other",
+    "cls.seq_relationship.": "the head that predicts whether two texts follow each other",
     "classifier.": "the classifier",
 }
 """Parts of a checkpoint that have no place in our model, by the beginnings of their names."""
@@ -46,7 +46,7 @@ MUST_BE = {
     "add_cross_attention": False,
     "tie_word_embeddings": True,
 }
-"""What a configuration may say, and may not say otherwise."""
+"""Settings that a configuration must have where it has them."""
 CHOICES = {"position": "learned", "norm": "post", "norm_embeddings": True, "window": None}
 """What only such a model of ours can be written as."""
 
@@ -78,7 +78,7 @@ def model_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[
     """The model that a checkpoint holds, in evaluation mode, without a head where there is none; and what is left out.
 
     Raises:
-        DataError: a tensor is missing, left over, or has another shape than the configuration says.
+        DataError: a tensor is missing, left over, or has another shape than in the configuration.
     """
     settings, named = settings_of(config), {_name(name): tensor for name, tensor in tensors.items()}
     named.pop("embeddings.position_ids", None)  # 0, 1, 2, ...
@@ -150,7 +150,7 @@ def _name(name: str) -> str:
 
 
 def _untie(read: Tensors) -> None:
-    """Takes the tensors that say the same as others; raises DataError where they do not."""
+    """Takes the tensors that repeat others; raises DataError where they do not."""
     for name, other in TIED.items():
         if name not in read.left:
             continue

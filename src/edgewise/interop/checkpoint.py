@@ -22,10 +22,10 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 class Config:
-    """A `config.json`, asked for one thing after another.
+    """A `config.json`, read setting by setting.
 
     Raises:
-        DataError: it describes another kind of model, or says of one of `must_be` something else.
+        DataError: it describes another kind of model, or has another value for one of `must_be`.
     """
 
     def __init__(self, content: Mapping[str, Any], model_type: str, must_be: Mapping[str, Any]):

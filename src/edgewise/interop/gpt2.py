@@ -23,7 +23,7 @@ MUST_BE = {
     "add_cross_attention": False,
     "tie_word_embeddings": True,
 }
-"""What a configuration may say, and may not say otherwise."""
+"""Settings that a configuration must have where it has them."""
 
 
 def settings_of(config: Mapping[str, Any]) -> TransformerSettings:
@@ -50,7 +50,7 @@ def model_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NextTo
     """The model that a checkpoint holds, in evaluation mode.
 
     Raises:
-        DataError: a tensor is missing, left over, or has another shape than the configuration says.
+        DataError: a tensor is missing, left over, or has another shape than in the configuration.
     """
     settings, state = settings_of(config), {}
     named = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}

@@ -37,7 +37,7 @@ except ModuleNotFoundError as error:
 
 PARTS = ("train", "val", "test")
 FORM = "edgewise"
-"""The attribute of a graph in which `to_networkx` notes what numbers of Python do not say: widths, dtypes, types."""
+"""The attribute of a graph in which `to_networkx` stores what numbers of Python lack: widths, dtypes, types."""
 Rows = Sequence[tuple[str, Mapping[str, Any]]]
 """What each row is called in messages, and its attributes."""
 

@@ -85,7 +85,7 @@ def from_pandas(
 ) -> Graph:
     """Tables as a graph: of nodes and edges, perhaps of graphs; or of edges alone, as `from_table` reads it.
 
-    Nodes are called as `name` says, or the index where it is not 0, 1, 2, …; edges name them so. `type` holds types,
+    Nodes are named by `name`, or by the index where it is not 0, 1, 2, …; edges name them so. `type` holds types,
     `graph` the graph of each node of a batch, `position_0`, … coordinates. Types that are whole numbers are counted up
     to the largest; categories keep those without rows. All other columns are features, and must hold numbers.
 

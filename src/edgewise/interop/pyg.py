@@ -67,9 +67,9 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
         edge_attribute: what holds the edge features; by default edge_attr, or edge_weight where there is none.
 
     Raises:
-        DataError: it is no such object, has no edge_index, does not say how many nodes there are, or has features that
+        DataError: it is no such object, has no edge_index, does not give the number of nodes, or has features that
             do not fit.
-        SettingError: it has edge_attr and edge_weight, and nobody says which is meant.
+        SettingError: it has edge_attr and edge_weight, and it is not given which to read.
     """
     if isinstance(data, HeteroData):
         return _from_hetero(data, edge_attribute)
@@ -141,7 +141,7 @@ def _form(graph: Graph) -> Form:
 
 
 def _to_hetero(graph: Graph, form: Form) -> "HeteroData":
-    """A store for each type of nodes and edges; where rows do not stand type after type, it says where they do."""
+    """A store for each type of nodes and edges; where rows do not stand type after type, it stores where they do."""
     has_node_places, has_edge_places, has_names, placed = form
     types, relations = graph.node_types, graph.edge_types
     assert types is not None and types.names is not None and relations is not None and relations.names is not None
@@ -277,7 +277,7 @@ def _num_nodes(data: Any, owner: str) -> int:
             found = None
     if found is None:
         raise DataError(
-            f"from_pyg: the {owner} does not say how many nodes there are, and those without edges would be lost; set "
+            f"from_pyg: the {owner} does not give the number of nodes, and nodes without edges would be missing; set "
             "num_nodes."
         )
     return int(found)
@@ -301,7 +301,7 @@ def _num_types(of_row: Tensor, names: Any) -> int:
 def _edge_features(data: Any, num_edges: int, attribute: str | None) -> Tensor | None:
     held = [name for name in ("edge_attr", "edge_weight") if name in data]
     if attribute is None and len(held) > 1:
-        raise SettingError("from_pyg: the data has edge_attr and edge_weight; say which: edge_attribute='edge_attr'.")
+        raise SettingError("from_pyg: the data has edge_attr and edge_weight; choose one: edge_attribute='edge_attr'.")
     if attribute is not None and attribute not in data:
         raise DataError(f"from_pyg: the data has no {attribute!r}, but {', '.join(data.keys())}.")
     name = attribute if attribute is not None else next(iter(held), None)
@@ -358,7 +358,7 @@ def _fractions(features: Tensor) -> Tensor:
 def _mask(name: str, mask: Tensor, num_nodes: int, split: int | None) -> Tensor:
     if mask.dim() == 2:
         if split is None or not 0 <= split < mask.shape[1]:
-            raise DataError(f"fit_arguments: {name} holds {plural(mask.shape[1], 'split')}; say which: split=0 …")
+            raise DataError(f"fit_arguments: {name} holds {plural(mask.shape[1], 'split')}; choose one: split=0 …")
         mask = mask[:, split]
     if mask.shape != (num_nodes,) or mask.dtype != torch.bool:
         raise DataError(f"fit_arguments: {name} is {mask.dtype} {tuple(mask.shape)}, expected bool ({num_nodes},).")

@@ -60,7 +60,7 @@ def from_scipy(matrix: Any) -> Graph:
     """A sparse matrix (receiver, sender), or several with the same entries, as edges with a feature each.
 
     Every stored entry is an edge, a zero and a repeated place too (`Edges.from_adjacency` takes neither), in the order
-    in which they are stored. The dtype stays; entries that are True say only that there is an edge, and are no feature.
+    in which they are stored. The dtype stays; entries that are True mark an edge, and are no feature.
 
     Args:
         matrix: any format of SciPy, array or matrix; or a list of them, one a feature (head).

@@ -59,7 +59,7 @@ def from_table(
         names: what the nodes are called, in their order, those without edges too. By default nodes that the table
             names are those it mentions, in the order in which it does, senders before receivers in each row.
         num_nodes: how many nodes there are where they are numbers, or (senders, receivers); by default as many as the
-            largest number says.
+            largest number gives.
 
     Raises:
         DataError: a column is missing, a cell names no node, or a feature is no number.
@@ -77,7 +77,7 @@ def from_table(
         if table[column].isna().any():
             raise DataError(f"from_table: column {column!r} is empty in row {int(table[column].isna().argmax())}.")
     if names is not None and num_nodes is not None:
-        raise SettingError("from_table: names and num_nodes are both given; names say how many there are.")
+        raise SettingError("from_table: names and num_nodes are both given; names give the number of nodes.")
     values = [_numbers(table, column) for column in feature_columns]
     features = torch.as_tensor(np.stack(values, 1) if values else np.zeros((len(table), 0), dtype=np.float32))
     are_numbers = all(pandas.api.types.is_integer_dtype(table[column]) for column in columns)

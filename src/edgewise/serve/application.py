@@ -1,12 +1,12 @@
-"""The FastAPI application: a page for people, three questions for programs, errors that say why.
+"""The FastAPI application: a page for people, three endpoints for programs, errors with their reason.
 
 | | |
 |---|---|
-| `GET /` | a page where a person types an input and sees what is told of it, and why |
-| `POST /predict` | what is told of some rows; rows of several requests are computed together |
+| `GET /` | a page where a person types an input and sees the prediction and its explanation |
+| `POST /predict` | predictions of some rows; rows of several requests are computed together |
 | `POST /explain` | a row explained, as JSON |
 | `POST /page`, `POST /picture` | the same as a page (HTML) and a picture (SVG) that need nothing else |
-| `GET /model` | what is served, and what may be asked |
+| `GET /model` | the model that is served, and its inputs |
 | `GET /docs`, `GET /openapi.json` | the description of all this |
 """
 
@@ -67,8 +67,8 @@ REASONS = {
     413: "The body is too long.",
     415: "The body is not called application/json.",
     421: "The server is not called so.",
-    422: "A value is not what it must be; `where` says which.",
-    500: "The server is at fault; its log says how.",
+    422: "A value is not what it must be; `where` names it.",
+    500: "The server is at fault; see its log.",
     503: "Too much is waiting already; try again later.",
     504: "It would take too long.",
 }
@@ -96,7 +96,8 @@ def create_app(
         hosts: The names under which the server may be addressed; all by default. A server on loopback that answers
             to other names can be reached by any site whose name leads to 127.0.0.1. `*.example.org` stands for all
             names that end so, and `ip` for every address in numbers.
-        api_key: What a client must send as `Authorization: Bearer KEY`; nothing where None. The page asks for it.
+        api_key: What a client must send as `Authorization: Bearer KEY`; nothing where None. The page has a
+            field for it.
         lanes: Where the model computes; by default in a thread of this process, where nothing can be killed, and
             `explainer` is the model itself. With `ProcessLane`s it is the description that one of them gives.
 
@@ -139,39 +140,39 @@ def _add_questions(app: FastAPI, explainer: Explains | Description, limits: Limi
     @app.get("/model", response_model=ModelAnswer, summary="What is served")
     async def model() -> Response:
         """The model, what a row consists of, and what a request may ask for."""
-        told = {"kind": explainer.kind, "fields": list(explainer.fields), "facts": explainer.facts}
-        return JSONResponse({**told, "limits": asdict(limits)}, headers=HEADERS)
+        facts = {"kind": explainer.kind, "fields": list(explainer.fields), "facts": explainer.facts}
+        return JSONResponse({**facts, "limits": asdict(limits)}, headers=HEADERS)
 
     @app.post("/predict", response_model=PredictAnswer, responses=REFUSALS, summary="Predict rows")
-    async def predict(asked: requests.predict, request: Request) -> Response:
-        """What is told of each row. A row that cannot be read has its reason; where none can, the answer is 422."""
-        found = await app.state.worker.predict([cells_of(row) for row in asked.rows], client_of(request))
+    async def predict(query: requests.predict, request: Request) -> Response:
+        """The predictions of each row. A row that cannot be read has its reason; where none can, the answer is 422."""
+        found = await app.state.worker.predict([cells_of(row) for row in query.rows], client_of(request))
         if all(isinstance(each, EdgewiseError) for each in found):
             return failure(422, str(found[0]), "rows.0")
         return JSONResponse({"rows": [as_row(each) for each in found]}, headers=HEADERS)
 
-    async def answer(asked: Any, form: str, request: Request) -> Any:
+    async def answer(query: Any, form: str, request: Request) -> Any:
         """An explanation in one of `FORMS`, made where the model is."""
-        chosen = {name: getattr(asked, name) for name in ("target", "label", "top")}
-        job = partial(explained, row=cells_of(asked.row), chosen=chosen, form=form)
+        chosen = {name: getattr(query, name) for name in ("target", "label", "top")}
+        job = partial(explained, row=cells_of(query.row), chosen=chosen, form=form)
         return await app.state.worker.do(job, client_of(request))
 
     @app.post("/explain", response_model=ExplainAnswer, responses=REFUSALS, summary="Explain a row")
-    async def explain(asked: requests.explain, request: Request) -> Response:
-        """What is told of a row, where the model attended, what changes the prediction, and whether to believe it."""
-        return Response(await answer(asked, "json", request), media_type="application/json", headers=HEADERS)
+    async def explain(query: requests.explain, request: Request) -> Response:
+        """The predictions of a row, the attention, what changes the prediction, and how faithful the explanation is."""
+        return Response(await answer(query, "json", request), media_type="application/json", headers=HEADERS)
 
     @app.post("/page", response_class=HTMLResponse, responses=_drawn("text/html"), summary="Explain on a page")
-    async def page(asked: requests.explain, request: Request) -> Response:
+    async def page(query: requests.explain, request: Request) -> Response:
         """The explanation as an HTML page that needs nothing else."""
-        return HTMLResponse(await answer(asked, "page", request), headers=HEADERS)
+        return HTMLResponse(await answer(query, "page", request), headers=HEADERS)
 
     svg = _drawn("image/svg+xml")
 
     @app.post("/picture", response_class=Response, responses=svg, summary="Explain in a picture")
-    async def picture(asked: requests.explain, request: Request) -> Response:
+    async def picture(query: requests.explain, request: Request) -> Response:
         """The explanation as an SVG picture."""
-        return Response(await answer(asked, "picture", request), media_type="image/svg+xml", headers=HEADERS)
+        return Response(await answer(query, "picture", request), media_type="image/svg+xml", headers=HEADERS)
 
 
 def _drawn(kind: str) -> dict[int | str, dict[str, Any]]:
@@ -207,7 +208,7 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _add_errors(app: FastAPI, limits: Limits) -> None:
-    """Every error is JSON with its reason; none tells what lies on the server."""
+    """Every error is JSON with its reason; none reveals what lies on the server."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

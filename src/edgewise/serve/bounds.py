@@ -92,7 +92,7 @@ class Bounds:
         return any(known.startswith("*.") and name.endswith(known[1:]) for known in self.hosts)
 
     def _has_key(self, path: str, headers: dict[bytes, bytes]) -> bool:
-        # The page holds nothing of the model, and asks for the key.
+        # The page contains nothing of the model, and has a field for the key.
         if self._key is None or path == "/" or path.startswith("/assets/"):
             return True
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -135,7 +135,7 @@ def nesting(body: bytes | bytearray, enough: int) -> int:
 
 
 def _digest(key: bytes) -> bytes:
-    """Of one length for all keys: the time of a comparison then says nothing of the key."""
+    """Of one length for all keys: the time of a comparison then reveals nothing of the key."""
     return hashlib.sha256(key).digest()
 
 

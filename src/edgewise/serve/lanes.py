@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class Predicted(NamedTuple):
-    """What a model says of a row."""
+    """The predictions of a row."""
 
     told: tuple[Told, ...]
     """Its predictions."""
@@ -123,7 +123,7 @@ class ThreadLane:
 
 @dataclass(frozen=True)
 class Description:
-    """What a server says of its model; the model itself is in other processes."""
+    """The facts about a model; the model itself is in other processes."""
 
     kind: str
     """As in `Explains`, as are the others."""

@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
 NAME = 200
 """The most characters of a node's name, or of a word that chooses what is explained."""
 TOP = 1000
-"""The most weights that are kept of each receiver."""
+"""The maximal number of weights for each receiver."""
 WORD = Annotated[str, Field(strict=True, min_length=1, max_length=NAME)] | None
 """A word that is listed nowhere, such as one of the row itself; or none."""
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -47,7 +47,7 @@ class ToldAnswer(BaseModel):
 
 
 class RowAnswer(BaseModel):
-    """What is told of a row, or why nothing is."""
+    """The predictions of a row, or why there are none."""
 
     told: list[ToldAnswer] = Field(description="one entry a target; empty where the row cannot be read")
     status: str = Field(description="ok; ok, and what the prediction lacks; or the error")
@@ -55,7 +55,7 @@ class RowAnswer(BaseModel):
 
 
 class PredictAnswer(BaseModel):
-    """What is told of each row, in the order of the request."""
+    """The predictions of each row, in the order of the request."""
 
     rows: list[RowAnswer]
 
@@ -76,7 +76,7 @@ class ExplainAnswer(BaseModel):
     curves: list[dict[str, Any]] = Field(description="how the prediction answers to the numbers of the row")
     faithfulness: dict[str, Any] | None = Field(description="whether the attributions can be believed")
     center: int | None = Field(description="the node that is explained, in a graph; of two, the first")
-    other_end: int | None = Field(description="the second, where two nodes are asked about together")
+    other_end: int | None = Field(description="the second, where two nodes are explained together")
     notes: list[str]
 
 
@@ -111,12 +111,12 @@ class Requests:
     predict: type[BaseModel]
     """`rows`: one row or more."""
     explain: type[BaseModel]
-    """`row`, and what of it is asked for."""
+    """`row`, and what to explain of it."""
 
     @classmethod
     def of(cls, fields: Sequence[dict[str, Any]], facts: dict[str, Any], limits: Limits) -> "Requests":
         """The models for rows of these fields, and the targets and classes that a model knows; of those that its facts
-        say are open only the model knows the words."""
+        depend on the words that only the model knows."""
         cells: dict[str, Any] = {}
         # One of several texts may be empty; the only one may not.
         least = 0 if sum(each["type"] == "text" for each in fields) > 1 else 1
@@ -152,7 +152,7 @@ class Requests:
             ),
             top=(
                 Annotated[int, Field(strict=True, ge=1, le=TOP)] | None,
-                Field(None, description="how many of the strongest weights are kept of each receiver"),
+                Field(None, description="how many of the strongest weights are returned for each receiver"),
             ),
         )
         return cls(predict, explain)
@@ -183,10 +183,10 @@ def as_row(outcome: Outcome) -> dict[str, Any]:
     return {"told": [], "status": str(outcome), "error": str(outcome)}
 
 
-def as_answer(told: Told) -> dict[str, Any]:
-    """What is told of a target, as `ToldAnswer` describes it."""
-    plain = {each.name: _number(getattr(told, each.name)) for each in dataclasses.fields(told)}
-    return {**plain, "probabilities": {name: _number(value) for name, value in told.probabilities.items()}}
+def as_answer(one: Told) -> dict[str, Any]:
+    """The prediction of a target, as `ToldAnswer` describes it."""
+    plain = {each.name: _number(getattr(one, each.name)) for each in dataclasses.fields(one)}
+    return {**plain, "probabilities": {name: _number(value) for name, value in one.probabilities.items()}}
 
 
 def _number(value: Any) -> Any:

@@ -123,7 +123,7 @@ class Worker:
         for chunk, outcomes in zip(chunks, await self._answers(tasks), strict=True):
             found.update(zip(chunk, outcomes, strict=True))
         left = sorted(place for place, outcome in found.items() if outcome is None)
-        # Short molecules, too, may take long: the quick lane says so, and they are computed among the slow rows.
+        # Short molecules, too, may take long: the quick lane returns them, and they are computed among the slow rows.
         tasks = [self._task(client, deadline, rows=[rows[place]], is_slow=True) for place in left]
         for place, (outcome,) in zip(left, await self._answers(tasks) if tasks else [], strict=True):
             found[place] = outcome

@@ -1,4 +1,4 @@
-"""Honest company: what the mean, a random forest, or counting words reach on the same rows."""
+"""Baselines: what the mean, a random forest, or counting words reach on the same rows."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -144,7 +144,7 @@ def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
         rows: The training rows.
 
     Returns:
-        (row, kept feature), float32; what was missing holds the median of the training rows.
+        (row, used feature), float32; what was missing holds the median of the training rows.
     """
     limit = np.finfo(np.float32).max / 1e6
     known = np.where(np.isfinite(features), np.clip(features, -limit, limit), np.nan)

@@ -1,4 +1,4 @@
-"""Checkpoints: written whole or not at all, and read without running what a file asks for."""
+"""Checkpoints: written whole or not at all, and read without running code in a file."""
 
 import io
 import math
@@ -99,7 +99,7 @@ def check_progress(path: Path, found: Any, usual: Any, where: str) -> None:
     Args:
         path: The checkpoint.
         found: What was read: numbers in dictionaries and lists.
-        usual: The same of a training that begins; a list there says how each entry looks.
+        usual: The same of a training that begins; a list there gives the form of each entry.
         where: What an error calls it.
     """
     if isinstance(usual, dict):
@@ -122,7 +122,7 @@ def check_progress(path: Path, found: Any, usual: Any, where: str) -> None:
 
 
 def check_within(path: Path, within: Any, num_batches: float) -> None:
-    """Raise RunFolderError unless this says how far an unfinished epoch was, or is None."""
+    """Raise RunFolderError unless this is the position in an unfinished epoch, or None."""
     if within is None:
         return
     names = {"batches", "random", "random_on_device", "sums"}

@@ -21,7 +21,7 @@ from edgewise.train.settings import TrainSettings
 STEPS = 2
 """Steps that are run to measure the last: the first one compiles kernels and makes plans, often for a minute."""
 COPIES = 2
-"""How often what a layer gives is kept: as it is, and as what comes out of the function behind it."""
+"""How often the output of a layer is stored: before and after its activation."""
 VALIDATED = 1 / 3
 """A batch that is validated, in parts of a step: there is no backward pass."""
 
@@ -31,11 +31,11 @@ class Estimate:
     """What a training takes."""
 
     states: int
-    """Bytes of gradients, of the optimizer's and of averaged weights, and of those that are kept."""
+    """Bytes of gradients, of the optimizer's and of averaged weights, and of those that are stored."""
     activations: int
     """Bytes that a step keeps for its backward pass."""
     available: int | None
-    """Bytes that there are; None where the system does not say."""
+    """Bytes that there are; None where the system does not report it."""
     step_seconds: float | None = None
     """One step; None where none was measured."""
 
@@ -67,7 +67,7 @@ class Estimate:
 def of_sizes(model: nn.Module, batch: Any, settings: TrainSettings, device: str) -> Estimate:
     """The memory of a training from the sizes of its model and of a batch, before anything is computed.
 
-    What each layer gives for each atom, node or token is kept for the backward pass, and for each edge its two ends.
+    What each layer gives for each atom, node or token is stored for the backward pass, and for each edge its two ends.
     Models that go over the same edges several times keep more: it is a low estimate, and what it refuses is too large.
     """
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
@@ -114,19 +114,19 @@ def measured(
     was_training = model.training
     model.train()
     limit = estimate.available if settings.check_memory else None
-    kept, seconds = Kept(model, batch, None if limit is None else limit - estimate.states), 0.0
+    stored, seconds = StoredTensors(model, batch, None if limit is None else limit - estimate.states), 0.0
     try:
         for _ in range(STEPS):
             began = time.perf_counter()
-            with kept.watched() if not seconds else contextlib.nullcontext(), mixed(settings, device):
+            with stored.watched() if not seconds else contextlib.nullcontext(), mixed(settings, device):
                 total, weight = loss_of(model, loss, batch)
                 (total / weight.where(weight > 0, 1.0)).backward()
             if device == "cuda":
                 torch.cuda.synchronize()
             seconds = time.perf_counter() - began
     except RuntimeError as error:
-        if kept.is_full or isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
-            full = max(kept.size, (estimate.available or 0) + 1 - estimate.states)
+        if stored.is_full or isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
+            full = max(stored.size, (estimate.available or 0) + 1 - estimate.states)
             Estimate(estimate.states, full, estimate.available).check()
         raise
     finally:
@@ -136,11 +136,11 @@ def measured(
             for name, value in model.named_buffers():
                 value.copy_(buffers[name])
     # While gradients flow back through the largest tensor, there are two more of its size.
-    return Estimate(estimate.states, kept.size + 2 * kept.largest, estimate.available, seconds)
+    return Estimate(estimate.states, stored.size + 2 * stored.largest, estimate.available, seconds)
 
 
-class Kept:
-    """Counts what a step keeps for its backward pass, and stops it before that is more than there is.
+class StoredTensors:
+    """Counts what a step stores for its backward pass, and stops it before that is more than there is.
 
     Args:
         model, batch: their own tensors are there anyway, and not counted.
@@ -201,7 +201,7 @@ def prepared(
         measures: whether a step is measured as well.
 
     Raises:
-        SettingError: It does not fit, and the settings do not say to go on anyway.
+        SettingError: It does not fit, and the settings do not allow it.
     """
     batch = next(iter(loader))
     found = of_sizes(model, batch, settings, device)
@@ -223,7 +223,7 @@ def prepared(
 
 
 def size(count: int) -> str:
-    """Bytes as people say them."""
+    """Bytes in a readable unit."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if count >= unit:
             return f"{count / unit:.3g} {name}" if count < 1000 * unit else f"{count / unit:,.0f} {name}"

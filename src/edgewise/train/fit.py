@@ -167,7 +167,7 @@ def quiet_lightning() -> Iterator[None]:
         logger.setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"lightning\..*")
-        # Checkpoints within an epoch say themselves which batch comes next.
+        # Checkpoints within an epoch store which batch comes next.
         warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before the epoch ended")
         try:
             yield
@@ -192,7 +192,7 @@ def restoring(path: Path | None, keeper: EpochKeeper) -> Iterator[None]:
 
 @contextlib.contextmanager
 def compiling(settings: TrainSettings) -> Iterator[None]:
-    """Lets one program serve batches of all sizes, and says what to do where torch.compile fails.
+    """Lets one program serve batches of all sizes, and names the remedy where torch.compile fails.
 
     Left to itself it takes two sizes that happen to be the same in the first batch, such as those of rows and of
     molecules, for one, and begins anew with the first batch in which they differ.

@@ -1,4 +1,4 @@
-"""What is kept of a training: the history, the best weights, the checkpoint to continue from."""
+"""What a training saves: the history, the best weights, the checkpoint to continue from."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""Scores of told links against pairs that are none, and what counting neighbors reaches on the same pairs."""
+"""Scores of predicted links against pairs without a link, and what counting neighbors reaches on the same pairs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ PAIRS_AT_ONCE = 8192
 
 
 def link_scores(links: np.ndarray, others: np.ndarray) -> Scores:
-    """How well links are told from pairs that are none.
+    """How well links are separated from pairs without a link.
 
         mrr       mean of 1 / r, r = 1 + (pairs that are none with a larger score) + ½ (with the same)
         hits@K    part of the links with a larger score than the K-th largest of a pair that is none
@@ -24,7 +24,7 @@ def link_scores(links: np.ndarray, others: np.ndarray) -> Scores:
     All links are compared with the same pairs.
 
     Args:
-        links: (link): what was said of each link, the larger the likelier.
+        links: (link): the prediction for each link, the larger the likelier.
         others: (pair): of each pair that is no link.
 
     Returns:
@@ -38,7 +38,7 @@ def link_scores(links: np.ndarray, others: np.ndarray) -> Scores:
     counts: Scores = {"num_links": len(links), "num_others": len(others)}
     if not len(links) or not len(others):
         return counts | dict.fromkeys(LINK_SCORES)
-    truth, told = np.repeat([1, 0], [len(links), len(others)]), np.concatenate([links, others])
+    truth, predicted = np.repeat([1, 0], [len(links), len(others)]), np.concatenate([links, others])
     ascending = np.sort(others)
     larger = len(others) - np.searchsorted(ascending, links, side="right")
     not_smaller = len(others) - np.searchsorted(ascending, links, side="left")
@@ -47,8 +47,8 @@ def link_scores(links: np.ndarray, others: np.ndarray) -> Scores:
     }
     return {
         **counts,
-        "roc_auc": float(roc_auc_score(truth, told)),
-        "average_precision": float(average_precision_score(truth, told)),
+        "roc_auc": float(roc_auc_score(truth, predicted)),
+        "average_precision": float(average_precision_score(truth, predicted)),
         "mrr": float((1 / (1 + (larger + not_smaller) / 2)).mean()),
         **hits,
     }
@@ -57,7 +57,7 @@ def link_scores(links: np.ndarray, others: np.ndarray) -> Scores:
 def simple_links(
     senders: np.ndarray, receivers: np.ndarray, num_nodes: int, is_directed: bool, features: Any = None
 ) -> dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]:
-    """What says of two nodes how likely a link is without learning anything, given the links that are known.
+    """Scores for a link between two nodes that need no training, from the known links.
 
         common_neighbors   |N(i) ∩ N(j)|
         adamic_adar        Σ over common neighbors of 1 / ln |N(k)|

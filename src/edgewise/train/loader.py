@@ -73,7 +73,7 @@ class RowLoader:
         self.num_batches = math.ceil(len(self.rows) / batch_size)
         self.seed = seed
         self.epoch = 0
-        self.kept: list[Any] = []
+        self.cached: list[Any] = []
 
     def __len__(self) -> int:
         return self.num_batches
@@ -86,16 +86,16 @@ class RowLoader:
             ):
                 yield self.make_batch(rows)
             return
-        if not self.kept and len(self):
-            self.kept = [self.make_batch(rows) for rows in np.array_split(self.rows, len(self))]
-        yield from self.kept
+        if not self.cached and len(self):
+            self.cached = [self.make_batch(rows) for rows in np.array_split(self.rows, len(self))]
+        yield from self.cached
 
 
 class WindowLoader:
     """Windows of one long text, each token with the one that follows it.
 
     With a seed they begin at random places, drawn anew in every epoch; without one they follow on each other, so that
-    every token of the text but the first is told once.
+    every token of the text but the first is predicted once.
 
     Args:
         tokens: The text.

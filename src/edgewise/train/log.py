@@ -1,4 +1,4 @@
-"""The numbers of each epoch: always as a CSV file, and in another logger where one is asked for."""
+"""The numbers of each epoch: always as a CSV file, and in another logger where one is named."""
 
 import importlib.util
 import os
@@ -32,7 +32,7 @@ class MetricsLog:
     def write(self, member: int, history: list[dict[str, Any]], new: bool = True) -> None:
         """Takes over the history of a member; its last record goes to the other logger where it is new.
 
-        The whole file is written anew, so that epochs a killed run had logged but not kept are not listed twice.
+        The whole file is written anew, so that epochs a killed run had logged but not saved are not listed twice.
         """
         self.histories[member] = history
         rows = [

@@ -102,7 +102,7 @@ class TokenLoss:
 
         Args:
             scores: (*batch, token, vocabulary), before softmax.
-            targets: (*batch, token), numbers of tokens; −1 where none is to be told.
+            targets: (*batch, token), numbers of tokens; −1 where none is predicted.
             weights: None.
         """
         targets = targets.flatten()

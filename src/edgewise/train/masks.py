@@ -1,4 +1,4 @@
-"""Hidden tokens: texts in pieces, which of their tokens are hidden, and batches of them."""
+"""Hidden tokens: texts in chunks, which of their tokens are hidden, and batches of them."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,28 +10,28 @@ import torch
 from edgewise.records import MaskedBatch
 
 MASKED, SWAPPED = 0.8, 0.1
-"""Of the tokens that are to be told: the part that becomes the mask, and that becomes a token drawn at random. The rest
-is left as it is, since the texts that the model is for later show no masks."""
+"""Of the tokens to predict: the share that becomes the mask, and the share that becomes a random token. The rest stays,
+since texts at prediction time have no masks."""
 FIXED_DRAW = 2019
 """Seed of what is hidden where a model is judged: the same for all models of one text."""
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class Chunks:
     """Texts as tokens, packed one behind the other, none longer than a model reads at once."""
 
     numbers: np.ndarray
     """(token): numbers in the vocabulary."""
     offsets: np.ndarray
-    """(piece + 1): tokens of piece p are `offsets[p]:offsets[p + 1]`."""
+    """(chunk + 1): tokens of chunk p are `offsets[p]:offsets[p + 1]`."""
     num_texts: int
     """How many texts these are."""
     num_cut: int
-    """How many of them were longer, and are several pieces."""
+    """How many of them were longer, and are several chunks."""
 
     @classmethod
-    def of(cls, texts: Sequence[np.ndarray], context: int) -> "Pieces":
-        """Texts, those with more than `context` tokens cut into pieces of that length; the last is what is left."""
+    def of(cls, texts: Sequence[np.ndarray], context: int) -> "Chunks":
+        """Texts, those with more than `context` tokens cut into chunks of that length; the last is what is left."""
         stops, num_tokens = [0], 0
         for text in texts:
             stops += range(num_tokens + context, num_tokens + len(text), context)
@@ -45,7 +45,7 @@ class Pieces:
         return len(self.offsets) - 1
 
     def packed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of some pieces, one behind the other, and where each begins."""
+        """The tokens of some chunks, one behind the other, and where each begins."""
         starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
@@ -56,7 +56,7 @@ class Pieces:
 class Masking:
     """What is hidden of a text, and what stands there instead.
 
-    A part of the tokens is to be told. Of these 80 % become the mask, 10 % a token drawn at random, 10 % stay.
+    A share of the tokens is to be predicted. Of these 80 % become the mask, 10 % a token drawn at random, 10 % stay.
 
     Source: Devlin et al. 2019, section 3.1.
     """
@@ -66,7 +66,7 @@ class Masking:
     ordinary: np.ndarray
     """The tokens that can be hidden, and drawn: all that stand for text."""
     part: float = 0.15
-    """How much of the tokens is to be told."""
+    """The share of tokens to predict."""
 
     def able(self, numbers: np.ndarray) -> np.ndarray:
         """The places at which a token can be hidden."""
@@ -88,21 +88,21 @@ class MaskLoader:
     """Batches of about the same number of tokens, packed, some of them hidden.
 
     With a seed, order and hidden tokens are drawn anew in every epoch, from the seed and its number alone; without one
-    the order is that of the pieces, and the draw always the same.
+    the order is that of the chunks, and the draw always the same.
 
     Args:
-        pieces: The texts.
+        chunks: The texts.
         masking: What is hidden of them.
-        batch_tokens: Tokens of a batch, about: no piece is cut for it.
+        batch_tokens: Tokens of a batch, about: no chunk is cut for it.
         seed: Seed of the draws.
     """
 
-    def __init__(self, pieces: Pieces, masking: Masking, batch_tokens: int, seed: int | None = None):
-        self.pieces, self.masking, self.seed = pieces, masking, seed
+    def __init__(self, chunks: Chunks, masking: Masking, batch_tokens: int, seed: int | None = None):
+        self.chunks, self.masking, self.seed = chunks, masking, seed
         self.epoch = 0
         # A number that does not depend on the order: the steps of all epochs are counted before the first.
-        self.num_batches = min(len(pieces), math.ceil(len(pieces.numbers) / batch_tokens))
-        self.kept: list[MaskedBatch] = []
+        self.num_batches = min(len(chunks), math.ceil(len(chunks.numbers) / batch_tokens))
+        self.cached: list[MaskedBatch] = []
 
     def __len__(self) -> int:
         return self.num_batches
@@ -111,23 +111,23 @@ class MaskLoader:
         # Generators start at the first `next`: by then the epoch's number has been set.
         if self.seed is not None:
             random = np.random.default_rng([self.seed, self.epoch])
-            yield from self.batches(random.permutation(len(self.pieces)), random)
+            yield from self.batches(random.permutation(len(self.chunks)), random)
             return
-        if not self.kept:
-            self.kept = list(self.batches(np.arange(len(self.pieces)), np.random.default_rng(FIXED_DRAW)))
-        yield from self.kept
+        if not self.cached:
+            self.cached = list(self.batches(np.arange(len(self.chunks)), np.random.default_rng(FIXED_DRAW)))
+        yield from self.cached
 
     def batches(self, order: np.ndarray, random: np.random.Generator) -> Iterator[MaskedBatch]:
-        """The pieces in an order, shared out evenly."""
+        """The chunks in an order, shared out evenly."""
         if not len(self):
             return
-        ends = np.cumsum(np.diff(self.pieces.offsets)[order])
+        ends = np.cumsum(np.diff(self.chunks.offsets)[order])
         inner = np.arange(1, len(self))
-        # Cut where an even share ends, but so that every batch has a piece.
+        # Cut where an even share ends, but so that every batch has a chunk.
         spare = np.searchsorted(ends, inner * (ends[-1] / len(self))) + 1 - inner
         cuts = inner + np.maximum.accumulate(spare.clip(0, len(order) - len(self)))
         for rows in np.split(order, cuts):
-            numbers, offsets = self.pieces.packed(rows)
+            numbers, offsets = self.chunks.packed(rows)
             hidden, places = self.masking(numbers, random)
             tokens, targets = torch.from_numpy(hidden), torch.from_numpy(numbers[places])
             yield MaskedBatch(tokens, torch.from_numpy(offsets), torch.from_numpy(places), targets)

@@ -14,7 +14,7 @@ UNLIMITED = 1 << 60
 
 
 def available_memory(device: str = "cpu") -> int | None:
-    """The bytes that a training can still take on a device; None where the system does not say.
+    """The bytes that a training can still take on a device; None where the system does not report it.
 
     On the CPU it is the least of what the machine has left, what the control groups of the process (those of a
     container or a batch job) have left, and the limit of its address space.

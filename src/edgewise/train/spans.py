@@ -12,7 +12,7 @@ _OF_SPAN = re.compile(r"[BIES]-.")
 
 
 def marks_spans(tags: Iterable[str]) -> bool:
-    """Whether tags say where spans begin and go on, as B-, I-, E- and S- do; parts of speech do not."""
+    """Whether tags mark where spans begin and go on, as B-, I-, E- and S- do; parts of speech do not."""
     return any(_OF_SPAN.match(tag) for tag in tags)
 
 
@@ -61,34 +61,36 @@ def tag_scores(truths: Sequence[Tags], found: Sequence[Tags], *, spans: bool) ->
         "accuracy": sum(truth == tag for truth, tag in pairs) / len(pairs) if pairs else None,
     }
     if not spans:
-        there, told = Counter(truth for truth, _ in pairs), Counter(tag for _, tag in pairs)
+        there, predicted = Counter(truth for truth, _ in pairs), Counter(tag for _, tag in pairs)
         right = Counter(truth for truth, tag in pairs if truth == tag)
-        each = [_shares(right[tag], told[tag], there[tag])["f1"] for tag in there | told]
+        each = [_shares(right[tag], predicted[tag], there[tag])["f1"] for tag in there | predicted]
         return scores | {"f1_macro": sum(each) / len(each) if each else None}
-    there, told, right = Counter(), Counter(), Counter()
+    there, predicted, right = Counter(), Counter(), Counter()
     for truth, tags in zip(truths, found, strict=True):
-        known, said = spans_of(truth), spans_of(tags)
+        known, found_spans = spans_of(truth), spans_of(tags)
         there.update(of_type for of_type, *_ in known)
-        told.update(of_type for of_type, *_ in said)
-        right.update(of_type for of_type, *_ in known & said)
+        predicted.update(of_type for of_type, *_ in found_spans)
+        right.update(of_type for of_type, *_ in known & found_spans)
     types = {
-        of_type: {**_shares(right[of_type], told[of_type], there[of_type]), "support": there[of_type]}
-        for of_type in sorted(there | told)
+        of_type: {**_shares(right[of_type], predicted[of_type], there[of_type]), "support": there[of_type]}
+        for of_type in sorted(there | predicted)
     }
-    return scores | _shares(right.total(), told.total(), there.total()) | {"num_spans": there.total(), "types": types}
+    return (
+        scores | _shares(right.total(), predicted.total(), there.total()) | {"num_spans": there.total(), "types": types}
+    )
 
 
-def _shares(right: int, told: int, there: int) -> dict[str, float]:
+def _shares(right: int, predicted: int, there: int) -> dict[str, float]:
     """Precision, recall and their harmonic mean; 0 where there is nothing to divide by, as in seqeval."""
     return {
-        "precision": right / told if told else 0.0,
+        "precision": right / predicted if predicted else 0.0,
         "recall": right / there if there else 0.0,
-        "f1": 2 * right / (told + there) if told + there else 0.0,
+        "f1": 2 * right / (predicted + there) if predicted + there else 0.0,
     }
 
 
 class UsualTags:
-    """Honest company: each word has the tag it had most often in the training, an unknown one the most frequent tag.
+    """A baseline: each word has the tag it had most often in the training, an unknown one the most frequent tag.
 
     Args:
         sentences: the words of the training.

@@ -133,15 +133,15 @@ class ModelTask(pl.LightningModule):
         self.swap(False)
 
     def swap(self, averaged: bool) -> None:
-        """Exchanges trained and averaged weights, unless they already stand as asked."""
+        """Exchanges trained and averaged weights, unless they already are in that order."""
         if not self.averaged or self.swapped == averaged:
             return
         self.swapped = averaged
         with torch.no_grad():
             for average, parameter in zip(self.averaged, self.model.parameters(), strict=True):
-                kept = parameter.clone()
+                trained = parameter.clone()
                 parameter.copy_(average)
-                average.copy_(kept)
+                average.copy_(trained)
 
     def result(self) -> dict[str, Tensor]:
         """A copy of the model's tensors with the averaged weights in place, on the CPU."""

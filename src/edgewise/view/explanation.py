@@ -33,7 +33,9 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
         raise SettingError("explanation_page: explanations is empty, expected at least one.")
     named = title if title is not None else explanations[0].title if len(explanations) == 1 else "Explanations"
     named = named.encode("utf-8", "replace").decode()  # halves of characters cannot be written to a file
-    contents = [{"title": each.title, "told": ", ".join(told_words(one) for one in each.told)} for each in explanations]
+    contents = [
+        {"title": each.title, "told": ", ".join(prediction_words(one) for one in each.told)} for each in explanations
+    ]
     blocks = [_block("contents", {"title": named, "explanations": contents})]
     for number, each in enumerate(explanations):
         blocks += [_block(f"explanation-{number}", each.to_json()), _block(f"drawing-{number}", _drawing(each))]
@@ -55,9 +57,9 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
     )
 
 
-def told_words(told: Told) -> str:
+def prediction_words(one: Told) -> str:
     """What is predicted of a target in a few words: `y = 3.14`, `mood = good`."""
-    return f"{told.name} = {told.label or format(told.value, '.4g')}"
+    return f"{one.name} = {one.label or format(one.value, '.4g')}"
 
 
 def _drawing(explanation: Explanation) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def _drawing(explanation: Explanation) -> dict[str, Any]:
     if explanation.kind == "graph":
         ends = [(link.first, link.second) for link in explanation.links]
         if explanation.center is not None and explanation.other_end is not None:
-            ends.append((explanation.center, explanation.other_end))  # what is asked about stands together
+            ends.append((explanation.center, explanation.other_end))  # the two explained units
         return {"graph": lay_out(len(explanation.units), ends, explanation.center).to_json()}
     return {}
 

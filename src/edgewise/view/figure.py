@@ -1,4 +1,4 @@
-"""What all figures share: colors that everyone can tell apart, units in words, SVG and PNG out of a figure."""
+"""What all figures share: colors that everyone can distinguish, units in words, SVG and PNG out of a figure."""
 
 import io
 import re
@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("matplotlib", "view") from error
 
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#7f7f7f", "#000000", "#b8a000")
-"""After Okabe & Ito 2008, who chose them for eyes that mix up red and green; begun again where more are needed."""
+"""After Okabe & Ito 2008, who chose them for eyes that mix up red and green; repeated where more are needed."""
 INK, PALE = "#3b4252", "#d8dee9"
 STYLE: Any = {
     "font.family": "sans-serif",
@@ -41,7 +41,7 @@ STYLE: Any = {
 """Fixed, so that a file changes only when the picture does."""
 DOTS_AN_INCH = 200
 _MATPLOTLIB_STYLE = '<style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style>'
-"""What matplotlib says of all lines of a picture; the root element says it here, in attributes."""
+"""What matplotlib repeats at every line of a picture; here the root element has it once, in attributes."""
 SIGNS = {"2": "²", "3": "³"}
 
 

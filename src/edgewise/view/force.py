@@ -71,7 +71,7 @@ def draw_force(
 
 
 def _is_square(distances: np.ndarray, law: np.ndarray | None) -> bool:
-    """Whether a law is 1/r² itself, and a line of it says nothing more."""
+    """Whether a law is 1/r² itself, so that its own line adds nothing."""
     if law is None:
         return False
     product = law * distances**2

@@ -15,7 +15,7 @@ from edgewise.explanation import Explanation, Layer
 BLUE = (0x1F, 0x86, 0xD0)
 """The color of a weight of 1; smaller ones are more transparent, so that white and black grounds serve alike."""
 GRAY = "#8a93a3"
-MOST_CELLS = 64
+MAX_CELLS = 64
 """Units a side of a table that are drawn each for itself; of more, neighbors share a cell and the largest shows."""
 SIDE, LEAST, GAP, LEFT, TOP = 84, 12, 8, 96, 24
 """Pixels of a table's longer side, at least of its other, between tables, and for the names at the left and above."""
@@ -47,7 +47,7 @@ def attention_grid(attended: Explanation | Sequence[Layer], num_units: int | Non
         ShapeError: there is no layer, a weight belongs to a unit beyond `num_units`, or `num_units` is given for an
             explanation.
 
-    Cost: an image of at most MOST_CELLS² pixels a head.
+    Cost: an image of at most MAX_CELLS² pixels a head.
     """
     layers = attended.layers if isinstance(attended, Explanation) else attended
     if not layers:
@@ -98,7 +98,7 @@ def sides_of(explanation: Explanation, layer: Layer) -> tuple[range, range]:
 
 
 def head_table(layer: Layer, head: int, rows: range, columns: range) -> Float[np.ndarray, "receiver sender"]:
-    """The weights of a head as a table, at most MOST_CELLS a side; what shares a cell shows its largest.
+    """The weights of a head as a table, at most MAX_CELLS a side; what shares a cell shows its largest.
 
     Several edges between the same two units count together.
 
@@ -112,7 +112,7 @@ def head_table(layer: Layer, head: int, rows: range, columns: range) -> Float[np
         (layer.receivers - rows.start) * len(columns) + layer.senders - columns.start, return_inverse=True
     )
     sums = np.bincount(place, np.nan_to_num(layer.values[head]), minlength=len(keys))
-    cells = [min(len(side), MOST_CELLS) for side in (rows, columns)]
+    cells = [min(len(side), MAX_CELLS) for side in (rows, columns)]
     table = np.zeros(cells)
     row, column = keys // len(columns) * cells[0] // len(rows), keys % len(columns) * cells[1] // len(columns)
     np.maximum.at(table, (row, column), sums)
@@ -142,7 +142,7 @@ def image(shares: Float[np.ndarray, "receiver sender"]) -> bytes:
 
 
 def _num_units(layers: Sequence[Layer], num_units: int | None) -> int:
-    """As many as there are said to be, or as are spoken of."""
+    """As many as there are by declaration, or by the largest number."""
     ends = [end for layer in layers for end in (layer.senders, layer.receivers) if len(end)]
     found = max((int(end.max()) + 1 for end in ends), default=1)
     if num_units is not None and found > num_units:
@@ -159,7 +159,7 @@ def _pixels(layer: Layer, rows: range, columns: range) -> tuple[int, int]:
 
 
 def _drawn(name: str, shares: Float[np.ndarray, "receiver sender"], left: int, top: int, size: tuple[int, int]) -> str:
-    """One table as SVG; the pointer on it says which it is."""
+    """One table as SVG; the pointer on it shows which it is."""
     place = f'x="{left}" y="{top}" width="{size[0]}" height="{size[1]}"'
     return (
         f"<g><title>{escape(name)}: the largest weight is {shares.max(initial=0):.3g}</title>"

@@ -11,10 +11,10 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 """Its multiples, less their whole parts, lie as evenly as can be."""
 RING_GAP = 2.4
 """From one ring to the next, in distances of neighboring nodes."""
-MOST_BY_SPRINGS = 400
+MAX_BY_SPRINGS = 400
 """More nodes than this are laid out in rings: springs take time with the square of their number."""
 STEPS = 150
-MOST_SINGLE = 400
+MAX_SINGLE = 400
 """More nodes than this are drawn as groups first."""
 NUM_GROUPS, FEWEST_AROUND = 120, 8
 """Groups of all nodes; of a ring, however few nodes it has, so that the middle of each lies on it."""
@@ -62,9 +62,9 @@ def lay_out(num_nodes: int, edges: Sequence[tuple[int, int]], center: int | None
     root = center if center is not None else max(range(num_nodes), key=lambda node: (len(neighbors[node]), -node))
     order, hops = _in_rings(neighbors, root)
     places = _ring_places(order, hops, neighbors)
-    if center is None and num_nodes <= MOST_BY_SPRINGS:
+    if center is None and num_nodes <= MAX_BY_SPRINGS:
         places = _by_springs(places, edges)
-    return Layout(places, hops, _groups(places, hops) if num_nodes > MOST_SINGLE else np.zeros(0, dtype=np.int64))
+    return Layout(places, hops, _groups(places, hops) if num_nodes > MAX_SINGLE else np.zeros(0, dtype=np.int64))
 
 
 def _neighbors(num_nodes: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:

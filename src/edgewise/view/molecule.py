@@ -138,7 +138,7 @@ def steps_of(d: str) -> list[tuple[str, np.ndarray]]:
 
 
 def _style(path: ElementTree.Element) -> dict[str, str]:
-    """What RDKit says of a path, in its attributes or in its style."""
+    """A property that RDKit gives a path, in its attributes or in its style."""
     written = dict(part.split(":", 1) for part in path.attrib.get("style", "").split(";") if ":" in part)
     return {**path.attrib, **written}
 

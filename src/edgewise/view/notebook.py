@@ -1,7 +1,7 @@
 """Explanations in notebooks: the page that `edgewise explain` writes, in a frame of its own below the cell.
 
-An `Explanation` knows no page. The notebook is told once how explanations look, by `register()`, which every face of
-`edgewise.estimators` calls when it is first asked for, and `Explainer.open`; an explanation at the end of a cell is
+An `Explanation` knows no page. A notebook learns once how explanations look, by `register()`, which every class of
+`edgewise.estimators` calls at first use, and `Explainer.open`; an explanation at the end of a cell is
 then its page. Anywhere else, and before, `show(explanation)` gives the same.
 """
 
@@ -16,15 +16,15 @@ from edgewise.plural import plural
 
 HEIGHT = 680
 """Pixels of the frame."""
-MOST_TOLD = 4
+MAX_PREDICTIONS = 4
 """Targets that are named in a line."""
 STYLE = """
 .edgewise-page { width: 100%; border: 0; }
 :is(body[data-jp-theme-light="true"], body.vscode-light, html[theme="light"]) .edgewise-page { color-scheme: light; }
 :is(body[data-jp-theme-light="false"], body.vscode-dark, html[theme="dark"]) .edgewise-page { color-scheme: dark; }
 """
-"""Of the frame. The page is as light or dark as the notebook around it says of itself (JupyterLab and what nbconvert
-writes, VS Code, Colab), and not as the system: browsers tell a page in a frame the frame's own color-scheme."""
+"""Of the frame. The page is as light or dark as the notebook around it (JupyterLab and what nbconvert
+writes, VS Code, Colab), and not as the system: browsers give a page in a frame the frame's own color-scheme."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def page_of(explanations: Sequence[Explanation]) -> str:
 
 
 def register() -> bool:
-    """Tells a running notebook how explanations look; whether there is one. Doing it again changes nothing.
+    """Registers with a running notebook how explanations look; whether there is one. Doing it again changes nothing.
 
     IPython is not loaded for it: where nobody has, there is no notebook.
     """
@@ -90,12 +90,14 @@ def as_words(explanation: Explanation, printer: Any, is_cycle: bool) -> None:
 
 
 def words_of(explanations: Sequence[Explanation]) -> str:
-    """Explanations in a line: what they are of, and of a single one what is told."""
+    """Explanations in a line: their titles, and the predictions of a single one."""
     if len(explanations) != 1:
         return plural(len(explanations), "explanation")
     (only,) = explanations
-    told = ", ".join(f"{each.name} = {each.label or format(each.value, '.5g')}" for each in only.told[:MOST_TOLD])
-    if len(only.told) > MOST_TOLD:
-        told += f", and {len(only.told) - MOST_TOLD} more"
+    predictions = ", ".join(
+        f"{each.name} = {each.label or format(each.value, '.5g')}" for each in only.told[:MAX_PREDICTIONS]
+    )
+    if len(only.told) > MAX_PREDICTIONS:
+        predictions += f", and {len(only.told) - MAX_PREDICTIONS} more"
     number = len(only.units)
-    return f"Explanation of {only.title}: {told}; {number} unit{'s' * (number != 1)}"
+    return f"Explanation of {only.title}: {predictions}; {number} unit{'s' * (number != 1)}"

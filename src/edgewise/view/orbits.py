@@ -7,12 +7,12 @@ import numpy as np
 
 from edgewise.view.figure import INK, STYLE, Axes, Figure, Line2D, color_of, rc_context, tidy, with_unit
 
-MOST_PANELS, MOST_NAMES = 4, 12
+MAX_PANELS, MAX_NAMES = 4, 12
 FINE = 8
 """Points from one moment to the next along a smooth path."""
 NEAR, CLOSER = 4.0, 1.15
 """How many times as far as half of the bodies the farthest must go for those to have a panel; its margin."""
-MOST_TURNS = 3
+MAX_TURNS = 3
 """How often a body may go round before only its last turn is drawn."""
 INFINITE = 1e6
 """How many times as far as real bodies go is as good as infinite."""
@@ -48,7 +48,7 @@ def draw_orbits(orbits: Orbits) -> Figure:
     ways, a second panel shows the inner half. Pale bands are real, thin lines in them were predicted; of bodies that
     went round often, the last turn."""
     panels: list[tuple[int, float | None, str]] = [
-        (place, None, f"trajectory {number}") for place, number in enumerate(orbits.numbers[:MOST_PANELS])
+        (place, None, f"trajectory {number}") for place, number in enumerate(orbits.numbers[:MAX_PANELS])
     ]
     if len(orbits.numbers) == 1:
         reach = inner_reach(orbits.real[0])
@@ -89,7 +89,7 @@ def draw_apart(orbits: Orbits) -> Figure:
         if len(apart) == 1:
             for body, name in enumerate(orbits.names):
                 shown = drawable(apart[0, 1:, body], orbits.real)
-                label = name if body < MOST_NAMES else None
+                label = name if body < MAX_NAMES else None
                 axes.plot(times, shown, color=color_of(body), linewidth=1.1, label=label)
         else:
             flat = np.nan_to_num(apart.swapaxes(1, 2).reshape(-1, apart.shape[1])[:, 1:], nan=np.inf)
@@ -108,18 +108,18 @@ def _draw_panel(axes: Axes, orbits: Orbits, trajectory: int, reach: float | None
     real, predicted = orbits.real[trajectory], orbits.predicted[trajectory]
     moving = [None if v is None else v[trajectory] for v in (orbits.real_velocities, orbits.predicted_velocities)]
     path = smooth(orbits.times, real, moving[0])
-    told = drawable(smooth(orbits.times, predicted, moving[1]), real)
+    paths = drawable(smooth(orbits.times, predicted, moving[1]), real)
     for body in range(real.shape[1]):
         color, first = color_of(body), last_turn(_flat(path[:, body]))
         axes.plot(*_flat(path[first:, body]).T, color=color, alpha=0.3, linewidth=3.2, solid_capstyle="round")
         if moving[1] is None:
             if len(path) == 1:  # a line of one point shows nothing
                 axes.plot(*_flat(path[:, body]).T, color=color, alpha=0.3, marker="o", markersize=6)
-            axes.plot(*_flat(told[:, body]).T, color=color, linestyle="", marker="x", markersize=4)
+            axes.plot(*_flat(paths[:, body]).T, color=color, linestyle="", marker="x", markersize=4)
             continue
-        axes.plot(*_flat(told[first:, body]).T, color=color, linewidth=0.9)
+        axes.plot(*_flat(paths[first:, body]).T, color=color, linewidth=0.9)
         axes.plot(*_flat(real[-1, body]), color=color, marker="o", markersize=9, fillstyle="none", alpha=0.6)
-        axes.plot(*_flat(told[-1, body]), color=color, marker="o", markersize=4)
+        axes.plot(*_flat(paths[-1, body]), color=color, marker="o", markersize=4)
     low, high = (getattr(_flat(path), name)(axis=(0, 1)) for name in ("min", "max"))
     middle, half = ((low + high) / 2, 1.08 * (high - low).max() / 2) if reach is None else (_middle(real)[:2], reach)
     half = half or 1.0
@@ -136,7 +136,7 @@ def last_turn(path: np.ndarray) -> int:
     """
     lengths = np.sqrt((np.diff(path, axis=0) ** 2).sum(-1))
     turn = np.pi * (path.max(0) - path.min(0)).max()
-    if lengths.sum() <= MOST_TURNS * turn:
+    if lengths.sum() <= MAX_TURNS * turn:
         return 0
     return int(np.flatnonzero(lengths[::-1].cumsum()[::-1] <= turn)[0])
 
@@ -171,10 +171,10 @@ def drawable(values: np.ndarray, real: np.ndarray) -> np.ndarray:
 def _legend(orbits: Orbits) -> list[Line2D]:
     is_path = orbits.predicted_velocities is not None
     ink: dict[str, Any] = {"color": INK}
-    told: dict[str, Any] = {"linewidth": 0.9} if is_path else {"linestyle": "", "marker": "x", "markersize": 4}
+    style: dict[str, Any] = {"linewidth": 0.9} if is_path else {"linestyle": "", "marker": "x", "markersize": 4}
     handles = [
         Line2D([], [], **ink, alpha=0.3, linewidth=3.2, label="real"),
-        Line2D([], [], **ink, **told, label="predicted"),
+        Line2D([], [], **ink, **style, label="predicted"),
     ]
     if is_path:
         end: dict[str, Any] = {"linestyle": "", "marker": "o"}
@@ -182,10 +182,10 @@ def _legend(orbits: Orbits) -> list[Line2D]:
             Line2D([], [], **ink, **end, markersize=9, fillstyle="none", alpha=0.6, label="real, at the end"),
             Line2D([], [], **ink, **end, markersize=4, label="predicted, at the end"),
         ]
-    named = enumerate(orbits.names[:MOST_NAMES])
+    named = enumerate(orbits.names[:MAX_NAMES])
     handles += [Line2D([], [], color=color_of(body), linewidth=3, label=name) for body, name in named]
-    if len(orbits.names) > MOST_NAMES:
-        handles.append(Line2D([], [], linestyle="", label=f"and {len(orbits.names) - MOST_NAMES} more"))
+    if len(orbits.names) > MAX_NAMES:
+        handles.append(Line2D([], [], linestyle="", label=f"and {len(orbits.names) - MAX_NAMES} more"))
     return handles
 
 

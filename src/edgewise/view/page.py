@@ -66,7 +66,7 @@ class Table:
 class Caution:
     """A sentence that must not be overlooked."""
 
-    said: str
+    text: str
     """The sentence."""
 
 
@@ -98,7 +98,7 @@ def _written(part: Part, prefix: str) -> str:
     if isinstance(part, str):
         return f"<p>{html.escape(part)}</p>"
     if isinstance(part, Caution):
-        return f'<p class="caution">{html.escape(part.said)}</p>'
+        return f'<p class="caution">{html.escape(part.text)}</p>'
     if isinstance(part, Picture):
         drawn, caption = _inline(part.svg, prefix), html.escape(part.caption)
         return f'<figure role="img" aria-label="{caption}">{drawn}<figcaption>{caption}</figcaption></figure>'

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgewise.errors import SettingError
 from edgewise.explanation import Attribution, Explanation, Layer, Told
-from edgewise.view.explanation import told_words
+from edgewise.view.explanation import prediction_words
 from edgewise.view.figure import INK, PALE, STYLE, Axes, Figure, png, rc_context, svg
 
 try:
@@ -28,12 +28,12 @@ DENSEST = 0.72
 """How much of the color there is at the largest value: text on it can still be read."""
 WIDTH, LINE_HEIGHT, SIZE = 7.2, 0.34, 11
 """Of the page in inches, of a line of words, and of its letters in points."""
-MOST_WORDS = 1500
-MOST_TOLD = 4
+MAX_WORDS = 1500
+MAX_PREDICTIONS = 4
 """Predictions that have room in a line above the picture."""
-MOST_LABEL = 48
-"""Characters of what is told that have room in the line above; a translation stands below it in full."""
-MOST_NODES = 150
+MAX_LABEL = 48
+"""Characters of a prediction that fit in the line above; a translation stands below it in full."""
+MAX_NODES = 150
 """Of a large graph, the nodes nearest to its center, or with the largest values, are drawn."""
 
 
@@ -75,14 +75,14 @@ def draw_explanation(explanation: Explanation, *, attribution: str | None = None
         axes.set_position((0, 0.75 / (height + 1.35), 1, height / (height + 1.35)))
         axes.set_axis_off()
         top = 1 - 0.25 / (height + 1.35)
-        said = ", ".join(_told_with_interval(told) for told in _first_told(explanation))
-        figure.text(0.015, top, writable(said), fontsize=12, color=INK, va="center", parse_math=False)
+        line = ", ".join(_with_interval(one) for one in _first_predictions(explanation))
+        figure.text(0.015, top, writable(line), fontsize=12, color=INK, va="center", parse_math=False)
         if chosen is not None:
             bar = figure.add_axes((0.03, 0.42 / (height + 1.35), 0.35, 0.12 / (height + 1.35)))
             scale = figure.colorbar(ScalarMappable(norm, colors), cax=bar, orientation="horizontal")
             scale.outline.set_edgecolor(PALE)  # type: ignore[operator]
-            said = writable(f"{chosen.name}, of {explanation.explained}")
-            figure.text(0.41, 0.48 / (height + 1.35), said, va="center", color=INK, parse_math=False)
+            line = writable(f"{chosen.name}, of {explanation.explained}")
+            figure.text(0.41, 0.48 / (height + 1.35), line, va="center", color=INK, parse_math=False)
     return figure
 
 
@@ -103,22 +103,22 @@ def _chosen(explanation: Explanation, name: str | None) -> Attribution | None:
     return known[name]
 
 
-def _first_told(explanation: Explanation) -> list[Told]:
-    """What stands above the picture: all that is told, or of much what is explained."""
-    told = list(explanation.told)
-    if len(told) <= MOST_TOLD:
-        return told
-    asked = [each for each in told if f"{explanation.explained} = ".startswith(f"{each.name} = ")]
-    return asked or told[:MOST_TOLD]
+def _first_predictions(explanation: Explanation) -> list[Told]:
+    """The predictions above the picture: all, or of many the explained one."""
+    predictions = list(explanation.told)
+    if len(predictions) <= MAX_PREDICTIONS:
+        return predictions
+    explained = [each for each in predictions if f"{explanation.explained} = ".startswith(f"{each.name} = ")]
+    return explained or predictions[:MAX_PREDICTIONS]
 
 
-def _told_with_interval(told: Told) -> str:
-    if len(told.label) > MOST_LABEL:
-        told = replace(told, label=told.label[: MOST_LABEL - 2] + " …")
-    if math.isfinite(told.low) and math.isfinite(told.high):
-        return f"{told_words(told)} ({told.low:.4g} … {told.high:.4g})"
-    share = told.probabilities.get(told.label)
-    return told_words(told) if share is None else f"{told_words(told)} ({share:.1%})"
+def _with_interval(one: Told) -> str:
+    if len(one.label) > MAX_LABEL:
+        one = replace(one, label=one.label[: MAX_LABEL - 2] + " …")
+    if math.isfinite(one.low) and math.isfinite(one.high):
+        return f"{prediction_words(one)} ({one.low:.4g} … {one.high:.4g})"
+    share = one.probabilities.get(one.label)
+    return prediction_words(one) if share is None else f"{prediction_words(one)} ({share:.1%})"
 
 
 def _pieces(explanation: Explanation) -> list[tuple[str, int | None]]:
@@ -136,7 +136,7 @@ def _pieces(explanation: Explanation) -> list[tuple[str, int | None]]:
                 at = unit.stop
         pieces.append((text[at:], None))
     pieces = [(writable(piece), number) for piece, number in pieces if piece]
-    return pieces if len(pieces) <= MOST_WORDS else [*pieces[:MOST_WORDS], (" …", None)]
+    return pieces if len(pieces) <= MAX_WORDS else [*pieces[:MAX_WORDS], (" …", None)]
 
 
 def _seen(text: str) -> str:
@@ -241,8 +241,8 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
     from edgewise.view.layout import lay_out
 
     ends = [(link.first, link.second) for link in explanation.links]
-    asked = [unit for unit in (explanation.center, explanation.other_end) if unit is not None]
-    together = [(asked[0], asked[1])] if len(asked) > 1 else []
+    centers = [unit for unit in (explanation.center, explanation.other_end) if unit is not None]
+    together = [(centers[0], centers[1])] if len(centers) > 1 else []
     layout = lay_out(len(explanation.units), [*ends, *together], explanation.center)
     shown = _shown_nodes(explanation, layout.hops, shades)
     places = layout.places * [1, -1] / max(np.abs(layout.places[sorted(shown)]).max(initial=0.0), 1e-9)
@@ -254,7 +254,7 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
         if first in shown and second in shown:
             axes.plot(*places[[first, second]].T, color=LINE, alpha=0.15 + 0.7 * share, linewidth=3 * share, zorder=2)
     for number in sorted(shown):
-        is_center = number in asked
+        is_center = number in centers
         axes.plot(
             *places[number], marker="o", markersize=13 if is_center else 8, markerfacecolor=shades[number],
             markeredgecolor=INK, markeredgewidth=1.4 if is_center else 0.5, zorder=3,
@@ -270,7 +270,7 @@ def _draw_nodes(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
 def _shown_nodes(explanation: Explanation, hops: np.ndarray, shades: np.ndarray) -> set[int]:
     far = np.where(hops < 0, len(hops), hops)
     paleness = shades[:, :3].sum(1)
-    return set(np.lexsort((paleness, far))[:MOST_NODES].tolist())
+    return set(np.lexsort((paleness, far))[:MAX_NODES].tolist())
 
 
 def _strongest(layer: Layer | None) -> list[tuple[int, int, float]]:

@@ -20,11 +20,11 @@ from edgewise.view.figure import (
     tidy,
 )
 
-MOST_DOTS = 3_000
+MAX_DOTS = 3_000
 """Rows that are drawn each as a shape of its own; more become one image, so that the page stays small."""
-MOST_COUNTED = 12
+MAX_COUNTED = 12
 """Classes whose counts are written into their squares."""
-MOST_MEMBERS = 9
+MAX_MEMBERS = 9
 """Ensemble members whose curves have a color of their own."""
 BY_CHANCE = 1.96
 """Standard deviations within which 95 of 100 lie."""
@@ -42,7 +42,7 @@ def draw_losses(histories: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
         tidy(axes)
         every = [np.nan]
         for place, (member, history) in enumerate(histories.items()):
-            color = color_of(place % MOST_MEMBERS)
+            color = color_of(place % MAX_MEMBERS)
             end = "" if len(histories) == 1 else f", member {member + 1}"
             for name, label, width, alpha in (
                 ("train_loss", "training", 1.0, 0.55),
@@ -72,27 +72,27 @@ def draw_losses(histories: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
     return figure
 
 
-def draw_numbers(true: np.ndarray, told: np.ndarray) -> Figure:
+def draw_numbers(true: np.ndarray, predicted: np.ndarray) -> Figure:
     """Predictions over true values with the line where they are equal; errors over predictions; how often each error
     occurs.
 
     Args:
-        true, told: (row), finite.
+        true, predicted: (row), finite.
     """
-    errors = told - true
+    errors = predicted - true
     with rc_context(STYLE):
         figure = Figure(figsize=(10.4, 3.5), layout="constrained")
         left, middle, right = (figure.add_subplot(1, 3, place) for place in (1, 2, 3))
         for axes in (left, middle, right):
             tidy(axes)
-        low, high = min(true.min(), told.min()), max(true.max(), told.max())
+        low, high = min(true.min(), predicted.min()), max(true.max(), predicted.max())
         edge = 0.04 * (high - low) or 1.0
         ends = (low - edge, high + edge)
         left.plot(ends, ends, color=INK, alpha=0.3, linewidth=2)
-        _dots(left, true, told)
+        _dots(left, true, predicted)
         left.set(xlim=ends, ylim=ends, aspect="equal", xlabel="true", ylabel="predicted")
         middle.axhline(0, color=INK, alpha=0.3, linewidth=2)
-        _dots(middle, told, errors)
+        _dots(middle, predicted, errors)
         middle.set(xlabel="predicted", ylabel="predicted less true")
         largest = float(np.abs(errors).max()) or 1.0
         # By Freedman and Diaconis' rule, but never so many that single rows are seen alone.
@@ -139,7 +139,7 @@ def draw_coverage(promised: np.ndarray, observed: np.ndarray, num_rows: int, cho
 
 
 def draw_reliability(mean: np.ndarray, observed: np.ndarray, counts: np.ndarray, about: str) -> Figure:
-    """How often what probabilities speak of was so, over the probabilities; below, how many rows say so.
+    """The observed frequency over the predicted probability; below, the number of rows.
 
     Args:
         mean, observed: (bin), parts of 1.
@@ -169,11 +169,11 @@ def draw_reliability(mean: np.ndarray, observed: np.ndarray, counts: np.ndarray,
 
 
 def draw_confusion(labels: Sequence[str], counts: np.ndarray) -> Figure:
-    """How often each class was told of each: a row a true class, shaded by its part of the row.
+    """How often each class was predicted for each: one row per true class, shaded by its share of the row.
 
     Args:
         labels: the classes.
-        counts: [true, told].
+        counts: [true, predicted].
     """
     size = len(labels)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -188,7 +188,7 @@ def draw_confusion(labels: Sequence[str], counts: np.ndarray) -> Figure:
                 [column - 0.5, column + 0.5, column + 0.5, column - 0.5], [row - 0.5, row - 0.5, row + 0.5, row + 0.5],
                 color=color_of(0 if row == column else 3), alpha=0.08 + 0.92 * share, linewidth=0,
             )  # fmt: skip
-            if size <= MOST_COUNTED:
+            if size <= MAX_COUNTED:
                 ink = "#fefefe" if share > 0.45 else INK
                 axes.text(column, row, f"{counts[row, column]:,}", ha="center", va="center", color=ink, fontsize=9)
         axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), aspect="equal", xlabel="predicted", ylabel="true")
@@ -202,7 +202,7 @@ def draw_confusion(labels: Sequence[str], counts: np.ndarray) -> Figure:
 
 
 def _dots(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
-    many = len(x) > MOST_DOTS
+    many = len(x) > MAX_DOTS
     axes.plot(
         x, y, color=color_of(0), linestyle="", marker="o", markersize=2 if many else 4, markeredgewidth=0,
         alpha=0.3 if many else 0.65, rasterized=many,

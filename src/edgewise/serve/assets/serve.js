@@ -1,9 +1,9 @@
-// The page that answers: a form drawn from GET /model; what is told changes while one types, the picture soon after.
+// The page that answers: a form drawn from GET /model; the prediction changes while you type, the picture soon after.
 // Whatever comes from the model or from the person goes in as text, never as HTML; pictures live in a sandboxed frame.
 "use strict";
 
-const PAUSE = { predict: 200, page: 600 }; // milliseconds without a key before each is asked for
-const MOST_IN_FULL = 4; // of more, such as the words of a sentence, only the class is shown that is told
+const PAUSE = { predict: 200, page: 600 }; // milliseconds without a key before each request
+const MOST_IN_FULL = 4; // of more, such as the words of a sentence, only the predicted class is shown
 const HINTS = { text: "type a text", smiles: "type a SMILES, such as CC(=O)Oc1ccccc1C(=O)O", node: "name one", number: "" };
 const byId = (id) => document.getElementById(id);
 const shown = (number) => (number === null ? "–" : String(Number(number.toPrecision(4))));
@@ -38,7 +38,7 @@ class Panel {
     this.root.setAttribute("aria-label", `input ${name}`);
     this.root.dataset.panel = name;
     this.part = (selector) => this.root.querySelector(selector);
-    this.told = null;
+    this.predictions = null;
     this.timers = {};
     this.running = {};
     this.part("iframe").title = `explanation of input ${name}`;
@@ -68,7 +68,7 @@ class Panel {
     this.label = open.includes("label") ? this.word(form, "class", "the predicted one") : this.choice(form, "class", labels, "the predicted one");
   }
 
-  // What is listed nowhere is typed; spaces are kept, as one may be what is meant.
+  // What is listed nowhere is typed; spaces stay, as one may be meant.
   word(form, name, placeholder) {
     const made = element("input", { name, type: "text", placeholder, maxLength: 200 });
     form.append(element("label", {}, element("span", { textContent: name }), made));
@@ -99,10 +99,10 @@ class Panel {
   }
 
   question() {
-    const asked = { row: this.row() };
-    if (this.target && this.target.value) asked.target = this.target.value;
-    if (this.label && this.label.value) asked.label = this.label.value;
-    return asked;
+    const query = { row: this.row() };
+    if (this.target && this.target.value) query.target = this.target.value;
+    if (this.label && this.label.value) query.label = this.label.value;
+    return query;
   }
 
   changed() {
@@ -121,8 +121,8 @@ class Panel {
     try {
       if (what === "predict") {
         const answer = await (await ask("predict", { rows: [row] }, abort.signal)).json();
-        const { told, status } = answer.rows[0];
-        this.show(told, status === "ok" ? "" : status);
+        const { told: predictions, status } = answer.rows[0];
+        this.show(predictions, status === "ok" ? "" : status);
       } else {
         this.part(".state").textContent = "explaining …";
         const page = await (await ask("page", this.question(), abort.signal)).text();
@@ -138,22 +138,22 @@ class Panel {
     }
   }
 
-  show(told, problem = "") {
-    this.told = told;
+  show(predictions, problem = "") {
+    this.predictions = predictions;
     this.part(".problem").textContent = problem;
     this.part(".problem").hidden = !problem;
-    this.part(".told").replaceChildren(...(told ? [this.list(told)] : []));
-    if (!told) {
+    this.part(".told").replaceChildren(...(predictions ? [this.list(predictions)] : []));
+    if (!predictions) {
       this.part("iframe").hidden = this.part(".downloads").hidden = true;
       this.part(".state").textContent = "\u00a0";
     }
     difference();
   }
 
-  list(told) {
+  list(predictions) {
     const list = element("dl", {});
-    const many = told.length > MOST_IN_FULL;
-    for (const each of told) {
+    const many = predictions.length > MOST_IN_FULL;
+    for (const each of predictions) {
       const share = each.probabilities[each.label];
       const classes = many ? [] : Object.entries(each.probabilities);
       list.append(element("dt", { textContent: each.name }));
@@ -186,13 +186,13 @@ class Panel {
   }
 }
 
-// What the second input tells less what the first tells.
+// The predictions for the second input minus those for the first.
 function difference() {
   const line = byId("difference");
-  const [first, second] = panels.map((panel) => panel.told);
+  const [first, second] = panels.map((panel) => panel.predictions);
   line.hidden = !byId("compare").checked || !first || !second;
   if (line.hidden) return;
-  // Of sentences not all words are the same, and of tokens that may come next not all are told.
+  // Sentences differ in their words, and only some of the next tokens are listed.
   const named = new Map(second.map((each) => [each.name, each]));
   const parts = first.filter((each) => named.has(each.name)).map((each) => {
     const other = named.get(each.name);
@@ -219,7 +219,7 @@ function compare() {
   difference();
 }
 
-// Whether the server answers; where it wants a key, the page asks for it.
+// Whether the server answers; where it needs a key, the page has a field for it.
 async function open() {
   const answer = await fetch("model", { headers: withKey({}) });
   if (answer.status === 401) {
@@ -247,7 +247,7 @@ function askForKey() {
 async function begin() {
   if (!(await open())) return;
   const { model: name, over, targets = [] } = model.facts;
-  byId("about").textContent = [name, `over ${over}`, targets.length ? `tells ${targets.join(", ")}` : ""].filter(Boolean).join(", ");
+  byId("about").textContent = [name, `over ${over}`, targets.length ? `predicts ${targets.join(", ")}` : ""].filter(Boolean).join(", ");
   panels.push(new Panel("a"));
   byId("panels").append(panels[0].root);
   byId("compare").addEventListener("change", compare);

@@ -18,7 +18,7 @@ from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader
 from edgewise.train.loss import TokenLoss
-from edgewise.train.masks import Masking, MaskLoader, Pieces
+from edgewise.train.masks import Chunks, Masking, MaskLoader
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class MaskedTask(Task):
         words = {split: texts.of_rows(found) for split, found in rows.items()}
         tokenizer = Tokenizer.learned(words["train"], settings.tokens, settings.vocabulary_size, special=(MASK,))
         splits = {
-            split: Pieces.of([tokenizer.encode(text).numbers for text in found], settings.model.context)
+            split: Chunks.of([tokenizer.encode(text).numbers for text in found], settings.model.context)
             for split, found in words.items()
         }
         if not len(masking_of(tokenizer, settings).able(splits["train"].numbers)):

@@ -17,7 +17,7 @@ from edgewise.records import TextBatch
 from edgewise.tasks.fitted import FittedText
 from edgewise.train.device import cpu_threads
 from edgewise.train.loss import TokenLoss
-from edgewise.train.masks import Masking, MaskLoader, Pieces
+from edgewise.train.masks import Chunks, Masking, MaskLoader
 
 TOKENS_A_BATCH = 4096
 """Tokens that are read at once where no gradient is wanted; always as many, so that always the same are hidden."""
@@ -65,7 +65,7 @@ class TrainedMasked(FittedText):
             raise DataError(f"{table.source}: no row can be read; the first: {table.status[0]}.")
         read = zip(rows, table.contents(rows), strict=True)
         texts = [(row, self.tokenizer.encode(text).numbers) for row, own in read for text in own]
-        pieces = Pieces.of([numbers for _, numbers in texts], self.model.settings.context)
+        pieces = Chunks.of([numbers for _, numbers in texts], self.model.settings.context)
         row_of_token = np.repeat([row for row, _ in texts], [len(numbers) for _, numbers in texts])
         sums = torch.zeros(table.num_rows, self.model.settings.model_dim, dtype=torch.float64)
         encoder = self.model.encoder.to(device).eval()
@@ -110,7 +110,7 @@ def scores_of(trained: TrainedMasked, loader: MaskLoader) -> MaskedScores:
     return MaskedScores(total / max(count, 1), right / max(count, 1))
 
 
-def scores_of_frequency(training: Pieces, masking: Masking, loader: MaskLoader, num_tokens: int) -> MaskedScores:
+def scores_of_frequency(training: Chunks, masking: Masking, loader: MaskLoader, num_tokens: int) -> MaskedScores:
     """The scores of always predicting the most frequent token.
 
     p(token) comes from counting the tokens of the training texts that can be hidden, each once more than seen.

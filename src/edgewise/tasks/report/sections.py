@@ -46,7 +46,7 @@ def sections(folder: RunFolder) -> list[Section]:
     found: list[Section] = [("Scores", scores(metrics))]
     cautions = cautions_of(metrics)
     if cautions:
-        found.insert(0, ("Look at this first", cautions))
+        found.insert(0, ("Warnings", cautions))
     found += training_sections(folder)
     for target in task_of(folder).test_targets(folder):
         found += of_numbers(target, metrics) if isinstance(target, Numbers) else of_labels(target)
@@ -288,8 +288,8 @@ def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
         if scores.get("same"):
             found.append(
                 Caution(
-                    f"{scores['same']:,} of {rows:,} {part} rows hold {unit} that training rows hold as well: what the "
-                    "model says of them it may know by heart."
+                    f"Data leakage: {scores['same']:,} of {rows:,} {part} rows contain {unit} that are also in "
+                    "the training set, so this score measures interpolation."
                 )
             )
         if scores.get("near"):

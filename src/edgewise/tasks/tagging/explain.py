@@ -8,7 +8,7 @@ import torch
 
 from edgewise.explanation import Attribution, Explanation, Layer, Told
 from edgewise.plural import plural
-from edgewise.tasks.tagging.perturbation import WordTag, WrittenSentence, told_words
+from edgewise.tasks.tagging.perturbation import WordTag, WrittenSentence, prediction_words
 from edgewise.tasks.tagging.trained import TrainedTagger, packed
 from edgewise.tasks.token_methods import (
     attention_at,
@@ -58,7 +58,7 @@ def explain_sentence(
     """
     check_top(top)
     written = WrittenSentence.of(sentence)
-    (told,) = told_words(trained, [written])
+    (told,) = prediction_words(trained, [written])
     explained = WordTag.chosen(trained, written, told, target, label)
     piece, questions = explained.piece, TokenQuestions(explained.stays, explained.of_kept)
     size, trace = len(piece.numbers), recording(len(piece.numbers), top)

@@ -7,7 +7,7 @@ from typing import Any, Self
 from edgewise.explanation import Explanation, Told
 from edgewise.tasks.explainable import Subject
 from edgewise.tasks.tagging.explain import explain_sentence
-from edgewise.tasks.tagging.perturbation import WrittenSentence, told_words
+from edgewise.tasks.tagging.perturbation import WrittenSentence, prediction_words
 from edgewise.tasks.tagging.trained import TrainedTagger
 from edgewise.tasks.texts.tokens import status_of
 from edgewise.train.folder import RunFolder
@@ -49,7 +49,7 @@ class SentenceSubject(Subject):
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
         """The tags of sentences, which are read in pieces where they are long."""
-        return told_words(self.trained, [WrittenSentence.of(text) for (text,) in rows])
+        return prediction_words(self.trained, [WrittenSentence.of(text) for (text,) in rows])
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """Which rows are of unknown words alone."""

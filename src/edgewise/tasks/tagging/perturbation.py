@@ -67,7 +67,7 @@ class WrittenSentence:
         return self.starts[word] + places - joined[word]
 
 
-def told_words(trained: TrainedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[Told, ...]]:
+def prediction_words(trained: TrainedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[Told, ...]]:
     """The tag of each word of some sentences; one that is no token has the usual tag, and no probabilities."""
     usual = float(trained.tags.index(trained.usual))
     told = [[Told(name, usual, trained.usual) for name in sentence.names()] for sentence in sentences]

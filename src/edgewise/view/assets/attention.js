@@ -277,6 +277,6 @@ function matrixWords(view, scene) {
   const what = layer.is_readout ? "A row is a head, a column what the whole attends to" : between;
   const number = layer.is_readout ? sizeOf(scene.columns) : Math.max(sizeOf(scene.rows), sizeOf(scene.columns));
   const binnedWords = number > BINS ? `; a square is ${Math.ceil(number / BINS)} units and shows its strongest weight, a click goes into it` : "";
-  const top = layer.top ? `; the ${layer.top} strongest of each row are kept` : "";
+  const top = layer.top ? `; the ${layer.top} strongest of each row are shown` : "";
   return `${what}${binnedWords}${top}.`;
 }

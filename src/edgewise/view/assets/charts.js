@@ -7,9 +7,9 @@ const LONG_VALUE = 24; // characters, from which on it is a sentence, and not wr
 
 /** Everything that is predicted: classes with their probabilities, numbers with their interval. */
 function predictionView(view) {
-  const told = view.explanation.told;
-  if (told.length > MOST_IN_FULL && told.some((one) => one.label)) return manyView(view, told);
-  const made = told.map((one) => {
+  const predictions = view.explanation.told;
+  if (predictions.length > MOST_IN_FULL && predictions.some((one) => one.label)) return manyView(view, predictions);
+  const made = predictions.map((one) => {
     const hasChart = Object.keys(one.probabilities).length > 0 || (one.low !== null && one.high !== null);
     const picture = () => (Object.keys(one.probabilities).length ? classPicture(one) : hasChart ? intervalPicture(one) : valuePicture(one));
     const holder = element("div", { class: "chart" });
@@ -19,7 +19,7 @@ function predictionView(view) {
       draw();
     }
     const value = one.label || shown(one.value);
-    const spread = one.std === null || one.label ? "" : ` ± ${shown(one.std)}`; // of a class, its probability says it
+    const spread = one.std === null || one.label ? "" : ` ± ${shown(one.std)}`; // a class has its probability
     return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: value.length > LONG_VALUE ? "value sentence" : "value" }, value, element("small", {}, spread))), hasChart ? holder : null), picture };
   });
   return { node: element("div", { class: "tolds" }, ...made.map((one) => one.node)), picture: () => besideEachOther(made.map((one) => one.picture())) };
@@ -28,31 +28,31 @@ function predictionView(view) {
 const MOST_IN_FULL = 4; // predictions that are shown with all their classes: the words of a sentence are more
 
 /** Many predictions: the class of each, and how probable it is. */
-function manyView(view, told) {
-  const picture = () => manyPicture(told, view.explanation.explained);
+function manyView(view, predictions) {
+  const picture = () => manyPicture(predictions, view.explanation.explained);
   const holder = element("div", { class: "chart" });
-  const words = told.map(predictionWords).join("; ");
+  const words = predictions.map(predictionWords).join("; ");
   const draw = () => holder.replaceChildren(svgPicture(picture(), words));
   view.listen(["theme"], draw);
   draw();
   return { node: holder, picture };
 }
 
-function manyPicture(told, explained) {
-  const columns = Math.min(3, Math.ceil(told.length / 6));
-  const rows = Math.ceil(told.length / columns);
+function manyPicture(predictions, explained) {
+  const columns = Math.min(3, Math.ceil(predictions.length / 6));
+  const rows = Math.ceil(predictions.length / columns);
   const [ink, pale, dim] = [themed("ink"), themed("pale"), themed("dim")];
-  const shapes = told.flatMap((one, number) => {
+  const shapes = predictions.flatMap((one, number) => {
     const [left, y] = [360 * Math.floor(number / rows), 24 * (number % rows)];
     const share = one.probabilities[one.label] ?? null;
     const isExplained = explained.startsWith(`${one.name} = `);
-    const said = share === null ? one.label || shown(one.value) : `${clipped(one.label, 12)} ${shown(100 * share)} %`;
+    const text = share === null ? one.label || shown(one.value) : `${clipped(one.label, 12)} ${shown(100 * share)} %`;
     const bar = { x: left + 130, y: y + 4, height: 14, rx: 3 };
     return [
       { kind: "text", x: left + 122, y: y + 16, text: clipped(one.name, 18), anchor: "end", size: 13, fill: isExplained ? ink : dim, bold: isExplained },
       { kind: "rect", ...bar, width: 100, fill: pale },
       { kind: "rect", ...bar, width: Math.max(1, 100 * (share ?? 0)), fill: isExplained ? "#0072b2" : "#7f9fb5", mark: { told: one.name, class: one.label, value: share ?? "" } },
-      { kind: "text", x: left + 238, y: y + 16, text: said, size: 12, fill: ink, bold: isExplained },
+      { kind: "text", x: left + 238, y: y + 16, text, size: 12, fill: ink, bold: isExplained },
     ];
   });
   return { width: 360 * columns, height: 24 * rows, shapes };
@@ -100,7 +100,7 @@ function intervalPicture({ value, low, high }) {
 
 const LETTERS = 46; // in a line of a picture
 
-/** A name and what is told in words, in as many lines as it takes: what is saved where there is nothing to draw. */
+/** A name and its prediction in words, in as many lines as it takes: what is saved where there is nothing to draw. */
 function valuePicture({ name, label, value }) {
   const lines = [""];
   for (const word of (label || shown(value)).split(/\s+/)) {
@@ -145,7 +145,7 @@ function lineChart({ series, xLabel, yLabel, dot = null, width = 400, height = 2
   shapes.push({ kind: "text", x: (left + width - right) / 2, y: height - 6, text: xLabel, anchor: "middle", size: 12, fill: ink });
   if (yLabel) shapes.push({ kind: "text", x: left, y: top - 8, text: yLabel, size: 11, fill: dim });
   for (const one of series) {
-    const points = one.xs.map((value, k) => [value, one.ys[k]]).filter(([, told]) => told !== null);
+    const points = one.xs.map((value, k) => [value, one.ys[k]]).filter(([, y]) => y !== null);
     const d = points.map(([a, b], k) => `${k ? "L" : "M"}${tidy(x(a))} ${tidy(y(b))}`).join("");
     shapes.push({ kind: "path", d, stroke: one.color, thick: one.thick ?? 2, dash: one.dash, title: one.name, mark: { series: one.name } });
     for (const [a, b] of points) {
@@ -175,7 +175,7 @@ function curvesView(view) {
   });
 }
 
-/** What a curve says at a place, on the straight line between its steps; null outside of it. */
+/** The value of a curve at a place, on the straight line between its steps; null outside of it. */
 function between(xs, ys, x) {
   for (let k = 0; k < xs.length; k++) {
     if (xs[k] === x) return ys[k];
@@ -270,13 +270,13 @@ function faithfulnessTable(removals, agreement, colors) {
 
 const [AGREES, HALFWAY] = [0.7, 0.4];
 
-/** What the numbers mean, said. */
+/** The meaning of the numbers, in sentences. */
 function faithfulnessSentences({ faithfulness: { removals, agreement } }) {
-  const said = Object.entries(agreement)
+  const sentences = Object.entries(agreement)
     .filter(([method]) => method !== "occlusion")
     .map(([method, value]) => {
       if (value === null) return `${method}: its agreement with occlusion is not defined here.`;
-      const means = value >= AGREES ? "it orders the units much as what really changes the prediction" : value >= HALFWAY ? "it says in part what changes the prediction" : "it does not say what changes the prediction";
+      const means = value >= AGREES ? "it orders the units much as what really changes the prediction" : value >= HALFWAY ? "it shows in part what changes the prediction" : "it does not show what changes the prediction";
       return `${method} agrees with occlusion by ${shown(value)}: ${means}.`;
     });
   const chance = removals.find(({ method }) => method === "random");
@@ -285,7 +285,7 @@ function faithfulnessSentences({ faithfulness: { removals, agreement } }) {
     const names = worse.map(({ method }) => method);
     const last = names.pop();
     const who = names.length ? `${names.join(", ")} and ${last} call` : `${last} calls`;
-    said.push(`Taking away what ${who} important changes the prediction no faster than chance does.`);
+    sentences.push(`Taking away what ${who} important changes the prediction no faster than chance does.`);
   }
-  return said;
+  return sentences;
 }

@@ -35,7 +35,7 @@ function shapeElement(tag, attributes = {}) {
   return made;
 }
 
-/** A color of the style sheet as it is now, light or dark; asked for thousands of times, so remembered. */
+/** A color of the style sheet as it is now, light or dark; needed thousands of times, so cached. */
 let colors = {};
 function themed(name) {
   const root = document.documentElement;

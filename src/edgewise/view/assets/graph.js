@@ -16,12 +16,12 @@ function graphView(view) {
     "aria-label": "The graph. Arrow keys go from node to node, plus and minus zoom, 0 shows all of it, Enter holds a node, Escape lets go.",
   });
   const scene = makeScene(view);
-  let asked = false;
+  let scheduled = false;
   const draw = () => {
-    if (asked) return;
-    asked = true;
+    if (scheduled) return;
+    scheduled = true;
     requestAnimationFrame(() => {
-      asked = false;
+      scheduled = false;
       scene.width = canvas.clientWidth || 800;
       scene.height = Math.max(LEAST_HEIGHT, Math.min(GRAPH_HEIGHT, scene.width)); // on a phone, no room above and below
       canvas.style.height = `${scene.height}px`;

@@ -15,7 +15,7 @@ function largest(values) {
   return most;
 }
 
-/** Orange raises, blue lowers, green is a share: told apart by every eye, on light and dark (after Okabe & Ito). */
+/** Orange raises, blue lowers, green is a share: distinct for every eye, on light and dark (after Okabe & Ito). */
 const RAISES = [213, 94, 0];
 const LOWERS = [0, 114, 178];
 const SHARE = [0, 158, 115];

@@ -258,7 +258,7 @@ function listOfExplanations(items) {
 
 function themeButton() {
   const root = document.documentElement;
-  const asked = window.matchMedia("(prefers-color-scheme: dark)");
+  const preference = window.matchMedia("(prefers-color-scheme: dark)");
   const set = (theme) => {
     root.dataset.theme = theme;
     button.textContent = theme === "dark" ? "light" : "dark";
@@ -266,8 +266,8 @@ function themeButton() {
     current?.choose({ theme });
   };
   const button = element("button", { type: "button", class: "quiet", id: "theme", click: () => set(root.dataset.theme === "dark" ? "light" : "dark") });
-  asked.addEventListener("change", () => set(asked.matches ? "dark" : "light"));
-  set(asked.matches ? "dark" : "light");
+  preference.addEventListener("change", () => set(preference.matches ? "dark" : "light"));
+  set(preference.matches ? "dark" : "light");
   return button;
 }
 
