@@ -171,7 +171,7 @@ def test_checkpoints_of_other_heads_and_of_the_first_days():
     } | {"bert.embeddings.position_ids": torch.arange(24)[None]}
     for found in (state, old):
         ours, left_out = model_of(theirs.config.to_dict(), found)
-        assert left_out == ("the pooler", "the head that tells whether two texts follow each other")
+        assert left_out == ("the pooler", "the head that predicts whether two texts follow each other")
         with torch.no_grad():
             expected = theirs(given).prediction_logits
             torch.testing.assert_close(ours(TextBatch(given)), expected, rtol=1e-4, atol=1e-5)

@@ -12,7 +12,7 @@ from explanation_cases import molecule_case, text_case, translation_case
 
 from edgewise.errors import ShapeError
 from edgewise.explanation import Explanation, Layer, Told, Unit
-from edgewise.view.grid import BLUE, MOST_CELLS, Svg, attention_grid, head_table, image, sides_of
+from edgewise.view.grid import BLUE, MAX_CELLS, Svg, attention_grid, head_table, image, sides_of
 
 
 def pixels(png):
@@ -75,10 +75,10 @@ def test_many_units_share_cells_and_the_strongest_shows():
     weights[0, 700] = 0.9
     layer = Layer("layer 1", np.arange(size), np.full(size, 333), weights)
     table = head_table(layer, 0, range(size), range(size))
-    assert table.shape == (MOST_CELLS, MOST_CELLS)
-    row, column = 333 * MOST_CELLS // size, 700 * MOST_CELLS // size
+    assert table.shape == (MAX_CELLS, MAX_CELLS)
+    row, column = 333 * MAX_CELLS // size, 700 * MAX_CELLS // size
     assert table[row, column] == 0.9
-    assert np.count_nonzero(table) == MOST_CELLS
+    assert np.count_nonzero(table) == MAX_CELLS
     assert len(attention_grid([layer])) < 5_000
 
 

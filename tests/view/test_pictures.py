@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 
 from edgewise.view.figure import COLORS, color_of, png, svg, with_unit
 from edgewise.view.force import draw_force
-from edgewise.view.orbits import MOST_PANELS, Orbits, draw_apart, draw_orbits, inner_reach, last_turn, smooth
+from edgewise.view.orbits import MAX_PANELS, Orbits, draw_apart, draw_orbits, inner_reach, last_turn, smooth
 from edgewise.view.page import Picture, Table, page
 
 TIMES = np.linspace(0, 2, 9)
@@ -66,7 +66,7 @@ def test_a_panel_for_each_trajectory_or_for_the_inner_ones():
     assert [title for title, _ in panels(draw_orbits(orbits_of(num_trajectories=3)))] == [
         "trajectory 5", "trajectory 6", "trajectory 7"
     ]  # fmt: skip
-    assert len(panels(draw_orbits(orbits_of(num_trajectories=6)))) == MOST_PANELS
+    assert len(panels(draw_orbits(orbits_of(num_trajectories=6)))) == MAX_PANELS
     (whole, outer), (inner, near) = panels(draw_orbits(orbits_of((0.5, 1, 20))))
     assert (whole, inner) == ("all bodies", "the inner ones")
     assert outer.get_xlim()[1] > 20

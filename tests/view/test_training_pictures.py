@@ -11,8 +11,8 @@ pytest.importorskip("matplotlib")
 from edgewise.view.figure import svg
 from edgewise.view.page import Caution, Picture, Table, page
 from edgewise.view.training import (
-    MOST_COUNTED,
-    MOST_DOTS,
+    MAX_COUNTED,
+    MAX_DOTS,
     draw_confusion,
     draw_coverage,
     draw_losses,
@@ -70,7 +70,7 @@ def test_odd_numbers_are_drawn(true):
 
 
 def test_many_rows_are_one_image():
-    true = np.linspace(0, 1, MOST_DOTS + 1)
+    true = np.linspace(0, 1, MAX_DOTS + 1)
     drawn = svg(draw_numbers(true, true**2))
     assert "data:image/png" in drawn
     assert len(drawn) < 400_000
@@ -99,8 +99,8 @@ def test_a_square_for_each_pair_of_classes():
     assert sorted(text.get_text() for text in axes.texts) == ["2", "5", "8"]
     assert [patch.get_alpha() for patch in axes.patches] == pytest.approx([0.08 + 0.92 * s for s in (0.8, 0.2, 1)])
     assert "</svg>" in svg(draw_confusion(["<b>", "$x$"], counts))
-    many = np.eye(MOST_COUNTED + 1, dtype=int)
-    (axes,) = draw_confusion([f"a rather long name {n}" for n in range(MOST_COUNTED + 1)], many).axes
+    many = np.eye(MAX_COUNTED + 1, dtype=int)
+    (axes,) = draw_confusion([f"a rather long name {n}" for n in range(MAX_COUNTED + 1)], many).axes
     assert not axes.texts
     assert axes.get_xticklabels()[0].get_text() == "a rather long n…"
 
