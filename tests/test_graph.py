@@ -305,7 +305,7 @@ def test_a_graph_checks_what_it_is_given(shapes_unchecked):
         "offsets must rise from 0 to 3, the number of nodes, not [0, 4].": {"offsets": torch.tensor([0, 4])},
         "offsets must be int64 (graph + 1), not [0.0, 3.0].": {"offsets": torch.tensor([0.0, 3.0])},
         "edge 0 goes from graph 0 to graph 1.": {"offsets": torch.tensor([0, 1, 3])},
-        "the edge type 'x' does not say which nodes it joins": {
+        "the edge type 'x' does not name the nodes it joins": {
             "node_types": types, "edge_types": Types(torch.zeros(5, dtype=torch.int64), 1, ("x",))
         },
         "edge 1 is of the type ('a', 'to', 'a'), but it comes from a node of type 'b'": {
@@ -359,7 +359,7 @@ def test_loops():
     looped = graph.with_self_loops(fill=2)
     assert looped.edges.num_edges == graph.edges.with_self_loops().num_edges == 8
     assert looped.edge_features.flatten().tolist() == [1, 1, 1, 1, 1, 2, 2, 2]
-    with pytest.raises(SettingError, match="edges have features; say those of a loop"):
+    with pytest.raises(SettingError, match="edges have features; give those of a loop"):
         graph.with_self_loops()
     typed = Graph.of((torch.ones(4, 1), INDEX)).undirected()
     assert typed.with_self_loops().edge_features is None

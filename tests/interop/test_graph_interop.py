@@ -139,7 +139,7 @@ def test_what_pyg_cannot_say_is_refused():
         "expected Data, HeteroData or a Batch of them, not dict": {},
         "the HeteroData has no nodes": HeteroData(),
         "the data has no edge_index, but x": Data(x=torch.zeros(2, 1)),
-        "does not say how many nodes there are": Data(edge_index=index),
+        "does not give the number of nodes": Data(edge_index=index),
         "edge_attr has 3 rows, expected 2": Data(edge_index=index, edge_attr=torch.zeros(3, 1), num_nodes=3),
         "x is (3, 1, 1) torch.strided; expected a dense tensor": Data(x=torch.zeros(3, 1, 1), edge_index=index),
         "node_names is no list of 3 names": Data(edge_index=index, num_nodes=3, node_names="abc"),
@@ -148,7 +148,7 @@ def test_what_pyg_cannot_say_is_refused():
         with pytest.raises(DataError, match=re.escape(message)):
             from_pyg(data)
     both = Data(edge_index=index, edge_attr=torch.zeros(2, 1), edge_weight=torch.ones(2), num_nodes=3)
-    with pytest.raises(SettingError, match="has edge_attr and edge_weight; say which"):
+    with pytest.raises(SettingError, match="has edge_attr and edge_weight; choose one"):
         from_pyg(both)
     assert from_pyg(both, edge_attribute="edge_weight").edge_features.tolist() == [[1.0], [1.0]]
     with pytest.raises(DataError, match="the data has no 'kind', but"):
@@ -207,7 +207,7 @@ def test_which_labels_are_learned_from(citations):
     assert fit_arguments(citations)["edge_features"].shape == (300, 1)
     citations.train_mask = torch.stack([torch.arange(40) < 5, torch.arange(40) < 7], 1)
     assert (~np.isnan(fit_arguments(citations, split=1)["y"][:, 0])).sum() == 7
-    with pytest.raises(DataError, match="train_mask holds 2 splits; say which"):
+    with pytest.raises(DataError, match="train_mask holds 2 splits; choose one"):
         fit_arguments(citations)
 
 
@@ -349,7 +349,7 @@ def test_what_a_table_cannot_say_is_refused():
             table(weight=1.0, weight_0=1.0),
             {},
             DataError,
-            "weight, weight_0 are there, expected weight_0, weight_1; say",
+            "weight, weight_0 are there, expected weight_0, weight_1; name",
         ),
         (table(), {"num_nodes": 2}, DataError, "column 'receiver' holds 2 in row 1, but nodes are 0 to 1."),
         (table(sender=[0, -1]), {}, DataError, "column 'sender' holds -1 in row 1"),

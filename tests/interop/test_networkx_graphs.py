@@ -116,7 +116,7 @@ def test_what_networkx_cannot_say_is_refused():
     with pytest.raises(DataError, match="holds 2 numbers at the edge 'b' → 'c', but 1 at the edge 'a' → 'b'"):
         from_networkx(half)
     gap = nx.DiGraph([(0, 1, {"weight_0": 1, "weight_2": 1})])
-    message = "weight_0, weight_2 are there, expected weight_0, weight_1; say which to read: edge_attributes=[…]"
+    message = "weight_0, weight_2 are there, expected weight_0, weight_1; name those to read: edge_attributes=[…]"
     with pytest.raises(DataError, match=re.escape(message)):
         from_networkx(gap)
     assert from_networkx(gap, edge_attributes=["weight_2"]).edge_features.tolist() == [[1.0]]
