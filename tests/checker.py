@@ -37,7 +37,8 @@ def check_function(function: Callable) -> Callable:
         return function
     if inspect.isgeneratorfunction(function):  # beartype would look at its arguments when the context has gone
         return jaxtyped(function, typechecker=typed)
-    checked = []
+    checked: list[Callable] = []
+    has_axes = names_axes(function)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -46,11 +47,21 @@ def check_function(function: Callable) -> Callable:
             return function(*args, **kwargs)
         if not checked:
             checked.append(typed(function))
+        if not has_axes:
+            return checked[0](*args, **kwargs)
         with jaxtyped("context"):
             return checked[0](*args, **kwargs)
 
     wrapped.is_checked = True  # type: ignore[attr-defined]
     return wrapped
+
+
+def names_axes(function: Callable) -> bool:
+    """Whether an annotation is one of jaxtyping's, or holds one, as a piece of text may."""
+    return any(
+        "jaxtyping" in repr(annotation) or (isinstance(annotation, str) and "[" in annotation)
+        for annotation in function.__annotations__.values()
+    )
 
 
 def decorator(*, typechecker: Callable) -> Callable:
