@@ -8,7 +8,7 @@ OLDEST_TORCH := 2.11.0
 # Tests start many processes: each would compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test durations check format docs attack bench kernels bench-gpu test-oldest clean
+.PHONY: help demo test test-all durations check format docs attack bench kernels bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,11 +16,14 @@ help:  ## this list
 demo: $(READY)  ## train on molecules made on the spot, and say what to type for a table of your own
 	$(BIN)/edgewise demo
 
-test: $(READY)  ## the whole test suite
+test: $(READY)  ## the test suite
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30 -m "not nightly"
+
+test-all: $(READY)  ## the test suite with what `make test` leaves to the night: see CONTRIBUTING.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30
 
-durations: $(READY)  ## the whole test suite, with the processor seconds of each file in tests/durations.json
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cpu-times tests/durations.json
+durations: $(READY)  ## the test suite, with the processor seconds of each file in tests/durations.json
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not nightly" --cpu-times tests/durations.json
 
 check: $(READY)  ## style and types
 	$(BIN)/ruff check .

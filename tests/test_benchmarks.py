@@ -253,6 +253,7 @@ def test_the_page_of_plain_calls_is_that_of_the_committed_numbers():
     assert (FOLDER / "results" / "plain_calls.md").read_text() == page
 
 
+@pytest.mark.nightly
 def test_the_benchmark_of_words_runs_and_compares_before_it_times():
     done = subprocess.run([sys.executable, FOLDER / "words.py", "--quick"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -260,6 +261,7 @@ def test_the_benchmark_of_words_runs_and_compares_before_it_times():
         assert line in done.stdout
 
 
+@pytest.mark.nightly
 def test_the_benchmark_of_graphs_runs_and_compares_before_it_times():
     command = [sys.executable, FOLDER / "graphs.py", "--quick", "--threads", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -286,6 +288,7 @@ def test_the_page_of_graphs_is_that_of_the_committed_numbers():
     assert (FOLDER / "results" / "graphs.md").read_text() == page
 
 
+@pytest.mark.nightly
 def test_the_benchmark_of_reading_runs():
     done = subprocess.run(
         [sys.executable, FOLDER / "reading.py", "--quick"], capture_output=True, text=True, timeout=300

@@ -41,14 +41,26 @@ GRAPHS = [
 OF_RANGES = {"forward", "backward_queries", "backward_keys"}
 
 
-def compiled(over, *calls):
-    """What became of the kernels that each call and its gradient start."""
+CALLS = {
+    "edges": [
+        dict(zip(("score", "normalizer", "dtype", "heads", "dim", "carries"), call, strict=False)) for call in EDGES
+    ],
+    "ranges": [*RANGES, ADDITIVE],
+    "graphs": GRAPHS,
+}
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """What became of the kernels that each call and its gradient start; one process compiles all."""
     pytest.importorskip("triton")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    words = [sys.executable, Path(__file__).with_name("compiled.py"), json.dumps([{"over": over, **x} for x in calls])]
+    calls = [{"over": over, **call} for over, some in CALLS.items() for call in some]
+    words = [sys.executable, Path(__file__).with_name("compiled.py"), json.dumps(calls)]
     ran = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
-    return json.loads(ran.stdout)
+    found = iter(json.loads(ran.stdout))
+    return {over: [next(found) for _ in some] for over, some in CALLS.items()}
 
 
 def test_every_score_and_normalizer_is_compiled_where_all_are():
@@ -65,10 +77,8 @@ def test_the_committed_report_is_of_every_kind_and_of_all_their_calls():
         assert found["calls"] == len(sweep.calls_of(kind, random.Random(found["seed"])))
 
 
-def test_kernels_over_edges_compile_without_spills():
-    names = "score", "normalizer", "dtype", "heads", "dim", "carries"
-    calls = [dict(zip(names, call, strict=False)) for call in EDGES]
-    for (*_, forward, backward), found in zip(EDGES, compiled("edges", *calls), strict=True):
+def test_kernels_over_edges_compile_without_spills(compiled):
+    for (*_, forward, backward), found in zip(EDGES, compiled["edges"], strict=True):
         assert {"forward", "merge", "backward_receivers", "backward_senders"} <= {each["kernel"] for each in found}
         for each in found:
             assert each["spills"] == 0, each
@@ -80,14 +90,13 @@ def test_kernels_over_edges_compile_without_spills():
                 assert longest * each["warps"] / (each["form"]["rows"] * each["form"]["block"]) <= limit, each
 
 
-def test_additive_scores_take_five_instructions_and_half_a_reciprocal():
+def test_additive_scores_take_five_instructions_and_half_a_reciprocal(compiled):
     """An element is a feature of a pair, 1 + e^(2q) e^(2k) of which is one of the fused instructions.
 
     Forward there is one more, of each two elements, and two that add up: four for a reciprocal. In the backward pass
     there are two more of each element, for the derivative and its sum, and one for the vector's.
     """
-    (found,) = compiled("ranges", ADDITIVE)
-    made = {each["kernel"]: each for each in found}
+    made = {each["kernel"]: each for each in compiled["ranges"][-1]}
     assert made.keys() == OF_RANGES | {"arrange"}
     for name, limits in {"forward": (4.7,), "backward_queries": (4.7, 6.7), "backward_keys": (4.7, 5.8)}.items():
         assert made[name]["spills"] == 0, made[name]
@@ -98,8 +107,8 @@ def test_additive_scores_take_five_instructions_and_half_a_reciprocal():
             assert loop["instructions"] <= limits[0 if is_score else 1] * 2 * loop["reciprocals"], (name, loop)
 
 
-def test_kernels_over_ranges_compile_without_spills():
-    for call, found in zip(RANGES, compiled("ranges", *RANGES), strict=True):
+def test_kernels_over_ranges_compile_without_spills(compiled):
+    for call, found in zip(RANGES, compiled["ranges"][:-1], strict=True):
         kernels = {each["kernel"] for each in found}
         assert kernels >= ({"strongest"} if "top" in call else OF_RANGES), call
         for each in found:
@@ -109,9 +118,9 @@ def test_kernels_over_ranges_compile_without_spills():
                 assert each["registers"] <= 232, each
 
 
-def test_kernels_over_small_graphs_compile_without_spills():
+def test_kernels_over_small_graphs_compile_without_spills(compiled):
     """Those that take care of what is not finite run seldom, and may put some numbers aside."""
-    for call, found in zip(GRAPHS, compiled("graphs", *GRAPHS), strict=True):
+    for call, found in zip(GRAPHS, compiled["graphs"], strict=True):
         assert len(found) == 4, call
         for each in found:
             if not each["again"]:
