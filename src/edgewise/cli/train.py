@@ -5,12 +5,15 @@ import sys
 import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import Parser, add_settings, did_you_mean, spellings_of
 from edgewise.plural import listed
 from edgewise.settings import spelled
 from edgewise.tasks.registry import NAMES, inferred, settings_of, tasks_with
+
+if TYPE_CHECKING:
+    from edgewise.tasks.run import Run
 
 TITLES = {
     "": "data and run",
@@ -24,7 +27,7 @@ TITLES = {
     "limits": "limits on molecules",
 }
 """Headings of groups of settings; others are called as their field."""
-COMMAND = ("run", "config_path", "output_dir", "overwrite", "resume", "task", "data_path", "num_folds", "num_repeats")
+COMMAND = ("run", "config_path", "output_dir", "overwrite", "resume", "task", "data_path")
 """Words of the command that are no settings of the run."""
 OVERVIEW = """\
 usage: edgewise train [TASK] DATA [DATA ...] [flags]
@@ -237,15 +240,14 @@ def train(
     try:
         check_typed(name, typed)
         job = chosen.job(settings, source)
+        if getattr(job, "num_folds", None) is not None and job.fold is None:
+            return cross_validate(chosen, job, folder, overwrite=overwrite, resume=resume)
         with table_format(job.table):
             run = Run.prepare(chosen, job, folder, overwrite=overwrite, resume=resume)
             keep_memory()
-            with stage("looking at the data"):
-                lines = [f"task: {name}, because {reason}"] if reason else []
-                lines += chosen.describe(run.prepared, folder)
-            print("\n".join(lines))
-            print(where(run.prepared.settings.train))
-            sys.stdout.flush()
+            if reason:
+                print(f"task: {name}, because {reason}")
+            describe(run)
             run.finish()
     except KeyboardInterrupt:
         if not folder.is_begun:
@@ -256,6 +258,37 @@ def train(
     with stage("writing the report"):
         print(after_training(folder))
     print_run(chosen, folder)
+    return 0
+
+
+def describe(run: "Run") -> None:
+    """Prints what was read, and where the training computes."""
+    from edgewise.progress import stage
+
+    with stage("looking at the data"):
+        lines = run.task.describe(run.prepared, run.folder)
+    print("\n".join([*lines, where(run.prepared.settings.train)]), flush=True)
+
+
+def cross_validate(task: Any, job: Any, folder: Any, *, overwrite: bool, resume: bool) -> int:
+    """A run for each fold, and a table of them all."""
+    from edgewise.cli.report import print_table
+    from edgewise.data.tables.options import table_format
+    from edgewise.tasks.folds import CrossValidation, score_tables
+    from edgewise.train.device import keep_memory
+    from edgewise.train.folder import RunFolder
+
+    def show(run: "Run") -> None:
+        print(f"fold {run.prepared.settings.fold + 1} of {job.num_folds}: {run.folder.path}")
+        describe(run)
+
+    keep_memory()
+    with table_format(job.table):
+        metrics = CrossValidation(task, job, folder).finish(show, overwrite=overwrite, resume=resume)
+        task_type = RunFolder(folder.path / metrics["folds"][0]["folder"]).read_config()["task-type"]
+    for table in score_tables(metrics, task_type, job.metrics):
+        print_table(table.title, table.header, table.rows)
+    print(f"The folds are in {folder.path}, each a run of its own; metrics.json has the scores of all.")
     return 0
 
 

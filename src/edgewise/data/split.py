@@ -78,6 +78,48 @@ def split_rows(
     return Splits(train, val, test, leakage=len(shared))
 
 
+def split_folds(
+    table: Table, *, kind: str, num_folds: int, fold: int, sizes: Sequence[float | int] = (0.8, 0.1, 0.1), seed: int = 0
+) -> Splits:
+    """Divide the usable rows of a table for cross-validation: each row is a test row in one of the folds.
+
+    Args:
+        table: the rows.
+        kind: `random`, `scaffold` or `group`, as for `split_rows`; scaffolds and groups stay whole.
+        num_folds: how many folds there are.
+        fold: the one that is tested.
+        sizes: of training and validation rows; the rows of the other folds are shared in this ratio.
+        seed: the same seed gives the same folds on every machine.
+
+    Raises:
+        DataError: the table has fewer rows, scaffolds or groups than folds.
+    """
+    rows = table.trainable.nonzero()[0].astype(np.int64)
+    if kind == "random":
+        keys = [str(row) for row in rows.tolist()]
+    else:
+        keys = table.scaffolds(rows) if kind == "scaffold" else _group_keys(table, rows)
+    members: dict[str, list[int]] = {}
+    for row, key in zip(rows.tolist(), keys, strict=True):
+        members.setdefault(key, []).append(row)
+    if len(members) < num_folds:
+        unit = "row" if kind == "random" else kind
+        raise DataError(f"{plural(len(members), unit)} cannot fill {num_folds} folds; choose a smaller --num-folds.")
+    names = sorted(members)
+    order = [names[place] for place in np.random.default_rng(seed).permutation(len(names))]
+    folds: list[list[int]] = [[] for _ in range(num_folds)]
+    for name in sorted(order, key=lambda name: -len(members[name])):  # large ones first, each to the smallest fold
+        min(folds, key=len).extend(members[name])
+    rest = np.sort(np.array([row for place, found in enumerate(folds) if place != fold for row in found]))
+    shares = _checked_sizes(sizes)
+    share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
+    rng = np.random.default_rng([seed, fold])
+    train, val, _ = _divide(table, rest, kind, (1 - share, share, 0.0), rng)
+    test = np.array(folds[fold], dtype=np.int64)
+    shared = set(table.contents(train)) & set(table.contents(test))
+    return Splits(np.sort(train), np.sort(val), np.sort(test), leakage=len(shared))
+
+
 def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
     shares = tuple(float(size) for size in sizes)
     if len(shares) not in (2, 3) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:

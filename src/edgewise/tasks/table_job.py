@@ -28,6 +28,18 @@ class TableJob(RunSettings):
     """Fractions of training, validation and test rows; one may be zero. Two fractions are training and test."""
     data_seed: int = setting(0, at_least=0)
     """Seed of the split."""
+    num_folds: int | None = setting(None, at_least=2)
+    """Cross-validation: split the rows into so many folds, and train as many models, each tested on one fold. Every
+    row is tested once; scaffolds and groups stay whole."""
+    num_repeats: int = setting(1, at_least=1)
+    """Repeats of the cross-validation, each with other folds."""
+    fold: int | None = setting(None, at_least=0, hidden=True)
+    """The fold of this run, from 0."""
+    class_weight: str | None = setting(None, choices=("balanced",))
+    """balanced weights each class in the loss by 1 / its frequency in the training rows."""
+    metrics: tuple[str, ...] = setting((), metavar="METRIC", aliases=("metric",))
+    """The scores that tables show; metrics.json has all. The epoch is chosen by the validation loss, whatever they
+    are."""
     ensemble_size: int = setting(1, at_least=1)
     """Models that are trained from different seeds and averaged."""
     coverage: float = setting(0.9, above=0, below=1)
@@ -39,6 +51,12 @@ class TableJob(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.num_repeats > 1 and self.num_folds is None:
+            raise SettingError("--num-repeats goes with --num-folds.")
+        if self.num_folds is not None and self.split_kind in ("column", "file"):
+            raise SettingError("--num-folds splits the rows itself: give one file, and leave out --splits-column.")
+        if self.fold is not None and self.fold >= (self.num_folds or 0):
+            raise SettingError(f"--fold is {self.fold}, of {self.num_folds} folds; expected one from 0.")
         if self.split is not None:
             if self.columns.splits_column and self.split != "column":
                 raise SettingError(f"--split {self.split} and --splits-column contradict each other; give one of them.")

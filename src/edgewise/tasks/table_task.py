@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgewise.data.scale import TargetScaler
-from edgewise.data.split import Splits, split_rows
+from edgewise.data.split import Splits, split_folds, split_rows
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -27,7 +27,7 @@ from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
 from edgewise.train.loss import TargetLoss
-from edgewise.train.metrics import HEADLINES, table_of_scores
+from edgewise.train.metrics import HEADLINES, METRICS, table_of_scores
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -80,7 +80,11 @@ class TableTask(Task):
 
     def prepare(self, settings: Any) -> Prepared:
         table = self.read_table(settings)
-        splits = split_rows(table, kind=settings.split_kind, sizes=settings.split_sizes, seed=settings.data_seed)
+        how = {"kind": settings.split_kind, "sizes": settings.split_sizes, "seed": settings.data_seed}
+        if settings.fold is None:
+            splits = split_rows(table, **how)
+        else:
+            splits = split_folds(table, **how, num_folds=settings.num_folds, fold=settings.fold)
         if not len(splits.train):
             raise DataError(f"{table.source}: no row is left for training.")
         return self.prepared(settings, table, splits)
@@ -88,6 +92,7 @@ class TableTask(Task):
     def prepared(self, settings: Any, table: Table, splits: Splits) -> Prepared:
         """The same of a table that is read and split."""
         settings = self.resolved(replace(settings, columns=table.columns), table, splits)
+        check_task_type(settings)
         rows = {name: found.tolist() for name, found in rows_of(splits).items()}
         return Prepared(settings, table, splits, self.untrained(settings, table, splits), rows, table.rejected)
 
@@ -103,7 +108,12 @@ class TableTask(Task):
 
     def loss(self, prepared: Prepared) -> TargetLoss:
         recipe, fitted = prepared.settings.train, prepared.fitted
-        return TargetLoss(fitted.task_type, recipe.loss_function, recipe.huber_width, fitted.num_classes)
+        loss = TargetLoss(fitted.task_type, recipe.loss_function, recipe.huber_width, fitted.num_classes)
+        if prepared.settings.class_weight is None:
+            return loss
+        targets = prepared.data.targets[prepared.splits.train]
+        weights = tuple(balanced(targets[:, place], len(known)) for place, known in enumerate(fitted.classes.values()))
+        return replace(loss, class_weights=weights)
 
     def calibrate(self, prepared: Prepared) -> None:
         """Keeps the errors on the validation rows, from which intervals follow."""
@@ -191,12 +201,14 @@ class TableTask(Task):
             lines.append(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
         if not len(splits.val):
             lines.append("  no validation rows: the last epoch is kept, and there are no intervals")
-        return [*lines, *(f"  {note}" for note in (*table.notes, *self.notes(prepared)))]
+        constant = constant_targets(table.columns.target_columns, table.targets[splits.train])
+        return [*lines, *(f"  {note}" for note in (*table.notes, *constant, *self.notes(prepared)))]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")
         part = next((name for name in PARTS if metrics.get(name)), PARTS[-1])
-        headlines = HEADLINES[folder.read_config().get("task-type", "regression")]
+        config = folder.read_config()
+        headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]
         found: list[ScoreTable | str] = []
         for target, scores in metrics[part].items():
             models = {"edgewise": scores}
@@ -235,6 +247,39 @@ class TableTask(Task):
         if doubtful := sum(status != read for status, read in zip(added["status"], table.status, strict=True)):
             summary += f", {doubtful:,} of them from unknown words alone"
         return content, summary + unpredicted(table.num_rows - known)
+
+
+def check_task_type(settings: Any) -> None:
+    """Raise SettingError where a setting does not fit the type of the targets."""
+    task_type = settings.columns.task_type
+    if settings.class_weight is not None and task_type == "regression":
+        raise SettingError("--class-weight goes with classes, but the targets are numbers; leave it out.")
+    for name in settings.metrics:
+        if name not in METRICS[task_type]:
+            raise SettingError(
+                f"--metrics has {name!r}; for {task_type} expected some of {', '.join(METRICS[task_type])}."
+            )
+
+
+def balanced(targets: np.ndarray, num_classes: int) -> tuple[float, ...]:
+    """The weight of each class, (known targets) / (classes · targets of the class), as scikit-learn's `balanced`."""
+    counts = np.bincount(targets[~np.isnan(targets)].astype(np.int64), minlength=num_classes)
+    return tuple(float(counts.sum() / (num_classes * count)) if count else 0.0 for count in counts)
+
+
+def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:
+    """A warning for each target that has one value in all training rows.
+
+    Args:
+        names: of the targets.
+        targets: (row, target), of the training rows; NaN where missing.
+    """
+    found = []
+    for name, values in zip(names, targets.T):
+        known = values[~np.isnan(values)]
+        if len(known) and np.ptp(known) == 0:
+            found.append(f"warning: target {name!r} is constant in the training rows: there is nothing to learn")
+    return found
 
 
 def rows_of(splits: Splits) -> dict[str, np.ndarray]:

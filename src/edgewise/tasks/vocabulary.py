@@ -6,7 +6,28 @@ from torch import Tensor
 
 from edgewise.choices import TokenKind
 from edgewise.data.texts.tokenizer import MASK, Tokenizer
+from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
+
+MAX_UNKNOWN = 0.1
+"""The share of unknown tokens above which predictions come with a warning."""
+
+
+def coverage_warning(tokenizer: Tokenizer, texts: Iterable[str]) -> str | None:
+    """A warning where the vocabulary lacks many tokens of new texts; None where it has nearly all."""
+    if tokenizer.unknown is None:
+        return None
+    known = unknown = 0
+    for text in texts:
+        numbers = tokenizer.encode(text).numbers
+        unknown += int((numbers == tokenizer.unknown).sum())
+        known += int((numbers != tokenizer.unknown).sum())
+    if unknown <= MAX_UNKNOWN * (known + unknown):
+        return None
+    return (
+        f"warning: {unknown:,} of {plural(known + unknown, 'token')} ({unknown / (known + unknown):.0%}) are out of "
+        "vocabulary and are read as <unk>: are these texts like those of the training?"
+    )
 
 
 def started(

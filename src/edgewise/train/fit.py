@@ -2,11 +2,12 @@
 
 import contextlib
 import logging
+import math
 import signal
 import threading
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from edgewise.train.checkpoint import CheckpointFiles, damaged, load_checkpoint,
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.estimate import prepared
 from edgewise.train.keeper import EpochKeeper, ProgressKeeper
-from edgewise.train.loader import EpochLoader, Loader
+from edgewise.train.loader import EpochLoader, Loader, StepLoader
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
@@ -85,7 +86,10 @@ def fit(
         return reload(model, folder / "finished.ckpt", log, member)
     if settings.epochs is None:
         raise SettingError("epochs is None; hand over settings.resolved(num_rows, num_molecules).")
-    num_steps = settings.epochs * len(train_loader)
+    if settings.eval_steps is not None:
+        epochs = math.ceil(settings.epochs * len(train_loader) / settings.eval_steps)
+        train_loader, settings = StepLoader(train_loader, settings.eval_steps), replace(settings, epochs=epochs)
+    num_steps = (settings.epochs or 0) * len(train_loader)
     has_val = val_loader is not None and len(val_loader) > 0
     if not (resume and folder is not None and (folder / "last.ckpt").is_file()):
         measures = is_monitored() and member == 0  # nobody else reads how long a step takes
@@ -96,7 +100,7 @@ def fit(
             stage("compiling and measuring a step"),
         ):
             found = prepared(model, loss, train_loader, settings, device, measures=measures)
-        if member == 0:
+        if member == 0 and settings.epochs is not None:
             say(found.line(len(train_loader), len(val_loader) if val_loader is not None else 0, settings.epochs))
     task = ModelTask(model, loss, settings, num_steps)
     keeper = EpochKeeper(settings, folder, log, member)

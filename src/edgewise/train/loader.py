@@ -1,5 +1,6 @@
 """Batches of rows in an order that depends on nothing but the seed and the epoch."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -49,6 +50,33 @@ class EpochLoader:
         if first:
             self.begin()
         yield from batches
+
+
+class StepLoader:
+    """A loader whose epochs have a chosen number of steps, cut from the epochs of another one.
+
+    Args:
+        loader: Its batches depend on its epoch alone.
+        num_steps: The steps of an epoch.
+    """
+
+    def __init__(self, loader: Loader, num_steps: int):
+        self.loader = loader
+        self.num_steps = num_steps
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    def __iter__(self) -> Iterator[Any]:
+        self.loader.epoch, skipped = divmod(self.epoch * self.num_steps, len(self.loader))
+        left = self.num_steps
+        while left:
+            found = itertools.islice(self.loader, skipped, skipped + left)
+            for batch in found:
+                left -= 1
+                yield batch
+            self.loader.epoch, skipped = self.loader.epoch + 1, 0
 
 
 class RowLoader:

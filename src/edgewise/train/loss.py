@@ -25,6 +25,8 @@ class TargetLoss:
     """Where the Huber loss goes from squared to linear, in model units."""
     num_classes: tuple[int, ...] = ()
     """The number of classes of each target; read for multiclass only."""
+    class_weights: tuple[tuple[float, ...], ...] = ()
+    """For each target the weight of each class; empty where all count the same."""
 
     def __call__(self, output: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """The weighted sum of the losses of all known targets, and the sum of their weights.
@@ -49,6 +51,10 @@ class TargetLoss:
         counts = known.to(losses.dtype)
         if weights is not None:
             counts = counts * weights.to(losses.dtype)[:, None]
+        for column, of_classes in enumerate(self.class_weights):
+            chosen = torch.where(known[:, column], targets[:, column], 0.0).long()
+            weight = torch.tensor(of_classes, dtype=losses.dtype, device=losses.device)[chosen]
+            counts = torch.cat([counts[:, :column], (counts[:, column] * weight)[:, None], counts[:, column + 1 :]], 1)
         return (losses * counts).sum(), counts.sum()
 
     def each(self, output: Tensor, targets: Tensor) -> Tensor:

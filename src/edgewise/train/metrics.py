@@ -13,6 +13,15 @@ HEADLINES = {
     "multiclass": ("accuracy", "balanced_accuracy", "f1_macro"),
 }
 """The scores that tables show, for each kind of task."""
+METRICS = {
+    "regression": ("rmse", "mae", "max_error", "r2", "pearson", "spearman"),
+    "classification": (
+        *("roc_auc", "average_precision", "accuracy", "balanced_accuracy"),
+        *("log_loss", "mcc", "f1", "brier"),
+    ),
+    "multiclass": ("accuracy", "balanced_accuracy", "f1_macro", "log_loss", "mcc"),
+}
+"""All scores of each kind of task."""
 
 Scores = dict[str, float | int | None]
 

@@ -49,6 +49,10 @@ class TrainSettings(Settings):
     """The gradient is scaled down to this norm where it is larger; 0 switches it off."""
     ema_decay: float = setting(0.995, at_least=0, below=1)
     """How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging off."""
+    eval_steps: int | None = setting(None, at_least=1, aliases=("eval-interval", "val-check-interval"))
+    """Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience and the
+    choice of the best weights then count validations, and the number of steps is rounded up to a whole number of them.
+    """
     patience: int | None = setting(None, at_least=1)
     """Stop after this many validations without a better loss; None runs all epochs."""
     loss_function: str = setting("huber", choices=LOSSES)

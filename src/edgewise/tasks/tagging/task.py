@@ -1,5 +1,6 @@
 """Tagging: a tag for each word of a sentence."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +19,7 @@ from edgewise.tasks.tagging.job import MODEL, RECIPE, TaggingJob, tagging_job
 from edgewise.tasks.tagging.trained import PIECES_A_BATCH, TrainedTagger, batches_of
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.texts.tokens import status_of
-from edgewise.tasks.vocabulary import started
+from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder, json_lines
 from edgewise.train.loader import Loader, RowLoader
@@ -171,6 +172,8 @@ class TaggingTask(Task):
         for name in (added, "status"):
             if any(name in row for row in sentences.rows):
                 raise DataError(f"{request.data} already has the key {name!r}, which predictions need; rename it.")
+        if warning := coverage_warning(trained.tokenizer, (word for words in sentences.words for word in words)):
+            print(warning, file=sys.stderr)
         tags = trained.tag(sentences.words, pick_device(request.device))
         if suffix.startswith(".jsonl"):
             pairs = zip(sentences.words, sentences.status, strict=True)

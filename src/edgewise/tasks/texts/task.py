@@ -4,6 +4,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from edgewise.data.columns import Columns
 from edgewise.data.split import Splits
 from edgewise.data.texts.table import TextTable, read_texts
@@ -21,7 +23,7 @@ from edgewise.tasks.table_task import (
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.texts.job import MODEL, RECIPE, TextJob, text_job
 from edgewise.tasks.texts.trained import TrainedTexts
-from edgewise.tasks.vocabulary import started
+from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 
 if TYPE_CHECKING:
@@ -101,6 +103,9 @@ class TextsTask(TableTask):
         if cut := trained.batches(table).cut:
             longer = plural(cut, "text has", "texts have")
             print(f"{longer} more than {trained.settings.context} tokens, cut there", file=sys.stderr)
+        texts = table.contents(np.flatnonzero(table.usable))
+        if warning := coverage_warning(trained.tokenizer, (text for found in texts for text in found)):
+            print(warning, file=sys.stderr)
         return trained, table
 
     def explainable(self) -> "type[Subject]":

@@ -1,0 +1,192 @@
+"""Cross-validation, class weights, chosen scores, formats of tables, validation every N steps, and warnings."""
+
+import csv
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from cli_tables import SMALL, molecules, write_csv
+
+from edgewise.data.molecules.table import table_from_arrays
+from edgewise.data.split import split_folds
+from edgewise.errors import DataError
+from edgewise.tasks.folds import summary
+from edgewise.train.loader import RowLoader, StepLoader
+from edgewise.train.loss import TargetLoss
+
+COLUMNS = ["--smiles-columns", "smiles", "--target-columns", "y"]
+QUICK = [*COLUMNS, *SMALL, "--epochs", 1]
+
+
+@pytest.fixture
+def data(tmp_path):
+    smiles = molecules()
+    columns = {"smiles": smiles, "y": [len(text) + 0.5 for text in smiles], "g": [f"g{n % 7}" for n in range(40)]}
+    return write_csv(tmp_path / "data.csv", columns)
+
+
+def rows_of(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_row_is_tested_once_in_each_repeat(edgewise, data, tmp_path):
+    words = ["train", "molecules", data, *QUICK, "--num-folds", 4, "--num-repeats", 2, "--ignore-columns", "g"]
+    code, out, err = edgewise(*words, "-o", tmp_path / "cv")
+    assert code == 0, err
+    metrics = json.loads((tmp_path / "cv/metrics.json").read_text())
+    assert [fold["folder"] for fold in metrics["folds"]][::4] == ["repeat_0/fold_0", "repeat_1/fold_0"]
+    rmse = [fold["test"]["y"]["rmse"] for fold in metrics["folds"]]
+    assert metrics["test"]["y"]["rmse"]["mean"] == pytest.approx(np.mean(rmse))
+    assert metrics["test"]["y"]["rmse"]["std"] == pytest.approx(np.std(rmse, ddof=1))
+    assert metrics["test"]["y"]["rmse"]["folds"] == 8
+    tested = rows_of(tmp_path / "cv/test_predictions.csv")
+    for repeat in range(2):
+        own = [int(row["row_in_data"]) for row in tested if row["fold"].startswith(f"repeat_{repeat}/")]
+        assert sorted(own) == list(range(40))
+    assert re.search(r"edgewise +\S+ ± \S+", out) and "fold 4 of 4" in out and "mean" in metrics["baselines"]
+    assert edgewise("predict", tmp_path / "cv/repeat_0/fold_0", data, "-o", tmp_path / "new.csv")[0] == 0
+
+
+def test_finished_folds_are_kept_when_a_run_is_resumed(edgewise, data, tmp_path):
+    words = ["train", "molecules", data, *QUICK, "--num-folds", 2, "--no-baselines", "--ignore-columns", "g"]
+    assert edgewise(*words, "-o", tmp_path / "cv")[0] == 0
+    whole = json.loads((tmp_path / "cv/metrics.json").read_text())
+    (tmp_path / "cv/metrics.json").unlink()
+    (tmp_path / "cv/fold_1/metrics.json").unlink()
+    before = (tmp_path / "cv/fold_0/metrics.json").stat().st_mtime_ns
+    code, _, err = edgewise("train", "--resume", "-o", tmp_path / "cv")
+    assert code == 0, err
+    assert (tmp_path / "cv/fold_0/metrics.json").stat().st_mtime_ns == before
+    assert json.loads((tmp_path / "cv/metrics.json").read_text())["test"] == whole["test"]
+    assert "--overwrite" in edgewise(*words, "-o", tmp_path / "cv")[2]
+
+
+@pytest.mark.parametrize("kind", ["group", "scaffold"])
+def test_groups_and_scaffolds_stay_whole(kind):
+    rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCCC1", "C1CC1", "c1ccoc1", "c1ccsc1", "C1CCOCC1"]
+    table = table_from_arrays(["C" * (1 + n // 8) + rings[n % 8] for n in range(40)], list(range(40)))
+    table = dataclasses.replace(table, columns=dataclasses.replace(table.columns, group_column="g"))
+    table.frame["g"] = [f"g{n % 7}" for n in range(40)]
+    rows = np.arange(40)
+    keys = table.scaffolds(rows) if kind == "scaffold" else [f"g{n % 7}" for n in range(40)]
+    folds = 4
+    splits = [split_folds(table, kind=kind, num_folds=folds, fold=fold, seed=1) for fold in range(folds)]
+    assert sorted(row for split in splits for row in split.test) == list(range(40))
+    for split in splits:
+        named = [{keys[row] for row in rows} for rows in (split.train, split.val, split.test)]
+        assert not named[0] & named[2] and not named[0] & named[1] and not named[1] & named[2]
+        assert len(split.val)
+    with pytest.raises(DataError, match="cannot fill 50 folds; choose a smaller --num-folds"):
+        split_folds(table, kind=kind, num_folds=50, fold=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--num-folds", 1], "--num-folds is 1; expected at least 2"),
+        (["--num-folds", 41], "40 rows cannot fill 41 folds; choose a smaller --num-folds"),
+        (["--num-repeats", 3], "--num-repeats goes with --num-folds"),
+        (["--num-folds", 3, "--splits-column", "g"], "--num-folds splits the rows itself"),
+        (["--class-weight", "balanced"], "--class-weight goes with classes, but the targets are numbers"),
+        (["--class-weight", "even"], "--class-weight is 'even'; expected one of balanced"),
+        (["--metrics", "rmse", "roc_auc"], "--metrics has 'roc_auc'; for regression expected some of rmse, mae"),
+        (["--eval-steps", 0], "--eval-steps is 0; expected at least 1"),
+        (["--delimiter", "ab"], "--delimiter is 'ab'"),
+        (["--encoding", "klingon"], "--encoding is 'klingon'"),
+    ],
+)
+def test_what_is_refused(edgewise, data, tmp_path, words, message):
+    code, _, err = edgewise("train", "molecules", data, *QUICK, *words, "-o", tmp_path / "run")
+    assert code == 2
+    assert message in err
+
+
+def test_one_fold_has_no_spread_and_missing_scores_are_left_out():
+    assert summary([{"y": {"rmse": 2.0, "r2": None}}]) == {
+        "y": {"rmse": {"mean": 2.0, "std": None, "folds": 1}, "r2": None}
+    }
+
+
+def test_balanced_classes_count_the_same():
+    """The loss of four rows of one class and one of the other is that of one row of each."""
+    output = torch.tensor([[0.3]] * 4 + [[-0.2]])
+    targets = torch.tensor([[0.0]] * 4 + [[1.0]])
+    weights = ((5 / 8, 5 / 2),)
+    total, count = TargetLoss("classification", "mse", class_weights=weights)(output, targets, None)
+    even, each = TargetLoss("classification", "mse")(output[3:], targets[3:], None)
+    assert float(total / count) == pytest.approx(float(even / each))
+    missing = torch.tensor([[torch.nan]] * 5)
+    assert float(TargetLoss("classification", "mse", class_weights=weights)(output, missing, None)[1]) == 0
+
+
+def test_class_weights_reach_the_training(edgewise, tmp_path):
+    smiles = molecules()
+    data = write_csv(tmp_path / "c.csv", {"smiles": smiles, "y": ["yes" if n % 8 == 0 else "no" for n in range(40)]})
+    words = ["train", "molecules", data, *QUICK, "--task-type", "classification", "--no-baselines"]
+    assert edgewise(*words, "-o", tmp_path / "plain")[0] == 0
+    code, out, err = edgewise(*words, "--class-weight", "balanced", "--metrics", "mcc", "-o", tmp_path / "weighted")
+    assert code == 0, err
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("plain", "weighted")]
+    assert weights[0] != weights[1]
+    assert "mcc" in out and "roc_auc" not in out
+    assert "roc_auc" in (tmp_path / "weighted/metrics.json").read_text()
+
+
+def test_validation_every_few_steps(edgewise, data, tmp_path):
+    loader = RowLoader(np.arange(7), lambda rows: rows.tolist(), 2, seed=0)
+    epochs = []
+    for epoch in range(3):
+        loader.epoch = epoch
+        epochs += list(loader)
+    steps = StepLoader(loader, 3)
+    found = []
+    for epoch in range(4):
+        steps.epoch = epoch
+        found.append(list(steps))
+    assert [batch for each in found for batch in each] == epochs
+    assert [len(each) for each in found] == [3, 3, 3, 3]
+    words = ["train", "molecules", data, *COLUMNS, *SMALL, "--batch-size", 8, "--no-baselines", "--ignore-columns", "g"]
+    code, _, err = edgewise(*words, "--epochs", 3, "--eval-steps", 2, "-o", tmp_path / "run")
+    assert code == 0, err
+    assert [int(row["step"]) for row in rows_of(tmp_path / "run/logs/metrics.csv")] == [2, 4, 6, 8, 10, 12]
+
+
+def test_predict_knows_the_format_of_the_training(edgewise, tmp_path):
+    lines = ["smiles;y;t", *(f"{text};{len(text)},5;298,15" for text in molecules())]
+    data = tmp_path / "data.csv"
+    data.write_bytes("\r\n".join(lines).encode("utf-16"))
+    words, kelvin = ["--delimiter", ";", "--decimal", ",", "--encoding", "utf-16"], ["--descriptors-columns", "t"]
+    code, _, err = edgewise("train", "molecules", data, *QUICK, *words, *kelvin, "-o", tmp_path / "run")
+    assert code == 0, err
+    assert 'delimiter = ";"' in (tmp_path / "run/config.toml").read_text()
+    code, _, err = edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "new.csv")
+    assert code == 0 and "40 of 40 rows predicted" in err
+    plain = write_csv(tmp_path / "plain.csv", {"smiles": molecules(), "t": [298.15] * 40})
+    words = ["--delimiter", ",", "--decimal", ".", "--encoding", "utf-8"]
+    code, _, err = edgewise("predict", tmp_path / "run", plain, *words, "-o", tmp_path / "other.csv")
+    assert code == 0 and "40 of 40 rows predicted" in err
+    found = [[row["y_pred"] for row in rows_of(tmp_path / name)] for name in ("new.csv", "other.csv")]
+    assert found[0] == found[1]
+
+
+def test_a_constant_target_is_noticed(edgewise, tmp_path):
+    data = write_csv(tmp_path / "flat.csv", {"smiles": molecules(), "y": [3] * 40})
+    _, out, _ = edgewise("train", "molecules", data, *QUICK, "--no-baselines", "-o", tmp_path / "run")
+    assert "warning: target 'y' is constant in the training rows" in out
+
+
+def test_texts_of_unknown_words_are_noticed(edgewise, tmp_path):
+    known = [f"{word} day" for word in ("good", "bad", "fine", "poor")] * 10
+    data = write_csv(tmp_path / "texts.csv", {"text": known, "y": [1, 0, 1, 0] * 10})
+    small = ["--num-layers", 1, "--num-heads", 1, "--model-dim", 8, "--hidden-dim", 8, "--epochs", 1, "--no-baselines"]
+    words = ["--text-columns", "text", "--target-columns", "y", *small]
+    assert edgewise("train", "texts", data, *words, "-o", tmp_path / "run")[0] == 0
+    other = write_csv(tmp_path / "other.csv", {"text": ["good zebra", "bad xylophone"]})
+    _, _, err = edgewise("predict", tmp_path / "run", other, "-o", tmp_path / "a.csv")
+    assert "warning: 2 of 4 tokens (50%) are out of vocabulary" in err
+    _, _, err = edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "b.csv")
+    assert "out of vocabulary" not in err
