@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from edgewise import renames
-from edgewise.settings import choices_of, flag_of, helps, kinds_of, spelled
+from edgewise.settings import choices_of, flag_of, helps, is_optional, kinds_of, spelled
 
 METAVARS = {int: "N", float: "X", str: "NAME"}
 
@@ -105,8 +105,9 @@ def add_field(group: Any, field: "dataclasses.Field[Any]", text: str, choices: S
         shared["nargs"] = "+"
     metavar = "{" + ",".join(map(str, choices)) + "}" if choices else field.metadata.get("metavar") or METAVARS[kind]
     shared |= {"type": kind, "metavar": metavar}
-    # A setting with one choice names the task, which the help is of already.
-    group.add_argument(flag_of(field), help=argparse.SUPPRESS if len(choices) == 1 else text, **shared)
+    # A setting that can only have one value names the task, which the help is of already.
+    is_task = len(choices) == 1 and not is_optional(field)
+    group.add_argument(flag_of(field), help=argparse.SUPPRESS if is_task else text, **shared)
     if aliases := [
         spelled(name) for name in field.metadata.get("aliases", ()) if spelled(name) not in spellings_of(group)
     ]:
