@@ -76,7 +76,7 @@ def test_what_a_checkpoint_of_an_encoder_lacks_is_said(edgewise, tmp_path):
     code, out, _ = edgewise("convert", tmp_path / "theirs", "-o", tmp_path / "run")
     assert code == 0
     assert "left out, since our model has no place for it: the pooler\n" in out
-    assert "no head that tells hidden tokens" in out
+    assert "no head that predicts masked tokens" in out
 
 
 def test_what_cannot_be_converted(run, edgewise, tmp_path):

@@ -68,7 +68,7 @@ def test_bad_words(edgewise, tmp_path):
         (["nbody", "--num-bodies", 1, "-o", tmp_path / "data.npz"], "--num-bodies 1"),
         (["nbody", "--time-step", -1, "-o", tmp_path / "data.npz"], "--time-step -1"),
         (["solar", "--num-bodies", 3, "-o", tmp_path / "data.npz"], "leave out --num-trajectories"),
-        (["comets", "-o", tmp_path / "data.npz"], "is 'comets'; expected one of"),
+        (["comets", "-o", tmp_path / "data.npz"], "invalid choice: 'comets'"),
         (["nbody", "-o", tmp_path / "none" / "data.npz"], "is no folder"),
     ]:
         code, out, err = edgewise("simulate", *words)

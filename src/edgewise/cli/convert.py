@@ -5,11 +5,10 @@ from pathlib import Path
 
 from edgewise.tasks.commands import command
 
-SUMMARY = "make a run folder of a Hugging Face checkpoint, or the other way round"
 DESCRIPTION = (
     "Read a GPT-2 or BERT checkpoint folder in Hugging Face's layout (config.json, model.safetensors, tokenizer.json "
     "or vocab.json and merges.txt or vocab.txt) and write it as a run folder; or a run folder of a model of a text, "
-    "made with --position learned, or of hidden tokens, made with --model bert-base, and write it in their layout. "
+    "made with --position learned, or of masked tokens, made with --model bert-base, and write it in their layout. "
     "Nothing is downloaded."
 )
 
@@ -43,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
             if read.left_out:
                 print(f"  left out, since our model has no place for it: {'; '.join(read.left_out)}")
             if read.model.head is None:
-                print("  it has no head that tells hidden tokens: what is read is the encoder")
+                print("  it has no head that predicts masked tokens: only the encoder is read")
             return 0
         print(f"{source} is now the run folder {target}. Next:\n  {command('generate', target)}")
         return 0

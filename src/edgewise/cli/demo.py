@@ -9,7 +9,6 @@ from edgewise.plural import plural
 if TYPE_CHECKING:
     from edgewise.train.folder import RunFolder
 
-SUMMARY = "build molecules, train on them for about a minute, and show the result"
 DESCRIPTION = (
     "Build 3,000 molecules and ion pairs with RDKit, train a model to predict their Crippen logP (a property "
     "that RDKit computes, hydrogens included; nothing measured), and score it on molecules whose scaffolds it has not "

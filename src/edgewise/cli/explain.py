@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from edgewise.explanation import Explanation, Told
     from edgewise.tasks.explainer import Explainer
 
-SUMMARY = "show what a model attends to, and what really changes its prediction"
 DESCRIPTION = (
     "Explain predictions of a model of texts, molecules, graphs, their nodes or links, of the next token of a text, of "
     "the tags of a sentence, or of its translation: what is told, where the model attended, and beside it what really "

@@ -10,7 +10,6 @@ from edgewise.progress import stage
 from edgewise.tasks.registry import task_of
 from edgewise.train.folder import RunFolder
 
-SUMMARY = "write the learned vector of each row"
 DESCRIPTION = (
     "Write the learned vector of each row to a NumPy archive: vectors (row, dim) with NaN where a row cannot be read, "
     "row (its number from 0), and status (ok, or the reason)."

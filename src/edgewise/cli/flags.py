@@ -57,6 +57,7 @@ def formatter(**details: Any) -> Any:
     """What lays out the help; imported when it is asked for."""
     from rich_argparse import RichHelpFormatter
 
+    RichHelpFormatter.group_name_formatter = lambda name: name[:1].upper() + name[1:]
     return RichHelpFormatter(**details)
 
 
@@ -72,6 +73,7 @@ def add_settings(
     *,
     defaults: Mapping[str, Any] | None = None,
     leave_out: Collection[str] = (),
+    only: Collection[str] | None = None,
     choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
     """The flags of a dataclass of settings; one that is not typed leaves no trace, so that a file can set it.
@@ -81,11 +83,13 @@ def add_settings(
         kind: The dataclass.
         defaults: The defaults that the help shows; those of the dataclass where it is None.
         leave_out: Fields without a flag.
+        only: Fields with a flag; all others where it is None.
         choices: Of fields that have fewer choices here.
     """
     texts = helps(kind)
     for field in dataclasses.fields(kind):
-        if field.name in leave_out or field.metadata.get("hidden") or flag_of(field) in spellings_of(group):
+        is_wanted = field.name not in leave_out and (only is None or field.name in only)
+        if not is_wanted or field.metadata.get("hidden") or flag_of(field) in spellings_of(group):
             continue
         default = field.default if defaults is None else defaults.get(field.name)
         text = help_text(texts.get(field.name, ""), default, field.metadata.get("aliases", ()))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from edgewise.view.figure import Figure
     from edgewise.view.orbits import Orbits
 
-SUMMARY = "write the page about a finished run"
 DESCRIPTION = (
     "Write report.html, one file that opens without a network, into a run folder: scores beside simple models, the "
     "loss over the epochs, predictions beside the truth with their errors, promised beside observed coverage or "

@@ -18,7 +18,6 @@ from edgewise.cli.flags import add_molecule_limits
 if TYPE_CHECKING:
     from edgewise.serve.lanes import ProcessLane
 
-SUMMARY = "answer requests: a page to type into, and an interface for programs"
 DESCRIPTION = (
     "Serve a model that `edgewise explain` explains, of texts, sentences, molecules or graphs: a page where an input "
     "is typed and its prediction and picture change, and POST /predict, POST /explain and GET /model for programs, "

@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgewise.cli.output import check_output, write
+from edgewise.data.tables.options import WRITTEN_TABLES
 from edgewise.plural import plural
 from edgewise.progress import stage
-from edgewise.tasks.task import TABLES
 
-SUMMARY = "simulate bodies under gravity, springs or charges, or the solar system"
 DESCRIPTION = (
     "Simulate bodies by a symplectic integrator and write where they were, how fast they went, and their energy: nbody "
     "(gravity), solar (the sun and its planets from J2000 on), springs, charges. An .npz file holds arrays "
     "(trajectory, time, body, space) and their units; a table has a row for each body and moment, and units in the "
     "names of its columns."
 )
-FORMATS = (".npz", *TABLES)
+FORMATS = (".npz", *WRITTEN_TABLES)
 
 
 @dataclass(frozen=True)
 class Usual:
-    """What is simulated where nothing else is asked for."""
+    """The defaults of a system."""
 
     num_trajectories: int
     num_bodies: int
@@ -45,17 +44,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("system", choices=tuple(USUAL), help="what is simulated")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help=", ".join(FORMATS))
     for name, kind, text in (
-        ("num_trajectories", int, "beginnings, drawn at random"),
+        ("num_trajectories", int, "initial states, drawn at random"),
         ("num_bodies", int, "of each"),
         ("time_step", float, "in the system's unit of time"),
         ("num_steps", int, "of the integrator"),
-        ("keep_every", int, "moments that are kept: every so many steps"),
+        ("keep_every", int, "steps between two moments of the file"),
     ):
         usual = ", ".join(f"{system} {getattr(each, name):g}" for system, each in USUAL.items())
         metavar = "N" if kind is int else "X"
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=metavar, help=f"{text} ({usual})")
     parser.add_argument("--space-dim", type=int, choices=(2, 3), default=3, help="(default: 3)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the beginnings (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the initial states (default: 0)")
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")
 
 
@@ -96,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def say(line: str) -> None:
-    """What is said beside a file that may go to the screen."""
+    """Prints a line beside a file that may go to the screen."""
     print(line, file=sys.stderr)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from edgewise.data.tables.cell import Rejection
+from edgewise.data.tables.options import WRITTEN_TABLES
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.report.leakage import SplitContents
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from edgewise.train.fit import FitResult
 
 Loss: TypeAlias = TargetLoss | RelativeLoss | TokenLoss
-
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-"""How files of predicted rows end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +119,7 @@ class Task(ABC):
     """The scores that tables show, and the heads of their columns."""
     labels: ClassVar[dict[str, str]] = {}
     """What tables call each baseline of metrics.json."""
-    output_formats: ClassVar[tuple[str, ...]] = TABLES
+    output_formats: ClassVar[tuple[str, ...]] = WRITTEN_TABLES
     """How the files of its predictions may end."""
 
     @abstractmethod

@@ -13,6 +13,8 @@ from edgewise.settings import Settings, setting, spelled
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".xlsx", ".parquet")
 """Endings of the files that are read as tables."""
+WRITTEN_TABLES = tuple(ending for ending in TABLES if ending != ".xlsx")
+"""Endings of the tables that are written."""
 _FREE = 2**28
 """Bytes that any file may unpack to."""
 
