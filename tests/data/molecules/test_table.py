@@ -177,7 +177,7 @@ def test_targets_are_the_columns_without_another_role(tmp_path):
         ({"smiles_columns": ()}, "smiles_columns is empty: name at least one column with SMILES."),
         (
             {"smiles_columns": ("a",), "task_type": "ranking"},
-            "task_type is 'ranking', expected one of regression, classification, multiclass.",
+            "--task-type is 'ranking'; expected one of regression, classification, multiclass, auto.",
         ),
         (
             {"smiles_columns": ("a",), "target_columns": ("a",)},

@@ -50,6 +50,10 @@ class EdgeList:
         """Edges from a node to itself."""
         return int((self.senders == self.receivers).sum())
 
+    def degrees(self, num_nodes: int) -> Int64[np.ndarray, " node two"]:
+        """Incoming and outgoing edges of each node: the features of nodes that have no others."""
+        return np.stack([np.bincount(ends, minlength=num_nodes) for ends in (self.receivers, self.senders)], axis=1)
+
     def num_repeated(self, num_nodes: int) -> int:
         """Edges that another one before them already is."""
         return len(self) - num_distinct(self.senders * num_nodes + self.receivers)

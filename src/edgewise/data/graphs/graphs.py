@@ -365,9 +365,7 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         conditions[:, number] = read_numbers(cells.frame[column], column, problems)
     features = graphs.features
     if not features.shape[1]:
-        # Nothing is known of the nodes but how many edges come and go.
-        sides = (edges.receivers, edges.senders)
-        features = np.stack([np.bincount(side, minlength=len(graph_of_node)) for side in sides], 1).astype(np.float32)
+        features = edges.degrees(len(graph_of_node)).astype(np.float32)
     found = judged(cells, columns, problems, None, strict=strict, need_targets=need_targets)
     found["rejected"] = [*found["rejected"], *edges.rejected]
     return GraphTable(

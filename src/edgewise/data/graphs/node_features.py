@@ -175,6 +175,14 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> NodeFeatu
     return NodeFeatures.of_entries(rows[used], places[used], values[used], (int(size[0]), int(size[1])))
 
 
+def require_rows(path: str, features: NodeFeatures, cells: Cells) -> None:
+    """Raise a DataError unless a file has a row of features for each row of a table."""
+    if features.shape[0] != len(cells.frame):
+        raise DataError(
+            f"{path} has {plural(features.shape[0], 'row')}, but {cells.source} has {plural(len(cells.frame), 'node')}."
+        )
+
+
 def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node feature"] | None]:
     """A table with 0 for NaN, and where NaN stood; None where it nowhere did, or where it is no table of numbers."""
     if x.ndim != 2 or not np.issubdtype(x.dtype, np.floating) or not (blank := np.isnan(x)).any():
@@ -210,11 +218,7 @@ def features_of_nodes(
         numbers, problems = features_of_columns(cells, columns.descriptors_columns)
     else:
         numbers, problems = features_of_arrays(path, read_arrays(path)), Problems()
-        if numbers.shape[0] != len(cells.frame):
-            raise DataError(
-                f"{path} has {plural(numbers.shape[0], 'row')}, but {cells.source} has "
-                f"{plural(len(cells.frame), 'node')}."
-            )
+        require_rows(path, numbers, cells)
     check_columns_exist(cells, columns.category_columns)
     found, parts = {}, [numbers.to_dense()]
     for number, column in enumerate(columns.category_columns):

@@ -18,6 +18,7 @@ from edgewise.data.graphs.node_features import (
     features_of_arrays,
     features_of_columns,
     features_of_nodes,
+    require_rows,
     without_blanks,
 )
 from edgewise.data.graphs.source import GraphSource
@@ -28,7 +29,6 @@ from edgewise.data.tables.labels import Classes
 from edgewise.data.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
 from edgewise.data.tables.rows import Table, judged
 from edgewise.errors import DataError, SettingError
-from edgewise.plural import plural
 
 NAMES = ("id", "node", "node_id")
 """Default names of the column of names."""
@@ -235,9 +235,7 @@ def _with_degrees(table: NodeTable) -> NodeTable:
     """The table, and where nothing is known of its nodes, how many edges come and go."""
     if table.features.shape[1] or table.types is not None:
         return table
-    sides = (table.edges.receivers, table.edges.senders)
-    degrees = np.stack([np.bincount(side, minlength=table.num_rows) for side in sides], 1)
-    return replace(table, features=NodeFeatures.of(degrees))
+    return replace(table, features=NodeFeatures.of(table.edges.degrees(table.num_rows)))
 
 
 def _check_roles(cells: Cells, columns: Columns) -> None:
@@ -304,11 +302,7 @@ def _from_tables(
         if types is not None and "x" in arrays:
             arrays["x"], blank = without_blanks(arrays["x"])
         features = features_of_arrays(source.features, arrays)
-        if features.shape[0] != len(names):
-            raise DataError(
-                f"{source.features} has {plural(features.shape[0], 'row')}, but {path} has "
-                f"{plural(len(names), 'node')}."
-            )
+        require_rows(source.features, features, cells)
         if types is not None:
             types = types.of_array(f"{source.features}: x", blank, features.shape[1])
     else:

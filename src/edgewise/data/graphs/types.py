@@ -297,8 +297,7 @@ def _with_degrees(
     if not len(bare):
         return features, owned
     num_nodes, num_columns = features.shape
-    degrees = [np.bincount(ends, minlength=num_nodes) for ends in (edges.receivers, edges.senders)]
-    counts = NodeFeatures.of(np.stack(degrees, axis=1) * np.isin(types.of_node, bare)[:, None])
+    counts = NodeFeatures.of(edges.degrees(num_nodes) * np.isin(types.of_node, bare)[:, None])
     rows = np.concatenate([features.rows, counts.rows])
     order = rows.argsort(kind="stable")
     columns = np.concatenate([features.columns, counts.columns + num_columns])[order]

@@ -127,6 +127,14 @@ def check_columns_exist(cells: Cells, names: tuple[str, ...]) -> None:
     raise DataError(f"{cells.source}: no {word} {', '.join(hints)}; the file has {shown}.{advice}")
 
 
+def read_tables(paths: Sequence[str | Path], names: tuple[str, ...]) -> Cells:
+    """The rows of several files below each other, each of which must have some columns."""
+    tables = [read_cells(path) for path in paths]
+    for table in tables:
+        check_columns_exist(table, names)
+    return join_cells(tables)
+
+
 def join_cells(parts: list[Cells]) -> Cells:
     """The rows of several files below each other, columns in the order of the first.
 

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 
 from edgewise.data.tables.cell import OK, Rejection
 from edgewise.data.tables.options import TABLES
-from edgewise.data.tables.read import check_columns_exist, join_cells, read_cells
+from edgewise.data.tables.read import read_tables
 from edgewise.data.texts.tokenizer import read_text
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -126,10 +126,7 @@ def _from_tables(paths: Sequence[str], text_columns: Sequence[str], target_colum
         )
     if len(paths) > 3:
         raise SettingError(f"{len(paths)} tables were given; expected one, two (train, test) or three.")
-    parts = [read_cells(path) for path in paths]
-    for part in parts:
-        check_columns_exist(part, (text_columns[0], target_columns[0]))
-    cells = join_cells(parts)
+    cells = read_tables(paths, (text_columns[0], target_columns[0]))
     sources, targets = (cells.texts(column) for column in (text_columns[0], target_columns[0]))
     return _checked(cells.files, cells.file_of_row, cells.lines, sources, targets, (text_columns[0], target_columns[0]))
 
@@ -250,10 +247,7 @@ def _corpus_from_lines(paths: Sequence[str]) -> Corpus:
 
 
 def _corpus_from_tables(paths: Sequence[str], columns: tuple[str, ...]) -> Corpus:
-    parts = [read_cells(path) for path in paths]
-    for part in parts:
-        check_columns_exist(part, columns)
-    cells = join_cells(parts)
+    cells = read_tables(paths, columns)
     texts, rows, rejected = [], [], []
     for row, found in enumerate(zip(*(cells.texts(column) for column in columns), strict=True)):
         for column, text in zip(columns, found, strict=True):
