@@ -121,7 +121,7 @@ def test_another_word_in_the_column_names_its_line(tmp_path):
     with pytest.raises(DataError) as caught:
         split_rows(from_column(tmp_path, ["train", "tset"]), kind="column")
     assert str(caught.value).replace(f"{tmp_path}/", "") == (
-        "data.csv, line 3, column 'part': 'tset' is no part, expected train, val (also valid, validation) or test, "
+        "data.csv, line 3, column 'part': 'tset' is no split, expected train, val (also valid, validation) or test, "
         "or an empty cell for none."
     )
 
@@ -179,11 +179,11 @@ def test_what_a_kind_needs():
         split_rows(bare, kind="time")
     with pytest.raises(DataError) as caught:
         split_rows(bare)
-    assert str(caught.value) == ("2 usable rows cannot fill train, val, test: add rows or set a part's size to 0.")
+    assert str(caught.value) == ("2 usable rows cannot fill train, val, test: add rows or set a split's size to 0.")
     with pytest.raises(DataError) as caught:
         split_rows(bare, kind="scaffold", sizes=(0.5, 0, 0.5))
     assert str(caught.value) == (
-        "1 group cannot fill train, test: add groups, set a part's size to 0, or split at random."
+        "1 group cannot fill train, test: add groups, set a split's size to 0, or split at random."
     )
 
 

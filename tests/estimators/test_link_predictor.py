@@ -9,7 +9,7 @@ import torch
 
 from edgewise import DataError, Edges, LinkPredictor, SettingError
 from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.links import LinkParts, Links, drawn_parts
+from edgewise.data.graphs.links import Links, LinkSplits, random_splits
 from edgewise.estimators.links import graph_of
 from edgewise.models.graph_settings import DECODERS, LinkSettings, NodeSettings, NodeSizes
 from edgewise.models.link import LinkModel
@@ -75,7 +75,7 @@ def test_parts_that_are_given(graph):
                     for place, part in enumerate(("train", "val", "test"))}  # fmt: skip
     with pytest.raises(DataError, match="parts has 2 rows, but there are 300 edges"):
         LinkPredictor(**SMALL).fit(features, index, parts=["train", "val"])
-    with pytest.raises(DataError, match="parts, edge 0: 'tests' is no part"):
+    with pytest.raises(DataError, match="parts, edge 0: 'tests' is no split"):
         LinkPredictor(**SMALL).fit(features, index, parts=["tests"] * 300)
 
 
@@ -119,7 +119,7 @@ def loader(graph):
     senders, receivers = np.append(senders, [7, 7, 9]), np.append(receivers, [7, 7, 9])
     edges = EdgeList(senders, receivers, np.zeros((303, 0), dtype=np.float32)).both_ways(60)
     links = Links.of(edges, 60, False)
-    parts = LinkParts.of(links, drawn_parts(links, (0.7, 0.1, 0.2), 0))
+    parts = LinkSplits.of(links, random_splits(links, (0.7, 0.1, 0.2), 0))
     messages = Messages(torch.zeros(60, 1), edges, False)
     return LinkLoader(messages, links, parts, math.ceil(len(parts.train) / 5), 2, 0)
 

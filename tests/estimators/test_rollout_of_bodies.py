@@ -9,7 +9,7 @@ import torch
 from edgewise import DataError, DynamicsModel, SettingError
 from edgewise.cli.simulate import archive
 from edgewise.data.motion.dynamics import SYSTEMS, System, integrate, law_of, system_of
-from edgewise.data.motion.motion import Moments, Motion, parted, read_motion
+from edgewise.data.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.models.time_settings import DynamicsSettings
 from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
 from edgewise.tasks.motion.job import dynamics_job
@@ -135,7 +135,7 @@ def test_bodies_that_fly_to_infinity_are_no_numbers(tmp_path):
 @pytest.mark.parametrize(("kind", "power"), [("nbody", -2), ("solar", -2), ("springs", 1), ("charges", -2)])
 def test_the_law_is_read_off_of_a_model_that_knows_it(kind, power, tmp_path):
     motion = file_of(kind, tmp_path, num_steps=80, keep_every=8)
-    part = parted(motion, None, 0, (0.5, 0.25, 0.25), 0, "accelerations")["train"]
+    part = split_moments(motion, None, 0, (0.5, 0.25, 0.25), 0, "accelerations")["train"]
     receiver, sender, trajectory = strongest_pair(motion)
     model = knowing(motion)
     # Two bodies alone, sixty times: what is told is that of the pair, and not of the file's bodies.
@@ -175,7 +175,7 @@ def test_exponents_by_hand():
 def test_nothing_is_read_off_where_nothing_is_coupled(tmp_path):
     motion = file_of("springs", tmp_path, num_steps=8)
     motion.couplings[:] = 0
-    part = parted(motion, None, 0, (0.5, 0.25, 0.25), 0, "accelerations")["train"]
+    part = split_moments(motion, None, 0, (0.5, 0.25, 0.25), 0, "accelerations")["train"]
     assert read_off(knowing(motion), part) is None
 
 
@@ -194,7 +194,7 @@ def test_the_law_of_gravity_is_learned_from_the_planets(planets):
     assert model.trained.settings.model == "forces"
     assert model.metrics_["test"]["relative"] < 0.03
     assert model.metrics_["baselines"]["unpulled"]["test"]["relative"] == pytest.approx(1, abs=0.02)
-    part = parted(motion, None, 0, (0.6, 0.2, 0.2), 0, "accelerations")["train"]
+    part = split_moments(motion, None, 0, (0.6, 0.2, 0.2), 0, "accelerations")["train"]
     assert read_off(model.trained, part).scores()["learned"]["exponent"] == pytest.approx(-2, abs=0.05)
 
 

@@ -12,19 +12,19 @@ from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
 KINDS = ("random", "scaffold", "group", "column", "file")
-PARTS = ("train", "val", "test")
+SPLITS = ("train", "val", "test")
 CARVED_SHARE = 0.1
 """Share of the training rows that choose the model where the table gives no rows for that."""
 # Any number of rows of the table, by their places in it.
 RowNumbers: TypeAlias = Int64[np.ndarray, " _"]
 
 WORDS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
-"""The part that each word of a column of parts means, by its place in `PARTS`."""
+"""The split that each word of a splits column means, by its place in `SPLITS`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Row numbers of the three parts, ascending; rows that cannot be used are in none."""
+    """Row numbers of the three splits, ascending; rows that cannot be used are in none."""
 
     train: Int64[np.ndarray, " train_row"]
     """Rows the weights are fitted to, and every scale."""
@@ -48,7 +48,7 @@ def split_rows(
             trains, last one tests, one between them validates.
         sizes: shares of train, val and test, that sum to 1 and may be zero; or of train and test alone, val then
             being carved from train. Unused by `column` and `file`.
-        seed: the same seed gives the same parts on every machine.
+        seed: the same seed gives the same splits on every machine.
 
     Returns:
         Three disjoint sets of rows. Where `column`, `file` or two sizes leave val open, a tenth of the training
@@ -56,24 +56,24 @@ def split_rows(
 
     Raises:
         SettingError: an unknown kind, or sizes that are no shares.
-        DataError: the table lacks what the kind needs, or has too few rows or groups to fill every part.
+        DataError: the table lacks what the kind needs, or has too few rows or groups to fill every split.
     """
     if kind not in KINDS:
         raise SettingError(f"split is {kind!r}, expected one of {', '.join(KINDS)}.")
     rng = np.random.default_rng(seed)
     rows = table.trainable.nonzero()[0].astype(np.int64)
     if kind in ("column", "file"):
-        parts = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
-        if parts[1] is None:
-            parts[0], parts[1] = _carve(table, parts[0], "group" if table.columns.group_column else "random", rng)
+        splits = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
+        if splits[1] is None:
+            splits[0], splits[1] = _carve(table, splits[0], "group" if table.columns.group_column else "random", rng)
     else:
         shares = _checked_sizes(sizes)
         if len(shares) == 3:
-            parts = _divide(table, rows, kind, shares, rng)
+            splits = _divide(table, rows, kind, shares, rng)
         else:
             train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng)[::2]
-            parts = [*_carve(table, train, kind, rng), test]
-    train, val, test = (np.sort(part) for part in parts)
+            splits = [*_carve(table, train, kind, rng), test]
+    train, val, test = (np.sort(split) for split in splits)
     shared = set(table.contents(train)) & set(table.contents(test))
     return Splits(train, val, test, leakage=len(shared))
 
@@ -139,13 +139,13 @@ def _by_column(table: Table, rows: RowNumbers) -> list:
         if word and word not in WORDS:
             raise DataError(
                 f"{_place(table, row)}, column {column!r}: {table.frame[column].iloc[row]!r} is no "
-                "part, expected train, val (also valid, validation) or test, or an empty cell for none."
+                "split, expected train, val (also valid, validation) or test, or an empty cell for none."
             )
-    part_of_row = np.array([WORDS.get(word, -1) for word in words])
-    parts = [rows[part_of_row[rows] == part] for part in range(3)]
-    if not len(parts[0]):
+    split_of_row = np.array([WORDS.get(word, -1) for word in words])
+    splits = [rows[split_of_row[rows] == split] for split in range(3)]
+    if not len(splits[0]):
         raise DataError(f"{table.source}, column {column!r}: no usable row is in train.")
-    return [parts[0], parts[1] if len(parts[1]) else None, parts[2]]
+    return [splits[0], splits[1] if len(splits[1]) else None, splits[2]]
 
 
 def _by_file(table: Table, rows: RowNumbers) -> list:
@@ -154,11 +154,11 @@ def _by_file(table: Table, rows: RowNumbers) -> list:
         raise DataError(
             f"split is 'file', but there are {num_files} files, expected two (train, test) or three (train, val, test)."
         )
-    parts = [rows[table.file_of_row[rows] == place] for place in range(num_files)]
-    for name, part in zip(table.files, parts, strict=True):
-        if not len(part):
+    splits = [rows[table.file_of_row[rows] == place] for place in range(num_files)]
+    for name, split in zip(table.files, splits, strict=True):
+        if not len(split):
             raise DataError(f"{name}: no row can be used.")
-    return parts if num_files == 3 else [parts[0], None, parts[1]]
+    return splits if num_files == 3 else [splits[0], None, splits[1]]
 
 
 def _carve(table: Table, train: RowNumbers, kind: str, rng: np.random.Generator) -> list[RowNumbers]:
@@ -181,25 +181,25 @@ def _divide(
 def divide_rows(
     rows: RowNumbers, shares: tuple[float, ...], rng: np.random.Generator, unit: str = "usable rows"
 ) -> list[RowNumbers]:
-    """Rows in an order drawn at random, cut into three parts.
+    """Rows in an order drawn at random, cut into three splits.
 
     Args:
-        rows: Those to be parted.
-        shares: The three parts, which sum to 1; one that is not 0 has at least one row.
+        rows: The rows.
+        shares: Of the three splits, which sum to 1; one that is not 0 has at least one row.
         rng: Draws the order.
         unit: What the rows are, for the message.
 
     Raises:
-        DataError: There are fewer rows than parts.
+        DataError: There are fewer rows than splits.
     """
-    filled = [part for part in range(3) if shares[part] > 0]
+    filled = [split for split in range(3) if shares[split] > 0]
     if len(rows) < len(filled):
         raise DataError(
             f"{plural(len(rows), unit.removesuffix('s'))} cannot fill "
-            f"{_named(filled)}: add rows or set a part's size to 0."
+            f"{_named(filled)}: add rows or set a split's size to 0."
         )
     counts = [max(1, round(share * len(rows))) if share > 0 else 0 for share in shares]
-    # Rounding gives or takes a row: the largest part bears it.
+    # Rounding gives or takes a row: the largest split bears it.
     counts[int(np.argmax(counts))] += len(rows) - sum(counts)
     shuffled = rng.permutation(rows)
     return np.split(shuffled, np.cumsum(counts)[:2])
@@ -213,36 +213,38 @@ def _divide_groups(
     *,
     large_first: bool,
 ) -> list[RowNumbers]:
-    """Whole groups to parts: each to the first part it fits into, else to the one that lacks most."""
+    """Whole groups to splits: each to the first one it fits into, else to the one that lacks most."""
     members: dict[str, list[int]] = {}
     for row, key in zip(rows.tolist(), keys, strict=True):
         members.setdefault(key, []).append(row)
-    filled = [part for part in range(3) if shares[part] > 0]
+    filled = [split for split in range(3) if shares[split] > 0]
     if len(members) < len(filled):
         raise DataError(
-            f"{plural(len(members), 'group')} cannot fill {_named(filled)}: add groups, set a part's size to 0, "
+            f"{plural(len(members), 'group')} cannot fill {_named(filled)}: add groups, set a split's size to 0, "
             "or split at random."
         )
     names = sorted(members)
     order = [names[place] for place in rng.permutation(len(names))]
     if large_first:
-        # A scaffold that takes half of a small part measures that scaffold more than unseen ones.
-        half = min(shares[part] for part in filled) * len(rows) / 2
+        # A scaffold that takes half of a small split measures that scaffold more than unseen ones.
+        half = min(shares[split] for split in filled) * len(rows) / 2
         order.sort(key=lambda name: -len(members[name]) if len(members[name]) > half else 0)
     room = [share * len(rows) for share in shares]
     chosen: list[list[str]] = [[], [], []]
     for name in order:
         size = len(members[name])
-        part = next((part for part in filled if size <= room[part] + 0.5), max(filled, key=lambda part: room[part]))
-        chosen[part].append(name)
-        room[part] -= size
-    for part in filled:
-        if not chosen[part]:
+        split = next(
+            (split for split in filled if size <= room[split] + 0.5), max(filled, key=lambda split: room[split])
+        )
+        chosen[split].append(name)
+        room[split] -= size
+    for split in filled:
+        if not chosen[split]:
             donor = max((other for other in filled if len(chosen[other]) > 1), key=lambda other: -room[other])
             smallest = min(chosen[donor], key=lambda name: (len(members[name]), order.index(name)))
             chosen[donor].remove(smallest)
-            chosen[part].append(smallest)
-    return [np.array([row for name in part for row in members[name]], dtype=np.int64) for part in chosen]
+            chosen[split].append(smallest)
+    return [np.array([row for name in split for row in members[name]], dtype=np.int64) for split in chosen]
 
 
 def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
@@ -256,8 +258,8 @@ def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
     return [groups.iloc[row] for row in rows.tolist()]
 
 
-def _named(parts: list[int]) -> str:
-    return ", ".join(PARTS[part] for part in parts)
+def _named(splits: list[int]) -> str:
+    return ", ".join(SPLITS[split] for split in splits)
 
 
 def _place(table: Table, row: int) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from edgewise.data.graphs.file import check_edges
-from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts
+from edgewise.data.graphs.links import Links, LinkSplits, named_splits, random_splits
 from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.errors import DataError
@@ -58,14 +58,14 @@ class LinkPredictor(Learner[TrainedLinks]):
         graph = graph_of(X, edges, edge_features, job.graph.directed)
         links = Links.of(graph.edges, len(graph), job.graph.directed)
         if parts is None:
-            part_of_link = drawn_parts(links, job.split_sizes, job.data_seed)
+            part_of_link = random_splits(links, job.split_sizes, job.data_seed)
         else:
             words = ["" if word is None else str(word) for word in np.asarray(parts, dtype=object).tolist()]
             if len(words) != (count := len(graph.edges) - graph.edges.num_mirrored):
                 raise DataError(f"parts has {plural(len(words), 'row')}, but there are {count} edges.")
             named = RowLabels(tuple(words), "parts, edge ", np.arange(len(words)), "")
-            part_of_link = named_parts(links, named, job.data_seed)
-        chosen = LinkParts.of(links, part_of_link, job.negatives, job.data_seed)
+            part_of_link = named_splits(links, named, job.data_seed)
+        chosen = LinkSplits.of(links, part_of_link, job.negatives, job.data_seed)
         prepared = TASK.prepared(job, LinkData(graph, links), chosen)
         self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
         self.trained_ = prepared.fitted

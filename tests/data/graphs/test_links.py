@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.links import (
-    LinkParts,
     Links,
+    LinkSplits,
     PairNumbers,
-    drawn_parts,
-    named_parts,
+    named_splits,
+    random_splits,
     read_pairs_of_nodes,
-    splits_of,
+    split_labels,
 )
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.nodes import read_graph
@@ -91,8 +91,8 @@ def test_links_by_hand():
 @given(graphs())
 def test_no_link_of_the_test_is_seen_in_any_way(graph):
     (edges, links), (*_, is_directed, seed) = linked(graph), graph
-    part_of_link = drawn_parts(links, (0.5, 0.2, 0.3), seed)
-    parts = LinkParts.of(links, part_of_link, seed=seed)
+    part_of_link = random_splits(links, (0.5, 0.2, 0.3), seed)
+    parts = LinkSplits.of(links, part_of_link, seed=seed)
     together = np.sort(np.concatenate([parts.train, parts.val, parts.test]))
     assert together.tolist() == list(range(len(links))), "each link is in exactly one part"
     assert min(map(len, (parts.train, parts.val, parts.test))) >= 1
@@ -109,8 +109,8 @@ def test_no_link_of_the_test_is_seen_in_any_way(graph):
 @given(graphs(), st.integers(1, 2))
 def test_pairs_that_are_none_are_none_of_the_whole_graph_and_all_different(graph, others_a_link):
     (edges, links), (*_, is_directed, seed) = linked(graph), graph
-    part_of_link = drawn_parts(links, (0.8, 0.1, 0.1), seed)
-    parts = LinkParts.of(links, part_of_link, others_a_link, seed)
+    part_of_link = random_splits(links, (0.8, 0.1, 0.1), seed)
+    parts = LinkSplits.of(links, part_of_link, others_a_link, seed)
     assert len(parts.val_others) == others_a_link * len(parts.val)
     assert len(parts.test_others) == others_a_link * len(parts.test)
     others = np.concatenate([parts.val_others, parts.test_others])
@@ -120,13 +120,13 @@ def test_pairs_that_are_none_are_none_of_the_whole_graph_and_all_different(graph
         assert i != j
         assert (i, j) not in joined
         assert is_directed or (j, i) not in joined
-    again = LinkParts.of(links, part_of_link, others_a_link, seed)
+    again = LinkSplits.of(links, part_of_link, others_a_link, seed)
     np.testing.assert_array_equal(others, np.concatenate([again.val_others, again.test_others]))
 
 
 def test_the_other_way_of_an_edge_may_be_none_where_edges_are_one_way():
     links = Links.of(edges_of([(0, 1), (1, 2), (2, 0)]), 3, True)
-    parts = LinkParts.of(links, np.array([0, 1, 2]), 1, 0)
+    parts = LinkSplits.of(links, np.array([0, 1, 2]), 1, 0)
     others = {(int(i), int(j)) for i, j in zip(*links.pairs.ends(np.append(parts.val_others, parts.test_others)))}
     assert others < {(1, 0), (2, 1), (0, 2)}
 
@@ -135,7 +135,7 @@ def test_every_pair_that_is_none_is_drawn_equally_often():
     links = Links.of(edges_of([(0, 1), (1, 2), (2, 3), (3, 4)]), 5, False)
     part_of_link, counts = np.array([0, 0, 1, 2]), np.zeros(links.pairs.total)
     for seed in range(600):
-        parts = LinkParts.of(links, part_of_link, 1, seed)
+        parts = LinkSplits.of(links, part_of_link, 1, seed)
         counts[np.append(parts.val_others, parts.test_others)] += 1
     assert (counts[links.numbers] == 0).all()
     # Two of six each time: 200 ± 11.5.
@@ -148,13 +148,13 @@ def test_too_few_links_or_pairs_that_are_none():
     with pytest.raises(DataError, match="there are no links: 0 edges"):
         Links.of(edges_of([]), 2, False)
     links = Links.of(edges_of([(0, 1), (1, 2)]), 4, False)
-    with pytest.raises(DataError, match="2 links cannot fill train, val, test: add rows or set a part's size to 0"):
-        drawn_parts(links, (0.8, 0.1, 0.1), 0)
+    with pytest.raises(DataError, match="2 links cannot fill train, val, test: add rows or set a split's size to 0"):
+        random_splits(links, (0.8, 0.1, 0.1), 0)
     complete = Links.of(edges_of([(i, j) for i in range(5) for j in range(i)]), 5, False)
     with pytest.raises(DataError, match="0 of 10 pairs of nodes are no link, but 3 are needed beside 1 validation"):
-        LinkParts.of(complete, np.array([0] * 7 + [1, 2, 2]))
+        LinkSplits.of(complete, np.array([0] * 7 + [1, 2, 2]))
     with pytest.raises(DataError, match=r"0 of 10 pairs .* but 1 are needed"):
-        LinkParts.of(complete, np.zeros(10, dtype=np.int64))  # training has nothing to tell links from
+        LinkSplits.of(complete, np.zeros(10, dtype=np.int64))  # training has nothing to tell links from
 
 
 TABLE = "from,to,part\na,b,train\nb,a,train\nb,c,val\nc,d,test\nx,a,test\na,b,train\nd,d,\nd,a,\n"
@@ -167,7 +167,7 @@ def links_of_table(tmp_path, table=TABLE):
     columns = Columns(node_column=AUTO, task_type=AUTO)
     graph = read_graph([str(tmp_path / "nodes.csv")], columns, source, edge_splits_column="part")
     links = Links.of(graph.edges, 4, False)
-    return graph, links, named_parts(links, splits_of(graph.edges, "part"), 0)
+    return graph, links, named_splits(links, split_labels(graph.edges, "part"), 0)
 
 
 def test_parts_by_a_column(tmp_path, monkeypatch):
@@ -182,7 +182,7 @@ def test_parts_by_a_column(tmp_path, monkeypatch):
     ends = zip(*(side.tolist() for side in links.pairs.ends(links.numbers)))
     # The row of the unknown x is passed over, and the parts behind it stay with their edges.
     assert dict(zip(ends, part_of_link.tolist())) == {(0, 1): 0, (1, 2): 1, (2, 3): 2, (0, 3): -1}
-    parts = LinkParts.of(links, part_of_link)
+    parts = LinkSplits.of(links, part_of_link)
     assert [part.tolist() for part in (parts.train, parts.val, parts.test)] == [[0], [1], [3]]
     assert parts.seen.tolist() == [True, False, True, False], "a link of no part carries messages"
 
@@ -194,7 +194,7 @@ def test_a_tenth_of_the_training_validates_where_the_column_names_none(tmp_path)
     source = GraphSource(edges=str(tmp_path / "edges.csv"))
     graph = read_graph([str(tmp_path / "nodes.csv")], Columns(node_column=AUTO), source, edge_splits_column="part")
     links = Links.of(graph.edges, 20, False)
-    found = named_parts(links, splits_of(graph.edges, "part"), 0)
+    found = named_splits(links, split_labels(graph.edges, "part"), 0)
     assert np.bincount(found).tolist() == [14, 2, 4]
 
 
@@ -204,7 +204,7 @@ def test_a_tenth_of_the_training_validates_where_the_column_names_none(tmp_path)
         (TABLE.replace("b,a,train", "b,a,test"),
          r"line 3, column 'part': 'test', but 'train' at .*line 2, column 'part', which joins the same nodes"),
         (TABLE.replace("a,b,train\nd", "a,b,\nd"), "line 7, column 'part': '', but 'train' at"),
-        (TABLE.replace("b,c,val", "b,c,maybe"), "line 4, column 'part': 'maybe' is no part, expected train, val, test"),
+        (TABLE.replace("b,c,val", "b,c,maybe"), "line 4, column 'part': 'maybe' is no split, expected train, val, test"),
         (TABLE.replace("train", "test"), "line 2, column 'part': neither this edge nor any other .* is in train"),
         ("from,to\na,b\n", "no column 'part'"),
         ("from,to,part\n", "a header but no rows"),
@@ -218,7 +218,7 @@ def test_columns_of_parts_that_are_refused(tmp_path, table, message):
 
 def test_a_column_of_parts_needs_a_table_of_edges():
     with pytest.raises(SettingError, match="--splits-column part names a column of the table of edges, and there is"):
-        splits_of(edges_of([(0, 1)]), "part")
+        split_labels(edges_of([(0, 1)]), "part")
 
 
 def test_pairs_to_be_told(tmp_path):

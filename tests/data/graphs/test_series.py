@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgewise.data.graphs.series import known_before, parted, read_series
+from edgewise.data.graphs.series import known_before, read_series, split_series
 from edgewise.errors import DataError, SettingError
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.tasks.forecast.task import by_step, later, stays
@@ -38,7 +38,7 @@ def test_a_gap_is_what_stood_before_it():
 
 def test_stretches_never_lie_over_a_cut(tmp_path):
     series = series_of(tmp_path, [f"{row},{row},{row},{row}" for row in range(40)])
-    parts = parted(series, 3, 2, (0.5, 0.25, 0.25))
+    parts = split_series(series, 3, 2, (0.5, 0.25, 0.25))
     assert {part: (int(starts[0]), int(starts[-1])) for part, starts in parts.items()} == {
         "train": (0, 15), "val": (20, 25), "test": (30, 35)
     }  # fmt: skip
@@ -75,5 +75,5 @@ def test_what_is_refused(tmp_path, rows, options, message):
 def test_series_that_are_too_short(tmp_path):
     series = series_of(tmp_path, [f"{row},1,2,3" for row in range(20)])
     with pytest.raises(SettingError, match=r"has 20 steps, 2 of them for val, fewer than --context \+ --horizon = 4"):
-        parted(series, 3, 1, (0.7, 0.1, 0.2))
-    assert len(parted(series, 3, 1, (0.8, 0.0, 0.2))["val"]) == 0
+        split_series(series, 3, 1, (0.7, 0.1, 0.2))
+    assert len(split_series(series, 3, 1, (0.8, 0.0, 0.2))["val"]) == 0

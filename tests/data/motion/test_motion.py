@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.cli.simulate import archive
 from edgewise.data.motion.dynamics import SYSTEMS, differences, integrate, system_of
-from edgewise.data.motion.motion import Moments, parted, read_motion
+from edgewise.data.motion.motion import Moments, read_motion, split_moments
 from edgewise.data.motion.motion import motion_of as without_file
 from edgewise.errors import DataError, SettingError
 
@@ -86,7 +86,7 @@ def test_accelerations_of_the_file_or_made_of_it(tmp_path):
     )  # fmt: skip
     expected = differences(FILE["positions"], FILE["velocities"], FILE["times"])
     np.testing.assert_allclose(made.accelerations, expected, rtol=1e-6)
-    parts = parted(made, None, 0, (0.6, 0.2, 0.2), 0, "accelerations")
+    parts = split_moments(made, None, 0, (0.6, 0.2, 0.2), 0, "accelerations")
     assert set(parts["test"].moment.tolist()) == {1, 2, 3, 4}, "not at the ends"
     np.testing.assert_array_equal(parts["val"].targets[0], made.accelerations[parts["val"].trajectory[0], 1])
 
@@ -107,16 +107,18 @@ def test_a_simulated_system_is_what_its_file_says(kind, tmp_path):
 
 def test_errors_of_a_body_are_measured_in_its_own_pulls(tmp_path):
     pulls = RANDOM.normal(size=(10, 6, 3, 2)) * np.array([0, 1, 1e4])[:, None]
-    part = parted(motion_of(tmp_path, accelerations=pulls), None, 0, (0.6, 0.2, 0.2), 0, "accelerations")["train"]
+    part = split_moments(motion_of(tmp_path, accelerations=pulls), None, 0, (0.6, 0.2, 0.2), 0, "accelerations")[
+        "train"
+    ]
     rows = np.flatnonzero(part.trajectory == part.trajectory[-1])
     own = np.sqrt((pulls[part.trajectory[-1]] ** 2).mean((0, 2)))
     np.testing.assert_allclose(part.sizes[rows][:, 1:], np.repeat(own[None, 1:], 6, 0), rtol=1e-5)
     np.testing.assert_array_equal(part.sizes[:, 0], part.sizes[:, 1:].min(), "a body that nothing pulls")
     batch = part.batch(rows[:1])
     np.testing.assert_allclose(batch.weights, 1 / part.sizes[rows[0]], rtol=1e-6)
-    still = parted(motion_of(tmp_path, accelerations=0 * pulls), None, 0, (0.6, 0.2, 0.2), 0, "accelerations")
+    still = split_moments(motion_of(tmp_path, accelerations=0 * pulls), None, 0, (0.6, 0.2, 0.2), 0, "accelerations")
     assert (still["train"].sizes == 1).all(), "nothing pulls anything"
-    assert parted(motion_of(tmp_path), None, 2, (0.6, 0.2, 0.2), 0)["train"].batch(np.array([0])).weights is None
+    assert split_moments(motion_of(tmp_path), None, 2, (0.6, 0.2, 0.2), 0)["train"].batch(np.array([0])).weights is None
 
 
 @pytest.mark.parametrize(
@@ -129,16 +131,16 @@ def test_errors_of_a_body_are_measured_in_its_own_pulls(tmp_path):
 )
 def test_accelerations_that_cannot_be_told(tmp_path, change, start, message):
     with pytest.raises((DataError, SettingError), match=message):
-        parted(motion_of(tmp_path, **change), start, 0, (0.6, 0.2, 0.2), 0, "accelerations")
+        split_moments(motion_of(tmp_path, **change), start, 0, (0.6, 0.2, 0.2), 0, "accelerations")
 
 
 def test_whole_trajectories_are_parted(tmp_path):
-    parts = parted(motion_of(tmp_path), None, 2, (0.6, 0.2, 0.2), 0)
+    parts = split_moments(motion_of(tmp_path), None, 2, (0.6, 0.2, 0.2), 0)
     assert [len(part.moment) for part in parts.values()] == [24, 8, 8]
     seen = [set(part.trajectory.tolist()) for part in parts.values()]
     assert seen[0] | seen[1] | seen[2] == set(range(10))
     assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
-    one = parted(motion_of(tmp_path), 3, 2, (0.6, 0.2, 0.2), 0)
+    one = split_moments(motion_of(tmp_path), 3, 2, (0.6, 0.2, 0.2), 0)
     assert [len(part.moment) for part in one.values()] == [6, 2, 2]
     assert set(one["train"].moment.tolist()) == {3}
 
@@ -146,7 +148,7 @@ def test_whole_trajectories_are_parted(tmp_path):
 def test_one_trajectory_is_parted_by_time(tmp_path):
     one = {name: array[:1] for name, array in FILE.items() if name not in ("times", "units")}
     wide = {name: np.repeat(array, 5, axis=1) for name, array in one.items() if array.ndim == 4}
-    parts = parted(motion_of(tmp_path, **{**one, **wide, "times": np.arange(30)}), None, 2, (0.5, 0.25, 0.25), 0)
+    parts = split_moments(motion_of(tmp_path, **{**one, **wide, "times": np.arange(30)}), None, 2, (0.5, 0.25, 0.25), 0)
     told = {part: {*moments.moment.tolist(), *(moments.moment + 2).tolist()} for part, moments in parts.items()}
     assert not told["train"] & told["val"] and not told["val"] & told["test"]
     assert max(told["test"]) == 29
@@ -178,4 +180,4 @@ def test_files_that_are_refused(tmp_path, change, message):
 @pytest.mark.parametrize(("start", "ahead"), [(None, 6), (None, 0), (5, 1), (-1, 1)])
 def test_moments_that_are_not_there(tmp_path, start, ahead):
     with pytest.raises(SettingError, match=rf"--horizon {ahead}.*has 6 moments, 0 to 5"):
-        parted(motion_of(tmp_path), start, ahead, (0.6, 0.2, 0.2), 0)
+        split_moments(motion_of(tmp_path), start, ahead, (0.6, 0.2, 0.2), 0)

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int64
 
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.names import NodeNames, RowLabels
-from edgewise.data.split import CARVED_SHARE, PARTS, WORDS, divide_rows
+from edgewise.data.split import CARVED_SHARE, SPLITS, WORDS, divide_rows
 from edgewise.data.tables.cell import OK
 from edgewise.data.tables.read import check_columns_exist, pd, read_cells
 from edgewise.errors import DataError, SettingError
@@ -122,7 +122,7 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False)
-class LinkParts:
+class LinkSplits:
     """The links of training, validation and test, and pairs without a link as negatives."""
 
     train: Int64[np.ndarray, " train_link"]
@@ -136,25 +136,25 @@ class LinkParts:
     test_others: Int64[np.ndarray, " test_other"]
     """The same for the test."""
     seen: Bool[np.ndarray, " link"]
-    """Links along which messages go: those of the training, and those of no part."""
+    """Links along which messages go: those of the training, and those of no split."""
 
     @classmethod
     def of(
-        cls, links: Links, part_of_link: Int64[np.ndarray, " link"], others_a_link: int = 1, seed: int = 0
-    ) -> "LinkParts":
-        """The parts, and `others_a_link` pairs that are no link for each validation and test link, drawn from all
+        cls, links: Links, split_of_link: Int64[np.ndarray, " link"], others_a_link: int = 1, seed: int = 0
+    ) -> "LinkSplits":
+        """The splits, and `others_a_link` pairs that are no link for each validation and test link, drawn from all
         pairs that are no link of the whole graph with the same probability.
 
         Args:
             links: all of the graph.
-            part_of_link: 0 training, 1 validation, 2 test, −1 none.
+            split_of_link: 0 training, 1 validation, 2 test, −1 none.
             others_a_link: pairs that are no link for each link.
             seed: of the draw.
 
         Raises:
             DataError: too few pairs of the graph are no link.
         """
-        train, val, test = (np.flatnonzero(part_of_link == part) for part in range(3))
+        train, val, test = (np.flatnonzero(split_of_link == part) for part in range(3))
         wanted, missing = others_a_link * (len(val) + len(test)), links.pairs.total - len(links)
         if missing < max(wanted, 1):
             raise DataError(
@@ -162,24 +162,24 @@ class LinkParts:
                 f"{max(wanted, 1):,} are needed "
                 f"beside {len(val):,} validation and {plural(len(test), 'test link')}; nearly "
                 "everything is connected: make "
-                "these parts smaller, or leave edges out."
+                "these splits smaller, or leave edges out."
             )
         random = np.random.default_rng([seed, 1])
         others = links.pairs.outside(links.numbers, random.choice(missing, wanted, replace=False))
         val_others, test_others = np.split(others, [others_a_link * len(val)])
-        return cls(train, val, test, val_others, test_others, part_of_link < 1)
+        return cls(train, val, test, val_others, test_others, split_of_link < 1)
 
 
-def drawn_parts(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.ndarray, " link"]:
-    """The part of each link, drawn at random: all edges between two nodes are one link, and so in one part.
+def random_splits(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.ndarray, " link"]:
+    """A random split of the links; all edges between two nodes are one link, and so in one split.
 
     Args:
-        links: those to be parted.
-        sizes: parts of training, validation and test links, that sum to 1.
+        links: the links.
+        sizes: shares of training, validation and test links, that sum to 1.
         seed: of the draw.
 
     Raises:
-        DataError: there are too few for every part.
+        DataError: there are too few for every split.
     """
     found = np.zeros(len(links), dtype=np.int64)
     groups = divide_rows(np.arange(len(links)), tuple(sizes), np.random.default_rng(seed), "links")
@@ -188,8 +188,8 @@ def drawn_parts(links: Links, sizes: Sequence[float], seed: int) -> Int64[np.nda
     return found
 
 
-def named_parts(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, " link"]:
-    """The part of each link by the word at each of its edges; −1 where they are empty.
+def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, " link"]:
+    """The split of each link by the word at each of its edges; −1 where they are empty.
 
     Where no link is in val, a tenth of the training links becomes it.
 
@@ -199,7 +199,7 @@ def named_parts(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, 
         seed: of the draw of validation links.
 
     Raises:
-        DataError: a word is none of these, two edges of one link lie in different parts, or no link is left for the
+        DataError: a word is none of these, two edges of one link lie in different splits, or no link is left for the
             training.
     """
     found, first = np.full(len(links), -1), np.full(len(links), -1)
@@ -207,7 +207,7 @@ def named_parts(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, 
         link, part = links.of_edge[edge], WORDS.get(word.strip().lower(), -1)
         if word.strip() and part < 0:
             raise DataError(
-                f"{words.place(edge)}: {word!r} is no part, expected {', '.join(PARTS)}, or nothing for none."
+                f"{words.place(edge)}: {word!r} is no split, expected {', '.join(SPLITS)}, or nothing for none."
             )
         if link >= 0 and first[link] < 0:
             found[link], first[link] = part, edge
@@ -215,7 +215,7 @@ def named_parts(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, 
             other = int(first[link])
             raise DataError(
                 f"{words.place(edge)}: {word!r}, but {words.names[other]!r} at {words.place(other)}, which "
-                "joins the same nodes; all edges of one link must lie in one part."
+                "joins the same nodes; all edges of one link must lie in one split."
             )
     if not (train := np.flatnonzero(found == 0)).size:
         raise DataError(f"{words.place(0)}: neither this edge nor any other between two nodes is in train.")
@@ -225,7 +225,7 @@ def named_parts(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray, 
     return found
 
 
-def splits_of(edges: EdgeList, column: str) -> RowLabels:
+def split_labels(edges: EdgeList, column: str) -> RowLabels:
     """The words in the column of the splits, which was read with the edges.
 
     Raises:
@@ -234,7 +234,7 @@ def splits_of(edges: EdgeList, column: str) -> RowLabels:
     if edges.splits is None:
         raise SettingError(
             f"--splits-column {column} names a column of the table of edges, and there is none: the edges stand in the "
-            "file of the graph; leave it out to draw the parts."
+            "file of the graph; leave it out to draw the splits."
         )
     return edges.splits
 

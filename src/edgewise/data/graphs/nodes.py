@@ -158,7 +158,7 @@ def _graph(
 ) -> _Graph:
     """The content of the files."""
     if len(paths) != 1:
-        raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not parted by files.")
+        raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not divided by files.")
     if is_graph_file(paths[0]):
         if columns.category_columns:
             raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")

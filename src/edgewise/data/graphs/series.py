@@ -112,7 +112,9 @@ def read_series(
     return Series(path, names, values, tuple(times), listed)
 
 
-def parted(series: Series, context: int, horizon: int, sizes: tuple[float, ...]) -> dict[str, Int64[np.ndarray, " _"]]:
+def split_series(
+    series: Series, context: int, horizon: int, sizes: tuple[float, ...]
+) -> dict[str, Int64[np.ndarray, " _"]]:
     """Where the stretches of each part start: the series cut by time, and no stretch over a cut.
 
     Raises:

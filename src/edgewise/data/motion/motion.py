@@ -240,7 +240,7 @@ def _object(path: str, arrays: Mapping[str, np.ndarray], name: str) -> dict[str,
     return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
 
 
-def parted(
+def split_moments(
     motion: Motion,
     start: int | None,
     horizon: int,

@@ -14,26 +14,26 @@ from edgewise.data.texts.tokenizer import read_text
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
-PARTS = ("train", "val", "test")
+SPLITS = ("train", "val", "test")
 
 
-def parts_of(
+def split_texts(
     status: Sequence[str], file_of_row: Int64[np.ndarray, " row"], num_files: int, sizes: Sequence[float], seed: int
 ) -> dict[str, Int64[np.ndarray, " _"]]:
-    """The rows of each part: files in the order train, (val), test; or one file parted at random.
+    """The rows of each split: files in the order train, (val), test; or one file divided at random.
 
     Args:
-        status: `ok`, or why a row cannot be used and is in no part.
+        status: `ok`, or why a row cannot be used and is in no split.
         file_of_row: which file each row stands in, counted from 0.
         num_files: one, two or three.
-        sizes: parts of training, validation and test rows of one file.
+        sizes: shares of training, validation and test rows of one file.
         seed: of the draw.
     """
     rows = np.flatnonzero([each == OK for each in status])
     if num_files == 1:
         order, shares = np.random.default_rng(seed).permutation(rows), np.cumsum(sizes)
         cuts = np.rint(shares[:2] * len(rows)).astype(int)
-        return dict(zip(PARTS, (np.sort(part) for part in np.split(order, cuts)), strict=True))
+        return dict(zip(SPLITS, (np.sort(part) for part in np.split(order, cuts)), strict=True))
     by_file = [rows[file_of_row[rows] == number] for number in range(num_files)]
     nothing = np.zeros(0, dtype=np.int64)
     first, middle, last = by_file if len(by_file) == 3 else (by_file[0], nothing, by_file[1])
@@ -64,13 +64,13 @@ class TextPairs:
     """Pairs that cannot be used, in file order."""
 
     def split(self, sizes: Sequence[float], seed: int) -> dict[str, Int64[np.ndarray, " _"]]:
-        """The rows of each part: files in the order train, (val), test; or one file parted at random.
+        """The rows of each split: files in the order train, (val), test; or one file divided at random.
 
         Args:
-            sizes: parts of training, validation and test rows of one file.
+            sizes: shares of training, validation and test rows of one file.
             seed: of the draw.
         """
-        return parts_of(self.status, self.file_of_row, len(self.files), sizes, seed)
+        return split_texts(self.status, self.file_of_row, len(self.files), sizes, seed)
 
 
 def read_pairs(paths: Sequence[str], text_columns: Sequence[str], target_columns: Sequence[str]) -> TextPairs:
@@ -84,10 +84,10 @@ def read_pairs(paths: Sequence[str], text_columns: Sequence[str], target_columns
 
 
 def pairs_of(parts: Mapping[str, tuple[Texts, Texts]]) -> TextPairs:
-    """Texts that are in memory, by the names of their parts.
+    """Texts that are in memory, by the names of their splits.
 
     Raises:
-        DataError: a part has not as many translations as texts, or something in it is no text.
+        DataError: a split has not as many translations as texts, or something in it is no text.
     """
     for name, sides in parts.items():
         check_pairs(name, *sides)
@@ -192,10 +192,10 @@ class Corpus:
     """Cells that hold no text, in file order; blank lines of a text file are none of them."""
 
     def split(self, sizes: Sequence[float], seed: int) -> dict[str, Int64[np.ndarray, " part_row"]]:
-        """The rows of each part, drawn at random; the texts of one row stay together.
+        """The rows of each split, drawn at random; the texts of one row stay together.
 
         Args:
-            sizes: parts of training and validation rows.
+            sizes: shares of training and validation rows.
             seed: of the draw.
         """
         rows = np.unique(self.row_of_text)

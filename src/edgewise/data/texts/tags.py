@@ -12,7 +12,7 @@ from jaxtyping import Int64
 
 from edgewise.data.tables.cell import OK, Rejection
 from edgewise.data.tables.decode import read_decoded
-from edgewise.data.texts.pairs import parts_of
+from edgewise.data.texts.pairs import split_texts
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -67,13 +67,13 @@ class TaggedSentences:
     """Those that cannot be used, in file order."""
 
     def split(self, sizes: Sequence[float], seed: int) -> dict[str, Int64[np.ndarray, " _"]]:
-        """The rows of each part: files in the order train, (val), test; or one file parted at random.
+        """The rows of each split: files in the order train, (val), test; or one file divided at random.
 
         Args:
-            sizes: parts of training, validation and test rows of one file.
+            sizes: shares of training, validation and test rows of one file.
             seed: of the draw.
         """
-        return parts_of(self.status, self.file_of_row, len(self.files), sizes, seed)
+        return split_texts(self.status, self.file_of_row, len(self.files), sizes, seed)
 
 
 def read_tagged(
@@ -151,7 +151,7 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
 
 
 def word_places(text: str) -> list[tuple[int, int]]:
-    """Where each word of a sentence begins and stops, parted as the lines of a file are."""
+    """Where each word of a sentence begins and stops, divided as the lines of a file are."""
     return [found.span() for found in _CELLS.finditer(text)]
 
 
@@ -198,7 +198,7 @@ def _blocks(text: str) -> Iterator[list[tuple[int, list[str]]]]:
 
 
 def _from_lines(path: str, names: tuple[str, str]) -> Iterator[Sentence]:
-    """The lines of a text, parted at spaces; a blank one is a sentence of no word."""
+    """The lines of a text, divided at spaces; a blank one is a sentence of no word."""
     lines = read_decoded(path, "text", "a text file").split("\n")
     for number, content in enumerate(lines if lines[-1] else lines[:-1], start=1):
         words = _CELLS.findall(content)

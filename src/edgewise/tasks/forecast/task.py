@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from edgewise.data.graphs.series import Series, parted, read_series
+from edgewise.data.graphs.series import Series, read_series, split_series
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.plural import plural
 from edgewise.tasks.commands import prediction
@@ -54,7 +54,7 @@ class ForecastTask(Task):
     def prepared(self, settings: ForecastJob, series: Series) -> Prepared:
         """The same of series that are read; the scale is that of the training steps."""
         model = settings.model
-        splits = parted(series, model.context, model.horizon, settings.split_sizes)
+        splits = split_series(series, model.context, model.horizon, settings.split_sizes)
         seen = series.values[: splits["train"][-1] + model.context + model.horizon]
         mean, std = float(np.nanmean(seen)), float(np.nanstd(seen)) or 1.0
         fitted = TrainedForecast(settings=model, mean=mean, std=std, names=series.names)

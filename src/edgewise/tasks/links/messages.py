@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.links import LinkParts, Links
+from edgewise.data.graphs.links import Links, LinkSplits
 from edgewise.neighborhood import Edges
 from edgewise.records import LinkBatch, NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.units import with_loops
@@ -62,7 +62,7 @@ class LinkLoader:
     """
 
     def __init__(
-        self, messages: Messages, links: Links, parts: LinkParts, batch_size: int, others_a_link: int, seed: int
+        self, messages: Messages, links: Links, parts: LinkSplits, batch_size: int, others_a_link: int, seed: int
     ):
         self.messages, self.links, self.parts = messages, links, parts
         self.num_batches = math.ceil(len(parts.train) / batch_size)

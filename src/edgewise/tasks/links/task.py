@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.edges import AS_FEATURES, read_edges
-from edgewise.data.graphs.links import LinkParts, Links, drawn_parts, named_parts, read_pairs_of_nodes, splits_of
+from edgewise.data.graphs.links import Links, LinkSplits, named_splits, random_splits, read_pairs_of_nodes, split_labels
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, read_graph
@@ -89,10 +89,10 @@ class LinksTask(Task):
         )
         links = Links.of(table.edges, table.num_rows, settings.graph.directed)
         if column is None:
-            split_of_link = drawn_parts(links, settings.split_sizes, seed)
+            split_of_link = random_splits(links, settings.split_sizes, seed)
         else:
-            split_of_link = named_parts(links, splits_of(table.edges, column), seed)
-        splits = LinkParts.of(links, split_of_link, settings.negatives, seed)
+            split_of_link = named_splits(links, split_labels(table.edges, column), seed)
+        splits = LinkSplits.of(links, split_of_link, settings.negatives, seed)
         settings = replace(settings, descriptors_columns=table.columns.descriptors_columns)
         prepared = self.prepared(settings, LinkData(LinkGraph.of(table), links, table), splits)
         # Edges as they stand in the file, both where a link has two; what is no edge is not counted.
@@ -103,7 +103,7 @@ class LinksTask(Task):
         }
         return replace(prepared, rows=rows, rejected=table.rejected)
 
-    def prepared(self, settings: LinkJob, data: LinkData, splits: LinkParts) -> Prepared:
+    def prepared(self, settings: LinkJob, data: LinkData, splits: LinkSplits) -> Prepared:
         """The same of a graph whose links are split.
 
         Raises:
@@ -310,7 +310,7 @@ def notes(prepared: Prepared) -> list[str]:
     return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
 
 
-def scored_pairs(links: Links, splits: LinkParts) -> list[tuple[str, Pairs, Pairs]]:
+def scored_pairs(links: Links, splits: LinkSplits) -> list[tuple[str, Pairs, Pairs]]:
     """The name of each scored split, its links, and its pairs that are none."""
     ends = links.pairs.ends
     named = ("validation", splits.val, splits.val_others), ("test", splits.test, splits.test_others)

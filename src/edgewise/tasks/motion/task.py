@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from edgewise.data.motion.motion import Moments, Motion, parted, read_motion
+from edgewise.data.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.tasks.commands import command, prediction
@@ -55,7 +55,9 @@ class MotionTask(Task):
     def prepared(self, settings: DynamicsJob, motion: Motion) -> Prepared:
         """The same of trajectories that are read; the units are those of the training moments."""
         quantity = settings.model.target_quantity
-        splits = parted(motion, settings.start, settings.horizon, settings.split_sizes, settings.data_seed, quantity)
+        splits = split_moments(
+            motion, settings.start, settings.horizon, settings.split_sizes, settings.data_seed, quantity
+        )
         if not len(splits["train"].moment):
             raise DataError(f"{motion.source}: no moment is left for training.")
         sizes = motion.positions.shape[-1], motion.charges.shape[-1]
