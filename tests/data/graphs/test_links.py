@@ -204,7 +204,7 @@ def test_a_tenth_of_the_training_validates_where_the_column_names_none(tmp_path)
         (TABLE.replace("b,a,train", "b,a,test"),
          r"line 3, column 'part': 'test', but 'train' at .*line 2, column 'part', which joins the same nodes"),
         (TABLE.replace("a,b,train\nd", "a,b,\nd"), "line 7, column 'part': '', but 'train' at"),
-        (TABLE.replace("b,c,val", "b,c,maybe"), "line 4, column 'part': 'maybe' is no split, expected train, val, test"),
+        (TABLE.replace("b,c,val", "b,c,maybe"), "line 4, column 'part': 'maybe' is no split, expected train, val"),
         (TABLE.replace("train", "test"), "line 2, column 'part': neither this edge nor any other .* is in train"),
         ("from,to\na,b\n", "no column 'part'"),
         ("from,to,part\n", "a header but no rows"),
