@@ -138,7 +138,7 @@ def test_nodes_of_which_nothing_is_known(learn, edgewise, graph, tmp_path):
     code, _, err = edgewise("predict", tmp_path / "run", pairs, "--nodes", strange, "--edges", edges, "-o", "-")
     assert (code, "the node 'n60' was not in the training, and nothing is known of it" in err) == (2, True)
     code, _, err = learn("--feature-scale", "rows", nodes=ids, folder="bad")
-    assert (code, "--feature-scale rows does nothing: nothing is known of the nodes" in err) == (2, True)
+    assert (code, "--feature-scale rows does nothing: the nodes have no features" in err) == (2, True)
 
 
 def test_predictions_know_all_links_or_those_of_another_file(learn, edgewise, graph, tmp_path):
@@ -276,7 +276,7 @@ def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
         (["--negatives", 0], "--negatives is 0; expected at least 1"),
         (["--negatives", 100], "pairs of nodes are no link, but"),
         (["--split-sizes", 0.9, 0.1], "three fractions that sum to 1"),
-        (["--batch-size", 250], "training links; no message goes along those that are told in a step"),
+        (["--batch-size", 250], "training links; no message goes along those that are predicted in a step"),
         (["--splits-column", "part"], "no column 'part'"),
         (["--edges", "none.csv"], "no such file"),
         (["--ignore-columns", "x0"], "no node has features that can be read; line 2, column 'team'"),

@@ -80,7 +80,7 @@ def test_other_numbers(precision):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "rnn", "lok": "dot"}, "did you mean 'look'"),
+        ({"model": "rnn", "attenton": "dot"}, "Did you mean --attention"),
         ({"attention": "dot"}, "--attention goes with --model lstm"),
         ({"model": "lstm", "num_heads": 4}, "--num-heads goes with a transformer"),
         ({"model": "gat"}, "expected one of lstm"),

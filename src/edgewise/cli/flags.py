@@ -54,7 +54,7 @@ class Renamed(argparse.Action):
 
 
 def formatter(**details: Any) -> Any:
-    """What lays out the help; imported when it is asked for."""
+    """What lays out the help; imported when it is needed."""
     from rich_argparse import RichHelpFormatter
 
     RichHelpFormatter.group_name_formatter = lambda name: name[:1].upper() + name[1:]

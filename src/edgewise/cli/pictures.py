@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Write report.html, one file that opens without a network, into a run folder: scores beside simple models, the "
     "loss over the epochs, predictions beside the truth with their errors, promised beside observed coverage or "
-    "probability, the rows that were told worst, the data, what stands on both sides of the split, the settings. "
+    "probability, the rows with the largest errors, the data, what stands in several splits, the settings. "
     "Training writes it as well. Of a run over moving bodies: the predicted and the real orbits and, where "
     "accelerations were learned, how far they come apart and the learned force over the distance, beside the law, also "
     "as pictures of their own (.svg, .png)."
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 def after_training(folder: RunFolder) -> str:
     """Writes the page about a run that has just been finished, pictures on it alone; where it is, or why there is none.
 
-    A training is worth as much without a page: what stands in its way is said, and nothing is raised.
+    A training is worth as much without a page: a problem is printed, and nothing is raised.
     """
     try:
         if not has_orbits(folder):
@@ -161,7 +161,7 @@ def let_run(path: Path, metrics: dict[str, Any]) -> "Orbits":
 
 
 def predicted(path: Path, metrics: dict[str, Any]) -> "Orbits":
-    """Places that were told, each from an earlier moment, out of test_predictions.csv."""
+    """Predicted places, each from an earlier moment, out of test_predictions.csv."""
     import numpy as np
 
     from edgewise.view.orbits import Orbits
@@ -169,9 +169,9 @@ def predicted(path: Path, metrics: dict[str, Any]) -> "Orbits":
     columns = read_columns(path / "test_predictions.csv")
     numbers, moments = np.unique(columns[0]), np.unique(columns[1])
     places = np.stack(columns[3:], axis=-1).reshape(len(numbers), len(moments), len(metrics["bodies"]), -1)
-    real, told = np.split(places, 2, axis=-1)
+    real, predicted = np.split(places, 2, axis=-1)
     names = tuple(int(number) for number in numbers)
-    return Orbits(moments, real, told, tuple(metrics["bodies"]), names, metrics["units"].get("position", ""))
+    return Orbits(moments, real, predicted, tuple(metrics["bodies"]), names, metrics["units"].get("position", ""))
 
 
 def read_columns(path: Path) -> "list[np.ndarray]":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.flags import add_molecule_limits
 
 if TYPE_CHECKING:
+    from edgewise.data.tables.options import TableFormat
     from edgewise.serve.lanes import ProcessLane
 
 DESCRIPTION = (
@@ -157,11 +158,11 @@ def hosts_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 @contextmanager
 def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
     """Processes with the model of a folder, ready to compute."""
+    from edgewise.data.tables.options import current_format
     from edgewise.serve.lanes import ProcessLane
-    from edgewise.tasks.explainer import Explainer
 
     given = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
-    opened = partial(Explainer.open, arguments.folder, **given)
+    opened = partial(opened_in, current_format(), arguments.folder, **given)
     lanes = [ProcessLane(opened, warm) for _ in range(arguments.workers)]
     try:
         with ThreadPoolExecutor(len(lanes)) as threads:
@@ -171,6 +172,15 @@ def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
     finally:
         for lane in lanes:
             lane.close()
+
+
+def opened_in(form: "TableFormat", folder: str, **limits: Any) -> Any:
+    """The model of a folder, in the process that computes; the tables of its training are read in their format."""
+    from edgewise.data.tables.options import table_format
+    from edgewise.tasks.explainer import Explainer
+
+    with table_format(form):
+        return Explainer.open(folder, **limits)
 
 
 @contextmanager

@@ -131,7 +131,7 @@ def table(found: Any) -> Any:
     for place, axis in enumerate("xyz"[:space_dim]):
         columns[named(f"v{axis}", "velocity")] = found.velocities[..., place].ravel()
     # What gravity knows of a body is its mass.
-    told = {"mass": system.masses, **({} if system.charges is system.masses else {"charge": system.charges})}
-    for name, values in told.items():
+    known = {"mass": system.masses, **({} if system.charges is system.masses else {"charge": system.charges})}
+    for name, values in known.items():
         columns[named(name, name)] = np.repeat(values[:, None], num_times, axis=1).ravel()
     return pd.DataFrame(columns)

@@ -76,7 +76,7 @@ class NodeSettings(Settings):
 
     @property
     def is_extended(self) -> bool:
-        """Whether edges are added that the graph does not have; each edge then tells where it comes from."""
+        """Whether edges are added that the graph does not have; each edge then has a feature with its origin."""
         return self.expander_degree > 0 or self.num_virtual_nodes > 0
 
     @property
