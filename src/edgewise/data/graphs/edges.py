@@ -41,6 +41,8 @@ class EdgeList:
     """Columns of the table that nothing was read from."""
     splits: RowLabels | None = None
     """The word of each edge in the column of its split, where one was read; not of edges that were added."""
+    lines: Int64[np.ndarray, " edge"] | None = None
+    """The line of each edge in its table, as it was read."""
 
     def __len__(self) -> int:
         return len(self.senders)
@@ -108,7 +110,7 @@ class EdgeList:
     def taken(self, order: np.ndarray) -> "EdgeList":
         """Some of the edges, in an order."""
         sides = {"senders": self.senders[order], "receivers": self.receivers[order]}
-        return replace(self, **sides, features=self.features[order])
+        return replace(self, **sides, features=self.features[order], lines=None)
 
     def both_ways(self, num_nodes: int) -> "EdgeList":
         """The same edges and, behind them, the other way of each that has none, with the same features.
@@ -133,48 +135,7 @@ class EdgeList:
 
 
 def read_edges(
-    path: str | Path,
-    names: NodeNames,
-    nodes: str,
-    *,
-    edge_columns: Sequence[str] = (),
-    feature_columns: Sequence[str] = (),
-    type_column: str | None = None,
-    splits_column: str | None = None,
-    strict: bool = False,
-) -> EdgeList:
-    """Read a table of edges, as they stand there: none is mirrored or joined.
-
-    A row that names no node, or a feature of which is no finite number (empty, NaN), is no edge: it is passed over and
-    listed in `rejected`.
-
-    Args:
-        path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
-        names: the nodes by their names.
-        nodes: what messages call the table of nodes.
-        edge_columns: sender and receiver; the first two columns by default.
-        feature_columns: numbers of the edge.
-        type_column: what the edge is called; None where edges have no names.
-        splits_column: the split of the edge, in words; None where they are not needed.
-        strict: stop at the first row that is no edge.
-
-    Raises:
-        DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
-    """
-    return edges_of_cells(
-        read_cells(path),
-        names,
-        nodes,
-        edge_columns=edge_columns,
-        feature_columns=feature_columns,
-        type_column=type_column,
-        splits_column=splits_column,
-        strict=strict,
-    )[0]
-
-
-def edges_of_cells(
-    cells: Cells,
+    table: str | Path | Cells,
     names: NodeNames,
     nodes: str,
     *,
@@ -184,12 +145,27 @@ def edges_of_cells(
     splits_column: str | None = None,
     graph_column: str | None = None,
     strict: bool = False,
-) -> tuple[EdgeList, Int64[np.ndarray, " edge"]]:
-    """The edges of a table that has been read, and the line of each; see `read_edges`.
+) -> EdgeList:
+    """Read a table of edges, as they stand there: none is mirrored or joined.
+
+    A row that names no node, or has a feature that is no finite number (empty, NaN), is skipped and listed in
+    `rejected`.
 
     Args:
-        graph_column: the column that names the graph of an edge, where nodes are known by graph and name.
+        table: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet; or its cells.
+        names: the nodes by their names.
+        nodes: the table of nodes, for messages.
+        edge_columns: sender and receiver; the first two columns by default.
+        feature_columns: numbers of the edge.
+        type_column: the type of the edge; None where edges have none.
+        splits_column: the split of the edge, in words; None where it is not needed.
+        graph_column: the graph of the edge, where names of nodes are unique only within a graph.
+        strict: stop at the first row that is no edge.
+
+    Raises:
+        DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
     """
+    cells = table if isinstance(table, Cells) else read_cells(table)
     frame = cells.frame
     ends = tuple(edge_columns) or tuple(name for name in frame.columns if name != graph_column)[:2]
     if len(ends) != 2:
@@ -236,8 +212,9 @@ def edges_of_cells(
     used = {*ends, *feature_columns, *typed, *split, graph_column}
     unused = tuple(name for name in frame.columns if name not in used)
     senders, receivers = places
-    found = EdgeList(senders, receivers, features, rejected=listed, types=types, unused_columns=unused, splits=splits)
-    return found, lines
+    return EdgeList(
+        senders, receivers, features, rejected=listed, types=types, unused_columns=unused, splits=splits, lines=lines
+    )
 
 
 def _add_unknown(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from edgewise.data.graphs.edges import EdgeList, edges_of_cells
+from edgewise.data.graphs.edges import EdgeList, read_edges
 from edgewise.data.graphs.file import check_edges, is_graph_file
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import Categories, features_of_nodes
@@ -249,7 +249,7 @@ def read_graphs(
     order = np.argsort(graph_of_node, kind="stable")
     counts = np.bincount(graph_of_node, minlength=len(place) + 1)
     own, of_graph = np.array(names, dtype=object)[order], np.array(graphs, dtype=object)[order]
-    edges, lines = edges_of_cells(
+    edges = read_edges(
         edge_cells,
         NodeNames(own, of_graph if is_local else None),
         paths[0],
@@ -258,7 +258,7 @@ def read_graphs(
         graph_column=columns.graph_column if is_local else None,
         strict=strict,
     )
-    _check_within(edge_cells, edges, lines, of_graph)
+    _check_within(edge_cells, edges, of_graph)
     edges = edges.taken(np.flatnonzero(edges.senders < len(cells.frame) - counts[-1]))
     for row, (column, cell, reason) in sorted(unreadable.first.items()):
         if graph_of_node[row] < len(place):
@@ -382,12 +382,13 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
     )
 
 
-def _check_within(cells: Cells, edges: EdgeList, lines: np.ndarray, graph_of_node: np.ndarray) -> None:
+def _check_within(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> None:
     """Raise a DataError unless both ends of every edge lie in one graph."""
     one, other = graph_of_node[edges.senders], graph_of_node[edges.receivers]
     crossing = np.flatnonzero(one != other)
     if len(crossing):
-        listed = ", ".join(str(lines[edge]) for edge in crossing[:5]) + (", ..." if len(crossing) > 5 else "")
+        assert edges.lines is not None
+        listed = ", ".join(str(edges.lines[edge]) for edge in crossing[:5]) + (", ..." if len(crossing) > 5 else "")
         first = crossing[0]
         raise DataError(
             f"{cells.source}: {plural(len(crossing), 'edge joins', 'edges join')} two graphs, in "

@@ -118,7 +118,8 @@ def read_nodes(
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
         SettingError: there is not one file, or no table of edges beside a table of nodes.
     """
-    graph = _graph(paths, columns, source, strict, need_targets, need_targets, with_types, known, categories)
+    options: dict[str, Any] = {"strict": strict, "find_features": need_targets, "categories": categories}
+    graph = _graph(paths, columns, source, need_targets=need_targets, with_types=with_types, known=known, **options)
     return _with_degrees(_interpret(graph, source.directed, strict, need_targets, classes))
 
 
@@ -138,9 +139,12 @@ def read_graph(
         find_features: whether columns that have no other role are features, where none is named.
         edge_splits_column: the column of the table of edges that `EdgeList.splits` is read from.
     """
-    graph = _graph(
-        paths, columns, source, strict, False, find_features, False, None, edge_splits_column=edge_splits_column
-    )
+    options: dict[str, Any] = {
+        "strict": strict,
+        "find_features": find_features,
+        "edge_splits_column": edge_splits_column,
+    }
+    graph = _graph(paths, columns, source, need_targets=False, with_types=False, **options)
     return _interpret(graph, source.directed, strict, False, None)
 
 
@@ -148,24 +152,20 @@ def _graph(
     paths: Sequence[str],
     columns: Columns,
     source: GraphSource,
-    strict: bool,
+    *,
     need_targets: bool,
-    find_features: bool,
     with_types: bool,
-    known: TypeNames | None,
-    categories: Categories | None = None,
-    edge_splits_column: str | None = None,
+    known: TypeNames | None = None,
+    **options: Any,
 ) -> _Graph:
-    """The content of the files."""
+    """The content of one file or of tables; `options` are those of `_from_tables`."""
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not divided by files.")
-    if is_graph_file(paths[0]):
-        if columns.category_columns:
-            raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
-        return _from_file(paths[0], columns, source, need_targets, with_types, known)
-    return _from_tables(
-        paths[0], columns, source, strict, need_targets, find_features, known, categories, edge_splits_column
-    )
+    if not is_graph_file(paths[0]):
+        return _from_tables(paths[0], columns, source, need_targets, known, **options)
+    if columns.category_columns:
+        raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
+    return _from_file(paths[0], columns, source, need_targets, with_types, known)
 
 
 def nodes_from_arrays(
@@ -275,12 +275,13 @@ def _from_tables(
     path: str,
     columns: Columns,
     source: GraphSource,
-    strict: bool,
     need_targets: bool,
-    find_features: bool,
     known: TypeNames | None,
-    categories: Categories | None,
-    edge_splits_column: str | None,
+    *,
+    strict: bool,
+    find_features: bool,
+    categories: Categories | None = None,
+    edge_splits_column: str | None = None,
 ) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
