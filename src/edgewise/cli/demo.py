@@ -99,11 +99,12 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     if EXPLANATIONS in metrics:
         return metrics[EXPLANATIONS]
     from edgewise.data.molecules.simulate import SMILES_COLUMN, atom_contributions
+    from edgewise.data.tables.options import TableFormat
     from edgewise.data.tables.read import read_cells
     from edgewise.tasks.molecules.recovery import recovery
     from edgewise.tasks.molecules.trained import TrainedProperty
 
-    every = read_cells(folder.path / "demo.csv").frame[SMILES_COLUMN]
+    every = read_cells(folder.path / "demo.csv", TableFormat()).frame[SMILES_COLUMN]
     chosen = [every[row] for row in folder.read_json("splits.json")["test"][:NUM_EXPLAINED]]
     found = recovery(TrainedProperty.load(folder), {smiles: atom_contributions(smiles) for smiles in chosen})
     metrics[EXPLANATIONS] = {"num_molecules": len(chosen), "spearman": found}

@@ -10,8 +10,10 @@ from edgewise.data.columns import Columns
 from edgewise.data.molecules.table import read_table, table_from_arrays
 from edgewise.data.tables.options import TableFormat, table_format
 from edgewise.data.tables.read import read_cells
-from edgewise.data.texts.tokenizer import read_text
+from edgewise.data.texts.tokenizer import Tokenizer, read_text
 from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.tasks.report.judged import _cells
+from edgewise.train.folder import RunFolder
 
 SEMICOLON = "smiles;y;note\nCCO;1,50;a, b\nC;-,5e1;1.2.3\n"
 FORM = TableFormat(delimiter=";", decimal=",")
@@ -88,6 +90,14 @@ def test_readers_take_the_format_of_the_command(tmp_path):
         table = read_table(path, Columns(smiles_columns=("smiles",), target_columns=("y",)), with_descriptors=False)
     assert table.targets[:, 0].tolist() == [1.5, -5.0]
     assert "add --delimiter ';'" in refused(path)
+
+
+def test_files_of_edgewise_and_of_checkpoints_keep_their_own_format(tmp_path):
+    written(tmp_path, "y,y_pred\n1.5,2\n", "test_predictions.csv")
+    vocabulary = written(tmp_path, "[UNK]\ncafé\n", "vocab.txt")
+    with table_format(TableFormat(delimiter=";", decimal=",", encoding="utf-16")):
+        assert _cells(RunFolder(tmp_path)) == {"y": ["1.5"], "y_pred": ["2"]}
+        assert len(Tokenizer.from_word_pieces(vocabulary)) == 2
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("cp1252", False), ("utf-16", False), ("latin-1", True)])

@@ -153,13 +153,13 @@ class TextFile:
             raise DataError(f"{self.name}: it is named .gz, but cannot be unpacked ({error}).") from error
 
 
-def read_decoded(name: str, kind: str, expected: str) -> str:
+def read_decoded(name: str, kind: str, expected: str, form: TableFormat | None = None) -> str:
     """The text of a file, unpacked where its name ends in .gz, without a mark at its beginning.
 
     Args:
-        name, kind, expected: as in `TextFile`.
+        name, kind, expected, form: as in `TextFile`.
 
     Raises:
         DataError: it is missing, something else, not UTF-8, or holds a zero byte.
     """
-    return b"".join(TextFile(name, kind, expected).chunks()).decode()
+    return b"".join(TextFile(name, kind, expected, form).chunks()).decode()

@@ -11,6 +11,7 @@ from jaxtyping import Int64
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.data.tables.decode import read_decoded
+from edgewise.data.tables.options import TableFormat
 from edgewise.errors import DataError, MissingExtraError, SettingError
 
 try:
@@ -218,7 +219,7 @@ class Tokenizer:
         Raises:
             DataError: the file is something else.
         """
-        content = read_decoded(vocabulary, "text", "a vocabulary")
+        content = read_decoded(vocabulary, "text", "a vocabulary", TableFormat())
         tokens = [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
         numbers = {token: number for number, token in enumerate(tokens)}
         if len(numbers) < len(tokens) or UNKNOWN_OF_BERT not in numbers:

@@ -234,9 +234,11 @@ def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
     path = folder.path / "test_predictions.csv"
     if not _has_rows(path):
         return None
+    from edgewise.data.tables.options import TableFormat
     from edgewise.data.tables.read import read_cells
 
-    frame = read_cells(path).frame
+    # A run writes its own tables in one format, whatever that of its data.
+    frame = read_cells(path, TableFormat()).frame
     return {name: frame[name].tolist() for name in frame.columns}
 
 
