@@ -14,8 +14,20 @@ SETTINGS: dict[str, str] = {
     "mask_part": "mask_fraction",
     "look": "attention",
     "local": "local_attention",
+    "seed": "random_state",
+    "score": "attention_score",
 }
-"""Old names of settings, as Python writes them, and the new ones."""
+"""Old names of settings, as Python writes them, and the new ones. The last two are names of flags: only in Python they
+are old."""
+ARGUMENTS: dict[str, str] = {
+    "node_kinds": "node_types",
+    "edge_kinds": "edge_types",
+    "parts": "splits",
+    **dict.fromkeys(("motion", "pairs", "sentences", "sources", "text", "texts"), "data"),
+    **dict.fromkeys(("tags", "targets"), "y"),
+    **dict.fromkeys(("graph", "prompt", "sentence"), "item"),
+}
+"""Old names of the arguments of estimators, and the new ones."""
 VALUES: dict[str, dict[str, str]] = {}
 """Old values of a setting, by its new name, and the new ones."""
 

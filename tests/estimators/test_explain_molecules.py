@@ -24,7 +24,8 @@ SMALL = {
     "model_dim": 8,
     "num_heads": 2,
     "num_layers": 2,
-    "more": {"head_dim": 8, "num_variants": 2},
+    "head_dim": 8,
+    "num_variants": 2,
     "device": "cpu",
 }
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")

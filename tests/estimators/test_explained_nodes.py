@@ -289,7 +289,7 @@ def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
 def test_nodes_and_edges_keep_their_kinds(model):
     nodes, edges, label = debate()
     features, index, of_node, names = arrays_of(nodes, edges)
-    kinds = {"node_kinds": of_node, "edge_kinds": names}
+    kinds = {"node_types": of_node, "edge_types": names}
     labels = [*[None] * 20, *label.tolist()]
     small = {"num_heads": 2} if model == "hgt" else {}
     classifier = NodeClassifier(model=model, model_dim=8, epochs=2, validation_size=0, dropout=0.0, **small)
@@ -300,7 +300,7 @@ def test_nodes_and_edges_keep_their_kinds(model):
 
     def asked(kept):
         proba = classifier.predict_proba(
-            features, index[:, kept], node_kinds=kinds["node_kinds"], edge_kinds=names[kept]
+            features, index[:, kept], node_types=kinds["node_types"], edge_types=names[kept]
         )
         return proba[node, chosen]
 

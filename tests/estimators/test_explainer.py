@@ -36,7 +36,7 @@ def texts(tmp_path_factory):
 def molecules(tmp_path_factory):
     small = {"epochs": 1, "model_dim": 8, "num_heads": 2, "num_layers": 1, "molecule_descriptors": False}
     rows = [(text, "[Cl-]") for text in ("C", "CC", "CCC", "CCO", "CN", "CCN", "CO", "CCCO")]
-    regressor = MoleculeRegressor(**small, more={"head_dim": 8, "num_variants": 2}, device="cpu")
+    regressor = MoleculeRegressor(**small, head_dim=8, num_variants=2, device="cpu")
     regressor.fit(rows, np.arange(8.0), conditions=np.stack([300 + np.arange(8.0), np.arange(8.0)], 1))
     path = tmp_path_factory.mktemp("molecules") / "run"
     regressor.save(path)

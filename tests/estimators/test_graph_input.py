@@ -61,7 +61,7 @@ def test_types_of_nodes_and_edges():
     table = np.full((12, 5), np.nan)
     table[:5, :3], table[5:, 3:] = X[:5], X[5:, :2]
     edges = np.array([[0, 1, 2, 3, 4, 4, 5, 6, 7], [5, 6, 7, 8, 9, 10, 8, 9, 11]])
-    kinds = {"node_kinds": ["author"] * 5 + ["paper"] * 7, "edge_kinds": ["writes"] * 6 + ["cites"] * 3}
+    kinds = {"node_types": ["author"] * 5 + ["paper"] * 7, "edge_types": ["writes"] * 6 + ["cites"] * 3}
     found = NodeClassifier(model="rgcn", **FEW).fit(data, Y).predict_proba(data)
     same = NodeClassifier(model="rgcn", **FEW).fit(table, Y, edges, **kinds).predict_proba(table, edges, **kinds)
     np.testing.assert_array_equal(found, same)

@@ -53,7 +53,9 @@ def test_no_validation_text():
 
 
 def test_the_same_seed_learns_the_same():
-    first, again, other = (LanguageModel(**SMALL, steps=3, seed=seed).fit(SONG).score(SONG) for seed in (1, 1, 2))
+    first, again, other = (
+        LanguageModel(**SMALL, steps=3, random_state=seed).fit(SONG).score(SONG) for seed in (1, 1, 2)
+    )
     assert first == again != other
 
 

@@ -51,14 +51,14 @@ def test_a_predictor(graph, tmp_path):
     assert again.predict_proba(pairs, features, matrix).shape == (4, 2)
     with pytest.raises(DataError, match="but no edges; give them too"):
         again.predict_proba(pairs, features)
-    with pytest.raises(SettingError, match=r"LinkPredictor is not fitted yet; call fit\(features, edges\)"):
+    with pytest.raises(SettingError, match=r"LinkPredictor is not fitted yet; call fit"):
         LinkPredictor().predict([[0, 1]])
 
 
 def test_nodes_of_which_nothing_is_known(graph):
     _, _, index = graph
     for edges in (index, Edges(*torch.tensor(index), 60, 60)):
-        assert graph_of(None, edges, None, True).features.shape == (60, 0)
+        assert graph_of(None, edges, None, is_directed=True).features.shape == (60, 0)
     predictor = LinkPredictor(**SMALL).fit(None, index)
     assert predictor.predict_proba([[0, 4]]).shape == (1, 2)
     with pytest.raises(DataError, match="the node '60' was not in the training"):
@@ -70,13 +70,13 @@ def test_parts_that_are_given(graph):
     links = Links.of(EdgeList(*index, np.zeros((300, 0), dtype=np.float32)), 60, False)
     parts = np.array(["train", "val", "test", None], dtype=object)[links.of_edge % 4]
     small = {**SMALL, "batch_size": 20, "epochs": 2}
-    rows = LinkPredictor(**small).fit(features, index, parts=parts).metrics_["rows"]
+    rows = LinkPredictor(**small).fit(features, index, splits=parts).metrics_["rows"]
     assert rows == {part: int((np.arange(len(links)) % 4 == place).sum())
                     for place, part in enumerate(("train", "val", "test"))}  # fmt: skip
-    with pytest.raises(DataError, match="parts has 2 rows, but there are 300 edges"):
-        LinkPredictor(**SMALL).fit(features, index, parts=["train", "val"])
-    with pytest.raises(DataError, match="parts, edge 0: 'tests' is no split"):
-        LinkPredictor(**SMALL).fit(features, index, parts=["tests"] * 300)
+    with pytest.raises(DataError, match="splits has 2 rows, but there are 300 edges"):
+        LinkPredictor(**SMALL).fit(features, index, splits=["train", "val"])
+    with pytest.raises(DataError, match="splits, edge 0: 'tests' is no split"):
+        LinkPredictor(**SMALL).fit(features, index, splits=["tests"] * 300)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ SMALL = {
     "model_dim": 8,
     "num_heads": 2,
     "num_layers": 1,
-    "more": {"head_dim": 8, "num_variants": 2},
+    "head_dim": 8,
+    "num_variants": 2,
     "device": "cpu",
 }
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
@@ -113,9 +114,9 @@ def test_what_does_not_fit_together_is_said(words, error, message):
     ("parameters", "message"),
     [
         ({"validation_size": 1.0}, "validation_size is 1.0; expected at least 0 and below 1"),
-        ({"ensemble_size": 0}, "ensemble_size is 0; expected at least 1"),
-        ({"coverage": 0}, "--coverage is 0; expected a number above 0 and below 1"),
-        ({"more": {"head_dims": 3}}, "more has 'head_dims', which is no field of PropertySettings or TrainSettings"),
+        ({"ensemble_size": 0}, "ensemble-size is 0; expected at least 1"),
+        ({"coverage": 0}, "--coverage is 0.0; expected above 0 and below 1"),
+        ({"head_dims": 3}, "MoleculeRegressor has the unknown setting 'head-dims'; did you mean 'head-dim'"),
         ({"num_heads": 3}, "must be a multiple of --num-heads"),
     ],
 )
@@ -144,9 +145,12 @@ def test_parameters_are_scikit_learns(regressor):
 
 
 def test_parameters_reach_the_settings():
-    model, train = MoleculeRegressor(attention_score="cosine", batch_size=7, random_state=3, patience=4).settings()
-    assert (model.score, train.batch_size, train.seed, train.patience) == ("cosine", 7, 3, 4)
-    assert MoleculeRegressor().settings()[1] == TrainSettings()
+    job = MoleculeRegressor(attention_score="cosine", batch_size=np.int64(7), random_state=3, patience=4).settings()
+    train = job.train
+    assert (job.model.score, train.batch_size, train.seed, train.patience) == ("cosine", 7, 3, 4)
+    assert MoleculeRegressor(num_layers=None).settings().train == TrainSettings(), "None is the default"
+    with pytest.warns(DeprecationWarning, match="more is now the names of its content"):
+        assert MoleculeRegressor(more={"head_dim": 4, "seed": 2}).given() == {"head_dim": 4, "random_state": 2}
 
 
 def test_cross_validation_and_grid_search():
@@ -239,9 +243,9 @@ def test_an_infinite_temperature_survives_saving(tmp_path):
 def test_ensembles_average_their_members():
     both = MoleculeRegressor(**SMALL, ensemble_size=2).fit(SMILES, LENGTHS)
     first = MoleculeRegressor(**SMALL).fit(SMILES, LENGTHS)
-    members = both.trained_.outputs(both.table_of(SMILES, None), np.arange(40))[:, :, 0]
+    members = both.trained_.outputs(both.table_of(SMILES), np.arange(40))[:, :, 0]
     assert members.shape == (2, 40)
     assert members[0] == pytest.approx(first.predict(SMILES), rel=1e-6)
     assert both.predict(SMILES) == pytest.approx(members.mean(axis=0))
-    spread = both.predictions(SMILES, None)[0].std
+    spread = both.predictions(SMILES)[0].std
     assert spread == pytest.approx(np.abs(members[0] - members[1]) / np.sqrt(2))

@@ -15,7 +15,8 @@ SMALL = {
     "model_dim": 8,
     "num_heads": 2,
     "num_layers": 1,
-    "more": {"head_dim": 8, "num_variants": 2},
+    "head_dim": 8,
+    "num_variants": 2,
     "device": "cpu",
 }
 FEW = [f"{'C' * length}{end}" for length in range(1, 5) for end in ("O", "N", "Cl", "c1ccccc1")]

@@ -6,7 +6,8 @@ import scipy.sparse
 import torch
 
 from edgewise import DataError, Edges, NodeClassifier, NodeRegressor, SettingError
-from edgewise.estimators.nodes import edges_of, features_of, is_known
+from edgewise.estimators.graph_input import GraphNodes
+from edgewise.estimators.labels import is_known
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 60, "dropout": 0.2}
 
@@ -47,7 +48,7 @@ def test_a_classifier(graph, tmp_path):
         same = NodeClassifier(**SMALL).fit(features, numbers, index, validation=validation)
     np.testing.assert_allclose(same.predict_proba(features, index), probabilities, atol=1e-6)
     assert same.get_params()["model"] == "gcn"
-    assert same.set_params(epochs=3).settings["epochs"] == 3
+    assert same.set_params(epochs=3).epochs == 3
 
 
 def test_features_of_edges_that_the_model_does_not_look_at_are_refused(graph):
@@ -89,13 +90,14 @@ def test_a_regressor(graph, tmp_path):
 def test_whatever_holds_them():
     table = np.array([[1.0, 0], [0, 2], [0, 0]])
     for held in (table, torch.tensor(table), scipy.sparse.csr_matrix(table), scipy.sparse.coo_array(table)):
-        np.testing.assert_array_equal(features_of(held).to_dense(), table)
+        found = GraphNodes(held, np.zeros((2, 0), int)).arrays()["features"]
+        np.testing.assert_array_equal(found.to_dense(), table)
     index = np.array([[0, 1], [1, 2]])
     adjacency = scipy.sparse.coo_array((np.ones(2), (index[1], index[0])), shape=(3, 3))
     for held in (index, torch.tensor(index), Edges(*torch.tensor(index), 3, 3), adjacency):
-        found = edges_of(held, None)
+        found = GraphNodes(np.zeros((3, 1)), held).edges
         assert (found.senders.tolist(), found.receivers.tolist()) == ([0, 1], [1, 2])
-    assert edges_of(index, [[0.5], [1]]).features.tolist() == [[0.5], [1]]
+    assert GraphNodes(None, index, [[0.5], [1]]).edges.features.tolist() == [[0.5], [1]]
     assert is_known(np.array([0, -1, 2])).tolist() == [True, False, True]
     assert is_known(np.array([1, -1])).tolist() == [True, True]
     assert is_known(np.array(["a", None, float("nan"), ""], dtype=object)).tolist() == [True, False, False, False]
@@ -114,7 +116,7 @@ def test_whatever_holds_them():
 )
 def test_what_is_refused(features, edges, more, message):
     with pytest.raises(DataError, match=message):
-        NodeRegressor(**SMALL).fit(features, [0.0, 1.0], edges, edge_features=more)
+        NodeRegressor(**SMALL).fit(features, np.arange(float(len(features))), edges, edge_features=more)
 
 
 def test_settings_that_are_refused(graph):

@@ -21,7 +21,7 @@ def arrays():
 
 def accuracy(arrays, model, *, with_types, **settings):
     features, y, index, kinds, names, known, test = arrays
-    given = {"node_kinds": kinds, "edge_kinds": names} if with_types else {}
+    given = {"node_types": kinds, "edge_types": names} if with_types else {}
     features = features if with_types else np.nan_to_num(features)
     choices = {name: value for name, value in SMALL.items() if name != "num_heads" or model in ("gat", "hgt")}
     classifier = NodeClassifier(model=model, **choices, **settings).fit(features, known, index, **given)
@@ -37,7 +37,7 @@ def test_who_knows_what_an_edge_means_tells_what_others_cannot(arrays):
 
 def test_kept_and_asked_again(arrays, tmp_path):
     features, y, index, kinds, names, known, _ = arrays
-    given = {"node_kinds": kinds, "edge_kinds": names}
+    given = {"node_types": kinds, "edge_types": names}
     classifier = NodeClassifier(**{**SMALL, "epochs": 3}).fit(features, known, index, **given)
     assert classifier.trained_.settings.model == "hgt", "what is taken where kinds are given and no model is named"
     told = classifier.predict(features, index, **given)
@@ -51,29 +51,29 @@ def test_kept_and_asked_again(arrays, tmp_path):
     order, turned = np.random.default_rng(0).permutation(len(y)), np.random.default_rng(1).permutation(len(names))
     place = order.argsort()
     moved = again.predict_proba(
-        features[order], place[index[:, turned]], node_kinds=kinds[order], edge_kinds=names[turned]
+        features[order], place[index[:, turned]], node_types=kinds[order], edge_types=names[turned]
     )
     np.testing.assert_allclose(moved, probabilities[order], atol=1e-5)
     # A graph without authors: the model knows more kinds than there are.
     papers = np.isin(index, np.arange(NUM_AUTHORS)).any(axis=0) == 0
     some = again.predict(
-        features[NUM_AUTHORS:], index[:, papers] - NUM_AUTHORS, node_kinds=kinds[NUM_AUTHORS:], edge_kinds=names[papers]
+        features[NUM_AUTHORS:], index[:, papers] - NUM_AUTHORS, node_types=kinds[NUM_AUTHORS:], edge_types=names[papers]
     )
     assert set(some) <= {0, 1}
     assert again.fingerprint(features, index, **given).shape == (len(y), 16)
     with pytest.raises(
-        DataError, match=r"node_kinds\[0\]: the model does not know the node type 'writer'; it knows au"
+        DataError, match=r"node_types\[0\]: the model does not know the node type 'writer'; it knows au"
     ):
-        again.predict(features, index, node_kinds=np.where(kinds == "author", "writer", kinds), edge_kinds=names)
+        again.predict(features, index, node_types=np.where(kinds == "author", "writer", kinds), edge_types=names)
     with pytest.raises(DataError, match="its nodes have no types"):
-        again.predict(np.nan_to_num(features), index, edge_kinds=names)
+        again.predict(np.nan_to_num(features), index, edge_types=names)
     with pytest.raises(DataError, match="its edges have no types"):
-        again.predict(features, index, node_kinds=kinds)
+        again.predict(features, index, node_types=kinds)
 
 
 def test_words_for_classes_and_numbers(arrays):
     features, y, index, kinds, names, known, _ = arrays
-    given = {"node_kinds": kinds, "edge_kinds": names}
+    given = {"node_types": kinds, "edge_types": names}
     words = np.array([{0: "no", 1: "yes", -1: None}[each] for each in known.tolist()], dtype=object)
     told = (
         NodeClassifier(**{**SMALL, "epochs": 2}).fit(features, words, index, **given).predict(features, index, **given)
@@ -93,34 +93,34 @@ def test_bags_of_words_of_two_kinds():
     kinds = np.arange(40) % 2
     index = np.stack([np.arange(40), np.roll(np.arange(40), 1)])
     regressor = NodeRegressor(model="rgcn", model_dim=8, epochs=2)
-    regressor.fit(words, random.normal(size=40), index, node_kinds=kinds)
+    regressor.fit(words, random.normal(size=40), index, node_types=kinds)
     assert regressor.trained_.members[0].layers.input.weight.shape == (180, 8)
-    assert np.isfinite(regressor.predict(words, index, node_kinds=kinds)).all()
+    assert np.isfinite(regressor.predict(words, index, node_types=kinds)).all()
 
 
 def test_what_is_refused(arrays):
     features, _, index, kinds, names, known, _ = arrays
     full = np.nan_to_num(features)
     with pytest.raises(SettingError, match=r"--model gcn ignores types .* take --model rgcn or hgt"):
-        NodeClassifier(model="gcn").fit(full, known, index, node_kinds=kinds)
+        NodeClassifier(model="gcn").fit(full, known, index, node_types=kinds)
     with pytest.raises(SettingError, match="--model hgt needs types of nodes and edges, and none are given"):
         NodeClassifier(model="hgt").fit(full, known, index)
-    with pytest.raises(DataError, match="edge_kinds has 3 rows, but there are"):
-        NodeClassifier(**SMALL).fit(features, known, index, node_kinds=kinds, edge_kinds=names[:3])
-    with pytest.raises(DataError, match="3 node types were given, but there are"):
-        NodeClassifier(**SMALL).fit(full, known, index, node_kinds=kinds[:3])
+    with pytest.raises(DataError, match="edge_types has 3 rows, but there are"):
+        NodeClassifier(**SMALL).fit(features, known, index, node_types=kinds, edge_types=names[:3])
+    with pytest.raises(DataError, match="node_types has 3 rows, but there are"):
+        NodeClassifier(**SMALL).fit(full, known, index, node_types=kinds[:3])
     with pytest.raises(DataError, match=r"X\[0, 1\] is NaN, but other nodes of its type \(author\) have"):
         NodeClassifier(**SMALL).fit(
-            np.where(np.arange(len(kinds))[:, None] < 5, features, 1), known, index, node_kinds=kinds
+            np.where(np.arange(len(kinds))[:, None] < 5, features, 1), known, index, node_types=kinds
         )
     plain = NodeClassifier(model="gcn", epochs=1).fit(full, known, index)
-    with pytest.raises(SettingError, match="leave out node_kinds and edge_kinds"):
-        plain.predict(full, index, node_kinds=kinds)
+    with pytest.raises(SettingError, match="leave out node_types and edge_types"):
+        plain.predict(full, index, node_types=kinds)
     import scipy.sparse
 
     adjacency = scipy.sparse.coo_array((np.ones(2), ([0, 1], [1, 0])), shape=(2, 2))
     with pytest.raises(DataError, match=r"give Edges, or an array \(2, edge\)"):
-        NodeClassifier().fit(np.eye(2), [0, 1], adjacency, edge_kinds=[0, 1])
+        NodeClassifier().fit(np.eye(2), [0, 1], adjacency, edge_types=[0, 1])
 
 
 def test_edges_of_the_library(arrays):
@@ -128,4 +128,4 @@ def test_edges_of_the_library(arrays):
 
     features, _, index, kinds, names, known, _ = arrays
     edges = Edges.from_edge_index(torch.from_numpy(index.copy()), len(kinds))
-    NodeClassifier(**{**SMALL, "epochs": 1}).fit(features, known, edges, node_kinds=kinds, edge_kinds=names)
+    NodeClassifier(**{**SMALL, "epochs": 1}).fit(features, known, edges, node_types=kinds, edge_types=names)

@@ -67,8 +67,8 @@ def test_several_columns_are_told_apart():
 def test_in_the_habit_of_scikit_learn(classifier):
     assert is_classifier(classifier)
     assert is_regressor(TextRegressor())
-    assert clone(classifier).get_params() == SMALL
-    assert clone(classifier).set_params(epochs=1).get_params() == SMALL | {"epochs": 1}
+    assert clone(classifier).get_params() == TextClassifier().get_params() | SMALL
+    assert clone(classifier).set_params(epochs=1).given() == SMALL | {"epochs": 1}
     assert cross_val_score(TextClassifier(**SMALL), TEXTS, LABELS, cv=2).mean() > 0.9
     with pytest.raises(NotFittedError):
         TextClassifier().predict(TEXTS)

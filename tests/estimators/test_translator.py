@@ -27,7 +27,7 @@ def writer():
 def test_it_learns(writer):
     assert writer.predict(WORDS) == BACKWARD
     assert writer.metrics_["validation"]["loss"] < 0.2
-    assert writer.metrics_["rows"] == {"train": 27, "val": 5}
+    assert writer.metrics_["rows"] == {"train": 27, "val": 5, "rejected": 0}
 
 
 def test_what_cannot_be_translated_is_none(writer):
@@ -62,7 +62,7 @@ def test_it_reads_what_the_command_line_wrote(tmp_path):
 
 @pytest.mark.parametrize("settings", [{"model": "lstm"}, {"num_heads": 2}], ids=str)
 def test_the_same_seed_learns_the_same_from_lists_and_arrays(settings):
-    models = [Translator(**QUICK, **settings, seed=seed) for seed in (1, 1, 2)]
+    models = [Translator(**QUICK, **settings, random_state=seed) for seed in (1, 1, 2)]
     models[0].fit(WORDS, BACKWARD)
     models[1].fit(np.array(WORDS), tuple(BACKWARD))
     models[2].fit(WORDS, BACKWARD)
@@ -80,7 +80,7 @@ def test_other_numbers(precision):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "rnn", "attenton": "dot"}, "Did you mean --attention"),
+        ({"model": "rnn", "atention": "dot"}, "did you mean 'attention'"),
         ({"attention": "dot"}, "--attention goes with --model lstm"),
         ({"model": "lstm", "num_heads": 4}, "--num-heads goes with a transformer"),
         ({"model": "gat"}, "expected one of lstm"),

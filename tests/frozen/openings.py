@@ -5,8 +5,10 @@ Whoever renames a flag or a name changes it here alone; what is expected, in the
 
 import contextlib
 import io
+import json
 import math
 import shlex
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ import numpy as np
 
 import edgewise
 from edgewise.cli.main import main
+from edgewise.renames import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -91,11 +94,23 @@ def explained(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+ONCE_NONE = {
+    *("model", "num_layers", "num_heads", "model_dim", "attention_score", "normalize", "temperature", "combine"),
+    *("epochs", "batch_size", "learning_rate", "weight_decay", "patience", "loss_function"),
+}
+"""Parameters of molecules whose default was None, for the default of the setting."""
+
+
 def facts_of(opening: Opening) -> dict[str, Any]:
     """What Python says of a run: the estimator, its parameters, and its results, as JSON."""
     assert opening.python is not None
     estimator, results = opening.python()
-    facts = {"class": type(estimator).__name__, "params": plain(estimator.get_params())}
+    params = estimator.get_params()
+    saved = json.loads(Path("run/model.json").read_text()).get("estimator")
+    if saved is not None and type(estimator).__name__.startswith("Molecule"):
+        params |= dict.fromkeys(ONCE_NONE - tomllib.loads(saved).keys())
+    params |= {old: params[new] for old, new in SETTINGS.items() if new in params}
+    facts = {"class": type(estimator).__name__, "params": plain({**params, "more": params})}
     if hasattr(estimator, "classes_"):
         facts["classes"] = plain(estimator.classes_)
     return {**facts, **{name: plain(result) for name, result in results.items()}}
@@ -229,7 +244,7 @@ def typed_nodes() -> tuple[Any, dict[str, Any]]:
     x, edges, _ = graph()
     types = read("new_edges.csv")["relation"].tolist()
     both = [*types, *(f"rev_{name}" for name in types)]
-    given = {"node_kinds": read("new_nodes.csv")["type"].tolist(), "edge_kinds": both}
+    given = {"node_types": read("new_nodes.csv")["type"].tolist(), "edge_types": both}
     estimator = load("NodeClassifier")
     return estimator, values_of(estimator, x, edges, **given)
 
@@ -238,7 +253,7 @@ def graph_file() -> tuple[Any, dict[str, Any]]:
     """Nodes and edges of several types in one file."""
     with np.load("graph.npz") as arrays:
         x, edges = arrays["x"], arrays["edge_index"]
-        given = {"node_kinds": arrays["node_type"], "edge_kinds": arrays["edge_type"]}
+        given = {"node_types": arrays["node_type"], "edge_types": arrays["edge_type"]}
     estimator = load("NodeClassifier")
     return estimator, values_of(estimator, x, edges, **given)
 

@@ -1,16 +1,18 @@
-"""scikit-learn compatible estimators over the tasks: fit, predict, score, explain, save, load."""
+"""scikit-learn compatible estimators over the tasks, and folds over the nodes of a graph."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgewise.estimators.forecast import Forecaster
+    from edgewise.estimators.graph_input import GraphNodes
     from edgewise.estimators.graphs import GraphClassifier, GraphRegressor
     from edgewise.estimators.language import LanguageModel
     from edgewise.estimators.links import LinkPredictor
     from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
     from edgewise.estimators.motion import DynamicsModel
     from edgewise.estimators.nodes import NodeClassifier, NodeRegressor
+    from edgewise.estimators.selection import NodeKFold
     from edgewise.estimators.tagging import Tagger
     from edgewise.estimators.texts import TextClassifier, TextRegressor
     from edgewise.estimators.translation import Translator
@@ -19,12 +21,14 @@ _HOMES = {
     "DynamicsModel": "motion",
     "Forecaster": "forecast",
     "GraphClassifier": "graphs",
+    "GraphNodes": "graph_input",
     "GraphRegressor": "graphs",
     "LanguageModel": "language",
     "LinkPredictor": "links",
     "MoleculeClassifier": "molecules",
     "MoleculeRegressor": "molecules",
     "NodeClassifier": "nodes",
+    "NodeKFold": "selection",
     "NodeRegressor": "nodes",
     "Tagger": "tagging",
     "TextClassifier": "texts",
@@ -35,12 +39,14 @@ __all__ = [
     "DynamicsModel",
     "Forecaster",
     "GraphClassifier",
+    "GraphNodes",
     "GraphRegressor",
     "LanguageModel",
     "LinkPredictor",
     "MoleculeClassifier",
     "MoleculeRegressor",
     "NodeClassifier",
+    "NodeKFold",
     "NodeRegressor",
     "Tagger",
     "TextClassifier",
@@ -55,5 +61,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from edgewise.view.notebook import register
 
-    register()  # a notebook then shows what faces explain as pages
+    register()  # a notebook then shows explanations as pages
     return getattr(import_module(f"edgewise.estimators.{_HOMES[name]}"), name)

@@ -1,82 +1,162 @@
-"""A `Graph`, or what `Graph.of` takes, in place of features, edges and what is known of both."""
+"""Graphs as estimators take them: whatever holds one becomes a `Graph` here, and its nodes are rows."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.file import check_edges
+from edgewise.data.graphs.names import RowLabels
+from edgewise.data.graphs.node_features import NodeFeatures, without_blanks
 from edgewise.errors import DataError
 from edgewise.graph import Graph
+from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
-from edgewise.neighborhood import Types
+from edgewise.neighborhood import Edges, Types
+from edgewise.plural import plural
+
+GRAPH_OPTIONS = ("edges", "edge_features", "node_types", "edge_types")
+"""The arguments that stand beside the features of nodes, where no graph stands in their place."""
 
 
-class Parts(NamedTuple):
-    """A graph as the estimators take it."""
+@dataclass(frozen=True, eq=False)
+class GraphNodes:
+    """The nodes of one graph as rows, for the cross-validation of scikit-learn.
 
-    X: Any
-    """(node, feature); None where nothing is known of nodes."""
-    edges: Any
-    """Who is connected with whom."""
-    edge_features: Any
-    """(edge, feature); None where there are none."""
-    node_kinds: Any
-    """(node) the name of each type; None where there is one."""
-    edge_kinds: Any
-    """(edge) likewise."""
+    Taking some rows leaves the graph whole: an estimator sees every node and edge, and the targets of the rows alone.
+
+        nodes = GraphNodes(graph)
+        cross_val_score(NodeClassifier(), nodes, y, cv=NodeKFold(5))
+
+    Args:
+        held: A `Graph`, or what `Graph.of` takes; or features of nodes (node, feature).
+        edges: The edges beside features: `Edges`, whole numbers (2, edge), sender above receiver, or a sparse matrix
+            of SciPy, a row a receiver. They are taken as they are: give both ways where both are meant.
+        edge_features: (edge, feature).
+        node_types: (node) words or whole numbers. A column of features that is NaN in all nodes of a type is no
+            feature of that type.
+        edge_types: (edge) likewise.
+    """
+
+    graph: Graph
+    """The graph."""
+    sparse_features: NodeFeatures | None = None
+    """The features of nodes, where a sparse matrix holds them; `graph` has none then."""
+    rows: np.ndarray | None = None
+    """The nodes that are rows, by number; None where all are."""
+
+    def __init__(
+        self, held: Any, edges: Any = None, edge_features: Any = None, *, node_types: Any = None, edge_types: Any = None
+    ) -> None:
+        beside = {"edge_features": edge_features, "node_types": node_types, "edge_types": edge_types}
+        known: GraphNodes | None = held if isinstance(held, GraphNodes) else None
+        if known is None and edges is None and not is_graph(held):
+            raise DataError(f"edges is missing: give edges, or a Graph in place of X; X is {type(held).__name__}.")
+        if edges is None:
+            for name, values in beside.items():
+                if values is not None:
+                    raise DataError(f"{name} was given beside a graph that holds it; put it into the graph.")
+            known = known or _checked(Graph.of(held))
+        else:
+            known = _from_arrays(held, edges, **beside)
+        for name, value in vars(known).items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(
+        cls, graph: Graph, sparse_features: NodeFeatures | None = None, rows: np.ndarray | None = None
+    ) -> "GraphNodes":
+        """Some nodes of a graph."""
+        found = object.__new__(cls)
+        for name, value in (("graph", graph), ("sparse_features", sparse_features), ("rows", rows)):
+            object.__setattr__(found, name, value)
+        return found
+
+    def __len__(self) -> int:
+        return self.graph.num_nodes if self.rows is None else len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(row, 1), for scikit-learn, which then takes rows by an array."""
+        return len(self), 1
+
+    def __getitem__(self, rows: Any) -> "GraphNodes":
+        """Some rows; the graph stays whole.
+
+        Args:
+            rows: Numbers, a mask or a slice.
+        """
+        rows = rows[0] if isinstance(rows, tuple) else rows
+        numbers = np.arange(self.graph.num_nodes) if self.rows is None else self.rows
+        taken = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
+        return GraphNodes.of(self.graph, self.sparse_features, np.atleast_1d(taken))
+
+    def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
+        """Values of the rows for all nodes; `missing` elsewhere.
+
+        Raises:
+            DataError: There are not as many as rows.
+        """
+        if len(values) != len(self):
+            raise DataError(f"y has {plural(len(values), 'row')}, but there are {len(self)} nodes.")
+        if self.rows is None:
+            return values
+        found = np.full((self.graph.num_nodes, *values.shape[1:]), missing, dtype=values.dtype)
+        found[self.rows] = values
+        return found
+
+    @property
+    def features(self) -> NodeFeatures | None:
+        """What is known of each node, NaN where a column is no feature of its type; None where nothing is."""
+        table = _features(self.graph)
+        return self.sparse_features if table is None else NodeFeatures.of(table)
+
+    @property
+    def edges(self) -> EdgeList:
+        """The edges, with their features and the names of their types."""
+        graph, features = self.graph, np.zeros((self.graph.num_edges, 0), dtype=np.float32)
+        if isinstance(graph.edge_features, Tensor):
+            features = graph.edge_features.detach().cpu().numpy().astype(np.float32)
+        sides = (side.cpu().numpy() for side in (graph.edges.senders, graph.edges.receivers))
+        return EdgeList(*sides, features, types=_edge_names(graph))
+
+    def arrays(self) -> dict[str, Any]:
+        """What `nodes_from_arrays` takes of a graph.
+
+        Raises:
+            DataError: Nothing is known of the nodes, or a number is not finite.
+        """
+        table, types = _features(self.graph), self.graph.node_types
+        if table is None and self.sparse_features is None:
+            raise DataError("the graph has no node_features; there is nothing that nodes could be told apart by.")
+        named = None if types is None else RowLabels.of_array("node_types", _names_of_rows(types))
+        blank = None
+        if table is not None and types is not None:
+            table, blank = without_blanks(table)
+        features = self.sparse_features if table is None else NodeFeatures.of(table)
+        assert features is not None
+        if not np.isfinite(features.values if table is None else table).all():
+            raise DataError("X holds NaN or an infinite number; fill it in, or leave the node out of the graph.")
+        return {"features": features, "edges": self.edges, "types": named, "blank": blank}
 
 
 def is_graph(held: Any) -> bool:
     """Whether it is a graph as a whole: ours, one of PyTorch Geometric or networkx, or (node features, edges)."""
-    return isinstance(held, Graph | tuple) or library_of(held) in ("pyg", "networkx")
+    return isinstance(held, Graph | GraphNodes | tuple) or library_of(held) in ("pyg", "networkx")
 
 
-def parts_of(X: Any, edges: Any, edge_features: Any = None, node_kinds: Any = None, edge_kinds: Any = None) -> Parts:
-    """The parts as they were given, or those of the graph that stands in the place of X.
-
-    Raises:
-        DataError: there are no edges, and X is no graph; or it is, and parts of it were given beside it.
-    """
-    if edges is not None or not is_graph(X):
-        if edges is None:
-            raise DataError(f"edges is missing: give edges, or a Graph in place of X; X is {type(X).__name__}.")
-        return Parts(X, edges, edge_features, node_kinds, edge_kinds)
-    beside = {"edge_features": edge_features, "node_kinds": node_kinds, "edge_kinds": edge_kinds}
-    for name, held in beside.items():
-        if held is not None:
-            raise DataError(f"{name} was given beside a graph that holds it; put it into the graph.")
-    graph = Graph.of(X)
-    types, relations = graph.node_types, graph.edge_types
-    if isinstance(graph.edge_features, tuple):
-        raise DataError("edges of different types have different features, which no estimator reads; leave them out.")
-    features: Any = None
-    if isinstance(graph.node_features, tuple) and types is not None:
-        features = _side_by_side(graph.node_features, types)
-    elif graph.node_features is not None:
-        features = _fractions(graph.node_features)
-    of_edges = None
-    if relations is not None:
-        called = [name[1] if isinstance(name, tuple) else name for name in names_of(relations)]
-        of_edges = [called[number] for number in relations.of_row.tolist()]
-    return Parts(
-        features,
-        graph.edges,
-        None if graph.edge_features is None else _fractions(graph.edge_features).numpy(),
-        None if types is None else [names_of(types)[number] for number in types.of_row.tolist()],
-        None if of_edges is None or set(of_edges) == {"to"} else of_edges,
-    )
-
-
-def plain_parts_of(owner: str, X: Any, edges: Any, edge_features: Any = None) -> Parts:
-    """The same for an estimator that knows one type of nodes and edges.
+def plain_nodes(owner: str, held: Any, edges: Any = None, edge_features: Any = None, **more: Any) -> GraphNodes:
+    """The nodes of a graph for an estimator that knows one type of nodes and edges.
 
     Raises:
-        DataError: the graph has more.
+        DataError: The graph has more.
     """
-    found = parts_of(X, edges, edge_features)
-    if found.node_kinds is not None or found.edge_kinds is not None:
+    found = GraphNodes(held, edges, edge_features, **more)
+    if found.graph.node_types is not None or found.edges.types is not None:
         raise DataError(f"{owner} reads graphs of one type of nodes and edges; replace(graph, node_types=None, …).")
     return found
 
@@ -88,23 +168,119 @@ def one_by_one(graphs: Any) -> Any:
     return graphs.to_data_list() if library_of(graphs) == "pyg" and hasattr(graphs, "to_data_list") else graphs
 
 
-def names_of(types: Types) -> Sequence[Any]:
-    """The names of types, or their numbers."""
-    return range(types.num_types) if types.names is None else types.names
+def edges_of(held: Any, num_nodes: int | None = None) -> Edges:
+    """Edges, whatever holds them: `Edges`, whole numbers (2, edge), or a sparse matrix of SciPy.
+
+    Args:
+        held: The edges.
+        num_nodes: How many nodes there are; by default as many as the edges know or name.
+
+    Raises:
+        DataError: They have another shape, or name no node.
+    """
+    if hasattr(held, "tocoo") and not isinstance(held, Edges):
+        held = Edges.from_adjacency(held)
+    known = held.num_receivers if isinstance(held, Edges) else 0
+    if isinstance(held, Edges):
+        index = np.stack([held.senders.cpu().numpy(), held.receivers.cpu().numpy()])
+    else:
+        index = held.cpu().numpy() if isinstance(held, Tensor) else np.asarray(held)
+        if index.ndim != 2 or index.shape[0] != 2 or not np.issubdtype(index.dtype, np.integer):
+            raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
+    num_nodes = max(known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
+    check_edges("edges", index, num_nodes)
+    senders, receivers = torch.from_numpy(index.astype(np.int64))
+    return Edges(senders, receivers, num_nodes, num_nodes)
 
 
-def _fractions(table: Any) -> Tensor:
-    table = table.detach().cpu()
-    return table if table.dtype in (torch.float32, torch.float64) else table.to(torch.float32)
+def sparse_features_of(held: Any) -> NodeFeatures:
+    """The features of nodes in a sparse matrix of SciPy."""
+    table = held.tocsr().tocoo()
+    filled = table.data != 0
+    rows, columns = (places[filled].astype(np.int64) for places in (table.row, table.col))
+    return NodeFeatures.of_entries(rows, columns, table.data[filled].astype(np.float32), table.shape)
 
 
-def _side_by_side(tables: Sequence[Tensor | None], types: Types) -> np.ndarray:
-    """One table with the columns of each type; NaN where a column is none of a node's type."""
-    widths = [0 if table is None else table.shape[1] for table in tables]
+def dense_features_of(held: Any) -> Tensor:
+    """The features of nodes (node, feature) in a tensor, an array or a DataFrame.
+
+    Raises:
+        DataError: They have another shape.
+    """
+    values = held.detach().cpu() if isinstance(held, Tensor) else torch.from_numpy(np.array(held, dtype=np.float64))
+    if values.ndim != 2:
+        raise DataError(f"X has {plural(values.ndim, 'axis', 'axes')}; expected (node, feature).")
+    return values
+
+
+def _from_arrays(held: Any, edges: Any, edge_features: Any, node_types: Any, edge_types: Any) -> GraphNodes:
+    """A graph out of its parts."""
+    is_sparse = hasattr(held, "tocoo")
+    features = None if is_sparse or held is None else dense_features_of(held)
+    sparse = sparse_features_of(held) if is_sparse else None
+    size = None if held is None else held.shape[0] if is_sparse else len(features)  # type: ignore[arg-type]
+    if edge_types is not None and hasattr(edges, "tocoo") and not isinstance(edges, Edges):
+        raise DataError("edge_types go with edges that have an order: give Edges, or an array (2, edge).")
+    found = edges_of(edges, size)
+    of_edges = None
+    if edge_features is not None:
+        of_edges = torch.as_tensor(np.asarray(edge_features, dtype=np.float32))
+        if of_edges.ndim != 2 or len(of_edges) != found.num_edges:
+            raise DataError(f"edge_features is {tuple(of_edges.shape)}; expected ({found.num_edges}, feature).")
+    types = _types("node_types", node_types, found.num_senders, "nodes")
+    relations = _types("edge_types", edge_types, found.num_edges, "edges")
+    if types is not None and relations is not None:
+        ends = plain_relations(types, found)
+        assert ends.names is not None
+        names = zip(_names_of_rows(ends), _names_of_rows(relations))
+        relations = Types.of([(sender, name, receiver) for (sender, _, receiver), name in names])
+    return GraphNodes.of(Graph(features, found, of_edges, node_types=types, edge_types=relations), sparse)
+
+
+def _types(name: str, held: Any, size: int, rows: str) -> Types | None:
+    if held is None:
+        return None
+    words = [str(each).strip() for each in np.asarray(held).tolist()]
+    if len(words) != size:
+        raise DataError(f"{name} has {plural(len(words), 'row')}, but there are {size} {rows}.")
+    return Types.of(words)
+
+
+def _checked(graph: Graph) -> GraphNodes:
+    """The nodes of a graph that came as a whole."""
+    if isinstance(graph.edge_features, tuple):
+        raise DataError("edges of different types have different features, which no estimator reads; leave them out.")
+    return GraphNodes.of(graph)
+
+
+def _features(graph: Graph) -> np.ndarray | None:
+    """(node, feature): one table, with the columns of each type side by side and NaN where a column is of another."""
+    features, types = graph.node_features, graph.node_types
+    if features is None:
+        return None
+    if isinstance(features, Tensor):
+        table = features.detach().cpu()
+        return (table if table.dtype in (torch.float32, torch.float64) else table.to(torch.float32)).numpy()
+    assert types is not None
+    widths = [0 if table is None else table.shape[1] for table in features]
     starts = np.cumsum([0, *widths])
     found = np.full((len(types), starts[-1]), np.nan)
     rows = types.split(torch.arange(len(types)))
-    for own, table, start in zip(rows, tables, starts):
+    for own, table, start in zip(rows, features, starts):
         if table is not None:
             found[own.numpy(), start : start + table.shape[1]] = table.detach().cpu().numpy()
     return found
+
+
+def _names_of_rows(types: Types) -> list[Any]:
+    """The name of the type of each row, or its number."""
+    names: Sequence[Any] = range(types.num_types) if types.names is None else types.names
+    return [names[number] for number in types.of_row.tolist()]
+
+
+def _edge_names(graph: Graph) -> RowLabels | None:
+    """What each edge is called; None where edges have no names of their own."""
+    if graph.edge_types is None:
+        return None
+    names = [name[1] if isinstance(name, tuple) else name for name in _names_of_rows(graph.edge_types)]
+    return None if set(names) == {"to"} else RowLabels.of_array("edge_types", names)

@@ -1,67 +1,75 @@
-"""LanguageModel: learn a text from Python, generate more of it."""
+"""LanguageModel: learns a text and continues it."""
 
 from typing import Any, Self
 
 from edgewise.errors import SettingError
-from edgewise.estimators.learner import Learner
+from edgewise.estimators.estimator import Estimator
+from edgewise.estimators.params import old_names
 from edgewise.explanation import Explanation
-from edgewise.models.text_settings import SamplingSettings
+from edgewise.models.text_settings import CONFIGURATIONS, SamplingSettings
 from edgewise.tasks.language.explain import explain_prompt
 from edgewise.tasks.language.task import TASK
 from edgewise.tasks.language.trained import TrainedLanguage
-from edgewise.tasks.run import fit
 
 
-class LanguageModel(Learner[TrainedLanguage]):
-    """A model of a text, in the habit of scikit-learn.
+class LanguageModel(
+    Estimator,
+    task=TASK,
+    fitted_type=TrainedLanguage,
+    models=CONFIGURATIONS,
+    required={"data": ("the text",)},
+    keep=("split_sizes",),
+    own={"model": None},
+):
+    """A model of a text, which predicts each token from those before it.
 
-        LanguageModel(steps=2000).fit(text).generate("ROMEO:")
-
-    Args:
-        settings: any field of LanguageJob, TransformerSettings or TrainSettings by its name, or `model`, the name of
-            one of `CONFIGURATIONS`.
+    LanguageModel(steps=2000).fit(text).generate("ROMEO:")
     """
 
-    kind = TrainedLanguage
-    fitted_by = "fit(text)"
+    @old_names
+    def fit(self, data: str, y: None = None, *, sample_weight: None = None, validation: str | None = None) -> Self:
+        """Learns a text.
 
-    def fit(self, text: str) -> Self:
-        """Learns a text, the last part of it for validation.
+        Args:
+            data: The text.
+            y: Nothing: a text is its own target.
+            sample_weight: Refused: all tokens count the same.
+            validation: Another text for validation; by default the last part of `data`, see `split_sizes`.
 
         Raises:
-            DataError: it is shorter than the context.
-            SettingError: a setting is not known, or has a value it cannot have.
+            DataError: It is shorter than the context.
+            SettingError: A parameter has a value that it cannot have.
         """
-        from edgewise.tasks.language.job import language_job
-
-        if not isinstance(text, str):
-            raise SettingError(f"LanguageModel.fit takes one text, a str, not {type(text).__name__}; join several.")
-        job = language_job({**self.settings, "data": ("the text",)}, "LanguageModel")
-        prepared = TASK.prepared(job, text)
-        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
-        self.trained_ = prepared.fitted
-        return self
+        self._refuse(y=(y, "a text is its own target"), sample_weight=(sample_weight, "all tokens count the same"))
+        if not isinstance(data, str):
+            raise SettingError(f"LanguageModel.fit takes one text, a str, not {type(data).__name__}; join several.")
+        return self._train(TASK.prepared(self.settings(), data, validation))
 
     def generate(self, prompt: str, **sampling: Any) -> str:
         """The prompt and what follows it.
 
         Args:
-            prompt: what to go on from.
-            sampling: fields of SamplingSettings by their names, such as num_tokens, temperature, top_k and seed.
+            prompt: The text to continue.
+            sampling: Fields of `SamplingSettings` by their names, such as num_tokens, temperature, top_k and seed.
         """
         return prompt + "".join(self.trained.write(prompt, SamplingSettings(**sampling)))
 
-    def explain(self, prompt: str, *, label: str | None = None, top: int | None = None) -> Explanation:
-        """Which token follows a prompt, where the model attends, and what changes it; see `explain_prompt`.
+    @old_names
+    def explain(
+        self, item: str, target: str | None = None, label: str | None = None, *, top: int | None = None
+    ) -> Explanation:
+        """Which token follows a prompt, where the model attends, and what changes it.
 
         Args:
-            prompt: what to go on from.
-            label: the token whose probability is explained; the most probable one by default.
-            top: how many of the strongest weights of each token are kept.
+            item: The prompt.
+            target: What is explained; there is only `next token`.
+            label: The token whose probability is explained; the most probable one by default.
+            top: How many of the strongest weights of each token are shown.
         """
-        return explain_prompt(self.trained, prompt, label=label, top=top)
+        return explain_prompt(self.trained, item, target=target, label=label, top=top)
 
-    def score(self, text: str) -> float:
-        """−ln p of each token of another text, negated so that larger is better, on average."""
+    @old_names
+    def score(self, data: str, y: None = None) -> float:
+        """The mean of ln p over the tokens of another text."""
         trained = self.trained
-        return -trained.loss(trained.tokenizer.encode(text).numbers)
+        return -float(trained.loss(trained.tokenizer.encode(data).numbers))

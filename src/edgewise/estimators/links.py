@@ -1,166 +1,197 @@
-"""LinkPredictor: the links of a graph from Python, in the habit of scikit-learn."""
+"""LinkPredictor: the links of one graph."""
 
 from typing import Any, Self
 
 import numpy as np
 import torch
 
-from edgewise.data.graphs.file import check_edges
 from edgewise.data.graphs.links import Links, LinkSplits, named_splits, random_splits
 from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.errors import DataError
-from edgewise.estimators.graph_input import is_graph, plain_parts_of
-from edgewise.estimators.learner import Learner
-from edgewise.estimators.nodes import Matrix, Neighbors, edges_of, features_of
+from edgewise.estimators.estimator import Estimator
+from edgewise.estimators.graph_input import is_graph, plain_nodes
+from edgewise.estimators.params import old_names
 from edgewise.explanation import Explanation
-from edgewise.neighborhood import Edges
 from edgewise.plural import plural
 from edgewise.tasks.links.explain import explain_link
 from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.job import link_job
+from edgewise.tasks.links.job import USUAL
 from edgewise.tasks.links.task import TASK, LinkData
 from edgewise.tasks.links.trained import TrainedLinks
-from edgewise.tasks.run import fit
-from edgewise.train.device import pick_device
+
+GRAPH = ("X", "edges", "edge_features")
+"""Another graph than that of the training: what `predict` takes behind the pairs."""
 
 
-class LinkPredictor(Learner[TrainedLinks]):
-    """Tells which nodes of a graph are linked.
+class LinkPredictor(
+    Estimator,
+    task=TASK,
+    fitted_type=TrainedLinks,
+    models=USUAL,
+    required={"data": ("the nodes",)},
+    keep=("split_sizes", "data_seed", "directed", "baselines"),
+    options=("edges", "edge_features"),
+    fit_options=("splits",),
+    positional={"predict": GRAPH, "score": ("sample_weight",), "explain": GRAPH},
+):
+    """Predicts which nodes of a graph are linked.
 
-        predictor = LinkPredictor(model="gcn").fit(features, edges)
-        predictor.predict_proba([[0, 5], [2, 7]])
-
-    Args:
-        settings: any setting of `edgewise train --task-type link` by its name in Python: model, decoder, negatives,
-            directed, split_sizes, epochs, seed ...
+    LinkPredictor(model="gcn").fit(graph).predict_proba([[0, 5], [2, 7]])
     """
 
-    kind = TrainedLinks
-    fitted_by = "fit(features, edges)"
-    own_settings = ("split_sizes", "data_seed", "directed")
-
-    def fit(self, X: Matrix | None, edges: Neighbors = None, *, edge_features: Any = None, parts: Any = None) -> Self:
-        """Learns the links of a graph; `metrics_` holds the scores of validation and test links.
+    @old_names
+    def fit(
+        self,
+        data: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        validation: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Learns the links of a graph; `metrics_` has the scores of validation and test links.
 
         Args:
-            X: (node, feature); None where nothing is known of the nodes: each then learns a vector of its own. Or a
-                graph with all that follows but parts: a `Graph`, PyTorch Geometric's `Data`, a graph of networkx.
-            edges: who is connected with whom; the other way of each is added where it is missing, unless `directed`.
-            edge_features: (edge, feature).
-            parts: (edge) "train", "val", "test", or nothing for edges that carry messages and are not told; drawn
-                at random by default.
+            data: A graph: `Graph`, PyTorch Geometric's `Data`, a graph of networkx; or the features of its nodes (node,
+                feature), None where nothing is known of them: each node then has a vector of its own, which is learned.
+            y: Beside features, the edges; the other way of each is added where it is missing, unless `directed`.
+            sample_weight: Refused: all links count the same.
+            validation: (edge) True for the links that choose the epoch; the others train.
+            options: `edges`, as y; `edge_features` (edge, feature); and `splits` (edge): train, val, test, or nothing
+                for edges that carry messages and are not predicted; drawn at random by default.
 
         Raises:
-            DataError: shapes do not fit, an edge names no node, or there are too few links, or pairs that are none.
+            DataError: Shapes do not fit, an edge names no node, or there are too few links, or pairs that are none.
         """
-        job = link_job({**self.settings, "data": ("the nodes",)}, type(self).__name__)
-        graph = graph_of(X, edges, edge_features, job.graph.directed)
+        self._refuse(sample_weight=(sample_weight, "all links count the same"))
+        options = self._named("fit", (), {"edges": y, **options})
+        splits = options.pop("splits", None)
+        if validation is not None:
+            splits = np.where(np.asarray(validation, dtype=bool), "val", "train")
+        job = self.settings()
+        graph = graph_of(data, options.get("edges"), options.get("edge_features"), job.graph.directed)
         links = Links.of(graph.edges, len(graph), job.graph.directed)
-        if parts is None:
-            part_of_link = random_splits(links, job.split_sizes, job.data_seed)
+        if splits is None:
+            split_of_link = random_splits(links, job.split_sizes, job.data_seed)
         else:
-            words = ["" if word is None else str(word) for word in np.asarray(parts, dtype=object).tolist()]
+            words = ["" if word is None else str(word) for word in np.asarray(splits, dtype=object).tolist()]
             if len(words) != (count := len(graph.edges) - graph.edges.num_mirrored):
-                raise DataError(f"parts has {plural(len(words), 'row')}, but there are {count} edges.")
-            named = RowLabels(tuple(words), "parts, edge ", np.arange(len(words)), "")
-            part_of_link = named_splits(links, named, job.data_seed)
-        chosen = LinkSplits.of(links, part_of_link, job.negatives, job.data_seed)
-        prepared = TASK.prepared(job, LinkData(graph, links), chosen)
-        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
-        self.trained_ = prepared.fitted
-        return self
+                raise DataError(f"splits has {plural(len(words), 'row')}, but there are {count} edges.")
+            named = RowLabels(tuple(words), "splits, edge ", np.arange(len(words)), "")
+            split_of_link = named_splits(links, named, job.data_seed)
+        chosen = LinkSplits.of(links, split_of_link, job.negatives, job.data_seed)
+        return self._train(TASK.prepared(job, LinkData(graph, links), chosen))
 
-    def predict_proba(
-        self, pairs: Any, X: Matrix | None = None, edges: Neighbors | None = None, edge_features: Any = None
-    ) -> np.ndarray:
+    @old_names
+    def predict_proba(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
         """(pair, 2): the probabilities that each pair is no link and that it is one.
 
-        They are those of a test with as many pairs that are none as the training had; of all pairs of a graph far
-        fewer are links.
+        They hold for a test with as many pairs that are no link as in training; of all pairs of a graph far fewer are
+        links.
 
         Args:
-            pairs: (pair, 2) nodes, counted from 0.
-            X, edges, edge_features: of another graph along whose edges messages go; those of the training by default,
-                all of them.
+            data: (pair, 2) nodes, counted from 0.
+            old: Another graph along whose edges messages go: a graph, or features, edges and features of edges. By
+                default that of the training, with all its links.
+            options: The same by name: `X`, `edges` and `edge_features`.
 
         Raises:
-            DataError: pairs have another shape, or name no node or one node twice.
+            DataError: Pairs have another shape, or name no node or one node twice.
         """
-        trained, graph = self.trained, self._graph_of("predict_proba", X, edges, edge_features)
-        senders, receivers = pairs_of(pairs, len(graph or trained.graph))
-        found = trained.predict(senders, receivers, graph, pick_device(self.settings.get("device", "auto")))
+        trained, graph = self.trained, self._graph("predict", old, options)
+        senders, receivers = pairs_of(data, len(graph or trained.graph))
+        found = trained.predict(senders, receivers, graph, self._device)
         return np.stack([1 - found, found], axis=1)
 
-    def predict(self, pairs: Any, **graph: Any) -> np.ndarray:
+    @old_names
+    def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
         """(pair): whether each pair is more likely a link than not; as `predict_proba`."""
-        return self.predict_proba(pairs, **graph)[:, 1] > 0.5
+        return self.predict_proba(data, *old, **options)[:, 1] > 0.5
 
-    def score(self, pairs: Any, y: Any, sample_weight: Any = None, **graph: Any) -> float:
+    @old_names
+    def score(self, data: Any, y: Any, sample_weight: Any = None, **options: Any) -> float:
         """The share of the pairs of which is predicted right whether they are a link; as `predict_proba`.
 
         Args:
-            pairs: (pair, 2) nodes.
+            data: (pair, 2) nodes.
             y: (pair) whether each is a link.
             sample_weight: (pair).
+            options: As in `predict_proba`.
         """
-        found, known = self.predict(pairs, **graph), np.asarray(y)
+        found, known = self.predict(data, **options), np.asarray(y)
         if known.shape != found.shape:
             raise DataError(f"score: y is {known.shape}, but there are {len(found)} pairs.")
         return float(np.average(found == known.astype(bool), weights=sample_weight))
 
+    @old_names
     def explain(
         self,
-        sender: int,
-        receiver: int,
-        X: Matrix | None = None,
-        edges: Neighbors | None = None,
-        *,
-        edge_features: Any = None,
+        item: Any = None,
+        *old: Any,
+        target: str | None = None,
+        label: Any = None,
         hops: int | None = None,
+        sender: int | None = None,
+        receiver: int | None = None,
+        **options: Any,
     ) -> Explanation:
         """One pair of nodes, explained: what its ends attend to, and what changes the probability of the link.
 
-        Where the graph has the link, no message goes along it, as in training; `predict_proba` leaves it in. See
-        `explain_link`.
+        Where the graph has the link, no message goes along it, as in training; `predict_proba` leaves it in.
 
         Args:
-            sender, receiver: two nodes, counted from 0.
-            X, edges, edge_features: of another graph along whose edges messages go, as in `predict_proba`.
-            hops: how far away nodes are looked at; by default as far as the model looks.
+            item: The pair, (sender, receiver), counted from 0; or the sender, with the receiver behind it.
+            old: Another graph, as in `predict_proba`.
+            target: What is explained; there is one target.
+            label: The class whose probability is explained; the predicted one by default.
+            hops: How far away nodes are shown; by default as far as the model looks.
+            sender, receiver: The pair by names.
+            options: As in `predict_proba`.
 
         Raises:
-            DataError: there is no such node, or it is one twice.
+            DataError: There is no such node, or it is one twice.
             SettingError: `hops` is below 1.
         """
-        graph = self._graph_of("explain", X, edges, edge_features)
-        return explain_link(self.trained, int(sender), int(receiver), graph=graph, hops=hops)
+        if np.ndim(item) == 0 and item is not None:
+            sender = item
+        elif item is not None:
+            sender, receiver = item
+        if receiver is None:
+            receiver, *old = old  # type: ignore[assignment]
+        assert sender is not None and receiver is not None
+        graph = self._graph("explain", old, options)
+        return explain_link(
+            self.trained, int(sender), int(receiver), graph=graph, hops=hops, target=target, label=label
+        )
 
-    def _graph_of(self, asked: str, X: Matrix | None, edges: Neighbors | None, edge_features: Any) -> LinkGraph | None:
+    @old_names
+    def fingerprint(self, data: Any = None, *old: Any, **options: Any) -> np.ndarray:
+        """(node, dim): the learned vector of each node of a graph, that of the training by default."""
+        trained, graph = self.trained, self._graph("predict", (data, *old), options)
+        found: np.ndarray = trained.vectors(trained.messages(graph or trained.graph).along(), self._device).numpy()
+        return found
+
+    def _graph(self, method: str, old: Any, options: dict[str, Any]) -> LinkGraph | None:
         """Another graph, where one is given; None for that of the training."""
-        if edges is not None or is_graph(X):
-            return graph_of(X, edges, edge_features, self.trained.place.directed)
-        if X is not None or edge_features is not None:
-            raise DataError(f"{asked}: there are nodes or features of edges, but no edges; give them too.")
+        X = options.pop("X", None)
+        given = {"X": X, **self._named(method, old, options)}
+        if given.get("edges") is not None or is_graph(given["X"]):
+            return graph_of(given["X"], given.get("edges"), given.get("edge_features"), self.trained.place.directed)
+        if given["X"] is not None or given.get("edge_features") is not None:
+            raise DataError(f"{method}: there are nodes or features of edges, but no edges; give them too.")
         return None
 
 
-def graph_of(X: Matrix | None, edges: Neighbors | None, edge_features: Any, is_directed: bool) -> LinkGraph:
-    """A graph from arrays; as many nodes as X has rows, else as the edges know or name.
+def graph_of(held: Any, edges: Any, edge_features: Any, is_directed: bool) -> LinkGraph:
+    """A graph from arrays; as many nodes as there are features, else as the edges know or name.
 
     Raises:
-        DataError: shapes do not fit, or an edge names no node.
+        DataError: Shapes do not fit, or an edge names no node.
     """
-    X, edges, edge_features, *_ = plain_parts_of("LinkPredictor", X, edges, edge_features)
-    listed = edges_of(edges, edge_features)
-    if X is not None:
-        features = features_of(X)
-    else:
-        known = edges.num_receivers if isinstance(edges, Edges) else edges.shape[0] if hasattr(edges, "tocoo") else 0
-        named = np.concatenate([listed.senders, listed.receivers])
-        features = NodeFeatures.of(np.zeros((max(known, int(named.max(initial=-1)) + 1), 0)))
-    count = features.shape[0]
-    check_edges("edges", np.stack([listed.senders, listed.receivers]), count)
+    nodes = plain_nodes("LinkPredictor", held, edges, edge_features)
+    count, listed = nodes.graph.num_nodes, nodes.edges
+    features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays()["features"]
     return LinkGraph(
         "the graph", tuple(map(str, range(count))), features, listed if is_directed else listed.both_ways(count)
     )
@@ -170,7 +201,7 @@ def pairs_of(pairs: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Senders and receivers of pairs of nodes.
 
     Raises:
-        DataError: they have another shape than (pair, 2), or name no node or one node twice.
+        DataError: They have another shape than (pair, 2), or name no node or one node twice.
     """
     table = pairs.cpu().numpy() if isinstance(pairs, torch.Tensor) else np.asarray(pairs)
     if table.ndim != 2 or table.shape[1] != 2 or not np.issubdtype(table.dtype, np.integer):

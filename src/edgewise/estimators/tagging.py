@@ -1,84 +1,101 @@
-"""Tagger: a tag for each word, from Python."""
+"""Tagger: a tag for each word."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
 
 from edgewise.data.texts.tags import sentences_from_lists
-from edgewise.errors import SettingError
-from edgewise.estimators.learner import Learner
+from edgewise.errors import DataError
+from edgewise.estimators.estimator import Estimator
+from edgewise.estimators.params import old_names
+from edgewise.estimators.texts import ENCODERS
 from edgewise.explanation import Explanation
-from edgewise.tasks.run import fit
 from edgewise.tasks.tagging.explain import explain_sentence
-from edgewise.tasks.tagging.job import tagging_job
 from edgewise.tasks.tagging.task import TASK
 from edgewise.tasks.tagging.trained import TrainedTagger
-from edgewise.train.device import pick_device
 from edgewise.train.spans import tag_scores
 
+Words = Sequence[Sequence[str]]
+"""The words of each sentence, or their tags."""
 
-class Tagger(Learner[TrainedTagger]):
-    """Tells the tag of each word, such as its part of speech, or whether a name begins at it.
 
-        Tagger(model="lstm").fit(sentences, tags).predict([["Mr", "Lund", "came"]])
+class Tagger(
+    Estimator,
+    task=TASK,
+    fitted_type=TrainedTagger,
+    models=ENCODERS,
+    required={"data": ("the sentences",)},
+    own={"model": None, "validation_size": 0.1},
+):
+    """Predicts the tag of each word, such as its part of speech, or whether a name begins at it.
 
-    Args:
-        settings: any field of TaggingJob, ReaderSettings, TransformerSettings or TrainSettings by its name; `model`,
-            the name of a recurrent network or of one of `CONFIGURATIONS`; and validation_size, the part of the
-            sentences that is scored instead of learned (default: 0.1).
+    Tagger(model="lstm").fit(sentences, tags).predict([["Mr", "Lund", "came"]])
     """
 
-    kind = TrainedTagger
-    fitted_by = "fit(sentences, tags)"
-    own_settings = ()
-
-    def fit(self, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> Self:
+    @old_names
+    def fit(self, data: Words, y: Words, *, sample_weight: None = None, validation: Any = None) -> Self:
         """Learns the tags of some sentences.
 
         Args:
-            sentences: the words of each.
-            tags: the tag of each word.
+            data: The words of each sentence.
+            y: The tag of each word.
+            sample_weight: Refused: all words count the same.
+            validation: (sentence) True for those that choose the epoch; or (sentences, tags), further ones. By default
+                `validation_size` of them, drawn at random.
 
         Raises:
-            DataError: a sentence has not as many tags as words; the message names it.
-            SettingError: a setting is not known, or has a value it cannot have.
+            DataError: A sentence has not as many tags as words; the message names it.
+            SettingError: A parameter has a value that it cannot have.
         """
-        settings = dict(self.settings)
-        size = settings.pop("validation_size", 0.1)
-        if not 0 <= size < 1:
-            raise SettingError(f"validation_size is {size}; expected at least 0 and below 1.")
-        read = sentences_from_lists(sentences, tags)
-        job = tagging_job({**settings, "data": read.files, "split_sizes": (1 - size, size, 0.0)}, "Tagger")
-        prepared = TASK.prepared(job, read)
-        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
-        self.trained_ = prepared.fitted
-        return self
+        self._refuse(sample_weight=(sample_weight, "all words count the same"))
+        mask = None
+        if isinstance(validation, tuple):
+            mask = np.arange(len(data) + len(validation[0])) >= len(data)
+            data, y = [*data, *validation[0]], [*y, *validation[1]]
+        elif validation is not None:
+            mask = np.asarray(validation, dtype=bool)
+        read, size = sentences_from_lists(data, y), self.validation_size  # type: ignore[attr-defined]
+        job = self.settings(data=read.files)
+        job = dataclasses.replace(job, split_sizes=(1 - size, size, 0.0))
+        rows = None
+        if mask is not None:
+            if mask.shape != (len(read.words),) or mask.all():
+                raise DataError(f"fit: validation is {mask.shape}; expected a mask ({len(read.words)},), not all True.")
+            rows = {"train": np.flatnonzero(~mask), "val": np.flatnonzero(mask), "test": np.zeros(0, dtype=np.int64)}
+        return self._train(TASK.prepared(job, read, rows))
 
-    def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """The tag of every word of some sentences."""
-        read = sentences_from_lists(sentences)
-        return self.trained.tag(read.words, pick_device(self.settings.get("device", "auto")))
+    @old_names
+    def predict(self, data: Words) -> list[list[str]]:
+        """The tag of each word of some sentences."""
+        trained, read = self.trained, sentences_from_lists(data)
+        found: list[list[str]] = trained.tag(read.words, self._device)
+        return found
 
+    @old_names
     def explain(
         self,
-        sentence: str | Sequence[str],
-        *,
+        item: str | Sequence[str],
         target: str | int | None = None,
         label: str | None = None,
+        *,
         top: int | None = None,
     ) -> Explanation:
-        """The tags of one sentence, and for one word what its tag depends on; see `explain_sentence`.
+        """The tags of one sentence, and what the tag of one word depends on.
 
         Args:
-            sentence: its words, or a text in which they stand between spaces.
-            target: the word that is explained: its place counted from 1, or itself where it stands once; by default
+            item: The words of a sentence, or a text with spaces between them.
+            target: The word that is explained: its place counted from 1, or itself where it stands once; by default
                 the first with a tag other than that of most words.
-            label: the tag whose probability is explained; the told one by default.
-            top: how many of the strongest weights of each token are kept.
+            label: The tag whose probability is explained; the predicted one by default.
+            top: How many of the strongest weights of each token are shown.
         """
-        return explain_sentence(self.trained, sentence, target=target, label=label, top=top)
+        return explain_sentence(self.trained, item, target=target, label=label, top=top)
 
-    def score(self, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]) -> float:
-        """The F1 of the spans; where tags mark none, the part of the words whose tag is right."""
-        trained, read = self.trained, sentences_from_lists(sentences, tags)
+    @old_names
+    def score(self, data: Words, y: Words) -> float:
+        """The F1 of the spans; where tags mark none, the share of the words whose tag is right."""
+        trained, read = self.trained, sentences_from_lists(data, y)
         scores = tag_scores(read.tags, self.predict(read.words), spans=trained.spans)
-        return scores["f1" if trained.spans else "accuracy"]
+        return float(scores["f1" if trained.spans else "accuracy"])

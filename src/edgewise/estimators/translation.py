@@ -1,89 +1,99 @@
-"""Translator: sentences and their translations from Python."""
+"""Translator: texts and their translations."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from edgewise.choices import CELLS
 from edgewise.data.texts.pairs import Texts, check_pairs, check_texts, pairs_of
-from edgewise.errors import DataError, SettingError
-from edgewise.estimators.learner import Learner
+from edgewise.errors import DataError
+from edgewise.estimators.estimator import Estimator
+from edgewise.estimators.params import old_names
 from edgewise.explanation import Explanation
-from edgewise.tasks.run import fit
+from edgewise.models.text_settings import CONFIGURATIONS
 from edgewise.tasks.translation.explain import explain_translation
-from edgewise.tasks.translation.job import translation_job
 from edgewise.tasks.translation.task import TASK
 from edgewise.tasks.translation.trained import TrainedTranslation, bleu
-from edgewise.train.device import pick_device
-
-OF_FILES = {"data", "text_columns", "target_columns", "split_sizes", "data_seed"}
-"""Settings of a run over files, which texts in memory have no use for."""
 
 
-class Translator(Learner[TrainedTranslation]):
-    """Learns from texts and their translations to translate, in the habit of scikit-learn.
+class Translator(
+    Estimator,
+    task=TASK,
+    fitted_type=TrainedTranslation,
+    models=(*CELLS, *CONFIGURATIONS),
+    required={"data": ("the texts",)},
+    own={"model": None},
+    positional={"fit": ("validation",)},
+):
+    """Learns to translate from texts and their translations.
 
         Translator(model="lstm", epochs=20).fit(english, german).predict(["a dog runs"])
 
-    Args:
-        settings: any field of TranslationJob, TrainSettings, BeamSettings and of the model's settings
-            (TransformerSettings or RecurrentSettings) by its name; or `model`, one of "lstm", "gru" and "rnn" or the
-            name of one of `CONFIGURATIONS`. Without it the model is a transformer.
+    `model` is lstm, gru, rnn or the name of a transformer; without it the model is a transformer.
     """
 
-    kind = TrainedTranslation
-    fitted_by = "fit(sources, targets)"
-    own_settings = ()
-
-    def fit(
-        self,
-        sources: Texts,
-        targets: Texts,
-        validation: tuple[Texts, Texts] | None = None,
-    ) -> Self:
-        """Learns to turn each source into its target.
+    @old_names
+    def fit(self, data: Texts, y: Texts, *old: Any, sample_weight: None = None, validation: Any = None) -> Self:
+        """Learns to translate.
 
         Args:
-            sources: what is read.
-            targets: what is written, one a source.
-            validation: sources and targets that choose the epoch; without them the last one stays.
+            data: The texts that are read.
+            y: Their translations.
+            old: The validation.
+            sample_weight: Refused: all texts count the same.
+            validation: (texts, translations) that choose the epoch, or (text) True for those of `data`; without them
+                the weights of the last epoch are the result.
 
         Raises:
-            DataError: a text is empty, no text at all, or longer than the context; the message says which.
-            SettingError: a setting is not known, or has a value it cannot have.
+            DataError: A text is empty, no text at all, or longer than the context; the message says which.
+            SettingError: A parameter has a value that it cannot have.
         """
-        if own := OF_FILES & self.settings.keys():
-            raise SettingError(
-                f"Translator: {min(own)} is of runs over files; hand texts to fit, those to choose by as validation."
-            )
-        job = translation_job({**self.settings, "data": ("the texts",)}, "Translator")
-        parts = {"fit": (sources, targets)} | ({} if validation is None else {"validation": validation})
-        texts = pairs_of(parts)
+        self._refuse(sample_weight=(sample_weight, "all texts count the same"))
+        validation = self._named("fit", old, {"validation": validation}).get("validation")
+        job = self.settings()
+        if validation is not None and not isinstance(validation, tuple):
+            mask = np.asarray(validation, dtype=bool)
+            check_pairs("fit", data, y)
+            if mask.shape != (len(data),):
+                raise DataError(f"fit: validation is {mask.shape}; expected a mask ({len(data)},).")
+            data, y, validation = _where(~mask, data), _where(~mask, y), (_where(mask, data), _where(mask, y))
+        texts = pairs_of({"fit": (data, y)} | ({} if validation is None else {"validation": validation}))
         rows = {"train": np.flatnonzero(texts.file_of_row == 0), "val": np.flatnonzero(texts.file_of_row == 1)}
         prepared = TASK.prepared(job, texts, rows)
         if prepared.rejected:
             first = prepared.rejected[0]
             raise DataError(f"{first.file}: number {first.line}: the {first.column} cannot be used: {first.reason}.")
-        self.metrics_ = TASK.evaluate(prepared, fit(TASK, prepared))
-        self.trained_ = prepared.fitted
-        return self
+        return self._train(prepared)
 
-    def predict(self, texts: Texts) -> list[str | None]:
+    @old_names
+    def predict(self, data: Texts) -> list[str | None]:
         """The translation of each text; None where one is empty or longer than the model reads."""
-        check_texts("predict", texts)
-        return self.trained.translate(list(texts), pick_device(self.settings.get("device", "auto")))
+        check_texts("predict", data)
+        found: list[str | None] = self.trained.translate(list(data), self._device)
+        return found
 
-    def explain(self, text: str, *, target: str | int | None = None, top: int | None = None) -> Explanation:
-        """One sentence, explained: where the model looks as it writes, and what of the sentence changes what it tells
-        of its translation; see `explain_translation`.
+    @old_names
+    def explain(
+        self, item: str, target: str | int | None = None, label: Any = None, *, top: int | None = None
+    ) -> Explanation:
+        """One sentence, explained: where the model attends as it writes, and which words change the translation.
 
         Args:
-            text: the sentence.
-            target: a token of the translation, or its place counted from 0; the whole translation by default.
-            top: how many of the strongest weights of each token are kept.
+            item: The sentence.
+            target: A token of the translation, or its place counted from 0; the whole translation by default.
+            label: Refused: a token is its own label.
+            top: How many of the strongest weights of each token are shown.
         """
-        return explain_translation(self.trained, text, target=target, top=top)
+        self._refuse(label=(label, "the target is the token"))
+        return explain_translation(self.trained, item, target=target, top=top)
 
-    def score(self, sources: Texts, targets: Texts) -> float:
-        """The BLEU of the translations of some sources, 0 to 100; what cannot be translated counts as an empty text."""
-        check_pairs("score", sources, targets)
-        return bleu([text or "" for text in self.predict(sources)], targets)
+    @old_names
+    def score(self, data: Texts, y: Texts) -> float:
+        """The BLEU of the translations, 0 to 100; what cannot be translated counts as an empty text."""
+        check_pairs("score", data, y)
+        return bleu([text or "" for text in self.predict(data)], y)
+
+
+def _where(mask: np.ndarray, texts: Texts) -> list[str]:
+    """Some of the texts."""
+    return [text for text, is_taken in zip(texts, mask) if is_taken]

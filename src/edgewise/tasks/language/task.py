@@ -42,8 +42,8 @@ class LanguageTask(Task):
     def prepare(self, settings: LanguageJob) -> Prepared:
         return self.prepared(settings, "".join(read_text(path) for path in settings.data))
 
-    def prepared(self, settings: LanguageJob, text: str) -> Prepared:
-        """The same of a text; the vocabulary is that of its training part.
+    def prepared(self, settings: LanguageJob, text: str, validation: str | None = None) -> Prepared:
+        """The same of a text, and perhaps another for validation; the vocabulary is that of its training part.
 
         Raises:
             DataError: the training part is shorter than the model's context.
@@ -51,6 +51,8 @@ class LanguageTask(Task):
         cut = round(len(text) * settings.split_sizes[0])
         stop = cut + round(len(text) * settings.split_sizes[1])
         splits = {"training": text[:cut], "validation": text[cut:stop]}
+        if validation is not None:
+            splits = {"training": text, "validation": validation}
         tokenizer = Tokenizer.learned([splits["training"]], settings.tokens, settings.vocabulary_size)
         numbers = {split: tokenizer.encode(words).numbers for split, words in splits.items()}
         needed = settings.model.context + 1

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -52,12 +53,16 @@ class MotionTask(Task):
     def prepare(self, settings: DynamicsJob) -> Prepared:
         return self.prepared(settings, read_motion(settings.data[0]))
 
-    def prepared(self, settings: DynamicsJob, motion: Motion) -> Prepared:
-        """The same of trajectories that are read; the units are those of the training moments."""
-        quantity = settings.model.target_quantity
-        splits = split_moments(
-            motion, settings.start, settings.horizon, settings.split_sizes, settings.data_seed, quantity
-        )
+    def prepared(self, settings: DynamicsJob, motion: Motion, validation: Motion | None = None) -> Prepared:
+        """The same of trajectories that are read, and perhaps others for validation; the units are those of the
+        training moments."""
+        how = settings.start, settings.horizon, settings.split_sizes, settings.data_seed, settings.model.target_quantity
+        if validation is not None:
+            settings = replace(settings, split_sizes=(1.0, 0.0, 0.0))
+            how = (*how[:2], settings.split_sizes, *how[3:])
+        splits = split_moments(motion, *how)
+        if validation is not None:
+            splits["val"] = split_moments(validation, *how)["train"]
         if not len(splits["train"].moment):
             raise DataError(f"{motion.source}: no moment is left for training.")
         sizes = motion.positions.shape[-1], motion.charges.shape[-1]

@@ -52,13 +52,15 @@ class TaggingTask(Task):
         sentences = read_tagged(settings.data, settings.text_columns, settings.target_columns, strict=settings.strict)
         return self.prepared(settings, sentences)
 
-    def prepared(self, settings: TaggingJob, sentences: TaggedSentences) -> Prepared:
+    def prepared(
+        self, settings: TaggingJob, sentences: TaggedSentences, splits: dict[str, np.ndarray] | None = None
+    ) -> Prepared:
         """The same of sentences that are read; the vocabulary and the tags are those of the training sentences.
 
         Raises:
             DataError: There is no training sentence, or one tag alone.
         """
-        splits = sentences.split(settings.split_sizes, settings.data_seed)
+        splits = splits or sentences.split(settings.split_sizes, settings.data_seed)
         if not len(splits["train"]):
             raise DataError(f"{', '.join(sentences.files)}: no sentence is left for training.")
         words, tags_of = contents(sentences, splits["train"])

@@ -1,0 +1,279 @@
+"""The base of estimators over rows of a table, a classifier and a regressor of them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from edgewise.data.split import Splits, split_rows
+from edgewise.errors import DataError, MissingExtraError, RunFolderError
+from edgewise.estimators.estimator import Estimator
+from edgewise.estimators.labels import accuracy, class_numbers, r2
+from edgewise.estimators.params import old_names
+from edgewise.plural import plural
+from edgewise.records import Prediction
+from edgewise.tasks.run import fit
+from edgewise.tasks.table_task import TableTask
+
+try:
+    from sklearn.base import ClassifierMixin, RegressorMixin
+except ModuleNotFoundError as error:
+    raise MissingExtraError("scikit-learn", "train") from error
+
+NUMBERS, CLASSES = ("regression",), ("classification", "multiclass")
+"""The tasks of a regressor, and those of a classifier."""
+
+
+class TableEstimator(Estimator):
+    """An ensemble over rows: nodes, graphs, molecules or texts."""
+
+    task: ClassVar[TableTask]
+    task_types: ClassVar[tuple[str, ...]]
+    fit_options = ("groups",)
+    positional: ClassVar[Mapping[str, tuple[str, ...]]] = {"score": ("sample_weight",)}
+
+    def table_of(self, data: Any, job: Any = None, **options: Any) -> Any:
+        """Rows as a table.
+
+        Args:
+            data: The rows.
+            job: Of a training; None for rows to predict.
+            options: Targets, weights and groups of a training, and the further arguments of the methods.
+        """
+        raise NotImplementedError
+
+    def predictions(self, data: Any, coverage: float | None = None, **options: Any) -> list[Prediction]:
+        """The prediction of each target."""
+        trained = self.trained
+        found: list[Prediction] = trained.predict(
+            self.table_of(data, **options), coverage=coverage, device=self._device
+        )
+        return found
+
+    def status_of(self, data: Any, **options: Any) -> Sequence[str]:
+        """Of each row, `ok` or why it cannot be predicted."""
+        found: Sequence[str] = self.table_of(data, **options).status
+        return found
+
+    @old_names
+    def fingerprint(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
+        """(row, dim): the learned vector of each row; NaN where it cannot be read. Arguments as in `predict`."""
+        found: np.ndarray = self.trained.fingerprint(
+            self.table_of(data, **self._named("predict", old, options)), self._device
+        )
+        return found
+
+    @old_names
+    def fit(
+        self,
+        data: Any,
+        y: Any = None,
+        *old: Any,
+        sample_weight: Any = None,
+        validation: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Trains the model.
+
+        Args:
+            data: The rows.
+            y: (row) class labels, or (row) or (row, target) numbers, NaN where one is missing.
+            sample_weight: (row).
+            validation: (row) True for those that choose the epoch and calibrate intervals; or (data, y), further rows.
+                By default `validation_size` of the rows, drawn at random.
+            options: `groups` (row): rows of one group are all training or all validation rows. And those of `predict`.
+
+        Raises:
+            DataError: A row cannot be used; the message says which and why.
+            SettingError: A parameter has a value that it cannot have.
+        """
+        options = self._named("fit", old, {**options, "sample_weight": sample_weight, "validation": validation})
+        if isinstance(validation := options.get("validation"), tuple):
+            data, y, options = self._with_rows(data, y, validation, options)
+        return self._fit(data, *self._cells(self._targets(data, y)), **options)
+
+    def _targets(self, data: Any, y: Any) -> Any:
+        """The targets as they are given."""
+        return y
+
+    def _cells(self, y: Any) -> tuple[Any, str]:
+        """The targets as the cells of a table, and the type of the task."""
+        raise NotImplementedError
+
+    def _with_rows(self, data: Any, y: Any, more: tuple[Any, Any], options: dict[str, Any]) -> tuple[Any, Any, Any]:
+        """Rows and targets with those of the validation behind them."""
+        if others := options.keys() - {"validation", "sample_weight"}:
+            raise DataError(f"fit: validation is (data, y), which has no {min(others)}; give a mask (row) instead.")
+        y, rows = np.concatenate([np.asarray(y), np.asarray(more[1])]), self._rows(data)
+        added = self._rows(more[0])
+        if len(y) != len(rows) + len(added):
+            raise DataError(f"fit: {plural(len(rows) + len(added), 'row')} with validation, but y has {len(y)}.")
+        mask = np.arange(len(y)) >= len(rows)
+        options = {**options, "validation": mask}
+        if "sample_weight" in options:
+            options["sample_weight"] = np.concatenate([np.asarray(options["sample_weight"]), np.ones(len(added))])
+        if hasattr(data, "iloc") and hasattr(more[0], "iloc"):
+            import pandas
+
+            return pandas.concat([data, more[0]], ignore_index=True), y, options
+        return [*rows, *added], y, options
+
+    def _rows(self, data: Any) -> list[Any]:
+        return data.to_numpy(dtype=object).tolist() if hasattr(data, "to_numpy") else list(data)
+
+    def _fit(
+        self,
+        data: Any,
+        cells: Any,
+        task_type: str,
+        *,
+        sample_weight: Any = None,
+        validation: Any = None,
+        groups: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Trains on targets as the cells of a table."""
+        job = self._job(data, task_type, options)
+        table = self.table_of(data, job, targets=cells, weights=sample_weight, groups=groups, **options)
+        if validation is None:
+            size: float = self.validation_size  # type: ignore[attr-defined]
+            kind = "random" if groups is None else "group"
+            splits = split_rows(table, kind=kind, sizes=(1 - size, size, 0), seed=job.train.seed)
+        else:
+            splits = _masked(table, validation)
+        self._check_job(job, table)
+        prepared = self.task.prepared(job, table, splits)
+        fit(self.task, prepared)
+        self.trained_, self.metrics_ = prepared.fitted, {}
+        self._name_classes()
+        return self
+
+    def _job(self, data: Any, task_type: str, options: Mapping[str, Any]) -> Any:
+        return self.settings(task_type=task_type)
+
+    def _check_job(self, job: Any, table: Any) -> None:
+        """Raise SettingError where the data holds what the model cannot use."""
+
+    def _name_classes(self) -> None:
+        """Gives the model the names of the classes in place of their numbers."""
+
+    @classmethod
+    def _check(cls, trained: Any, folder: str | os.PathLike[str]) -> None:
+        if trained.task_type not in cls.task_types:
+            raise RunFolderError(
+                f"{folder} holds a model for {trained.task_type}; expected {' or '.join(cls.task_types)}."
+            )
+        if cls.task_types == CLASSES and len(trained.columns.target_columns) != 1:
+            raise RunFolderError(f"{folder} has several targets; a classifier has one.")
+
+
+class TableClassifier(ClassifierMixin, TableEstimator):
+    """A classifier of rows: two classes or more, and their probabilities."""
+
+    task_types = CLASSES
+    classes_: np.ndarray
+    """(class): the classes in order."""
+
+    def _cells(self, y: Any) -> tuple[Any, str]:
+        self.classes_, numbers = class_numbers(y)
+        return [str(number) for number in numbers.tolist()], CLASSES[len(self.classes_) > 2]
+
+    def _name_classes(self) -> None:
+        self.trained_.classes = {"target": tuple(self.classes_.tolist())}
+
+    def _restore(self) -> None:
+        (classes,) = self.trained_.classes.values()
+        self.classes_ = np.array(classes)
+
+    @old_names
+    def predict_proba(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
+        """(row, class): probabilities in the order of `classes_`; NaN for a row that cannot be predicted."""
+        found = self.predictions(data, **self._named("predict", old, options))[0].probabilities
+        assert found is not None
+        return found
+
+    @old_names
+    def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
+        """(row): the most probable class.
+
+        Raises:
+            DataError: A row cannot be read: no class could say so.
+        """
+        options = self._named("predict", old, options)
+        found = self.predict_proba(data, **options)
+        for row in np.flatnonzero(np.isnan(found).any(axis=1))[:1]:
+            raise DataError(f"predict: row {row} cannot be read: {self.status_of(data, **options)[row]}")
+        return self.classes_[found.argmax(axis=1)]
+
+    @old_names
+    def score(self, data: Any, y: Any = None, *old: Any, sample_weight: Any = None, **options: Any) -> float:
+        """The share of the rows whose class is predicted right, each counted by its weight."""
+        options = self._named("score", old, {**options, "sample_weight": sample_weight})
+        weight = options.pop("sample_weight", None)
+        return accuracy(self._targets(data, y), self.predict(data, **options), weight)
+
+
+class TableRegressor(RegressorMixin, TableEstimator):
+    """A regressor of rows: numbers, and intervals around them."""
+
+    task_types = NUMBERS
+    one_target_: bool
+    """Whether y has the shape (row), and predictions have it too."""
+
+    def _cells(self, y: Any) -> tuple[Any, str]:
+        targets = np.asarray(y, dtype=np.float64)
+        self.one_target_ = targets.ndim == 1
+        return targets, "regression"
+
+    def _restore(self) -> None:
+        self.one_target_ = len(self.trained_.columns.target_columns) == 1
+
+    def _shaped(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """The values of all targets in the shape of y."""
+        return columns[0] if self.one_target_ else np.stack(columns, axis=1)
+
+    @old_names
+    def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
+        """(row), or (row, target) where y has that shape; NaN for a row that cannot be predicted."""
+        found = self.predictions(data, **self._named("predict", old, options))
+        return self._shaped([each.value for each in found])
+
+    @old_names
+    def predict_interval(
+        self, data: Any, *old: Any, coverage: float | None = None, **options: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and upper ends of the intervals, each as `predict`; NaN with too few validation rows.
+
+        Args:
+            data: As in `predict`.
+            old: As in `predict`.
+            coverage: The promised probability that a value lies in its interval; that of the constructor by default.
+            options: As in `predict`.
+        """
+        found = self.predictions(data, coverage, **self._named("predict_interval", old, options))
+        return self._shaped([each.low for each in found]), self._shaped([each.high for each in found])
+
+    @old_names
+    def score(self, data: Any, y: Any = None, *old: Any, sample_weight: Any = None, **options: Any) -> float:
+        """R² over the targets that are known, of several the mean."""
+        options = self._named("score", old, {**options, "sample_weight": sample_weight})
+        weight = options.pop("sample_weight", None)
+        return r2(self._targets(data, y), self.predict(data, **options), self.status_of(data, **options), weight)
+
+
+def _masked(table: Any, validation: Any) -> Splits:
+    """Training and validation rows by a mask.
+
+    Raises:
+        DataError: It has another length, or leaves no row for training or none for validation.
+    """
+    mask = np.asarray(validation, dtype=bool)
+    if mask.shape != (table.num_rows,):
+        raise DataError(f"fit: validation is {mask.shape}; expected a mask ({table.num_rows},).")
+    train, val = np.flatnonzero(table.trainable & ~mask), np.flatnonzero(table.trainable & mask)
+    if not len(train) or not len(val):
+        raise DataError(
+            f"fit: validation leaves {len(train)} rows with a target to train on and {len(val)} to validate."
+        )
+    return Splits(train, val, np.zeros(0, dtype=np.int64))
