@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -160,9 +160,10 @@ def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
     """Processes with the model of a folder, ready to compute."""
     from edgewise.data.tables.options import current_format
     from edgewise.serve.lanes import ProcessLane
+    from edgewise.tasks.explainer import Explainer
 
     given = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
-    opened = partial(opened_in, current_format(), arguments.folder, **given)
+    opened = partial(opened_in, current_format(), Explainer.open, arguments.folder, **given)
     lanes = [ProcessLane(opened, warm) for _ in range(arguments.workers)]
     try:
         with ThreadPoolExecutor(len(lanes)) as threads:
@@ -174,13 +175,12 @@ def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
             lane.close()
 
 
-def opened_in(form: "TableFormat", folder: str, **limits: Any) -> Any:
+def opened_in(form: "TableFormat", opened: Callable[..., Any], folder: str, **limits: Any) -> Any:
     """The model of a folder, in the process that computes; the tables of its training are read in their format."""
     from edgewise.data.tables.options import table_format
-    from edgewise.tasks.explainer import Explainer
 
     with table_format(form):
-        return Explainer.open(folder, **limits)
+        return opened(folder, **limits)
 
 
 @contextmanager
