@@ -3,7 +3,8 @@
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -473,6 +474,16 @@ def crossed(few: bool = False) -> list[Any]:
         *itertools.product(neighborhoods, [dot], all_normalizers),
     ]
     return list({tuple(part.name for part in triple): triple for triple in triples}.values())
+
+
+@contextmanager
+def in_case(name: str) -> Iterator[None]:
+    """What fails inside names the case: tests that go through many cases are one test to pytest, which is quicker."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"in the case {name}")
+        raise
 
 
 def label(triple: tuple[Any, ...]) -> str:

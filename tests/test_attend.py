@@ -1,12 +1,13 @@
 """The oracle judges the reference; the reference judges every backend: values and gradients."""
 
 import itertools
+from functools import cache
 
 import pytest
 import torch
 from torch import Tensor
 
-from cases import all_backends, all_neighborhoods, all_normalizers, all_scores, crossed, label, named, problem
+from cases import all_backends, all_neighborhoods, all_normalizers, all_scores, crossed, in_case, label, named, problem
 from edgewise import (
     GAT,
     Additive,
@@ -30,26 +31,40 @@ from edgewise.backends.call import checked_call
 FASTER = [name for name in all_backends if name != "reference"]
 
 
-@pytest.mark.parametrize("triple", crossed(), ids=label)
-def test_the_reference_says_what_two_plain_loops_say(triple):
-    task = problem(*triple)
-    out = attend(**task.arguments, backend="reference").detach()
-    torch.testing.assert_close(out, task.solution(), rtol=1e-10, atol=1e-10)
+TRIPLES: dict[str, list] = {}
+"""Neighborhood, score and normalizer, by the name of the neighborhood: a test goes through all that have one."""
+for triple in crossed():
+    TRIPLES.setdefault(triple[0].name, []).append(triple)
+
+
+@pytest.mark.parametrize("neighborhood", TRIPLES)
+def test_the_reference_says_what_two_plain_loops_say(neighborhood):
+    for triple in TRIPLES[neighborhood]:
+        with in_case(label(triple)):
+            task = problem(*triple)
+            out = attend(**task.arguments, backend="reference").detach()
+            torch.testing.assert_close(out, task.solution(), rtol=1e-10, atol=1e-10)
+
+
+@cache
+def solved_by_the_reference(neighborhood: str) -> list:
+    """The problems of a neighborhood, with the output and gradients of the reference."""
+    return [(label(triple), problem(*triple), problem(*triple).run("reference")) for triple in TRIPLES[neighborhood]]
 
 
 @pytest.mark.parametrize("backend", FASTER)
-@pytest.mark.parametrize("triple", crossed(), ids=label)
-def test_a_backend_says_what_the_reference_says(triple, backend):
-    task = problem(*triple)
-    if refuses(backend, task):
-        with pytest.raises(UnsupportedError, match=f"backend '{backend}' refuses this call: .+"):
-            task.run(backend)
-        return
-    out, gradients = task.run(backend)
-    expected, expected_gradients = task.run("reference")
-    torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-8, atol=1e-8)
+@pytest.mark.parametrize("neighborhood", TRIPLES)
+def test_a_backend_says_what_the_reference_says(neighborhood, backend):
+    for name, task, (expected, expected_gradients) in solved_by_the_reference(neighborhood):
+        with in_case(name):
+            if refuses(backend, task):
+                with pytest.raises(UnsupportedError, match=f"backend '{backend}' refuses this call: .+"):
+                    task.run(backend)
+                continue
+            out, gradients = task.run(backend)
+            torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
+            for leaf, gradient in gradients.items():
+                torch.testing.assert_close(gradient, expected_gradients[leaf], rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("layout", ["bare", "deep"])
