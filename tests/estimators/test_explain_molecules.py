@@ -15,9 +15,9 @@ from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
 from edgewise.neighborhood import Edges
 from edgewise.rank import spearman
 from edgewise.tasks.molecules.curves import seen_range
-from edgewise.tasks.molecules.explain import explain_molecule
-from edgewise.tasks.molecules.perturbation import Question, Row
+from edgewise.tasks.molecules.explainable import explain_molecule
 from edgewise.tasks.molecules.recovery import recovery
+from edgewise.tasks.molecules.row import Question, Row
 
 SMALL = {
     "epochs": 2,

@@ -12,7 +12,7 @@ from edgewise.data.graphs.graphs import Graph, graphs_from_arrays
 from edgewise.data.graphs.union import graph_copies
 from edgewise.explanation import Explanation
 from edgewise.tasks.graphs import explain as explaining
-from edgewise.tasks.graphs.explain import explain_graph
+from edgewise.tasks.graphs.explainable import explain_graph
 from explain_cases import graph_model, some_graphs, some_trees
 
 MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]

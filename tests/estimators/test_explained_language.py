@@ -12,10 +12,8 @@ from edgewise.estimators import LanguageModel
 from edgewise.explain.rollout import rollout
 from edgewise.models.text_settings import SamplingSettings
 from edgewise.records import TextBatch
-from edgewise.tasks import token_methods
-from edgewise.tasks import token_perturbation as token_questions
-from edgewise.tasks.language.explain import explain_prompt
-from edgewise.tasks.language.explainable import PromptSubject
+from edgewise.tasks import token_explainable
+from edgewise.tasks.language.explainable import PromptSubject, explain_prompt
 from edgewise.tasks.language.perturbation import told_after
 from explain_cases import SONG, language_model
 
@@ -186,7 +184,7 @@ def test_what_cannot_be_explained(asked, message):
 @pytest.mark.parametrize("is_learned", [True, False])
 def test_of_a_long_text_the_end_is_read(monkeypatch, is_learned):
     trained, text = language_model(position="learned", context=8) if is_learned else language_model(), SONG[:20]
-    monkeypatch.setattr("edgewise.tasks.language.perturbation.MOST_READ", 4096 if is_learned else 8)
+    monkeypatch.setattr("edgewise.tasks.language.perturbation.MAX_READ", 4096 if is_learned else 8)
     found = explain_prompt(trained, text)
     assert "has 20 tokens; the last 8 are read, and only they are explained" in found.notes[0]
     assert [(unit.start, unit.stop) for unit in found.units] == [(place, place + 1) for place in range(12, 20)]
@@ -200,10 +198,10 @@ def test_of_a_long_text_the_end_is_read(monkeypatch, is_learned):
 def test_of_a_long_text_the_strongest_weights_are_kept(monkeypatch):
     trained = language_model()
     whole = explain_prompt(trained, SONG)
-    monkeypatch.setattr(token_methods, "MOST_RECORDED", 20)
-    monkeypatch.setattr(token_methods, "MOST_SHOWN", 10)
-    monkeypatch.setattr(token_methods, "TOP", 3)
-    monkeypatch.setattr(token_questions, "MOST_PARTS", 16)
+    monkeypatch.setattr(token_explainable, "MAX_RECORDED", 20)
+    monkeypatch.setattr(token_explainable, "MAX_SHOWN", 10)
+    monkeypatch.setattr(token_explainable, "TOP", 3)
+    monkeypatch.setattr(token_explainable, "MAX_GROUPS", 16)
     found = explain_prompt(trained, SONG)
     assert [layer.top for layer in found.layers] == [3, 3]
     assert "rollout" not in by_name(found)
@@ -217,7 +215,7 @@ def test_prompts_are_told_together_as_alone(monkeypatch):
     trained, texts = language_model(), ["t", SONG, "the cat", "at"]
     alone = [told_after(trained, [text])[0][0] for text in texts]
     for most in (2**15, 9):
-        monkeypatch.setattr("edgewise.tasks.language.perturbation.TOGETHER", most)
+        monkeypatch.setattr("edgewise.tasks.language.perturbation.BATCH_SIZE", most)
         for (one,), other in zip(told_after(trained, texts), alone, strict=True):
             assert one.label == other.label
             assert list(one.probabilities.values()) == pytest.approx(list(other.probabilities.values()), abs=1e-6)

@@ -12,10 +12,10 @@ from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.estimators import LinkPredictor
 from edgewise.tasks.explainer import Explainer
-from edgewise.tasks.links import explain as explaining
-from edgewise.tasks.links.explain import explain_link, tell_links
+from edgewise.tasks.links import explainable as explaining
+from edgewise.tasks.links.explainable import explain_link, predict_links
 from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.nodes import effects
+from edgewise.tasks.nodes import explainable as nodes
 from edgewise.train.folder import RunFolder
 from edgewise.view.explanation import explanation_page
 from edgewise.view.picture import explanation_svg
@@ -115,7 +115,7 @@ def test_the_link_itself_carries_no_message_and_a_note_says_what_it_would_do():
     assert found.notes[0].endswith(f"link_prob would be {seen:.3g}.")
     other = apart_of(trained)
     expected = [apart, told(trained, trained.graph, other)]
-    np.testing.assert_allclose(tell_links(trained, *zip(pair, other, strict=True)), expected, atol=1e-6)
+    np.testing.assert_allclose(predict_links(trained, *zip(pair, other, strict=True)), expected, atol=1e-6)
 
 
 def test_edges_that_are_one_way():
@@ -137,7 +137,7 @@ def test_of_a_large_graph_the_part_is_asked_and_mean_and_spread_stay(model, monk
     trained = made(model)
     pair = ends_of(trained)
     small = explain_link(trained, *pair)
-    monkeypatch.setattr(explaining, "WHOLE", 10)
+    monkeypatch.setattr(explaining, "MAX_WHOLE", 10)
     large = explain_link(trained, *pair)
     assert large.told[0].value == pytest.approx(small.told[0].value, abs=1e-6), "the part says what the whole says"
     assert [unit.name for unit in large.units] == [unit.name for unit in small.units]
@@ -225,13 +225,13 @@ def test_hops_and_caps(monkeypatch):
     np.testing.assert_allclose(
         by_name(near)["occlusion"].values, by_name(far)["occlusion"].values[: len(near.units)], atol=1e-6
     )
-    monkeypatch.setattr(explaining, "MOST_NODES", 4)
-    monkeypatch.setattr(effects, "MOST_QUESTIONS", 3)
-    monkeypatch.setattr(effects, "LEAST_QUESTIONS", 3)
+    monkeypatch.setattr(nodes, "MAX_NODES", 4)
+    monkeypatch.setattr(nodes, "MAX_REMOVALS", 3)
+    monkeypatch.setattr(nodes, "MIN_REMOVALS", 3)
     few = explain_link(trained, *pair)
     assert np.isnan(by_name(few)["occlusion"].values).tolist() == [False, False, False, True]
     assert any(note.startswith("Only the nearest 4 of") for note in few.notes)
-    assert any(note.startswith("Only the nearest 3 nodes were taken away") for note in few.notes)
+    assert any(note.startswith("Only the nearest 3 nodes were removed") for note in few.notes)
 
 
 def test_two_nodes_without_neighbors():
@@ -281,8 +281,8 @@ def test_from_python():
     assert again.title == f"{pair[0]} – {pair[1]}"
     assert again.told[0].value == pytest.approx(predictor.explain(*pair).told[0].value, abs=1e-6)
     for words, error, message in (
-        ((0, 30), DataError, "node 30 is asked for, but they are 0 to 29"),
-        ((-1, 3), DataError, "node -1 is asked for"),
+        ((0, 30), DataError, "node 30 does not exist; they are 0 to 29"),
+        ((-1, 3), DataError, "node -1 does not exist"),
         ((3, 3), DataError, "the node 'n3' is named twice"),
         ((0, 3, np.zeros((30, 5))), DataError, "explain: there are nodes or features of edges, but no edges"),
     ):

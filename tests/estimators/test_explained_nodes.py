@@ -10,10 +10,9 @@ from edgewise import DataError, Edges, SettingError, Trace
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.estimators import NodeClassifier
 from edgewise.tasks.explained import Explained
-from edgewise.tasks.nodes import effects
-from edgewise.tasks.nodes import explain as explaining
-from edgewise.tasks.nodes.explain import explain_node
-from edgewise.tasks.nodes.subgraph import Near, NodeQuestions, border_of, reach_of
+from edgewise.tasks.nodes import explainable as explaining
+from edgewise.tasks.nodes.explainable import explain_node
+from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of, reach_of
 from explain_cases import node_model
 from type_cases import arrays_of, debate
 
@@ -51,7 +50,7 @@ def test_the_part_says_what_the_whole_says(model, sparse):
     with torch.no_grad():
         whole = trained.members[0](replace(graph, rows=torch.arange(40)))
         for node in range(40):
-            near = Near.of(graph, node, reach_of(trained.settings), border_of(trained.settings))
+            near = Subgraph.of(graph, node, reach_of(trained.settings), border_of(trained.settings))
             torch.testing.assert_close(trained.members[0](near.batch)[0], whole[node], rtol=1e-4, atol=1e-5)
             assert near.nodes[0] == node
             assert (np.diff(near.hops) >= 0).all()
@@ -63,8 +62,8 @@ def test_a_border_is_needed_where_degrees_of_senders_count():
     with torch.no_grad():
         differs = [
             not torch.allclose(
-                trained.members[0](Near.of(graph, node, 2, 0).batch),
-                trained.members[0](Near.of(graph, node, 2, 1).batch),
+                trained.members[0](Subgraph.of(graph, node, 2, 0).batch),
+                trained.members[0](Subgraph.of(graph, node, 2, 1).batch),
             )
             for node in range(40)
         ]
@@ -173,21 +172,21 @@ def test_hops_and_caps(monkeypatch):
         by_name(near)["occlusion"].values, by_name(far)["occlusion"].values[: len(near.units)], atol=1e-9
     )
     assert len(explain_node(trained, table, 7, hops=9).units) == len(far.units)
-    monkeypatch.setattr(explaining, "MOST_NODES", 4)
-    monkeypatch.setattr(effects, "MOST_QUESTIONS", 2)
-    monkeypatch.setattr(effects, "LEAST_QUESTIONS", 2)
+    monkeypatch.setattr(explaining, "MAX_NODES", 4)
+    monkeypatch.setattr(explaining, "MAX_REMOVALS", 2)
+    monkeypatch.setattr(explaining, "MIN_REMOVALS", 2)
     few = explain_node(trained, table, 7)
     assert len(few.units) == 4
     assert np.isnan(by_name(few)["occlusion"].values).tolist() == [False, False, True, True]
     assert any(note.startswith("Only the nearest 4 of") for note in few.notes)
-    assert any(note.startswith("Only the nearest 2 nodes were taken away") for note in few.notes)
+    assert any(note.startswith("Only the nearest 2 nodes were removed") for note in few.notes)
     assert few.faithfulness.removals[0].shares.tolist() == [0, 0.5, 1]
 
 
 def test_features_of_edges_come_along():
     trained, table = made("attention", edge_features=2)
     graph = trained.batches(table).graph
-    near = Near.of(graph, 3, 2, 0)
+    near = Subgraph.of(graph, 3, 2, 0)
     with torch.no_grad():
         whole = trained.members[0](replace(graph, rows=torch.tensor([3])))
         torch.testing.assert_close(trained.members[0](near.batch), whole, rtol=1e-4, atol=1e-5)
@@ -210,18 +209,18 @@ def test_a_node_without_neighbors(model):
 
 def test_questions_are_cut_into_batches(monkeypatch):
     trained, table = made("gcn")
-    near = Near.of(trained.batches(table).graph, 7, 2, 1)
-    questions = NodeQuestions(Explained(trained, 0, 1), near)
+    near = Subgraph.of(trained.batches(table).graph, 7, 2, 1)
+    questions = NodePerturbation(Explained(trained, 0, 1), near)
     lists = [np.array([unit]) for unit in range(6)]
     together = questions.without_nodes(lists)
-    monkeypatch.setattr("edgewise.tasks.nodes.subgraph.TOGETHER", 1)
+    monkeypatch.setattr("edgewise.tasks.nodes.subgraph.BATCH_SIZE", 1)
     np.testing.assert_allclose(questions.without_nodes(lists), together, atol=1e-6)
     assert questions.without_nodes([]).shape == (0,)
 
 
 def test_what_is_refused():
     trained, table = made("gcn")
-    with pytest.raises(DataError, match="node 40 is asked for, but they are 0 to 39"):
+    with pytest.raises(DataError, match="node 40 does not exist; they are 0 to 39"):
         explain_node(trained, table, 40)
     with pytest.raises(SettingError, match="hops is 0; expected at least 1"):
         explain_node(trained, table, 0, hops=0)
@@ -229,7 +228,7 @@ def test_what_is_refused():
         explain_node(trained, table, 0, label=9)
     status = ["ok"] * 40
     status[3] = "x: empty cell"
-    with pytest.raises(DataError, match="the node '3' cannot be told: x: empty cell"):
+    with pytest.raises(DataError, match="the node '3' cannot be predicted: x: empty cell"):
         explain_node(trained, replace(table, status=status), 3)
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from edgewise.tasks.graphs.explain import explain_graph
-from edgewise.tasks.language.explain import explain_prompt
-from edgewise.tasks.links.explain import explain_link
-from edgewise.tasks.nodes.explain import explain_node
-from edgewise.tasks.tagging.explain import explain_sentence
-from edgewise.tasks.texts.explain import explain_text
+from edgewise.tasks.graphs.explainable import explain_graph
+from edgewise.tasks.language.explainable import explain_prompt
+from edgewise.tasks.links.explainable import explain_link
+from edgewise.tasks.nodes.explainable import explain_node
+from edgewise.tasks.tagging.explainable import explain_sentence
+from edgewise.tasks.texts.explainable import explain_text
 from explain_cases import SONG, graph_model, language_model, link_model, node_model, tagger, text_model
 
 

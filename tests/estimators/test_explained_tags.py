@@ -10,8 +10,8 @@ from edgewise import DataError, SettingError, Trace
 from edgewise.data.texts.tags import chunks_of
 from edgewise.estimators import Tagger
 from edgewise.explain.rollout import rollout
-from edgewise.tasks.tagging import explain as explaining
-from edgewise.tasks.tagging.explain import explain_sentence
+from edgewise.tasks.tagging import explainable as explaining
+from edgewise.tasks.tagging.explainable import explain_sentence
 from edgewise.tasks.tagging.perturbation import WrittenSentence, prediction_words
 from edgewise.tasks.tagging.trained import packed
 from explain_cases import TAGS, WORDS, tagger
@@ -181,7 +181,7 @@ def test_of_a_long_sentence_the_piece_of_the_word_is_explained():
 
 
 def test_of_many_tags_those_around_the_word_are_shown(monkeypatch):
-    monkeypatch.setattr(explaining, "MOST_TOLD", 4)
+    monkeypatch.setattr(explaining, "MAX_PREDICTIONS", 4)
     trained, words = tagger(), WORDS * 2
     for target, first in ((1, 1), (9, 7), (18, 15)):
         found = explain_sentence(trained, words, target=target)

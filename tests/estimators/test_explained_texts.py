@@ -7,10 +7,9 @@ import torch
 from edgewise import DataError, SettingError, Trace
 from edgewise.data.texts.table import texts_from_arrays
 from edgewise.explain.rollout import rollout
-from edgewise.tasks import token_methods
-from edgewise.tasks import token_perturbation as token_questions
-from edgewise.tasks.texts.explain import explain_text
-from edgewise.tasks.token_perturbation import shortened
+from edgewise.tasks import token_explainable
+from edgewise.tasks.texts.explainable import explain_text
+from edgewise.tasks.token_explainable import shortened
 from explain_cases import WORDS, text_model
 
 TEXT = "The film was great. the plot awful!"
@@ -138,10 +137,10 @@ def test_long_texts_keep_the_strongest_and_are_asked_in_runs(monkeypatch):
     whole = explain_text(trained, text)
     assert "has 46 tokens; the model reads the first 40" in whole.notes[0]
     assert len(whole.units) == 40
-    monkeypatch.setattr(token_methods, "MOST_RECORDED", 20)
-    monkeypatch.setattr(token_methods, "MOST_SHOWN", 10)
-    monkeypatch.setattr(token_methods, "TOP", 3)
-    monkeypatch.setattr(token_questions, "MOST_PARTS", 16)
+    monkeypatch.setattr(token_explainable, "MAX_RECORDED", 20)
+    monkeypatch.setattr(token_explainable, "MAX_SHOWN", 10)
+    monkeypatch.setattr(token_explainable, "TOP", 3)
+    monkeypatch.setattr(token_explainable, "MAX_GROUPS", 16)
     found = explain_text(trained, text)
     assert [layer.top for layer in found.layers] == [3, 3, None]
     assert "rollout" not in by_name(found)

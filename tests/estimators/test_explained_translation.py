@@ -11,11 +11,10 @@ from edgewise import DataError, SettingError, Trace, Translator
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.explain.rollout import rollout
 from edgewise.models.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
-from edgewise.tasks import token_methods
-from edgewise.tasks import token_perturbation as token_questions
+from edgewise.tasks import token_explainable
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.translation import perturbation as question
-from edgewise.tasks.translation.explain import explain_translation
+from edgewise.tasks.translation.explainable import explain_translation
 from edgewise.tasks.translation.perturbation import spans
 from edgewise.tasks.translation.trained import TrainedTranslation
 
@@ -275,13 +274,13 @@ def test_sentences_are_parts():
 def test_long_sentences_keep_the_strongest_and_are_asked_in_runs(monkeypatch):
     trained = translation_model()
     whole = explain_translation(trained, "dogs " * 8)
-    monkeypatch.setattr(token_methods, "MOST_RECORDED", 10)
-    monkeypatch.setattr(token_methods, "MOST_SHOWN", 10)
-    monkeypatch.setattr(token_methods, "TOP", 2)
-    monkeypatch.setattr(token_questions, "MOST_PARTS", 4)
-    monkeypatch.setattr(token_questions, "LEAST_PARTS", 4)
-    for room in (question, token_questions):
-        monkeypatch.setattr(room, "TOGETHER", 40)
+    monkeypatch.setattr(token_explainable, "MAX_RECORDED", 10)
+    monkeypatch.setattr(token_explainable, "MAX_SHOWN", 10)
+    monkeypatch.setattr(token_explainable, "TOP", 2)
+    monkeypatch.setattr(token_explainable, "MAX_GROUPS", 4)
+    monkeypatch.setattr(token_explainable, "MIN_GROUPS", 4)
+    for room in (question, token_explainable):
+        monkeypatch.setattr(room, "BATCH_SIZE", 40)
     found = explain_translation(trained, "dogs " * 8)
     assert {layer.top for layer in found.layers} == {2}
     assert "rollout" not in by_name(found)

@@ -9,7 +9,7 @@ from edgewise.errors import DataError
 from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
 from edgewise.serve.worker import told_or_why
 from edgewise.tasks.explainer import Explainer
-from edgewise.tasks.links.explain import explain_link, tell_links
+from edgewise.tasks.links.explainable import explain_link, predict_links
 from edgewise.train.folder import RunFolder
 from explain_cases import TAGS, language_model, link_model, tagger
 
@@ -134,7 +134,7 @@ def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
     ends = [(int(trained.graph.edges.senders[0]), int(trained.graph.edges.receivers[0])), (0, 1)]
     rows = [{"sender": f"n{one}", "receiver": f"n{other}"} for one, other in ends]
     told = [each["told"][0]["value"] for each in asker.post("/predict", json={"rows": rows}).json()["rows"]]
-    np.testing.assert_allclose(told, tell_links(trained, *zip(*ends, strict=True)), atol=1e-6)
+    np.testing.assert_allclose(told, predict_links(trained, *zip(*ends, strict=True)), atol=1e-6)
     found = asker.post("/explain", json={"row": rows[0]}).json()
     assert found == explain_link(trained, *ends[0]).to_json()
     assert (found["center"], found["other_end"], found["told"][0]["value"]) == (0, 1, pytest.approx(told[0], abs=1e-6))

@@ -63,6 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--label", metavar="CLASS", help="the class, tag or next token that is explained (default: the predicted one)"
     )
+    parser.add_argument(
+        "--method",
+        nargs="+",
+        metavar="NAME",
+        help="methods, the one that is shown first in front: occlusion, integrated-gradients, gradient-x-input, "
+        "attention, rollout, shapley …, with options as in shapley:samples=64 (default: the cheap ones)",
+    )
     parser.add_argument("--top", type=int, metavar="N", help="keep the strongest weights of each token, atom or node")
     add_molecule_limits(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")
@@ -80,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     limits = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
     explainer = Explainer.open(arguments.folder, **limits)
     chosen = {"target": arguments.target, "label": arguments.label, "top": arguments.top}
+    if arguments.method is not None:
+        chosen["methods"] = arguments.method
     most = 1 if suffix in (".svg", ".png") else None
     if table is not None:
         explanations = of_table(explainer, table, arguments, chosen, most)

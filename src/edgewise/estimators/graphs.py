@@ -14,7 +14,7 @@ from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegr
 from edgewise.explanation import Explanation
 from edgewise.graph import Graph
 from edgewise.plural import plural
-from edgewise.tasks.graphs.explain import explain_graph
+from edgewise.tasks.graphs.explainable import explain_graph
 from edgewise.tasks.graphs.job import MODELS
 from edgewise.tasks.graphs.task import TASK
 from edgewise.tasks.graphs.trained import TrainedGraphs

@@ -7,7 +7,7 @@ from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.explanation import Explanation
 from edgewise.models.text_settings import CONFIGURATIONS, SamplingSettings
-from edgewise.tasks.language.explain import explain_prompt
+from edgewise.tasks.language.explainable import explain_prompt
 from edgewise.tasks.language.task import TASK
 from edgewise.tasks.language.trained import TrainedLanguage
 

@@ -14,7 +14,7 @@ from edgewise.estimators.graph_input import is_graph, plain_nodes
 from edgewise.estimators.params import old_names
 from edgewise.explanation import Explanation
 from edgewise.plural import plural
-from edgewise.tasks.links.explain import explain_link
+from edgewise.tasks.links.explainable import explain_link
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.job import USUAL
 from edgewise.tasks.links.task import TASK, LinkData

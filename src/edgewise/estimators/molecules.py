@@ -11,7 +11,7 @@ from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegr
 from edgewise.explanation import Explanation
 from edgewise.models.graph_settings import MODELS
 from edgewise.plural import plural
-from edgewise.tasks.molecules.explain import explain_molecule
+from edgewise.tasks.molecules.explainable import explain_molecule
 from edgewise.tasks.molecules.task import TASK
 from edgewise.tasks.molecules.trained import TrainedProperty
 

@@ -15,7 +15,7 @@ from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegr
 from edgewise.explanation import Explanation
 from edgewise.plural import plural
 from edgewise.records import Prediction
-from edgewise.tasks.nodes.explain import explain_node
+from edgewise.tasks.nodes.explainable import explain_node
 from edgewise.tasks.nodes.job import PAPERS, WITH_TYPES
 from edgewise.tasks.nodes.task import TASK
 from edgewise.tasks.nodes.trained import TrainedNodes

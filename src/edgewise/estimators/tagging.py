@@ -12,7 +12,7 @@ from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.estimators.texts import ENCODERS
 from edgewise.explanation import Explanation
-from edgewise.tasks.tagging.explain import explain_sentence
+from edgewise.tasks.tagging.explainable import explain_sentence
 from edgewise.tasks.tagging.task import TASK
 from edgewise.tasks.tagging.trained import TrainedTagger
 from edgewise.train.spans import tag_scores

@@ -10,7 +10,7 @@ from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegr
 from edgewise.explanation import Explanation
 from edgewise.models.text_settings import CONFIGURATIONS, EncoderName
 from edgewise.plural import plural
-from edgewise.tasks.texts.explain import explain_text
+from edgewise.tasks.texts.explainable import explain_text
 from edgewise.tasks.texts.task import TASK
 from edgewise.tasks.texts.trained import TrainedTexts
 

@@ -11,7 +11,7 @@ from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.explanation import Explanation
 from edgewise.models.text_settings import CONFIGURATIONS
-from edgewise.tasks.translation.explain import explain_translation
+from edgewise.tasks.translation.explainable import explain_translation
 from edgewise.tasks.translation.task import TASK
 from edgewise.tasks.translation.trained import TrainedTranslation, bleu
 

@@ -1,27 +1,39 @@
-"""What an `Explainer` speaks of: what a row needs, how rows are told, how one is explained. A class for each kind."""
+"""`ExplainableModel`: a trained model and the rows that it takes, as `Explainer` opens it; a class for each task."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from edgewise.data.tables.cell import OK
 from edgewise.errors import SettingError
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation, Kind, Told
 from edgewise.train.folder import RunFolder
 
 
-class Subject(ABC):
+class ExplainableModel(ABC):
     """A trained model, and the rows that it takes."""
 
+    trained_type: ClassVar[Any]
+    """The class of the trained model."""
     kind: Kind
     """What a row is."""
     over: str
     """What the rows are, in words that follow `a model over`."""
+    open: tuple[str, ...] = ()
+    """Which of `target` and `label` have values that are not listed."""
+    coverage: float | None = None
+    """The coverage of intervals; None where there are none."""
+    reads_spaces = False
+    """Whether the model reads a text of spaces."""
+
+    def __init__(self, trained: Any):
+        self.trained = trained
 
     @classmethod
-    @abstractmethod
     def read(cls, folder: RunFolder) -> Self:
         """The model of a run folder."""
+        return cls(cls.trained_type.load(folder))
 
     @property
     @abstractmethod
@@ -30,26 +42,42 @@ class Subject(ABC):
 
     @property
     @abstractmethod
-    def facts(self) -> dict[str, Any]:
-        """What the model is, as JSON: `task`, `targets`, `classes` by target, `model` among the choices of `--model`,
-        `members` of the ensemble, `parameters` of each, and the `coverage` of intervals, None where there are none.
-        Where the words that choose a `target` or a `label` are not among those, `open` lists which of the two."""
+    def targets(self) -> tuple[str, dict[str, list[str]]]:
+        """The name of the task, and the classes of each target; none for numbers."""
 
     @property
-    def reads_spaces(self) -> bool:
-        """Whether a text of nothing but spaces says something."""
-        return False
+    @abstractmethod
+    def model_name(self) -> str:
+        """What the model is called among the choices of `--model`."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the model is, as JSON: `task`, `targets`, `classes` by target, `open`, `model`, `members` of the
+        ensemble, `parameters` of each, and the `coverage` of intervals."""
+        task, classes = self.targets
+        return {
+            "task": task,
+            "targets": list(classes),
+            "classes": {name: labels for name, labels in classes.items() if labels},
+            **({"open": list(self.open)} if self.open else {}),
+            "model": self.model_name,
+            "members": len(self.trained.members),
+            "parameters": sum(parameter.numel() for parameter in self.trained.members[0].parameters()),
+            "coverage": self.coverage,
+        }
 
     @abstractmethod
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
-        """What is told of rows, whose values stand in the order of the fields."""
+        """The predictions for rows, whose values stand in the order of the fields."""
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""
         return [OK] * len(rows)
 
     @abstractmethod
-    def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
+    def explain(
+        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
+    ) -> Explanation:
         """One row, explained."""
 
     def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
@@ -67,27 +95,22 @@ class Subject(ABC):
         return ""
 
 
-class TableSubject(Subject):
+class ExplainableTable(ExplainableModel):
     """A trained ensemble over the rows of a table."""
 
-    trained: Any
-    """The ensemble."""
-
     @property
-    @abstractmethod
-    def model_name(self) -> str:
-        """What the model is called among the choices of `--model`."""
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the ensemble is."""
+    def targets(self) -> tuple[str, dict[str, list[str]]]:
+        """The targets of the table."""
         trained = self.trained
-        return {
-            "task": trained.task_type,
-            "targets": list(trained.columns.target_columns),
-            "classes": {name: [str(label) for label in labels] for name, labels in trained.classes.items()},
-            "model": self.model_name,
-            "members": len(trained.members),
-            "parameters": sum(parameter.numel() for parameter in trained.members[0].parameters()),
-            "coverage": trained.coverage,
-        }
+        names = trained.columns.target_columns
+        return trained.task_type, {name: [str(each) for each in trained.classes.get(name, ())] for name in names}
+
+    @property
+    def coverage(self) -> float | None:  # type: ignore[override]
+        """That of the ensemble."""
+        return self.trained.coverage
+
+    @property
+    def model_name(self) -> str:
+        """Which layers it has."""
+        return self.trained.settings.model

@@ -1,6 +1,6 @@
-"""One number of a prediction, out of what the members of an ensemble say: what explanations of texts and nodes ask."""
+"""The number of a prediction that is explained, out of the outputs of the members of an ensemble."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.explanation import Told
-from edgewise.tasks.targets import label_number, target_number
+from edgewise.tasks.targets import label_number, target_number, told_of
 from edgewise.tasks.trained import TrainedTable
 from edgewise.train.device import cpu_threads
 
@@ -28,23 +28,28 @@ class Explained:
     """The place of the target."""
     label: int | None
     """The place of the class; None for numbers."""
+    predictions: Sequence[Told] = ()
+    """The prediction of each target."""
 
     @classmethod
-    def chosen(cls, trained: TrainedTable, told: Sequence[Told], target: str | None = None, label: Any = None) -> Self:
-        """The number that is asked for.
+    def of(cls, trained: TrainedTable, compute: Callable[[int, Any], Tensor], target: str | None, label: Any) -> Self:
+        """The number that is explained of one row.
 
         Args:
             trained: the ensemble.
-            told: what it tells of the row.
+            compute: the output `(1, output)` of a member, out of its place and itself.
             target: the name of a target; the first by default.
             label: the name of a class; the predicted one by default.
 
         Raises:
-            SettingError: there is no such target or class, or a class is asked for of a number.
+            SettingError: there is no such target or class, or a class was named and the target is a number.
         """
-        column = target_number(trained, target)
-        label = None if label is None else str(label)
-        return cls(trained, column, label_number(trained, column, label, told[column]))
+        with torch.no_grad(), cpu_threads(trained.threads):
+            members = enumerate(trained.members)
+            outputs = [trained.finish(compute(place, member.eval()).double()).numpy() for place, member in members]
+        predictions = told_of(trained, trained.said(np.stack(outputs), np.zeros(1, dtype=np.int64), 1))
+        column, label = target_number(trained, target), None if label is None else str(label)
+        return cls(trained, column, label_number(trained, column, label, predictions[column]), predictions)
 
     @property
     def name(self) -> str:
@@ -52,24 +57,31 @@ class Explained:
         target = self.trained.columns.target_columns[self.column]
         return target if self.label is None else f"{target} = {self.trained.classes[target][self.label]}"
 
-    def of_outputs(self, outputs: Float[np.ndarray, " member row output"]) -> Float[np.ndarray, " row"]:
-        """The number of each row, out of what `TrainedTable.outputs` gives."""
-        found = self.trained.by_target(outputs)[self.column].mean(axis=0)
-        return found if self.label is None else found[..., self.label]
+    @property
+    def member_notes(self) -> list[str]:
+        """Which member the weights belong to."""
+        count = len(self.trained.members)
+        return [f"Weights are those of the first of {count} models; other numbers are their means."] * (count > 1)
 
     def of_batch(self, batch: Any) -> Float[np.ndarray, " row"]:
         """The number of each row of a batch."""
         with torch.no_grad(), cpu_threads(self.trained.threads):
             outputs = [self.trained.finish(member(batch).double()).numpy() for member in self.trained.members]
-        return self.of_outputs(np.stack(outputs))
+        found = self.trained.by_target(np.stack(outputs))[self.column].mean(axis=0)
+        return found if self.label is None else found[..., self.label]
 
-    def of_scores(self, scores: Float[Tensor, " row output"]) -> Float[Tensor, " row"]:
-        """The number of each row out of what one member says, in model units or logits; gradients go through."""
-        if self.trained.task_type == "classification":
+    def of_scores(self, scores: Float[Tensor, " row *variant output"]) -> Float[Tensor, " row"]:
+        """The number of each row out of the output of one member, in model units or logits; keeps gradients."""
+        trained = self.trained
+        if scores.ndim == 3:
+            rows, variants, _ = scores.shape
+            return self.of_scores(scores.flatten(0, 1)).unflatten(0, (rows, variants)).mean(1)
+        if trained.task_type == "classification":
             found = scores[:, self.column].sigmoid()
             return found if self.label == 1 else 1 - found
-        if self.trained.task_type == "multiclass":
-            return scores.split(list(self.trained.num_classes), dim=1)[self.column].softmax(1)[:, self.label]
-        scale = self.trained.target_scale
+        if trained.task_type == "multiclass":
+            return scores.split(list(trained.num_classes), dim=1)[self.column].softmax(1)[:, self.label]
+        scale = trained.target_scale
         assert scale is not None
-        return scores[:, self.column] * scale.std[self.column] + scale.mean[self.column]
+        values = scores[:, self.column] * scale.std[self.column] + scale.mean[self.column]
+        return values.clamp(0, 1) if trained.are_fractions else values

@@ -1,4 +1,4 @@
-"""`Explainer`: a run of texts, molecules, graphs, their nodes or links, ready to tell of rows and explain them."""
+"""`Explainer`: a run of texts, molecules, graphs, their nodes or links, ready to predict rows and explain them."""
 
 import math
 import os
@@ -9,8 +9,9 @@ import numpy as np
 
 from edgewise.data.tables.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation, Kind, Told
-from edgewise.tasks.explainable import Subject
+from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.registry import task_of
 from edgewise.train.document import read_part
 from edgewise.train.folder import RunFolder
@@ -30,8 +31,8 @@ class Explainer:
     explainer.explain({"text": "a film to remember"}).told
     """
 
-    def __init__(self, subject: Subject, num_training_rows: int | None = None):
-        self._subject, self._num_training_rows = subject, num_training_rows
+    def __init__(self, model: ExplainableModel, num_training_rows: int | None = None):
+        self._model, self._num_training_rows = model, num_training_rows
 
     @classmethod
     def open(
@@ -63,35 +64,35 @@ class Explainer:
                 "one graph (--edges), on its links (--task-type link) or on many graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
-        subject = found.read(run)
-        subject.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
-        return cls(subject, num_training_rows(run) if has_splits else None)
+        model = found.read(run)
+        model.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)
+        return cls(model, num_training_rows(run) if has_splits else None)
 
     @property
     def kind(self) -> Kind:
         """What a row is: text, molecule or graph (one of many, or of the only one a node or a link)."""
-        return self._subject.kind
+        return self._model.kind
 
     @property
     def fields(self) -> list[dict[str, str]]:
         """What a row needs, in order: `name`, and as `type` one of text, smiles, number, node."""
-        return [{"name": name, "type": type_} for name, type_ in self._subject.fields]
+        return [{"name": name, "type": type_} for name, type_ in self._model.fields]
 
     @property
     def facts(self) -> dict[str, Any]:
         """What the model is, as JSON; where it lies is not among it."""
         rows = {"columns": self.fields, "training_rows": self._num_training_rows}
-        return {"kind": self.kind, "over": self._subject.over, **self._subject.facts, **rows}
+        return {"kind": self.kind, "over": self._model.over, **self._model.facts, **rows}
 
     def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Told, ...]]:
-        """What is told of each target of each row; all rows are computed together.
+        """The prediction of each target for each row; all rows are computed together.
 
         Raises:
             DataError: a row lacks a field, has one too many, or a value cannot be read; the message names both.
         """
         if not rows:
             return []
-        return self._subject.predict(self._values(rows))
+        return self._model.predict(self._values(rows))
 
     def statuses(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         """For each row `ok`, or what its prediction lacks: a text may have no word that the model knows.
@@ -99,26 +100,34 @@ class Explainer:
         Raises:
             DataError: as in `predict`.
         """
-        return self._subject.statuses(self._values(rows)) if rows else []
+        return self._model.statuses(self._values(rows)) if rows else []
 
     def explain(
-        self, row: Mapping[str, Any], *, target: str | None = None, label: Any = None, top: int | None = None
+        self,
+        row: Mapping[str, Any],
+        *,
+        target: str | None = None,
+        label: Any = None,
+        top: int | None = None,
+        methods: Choice = None,
     ) -> Explanation:
-        """What is told of a row, where the model attended, and what changes the prediction.
+        """The predictions for a row, where the model attends, and what changes them.
 
         Args:
             row: the values by the names of `fields`.
             target: the target that is explained; the first by default.
             label: the class whose probability is explained; the predicted one by default.
             top: how many of the strongest weights of each unit are kept; by default all where they are few.
+            methods: names of methods, in the order of the attributions; by default those of the task. See
+                `edgewise.explain.methods`.
 
         Raises:
             DataError: as in `predict`.
-            SettingError: there is no such target or class.
+            SettingError: there is no such target, class or method.
             UnsupportedError: the model is one that cannot be explained; the message says which can.
         """
         (values,) = self._values([row])
-        return self._subject.explain(values, target=target, label=label, top=top)
+        return self._model.explain(values, target=target, label=label, top=top, methods=methods)
 
     def unread(self, row: Mapping[str, Any]) -> str:
         """What of a row is cut off before the model reads it, in words; empty where nothing is.
@@ -127,11 +136,11 @@ class Explainer:
             DataError: as in `predict`.
         """
         (values,) = self._values([row])
-        return self._subject.unread(values)
+        return self._model.unread(values)
 
     def _values(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
         """The values of each row in the order of the fields, each of the type that it must be."""
-        fields, found = self._subject.fields, []
+        fields, found = self._model.fields, []
         names = [name for name, _ in fields]
         for place, row in enumerate(rows):
             where = f"row {place}: " if len(rows) > 1 else ""
@@ -144,7 +153,7 @@ class Explainer:
                     raise DataError(f"{where}the field {name!r} is missing; expected {', '.join(names)}.")
                 values.append(_checked(f"{where}{name}", row[name], type_))
             found.append(tuple(values))
-        if self.kind == "text" and not self._subject.reads_spaces:
+        if self.kind == "text" and not self._model.reads_spaces:
             for place, texts in enumerate(found):
                 if not any(text.strip() for text in texts):
                     where = f"row {place}: " if len(rows) > 1 else ""

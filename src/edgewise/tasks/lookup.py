@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from edgewise.errors import DataError, EdgewiseError, RunFolderError
 from edgewise.explanation import Told
-from edgewise.tasks.explainable import TableSubject
+from edgewise.tasks.explainable import ExplainableTable
 from edgewise.tasks.targets import told_of
 from edgewise.train.folder import RunFolder
 
@@ -14,7 +16,7 @@ SHOWN = 5
 """Names of nodes that a message lists."""
 
 
-class NamedSubject(TableSubject):
+class ExplainableByName(ExplainableTable):
     """What stands by name in the files that a model was trained on."""
 
     kind = "graph"
@@ -30,13 +32,8 @@ class NamedSubject(TableSubject):
         self._place = {name: row for row, name in enumerate(names)}
         self._predictions: Any = None
 
-    @property
-    def model_name(self) -> str:
-        """Which layers it has."""
-        return self.trained.settings.model
-
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
-        """What is told of some; all are computed once, at the first question."""
+        """The predictions for some; all are computed once, at the first call."""
         places = [self.row_of(*row) for row in rows]
         if self._predictions is None:
             self._predictions = self.trained.predict(self.table)
@@ -49,7 +46,7 @@ class NamedSubject(TableSubject):
             known = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
             raise DataError(f"there is no {unit} {name[:60]!r}; the {len(self.names):,} {unit}s are {known}.")
         if not self.table.usable[found]:
-            raise DataError(f"the {unit} {name[:60]!r} cannot be told: {self.table.status[found]}.")
+            raise DataError(f"the {unit} {name[:60]!r} cannot be predicted: {self.table.status[found]}.")
         return found
 
 
@@ -75,3 +72,18 @@ def files_of(folder: RunFolder, what: str, call: str) -> Iterator[dict[str, Any]
             f"the {what} that {folder.path} was trained on cannot be read ({error}); bring {named} "
             "back, or go to the folder that the training was started in."
         ) from error
+
+
+def undirected(senders: np.ndarray, receivers: np.ndarray, is_link: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The links of a graph, both ways of an edge being one: the first edge of each, and all its edges.
+
+    Args:
+        senders, receivers: the ends of each edge.
+        is_link: which edges are links, `(edge)`.
+    """
+    among = np.flatnonzero(is_link)
+    if not len(among):
+        return among, []
+    low, high = np.minimum(senders[among], receivers[among]), np.maximum(senders[among], receivers[among])
+    _, first, pair = np.unique(low * (int(high.max()) + 1) + high, return_index=True, return_inverse=True)
+    return among[first], np.split(among[np.argsort(pair, kind="stable")], np.cumsum(np.bincount(pair))[:-1])

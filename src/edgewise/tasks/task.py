@@ -22,7 +22,7 @@ from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
     from edgewise.tasks.report.judged import Labels, Numbers
     from edgewise.train.fit import FitResult
 
@@ -227,7 +227,7 @@ class Task(ABC):
         """
         raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no vector of a row.")
 
-    def explainable(self) -> "type[Subject] | None":
+    def explainable(self) -> "type[ExplainableModel] | None":
         """What opens a run folder of this task for explanations and for the server; None where there is nothing."""
         return None
 

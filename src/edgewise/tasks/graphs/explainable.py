@@ -1,18 +1,222 @@
-"""Many graphs, as an `Explainer` asks about them."""
+"""Many graphs, as the methods of explanation and an `Explainer` see them."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
-from edgewise.data.graphs.graphs import read_graphs
-from edgewise.explanation import Explanation
-from edgewise.tasks.graphs.explain import explain_graph
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from edgewise.data.graphs.graphs import GraphTable, read_graphs
+from edgewise.data.graphs.union import graph_copies, led_to
+from edgewise.errors import DataError, UnsupportedError
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.heads import to_layer
+from edgewise.explain.methods import Choice, explain
+from edgewise.explanation import Explanation, Unit
+from edgewise.plural import plural
+from edgewise.records import GraphBatch
+from edgewise.tasks.explained import Explained
 from edgewise.tasks.graphs.job import graph_job
 from edgewise.tasks.graphs.trained import TrainedGraphs
-from edgewise.tasks.lookup import NamedSubject, files_of
+from edgewise.tasks.lookup import ExplainableByName, files_of, undirected
+from edgewise.trace import Trace
+from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 
+MAX_NODES = 2000
+"""Nodes of a graph that can be explained: each is removed, and the whole computed again."""
+BATCH_SIZE = 2**18
+"""Nodes and edges that are computed together, about."""
+READOUTS = ("attention", "attention_sum", "root")
+"""Readouts that attend."""
+FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
+"""What gradients are taken by, and where integrated gradients begin."""
 
-class GraphsSubject(NamedSubject):
+
+def explain_graph(
+    trained: TrainedGraphs,
+    table: GraphTable,
+    row: int,
+    *,
+    target: str | None = None,
+    label: Any = None,
+    methods: Choice = None,
+) -> Explanation:
+    """The prediction for a graph, where the model attends in it, and what changes the prediction.
+
+    The units are the nodes of the graph, called as their table calls them; the links are its edges, both ways of an
+    edge being one link. A node is removed with its edges. Where the model reads the root of a tree, what is left is
+    always a tree: removing a node or link also removes everything that reaches the root only through it, and the root
+    itself, which stays, loses its features: they become zero, the mean, as they are scaled by their spread. Weights
+    and what follows from them are those of the first member of an ensemble, all other numbers are means over the
+    members.
+
+    Args:
+        trained: the ensemble.
+        table: graphs.
+        row: the one that is explained.
+        target: the target that is explained; the first by default.
+        label: the class whose probability is explained; the predicted one by default.
+        methods: names of methods; see `edgewise.explain.methods`.
+
+    Raises:
+        DataError: there is no such row, or it cannot be predicted.
+        SettingError: there is no such target, class or method.
+        UnsupportedError: the graph has more than 2,000 nodes.
+
+    Cost: a prediction for every node and link, some for the curves of faithfulness, and 33 with gradients.
+    """
+    with cpu_threads(trained.threads):
+        return explain(GraphItem(trained, table, row, target, label), methods)
+
+
+class GraphItem(Explainable):
+    """One graph of many; each removal is computed as a graph of its own."""
+
+    def __init__(self, trained: TrainedGraphs, table: GraphTable, row: int, target: str | None, label: Any):
+        if not 0 <= row < table.num_rows:
+            raise DataError(f"graph {row} does not exist; they are 0 to {table.num_rows - 1}.")
+        name = str(table.frame[table.columns.graph_column].iloc[row])
+        if not table.usable[row]:
+            raise DataError(f"the graph {name!r} cannot be predicted: {table.status[row]}.")
+        batch = trained.batches(table).batch(np.array([row]))
+        if (count := len(batch.features)) > MAX_NODES:
+            raise UnsupportedError(
+                f"the graph {name!r} has {plural(count, 'node')}; at most {MAX_NODES:,} can be explained."
+            )
+        self.trained, self.name, self.names, self.batch = trained, name, table.nodes_of(row), batch
+        self.traced, self.roots = Trace(), batch.roots.numpy()
+        self.explained = Explained.of(
+            trained, lambda place, member: member(batch, self.traced if place == 0 else None), target, label
+        )
+
+    @property
+    def num_units(self) -> int:
+        """Nodes of the graph."""
+        return len(self.batch.features)
+
+    @property
+    def about(self) -> str:
+        """A node goes with its edges."""
+        if len(self.roots):
+            return (
+                "The prediction less that without the node and everything that reaches the root only through it; of "
+                "the root, without its features."
+            )
+        return "The prediction less the prediction without the node and its edges."
+
+    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The number without each of these lists of nodes, and all edges at them."""
+        batch, roots = self.batch, self.roots
+
+        def copies(kept: Bool[np.ndarray, " copy node"]) -> GraphBatch:
+            if not len(roots):
+                return graph_copies(batch, kept)
+            is_blank = ~kept[:, roots[0]]
+            kept[:, roots] = True
+            every = np.ones((len(kept), batch.edges.num_edges), dtype=bool)
+            found = graph_copies(batch, led_to(batch.edges, roots, kept, every))
+            features = found.features.clone()
+            features[found.roots[torch.from_numpy(is_blank)]] = 0
+            return replace(found, features=features)
+
+        return self._predict(removed, self.num_units, copies)
+
+    def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The number without each of these lists of edges; all nodes stay that still have a way to a root."""
+        batch, roots = self.batch, self.roots
+
+        def copies(kept: Bool[np.ndarray, " copy edge"]) -> GraphBatch:
+            nodes = np.ones((len(kept), self.num_units), dtype=bool)
+            return graph_copies(batch, led_to(batch.edges, roots, nodes, kept) if len(roots) else nodes, kept)
+
+        return self._predict(removed, batch.edges.num_edges, copies)
+
+    def _predict(
+        self, removed: Sequence[np.ndarray], count: int, copies: Callable[[np.ndarray], GraphBatch]
+    ) -> np.ndarray:
+        step = max(1, BATCH_SIZE // (self.num_units + self.batch.edges.num_edges))
+        found = [np.zeros(0)]
+        for start in range(0, len(removed), step):
+            lists = removed[start : start + step]
+            kept = np.ones((len(lists), count), dtype=bool)
+            for line, places in zip(kept, lists, strict=True):
+                line[places] = False
+            found.append(self.explained.of_batch(copies(kept)))
+        return np.concatenate(found)
+
+    def links(self) -> Links:
+        """The edges between two nodes, both ways one link."""
+        senders, receivers = self.batch.edges.senders.numpy(), self.batch.edges.receivers.numpy()
+        first, groups = undirected(senders, receivers, senders != receivers)
+        ends = [(min(pair), max(pair)) for pair in zip(senders[first].tolist(), receivers[first].tolist(), strict=True)]
+        return Links(ends, groups, self.predict_without_edges)
+
+    def differentiable(self) -> list[Differentiable]:
+        """By the features of the nodes."""
+        features = self.batch.features
+        return [
+            Differentiable(partial(self._of_features, member), features, None, None, FEATURES)
+            for member in self.trained.members
+        ]
+
+    def _of_features(self, member: Any, features: Tensor) -> Tensor:
+        return self.explained.of_scores(member(replace(self.batch, features=features))).mean()
+
+    def trace(self) -> Attention:
+        """The layers among nodes, and the readout behind them."""
+        recorded, model, size = list(self.traced.weights), self.trained.settings.model, self.num_units
+        name = self.trained.whole.readout
+        readout = recorded.pop() if name in READOUTS else None
+        recorded = self.between = [] if model == "hops" else recorded  # those of `hops` are of distances
+        layers = [to_layer(weights, f"layer {place}") for place, weights in enumerate(recorded, 1)]
+        direct, top = None, torch.full((size,), 1 / size, dtype=torch.float64)
+        if readout is not None:
+            layers.append(to_layer(readout, "readout", is_readout=True))
+            heads = readout.values.reshape(-1, len(readout.senders)).double().mean(0)
+            direct = top = torch.zeros(size, dtype=torch.float64).index_add(0, readout.senders, heads)
+            if name == "root":
+                # The block of the root has a residual connection: half of what follows is the root's own way.
+                top = 0.5 * direct + 0.5 * torch.nn.functional.one_hot(self.batch.roots, size)[0]
+        self.has_negative = any(not bool((weights.values >= 0).all()) for weights in recorded)
+        # Only blocks have a residual connection; the layers of papers hear of the node itself by its loop alone.
+        through = [] if self.has_negative else recorded
+        return Attention(
+            layers,
+            [Attended(direct, top, through, residual=0.5 if model == "attention" else 0.0)],
+            f"How much the {'root' if name == 'root' else 'readout'} attends to each node, the mean of its heads.",
+            "How much of each node can reach the readout through all layers: their weights multiplied.",
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The graph and its nodes."""
+        notes = []
+        if not self.between:
+            notes.append(f"The layers of the model {self.trained.settings.model} do not attend from node to node.")
+        elif self.has_negative:
+            notes.append("Some weights are negative: they are no shares, and there is no rollout.")
+        if len(self.roots):
+            notes.append(
+                "The model reads the root of a tree: removing a node or link also removes everything that reaches the "
+                "root only through it; the root stays, and loses its features."
+            )
+        return {
+            "kind": "graph",
+            "title": self.name,
+            "sources": {},
+            "told": self.explained.predictions,
+            "explained": self.explained.name,
+            "units": tuple(Unit(node) for node in self.names),
+            "center": int(self.roots[0]) if len(self.roots) else None,
+            "notes": (*notes, *self.explained.member_notes),
+        }
+
+
+class ExplainableGraphs(ExplainableByName):
     """The graphs that a model of many was trained on, and those that it was tested on."""
 
     unit = "graph"
@@ -35,9 +239,12 @@ class GraphsSubject(NamedSubject):
         """The name of a graph."""
         return [(self.table.columns.graph_column, "node")]
 
-    def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
+    def explain(
+        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
+    ) -> Explanation:
         """One graph; all weights are kept, as graphs of many are small."""
-        return explain_graph(self.trained, self.table, self.row_of(*row), target=target, label=label)
+        place = self.row_of(*row)
+        return explain_graph(self.trained, self.table, place, target=target, label=label, methods=methods)
 
 
 def _graphs_of(config: dict[str, Any], trained: Any) -> Any:

@@ -20,7 +20,7 @@ from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_m
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
 
 
 class GraphsTask(TableTask):
@@ -137,10 +137,10 @@ class GraphsTask(TableTask):
             categories=trained.categories,
         )
 
-    def explainable(self) -> "type[Subject]":
-        from edgewise.tasks.graphs.explainable import GraphsSubject
+    def explainable(self) -> "type[ExplainableModel]":
+        from edgewise.tasks.graphs.explainable import ExplainableGraphs
 
-        return GraphsSubject
+        return ExplainableGraphs
 
     def defaults(self) -> tuple[Any, Any]:
         return LAYERS, TrainSettings()

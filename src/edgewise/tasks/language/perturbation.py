@@ -16,18 +16,18 @@ from edgewise.explanation import Told
 from edgewise.records import TextBatch
 from edgewise.tasks.language.trained import TrainedLanguage
 from edgewise.tasks.texts.tokens import RowTokens
-from edgewise.tasks.token_perturbation import TOGETHER, Kept
+from edgewise.tasks.token_explainable import BATCH_SIZE, Kept
 from edgewise.train.device import cpu_threads
 
 NEXT = "next token"
 """What is told."""
 FIELD = "text"
 """What the prompt is called."""
-MOST_TOLD = 10
+MAX_PREDICTIONS = 10
 """How many of the most probable tokens are told."""
 
 
-MOST_READ = 4096
+MAX_READ = 4096
 """Tokens of a prompt that are read: what a model of any length costs grows with their square."""
 
 
@@ -38,7 +38,7 @@ class Prompt:
     text: str
     """As it came."""
     row: RowTokens
-    """The tokens that are read: of a long text the last, as many as the model can read, and `MOST_READ` at most."""
+    """The tokens that are read: of a long text the last, as many as the model can read, and `MAX_READ` at most."""
 
     @classmethod
     def of(cls, trained: TrainedLanguage, text: str) -> Self:
@@ -48,7 +48,7 @@ class Prompt:
             SettingError: it is empty, or has characters or words that the model has never seen.
         """
         found = trained.encode(text)
-        cut = max(0, len(found.numbers) - min(trained.limit, MOST_READ))
+        cut = max(0, len(found.numbers) - min(trained.limit, MAX_READ))
         numbers, starts, stops = (side[cut:] for side in (found.numbers, found.starts, found.stops))
         return cls(text, RowTokens(numbers, np.zeros(len(numbers), np.int64), starts, stops, cut))
 
@@ -96,7 +96,7 @@ def probabilities(trained: TrainedLanguage, scores: Float[Tensor, " text token"]
 
 def told_next(trained: TrainedLanguage, found: Float[Tensor, " token"], also: int | None = None) -> tuple[Told, ...]:
     """The most probable of the tokens, and with them `also`, out of the probabilities of all."""
-    best = found.topk(min(MOST_TOLD, len(found) - len(trained.never))).indices.tolist()
+    best = found.topk(min(MAX_PREDICTIONS, len(found) - len(trained.never))).indices.tolist()
     numbers = best if also is None or also in best else [*best, also]
     shares = {trained.tokenizer.written(number): float(found[number]) for number in numbers}
     label = trained.tokenizer.written(best[0])
@@ -113,16 +113,16 @@ def told_after(trained: TrainedLanguage, texts: Sequence[str]) -> list[tuple[Tol
     prompts = [Prompt.of(trained, text).row.numbers for text in texts]
     told: list[tuple[Told, ...]] = []
     with torch.no_grad(), cpu_threads(trained.threads):
-        for some in _together(prompts):
+        for some in _batches(prompts):
             told += [told_next(trained, each) for each in probabilities(trained, trained.model.after(packed(some)))]
     return told
 
 
-def _together(prompts: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
+def _batches(prompts: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
     """Prompts in groups that are computed at a time."""
     some: list[np.ndarray] = []
     for each in prompts:
-        if some and sum(map(len, some)) + len(each) > TOGETHER:
+        if some and sum(map(len, some)) + len(each) > BATCH_SIZE:
             yield some
             some = []
         some.append(each)

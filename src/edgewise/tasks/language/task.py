@@ -23,7 +23,7 @@ from edgewise.train.loss import TokenLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
     from edgewise.train.fit import FitResult
 
 
@@ -117,10 +117,10 @@ class LanguageTask(Task):
     def next_commands(self, folder: RunFolder) -> list[str]:
         return [command("generate", folder.path)]
 
-    def explainable(self) -> "type[Subject]":
-        from edgewise.tasks.language.explainable import PromptSubject
+    def explainable(self) -> "type[ExplainableModel]":
+        from edgewise.tasks.language.explainable import ExplainablePrompts
 
-        return PromptSubject
+        return ExplainablePrompts
 
     def defaults(self) -> tuple[Any, Any]:
         return TransformerSettings(), RECIPE

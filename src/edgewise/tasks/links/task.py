@@ -40,7 +40,7 @@ from edgewise.train.loss import TargetLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
     from edgewise.tasks.report.judged import Labels, Numbers
     from edgewise.train.fit import FitResult
 
@@ -275,10 +275,10 @@ class LinksTask(Task):
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
         return judged_links(folder)
 
-    def explainable(self) -> "type[Subject]":
-        from edgewise.tasks.links.explainable import LinkSubject
+    def explainable(self) -> "type[ExplainableModel]":
+        from edgewise.tasks.links.explainable import ExplainableLinks
 
-        return LinkSubject
+        return ExplainableLinks
 
     def defaults(self) -> tuple[Any, Any]:
         return USUAL[DEFAULT], RECIPE

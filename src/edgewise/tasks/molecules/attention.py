@@ -1,38 +1,27 @@
-"""Where a model of molecules attends: the weights of its layers, and how much of them each atom has in the end."""
+"""Where a model of molecules attends: the weights of its layers and of its readout."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from edgewise.explain.rollout import rollout
-from edgewise.explanation import Attribution, Layer
+from edgewise.explain.explainable import Attended, Attention
+from edgewise.explanation import Layer
 from edgewise.models.molecule_transformer import MoleculeTransformer
-from edgewise.tasks.molecules.perturbation import Row
+from edgewise.tasks.molecules.row import Row
 from edgewise.trace import Trace, Weights
 
-
-@dataclass(frozen=True, eq=False)
-class Attention:
-    """What a trace of one row comes to."""
-
-    layers: tuple[Layer, ...]
-    """The layers in which atoms attend to each other, then the readout of each molecule."""
-    shares: tuple[Attribution, ...]
-    """How much of the attention each atom has."""
-    notes: tuple[str, ...]
-    """What a reader must know of them."""
+ABOUT = "How much {} attends to each atom{}; a share of each molecule's attention."
 
 
-def attention_of(row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[str, ...]) -> Attention:
-    """The attention that a model recorded while it predicted a row.
+def attention_of(
+    row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[str, ...]
+) -> tuple[Attention, list[str]]:
+    """The attention that a model recorded while it predicted a row, and notes on it.
 
     Args:
-        row: what was predicted.
-        model: who predicted.
-        trace: what was recorded.
+        row: the row.
+        model: one member of the ensemble.
+        trace: what it recorded.
         columns: what the molecules of a row are called.
     """
     if isinstance(model.encoder, MoleculeTransformer):
@@ -47,28 +36,27 @@ def attention_of(row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[
         layers.append(replace(_layer(name, part), is_readout=True))
     share = readout.values.double().mean(0)
     share = share.new_zeros(row.num_atoms).index_add(0, readout.senders, share)
-    shares, notes = [_share("attention", share, "the readout looks at each atom, the mean of its heads")], []
-    if between and all(bool((weights.values >= 0).all()) for weights in between):
-        about = "the readout looks at each atom through all layers, as by rollout: the weights of the layers multiplied"
-        shares.append(_share("rollout", _through(share, between), about))
-    elif between:
-        notes.append("Some weights are negative, so that they are no shares, and there is no rollout.")
-    else:
+    notes, through = [], between
+    if not between:
         notes.append(
             "The layers are convolutions, which weigh neighbors by their number alone: only the readout attends."
         )
-    return Attention(tuple(layers), tuple(shares), tuple(notes))
+    elif any(not bool((weights.values >= 0).all()) for weights in between):
+        notes.append("Some weights are negative, so that they are no shares, and there is no rollout.")
+        through = []
+    about = ABOUT.format("the readout", ", mean of its heads"), ABOUT.format("the readout", " through all layers")
+    return Attention(layers, [Attended(share, share, through)], *about), notes
 
 
-def _of_transformer(row: Row, trace: Trace) -> Attention:
+def _of_transformer(row: Row, trace: Trace) -> tuple[Attention, list[str]]:
     """The same where atoms attend to all atoms and a dummy, and the readout is their mean."""
     offsets = row.batch.offsets
     graphs = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
     # Each dummy stands behind the atoms of its molecule.
     of_atom = torch.arange(row.num_atoms) + graphs
     unit = torch.full((row.num_atoms + len(offsets) - 1,), -1).scatter(0, of_atom, torch.arange(row.num_atoms))
-    sizes = offsets.diff() + 1
-    layers, evenly = [], torch.repeat_interleave(1 / sizes.double(), sizes)
+    sizes, layers = offsets.diff() + 1, []
+    evenly = torch.repeat_interleave(1 / sizes.double(), sizes)
     for place, weights in enumerate(trace.weights, start=1):
         atoms = (unit[weights.senders] >= 0) & (unit[weights.receivers] >= 0)
         ends = unit[weights.senders[atoms]], unit[weights.receivers[atoms]]
@@ -76,34 +64,20 @@ def _of_transformer(row: Row, trace: Trace) -> Attention:
         layers.append(_layer(f"layer {place}", part))
     last = trace.weights[-1]
     seen = evenly[last.receivers] * last.values.double().mean(0)
-    share = torch.zeros(len(unit), dtype=torch.float64).index_add(0, last.senders, seen)
-    shares = (
-        _share("attention", share[of_atom], "all atoms together look at each in the last layer, the mean of its heads"),
-        _share(
-            "rollout",
-            _through(evenly, trace.weights)[of_atom],
-            "all atoms together look at each through all layers, as by rollout: the weights of the layers multiplied",
-        ),
-    )
-    notes = (
+    direct = torch.zeros(len(unit), dtype=torch.float64).index_add(0, last.senders, seen)
+    notes = [
         "The weights are those of the attention, before distances and bonds are mixed in.",
-        "Each molecule has a dummy atom, too, which is not shown: what looks at it is missing in the sums.",
+        "Each molecule has a dummy atom, too, which is not shown: the attention to it is missing in the sums.",
         "The atoms are read out by their mean: the readout does not attend.",
+    ]
+    attended = Attended(direct, evenly, trace.weights, positions=of_atom)
+    about = (
+        ABOUT.format("the mean of all atoms", " in the last layer, mean of its heads"),
+        ABOUT.format("the mean of all atoms", " through all layers"),
     )
-    return Attention(tuple(layers), shares, notes)
-
-
-def _through(share: Float[Tensor, " node"], layers: list[Weights]) -> Float[Tensor, " node"]:
-    """How much of each node at the bottom is in a mixture of the nodes at the top."""
-    found = rollout(layers)
-    return torch.zeros_like(share).index_add(0, found.senders, share[found.receivers] * found.values.double())
+    return Attention(layers, [attended], *about), notes
 
 
 def _layer(name: str, weights: Weights) -> Layer:
     ends = weights.senders.numpy(), weights.receivers.numpy()
     return Layer(name, *ends, weights.values.detach().double().numpy())
-
-
-def _share(name: str, share: Tensor, about: str) -> Attribution:
-    values: np.ndarray = share.numpy()
-    return Attribution(name, values, is_signed=False, about=f"How much {about}; a share of each molecule's attention.")

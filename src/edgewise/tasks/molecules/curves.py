@@ -1,11 +1,13 @@
 """How the prediction of a row answers to each of its conditions, all else as it is."""
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float
 
 from edgewise.data.scale import ConditionScaler
 from edgewise.explanation import Curve
-from edgewise.tasks.molecules.perturbation import Question, Row
+from edgewise.tasks.molecules.row import Row
 
 STEPS = 41
 """Points of a curve."""
@@ -13,18 +15,19 @@ SPREADS = 2.0
 """How far a curve reaches to both sides of the mean, in standard deviations, where the run does not know the ends."""
 
 
-def curves_of(row: Row, question: Question, names: tuple[str, ...]) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
+def curves_of(
+    row: Row, scaler: ConditionScaler, names: tuple[str, ...], predict: Callable[[np.ndarray], np.ndarray]
+) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
     """A curve for each condition that varied in the training, and what is to be said of those where it says little.
 
     A curve goes from the smallest to the largest value of the training rows, in even steps, or in even ratios where
     the model takes the logarithm; and on to the value of the row where that lies beyond.
     """
-    scaler = question.trained.scales.condition
     curves, notes = [], []
     for place, name in enumerate(names):
         here = row.conditions[place]
         if scaler.std[place] == 0:
-            notes.append(f"{name} is the same in all training rows, so that the model does not look at it.")
+            notes.append(f"{name} is the same in all training rows, so that the model ignores it.")
             continue
         low, high = seen_range(scaler, place)
         if not low <= here <= high:
@@ -32,7 +35,7 @@ def curves_of(row: Row, question: Question, names: tuple[str, ...]) -> tuple[tup
         at = _steps(min(low, here), max(high, here), place in scaler.log_columns)
         raw = np.tile(np.array(row.conditions), (STEPS, 1))
         raw[:, place] = at
-        curves.append(Curve(name, at, question.at_conditions(raw), here))
+        curves.append(Curve(name, at, predict(raw), here))
     return tuple(curves), tuple(notes)
 
 

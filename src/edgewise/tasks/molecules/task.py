@@ -31,7 +31,7 @@ from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_m
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
 
 
 class MoleculesTask(TableTask):
@@ -133,10 +133,10 @@ class MoleculesTask(TableTask):
             print(f"conformers: {note}", file=sys.stderr)
         return trained, table
 
-    def explainable(self) -> "type[Subject]":
-        from edgewise.tasks.molecules.explainable import MoleculeSubject
+    def explainable(self) -> "type[ExplainableModel]":
+        from edgewise.tasks.molecules.explainable import ExplainableMolecules
 
-        return MoleculeSubject
+        return ExplainableMolecules
 
     def defaults(self) -> tuple[Any, Any]:
         return PropertySettings(), TrainSettings()

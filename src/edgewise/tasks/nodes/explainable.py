@@ -1,19 +1,342 @@
-"""The nodes of one graph, as an `Explainer` asks about them."""
+"""Nodes and their surroundings, as the methods of explanation and an `Explainer` see them."""
 
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from edgewise.data.columns import AUTO
 from edgewise.data.graphs.nodes import NodeTable, read_nodes
-from edgewise.explanation import Explanation
-from edgewise.tasks.lookup import NamedSubject, files_of
-from edgewise.tasks.nodes.explain import explain_node
+from edgewise.data.graphs.types import spoken
+from edgewise.errors import DataError, SettingError
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.heads import to_layer
+from edgewise.explain.methods import Choice, explain
+from edgewise.explain.rollout import rollout
+from edgewise.explanation import Explanation, Part, Unit
+from edgewise.layers.convolution import spread_evenly
+from edgewise.models.graph_settings import NodeSettings
+from edgewise.neighborhood import EDGE_TYPES
+from edgewise.records import NodeBatch, SparseFeatures
+from edgewise.tasks.explained import Explained
+from edgewise.tasks.lookup import ExplainableByName, files_of, undirected
 from edgewise.tasks.nodes.job import NodeJob, node_job
+from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of, reach_of
 from edgewise.tasks.nodes.trained import TrainedNodes
+from edgewise.trace import Trace, Weights
+from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 
+MAX_NODES = 5000
+"""Nodes that stand in an explanation."""
+MAX_SIZE = 2**22
+"""Nodes and edges that are computed for all removals, about: of a large subgraph less is removed."""
+MAX_REMOVALS, MIN_REMOVALS = 2000, 32
+"""Nodes, and links, that are removed one by one, at most and at least."""
+POINTS = 32, 8
+"""Points of an integral, of small subgraphs and of very large ones."""
+RESIDUAL = ("attention", "hgt")
+"""The models whose blocks have a residual connection; the layers of papers read a node itself by its loop alone."""
+FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
+"""What gradients are taken by, and where integrated gradients begin."""
 
-class GraphSubject(NamedSubject):
+
+def explain_node(
+    trained: TrainedNodes,
+    table: NodeTable,
+    node: int,
+    *,
+    hops: int | None = None,
+    target: str | None = None,
+    label: Any = None,
+    methods: Choice = None,
+) -> Explanation:
+    """The prediction for a node, what of its neighborhood it attends to, and what changes the prediction.
+
+    Everything is computed on the subgraph that the prediction depends on, where it is the same as on the whole graph.
+    The units are the nodes of this subgraph, the one that is explained first; the links are the edges between them
+    along which messages come, both ways of an edge being one link. Weights are of the layers that come to the node: in
+    layer l of L those of nodes up to L − l hops away. Of an ensemble they are its first member's, and all other
+    numbers are means over the members. Positions stay those of the whole graph, whatever is removed; edges that the
+    model adds to the graph go with their nodes; every node and edge keeps its type.
+
+    Args:
+        trained: the ensemble.
+        table: the graph.
+        node: the row of the table.
+        hops: how far away nodes are shown and removed; by default as far as the model reaches.
+        target: the target that is explained; the first by default.
+        label: the class whose probability is explained; the predicted one by default.
+        methods: names of methods; see `edgewise.explain.methods`.
+
+    Raises:
+        DataError: there is no such row, or it cannot be predicted.
+        SettingError: there is no such target, class or method, or `hops` is below 1.
+
+    Cost: a prediction for every node and link near the node, up to 2,000 of each.
+    """
+    with cpu_threads(trained.threads):
+        return explain(NodeItem(trained, table, node, hops, target, label), methods)
+
+
+class SubgraphItem(Explainable):
+    """What the prediction for some center nodes depends on; its units are nodes, the centers first.
+
+    Args:
+        settings: of the layers.
+        subgraph: what the predictions depend on.
+        perturbation: computes the number without some of it, or of a larger graph in the same order.
+        traces: what each member recorded on the subgraph.
+        hops: how far away nodes are shown and removed; None for as far as the model reaches.
+
+    Raises:
+        SettingError: `hops` is below 1.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        subgraph: Subgraph,
+        perturbation: NodePerturbation,
+        traces: Sequence[Trace],
+        hops: int | None,
+    ):
+        if hops is not None and hops < 1:
+            raise SettingError(f"hops is {hops}; expected at least 1.")
+        reach = reach_of(settings)
+        self.settings, self.subgraph, self.perturbation, self.traces = settings, subgraph, perturbation, traces
+        self.num_near = int((subgraph.hops <= min(reach, reach if hops is None else hops)).sum())
+        self.link_notes: list[str] = []
+        self.trace_notes: list[str] = []
+
+    @abstractmethod
+    def members(self) -> Sequence[Callable[[NodeBatch], Tensor]]:
+        """The explained number of each member of an ensemble; keeps gradients."""
+
+    @property
+    def num_units(self) -> int:
+        """The nodes that are shown."""
+        return min(self.num_near, MAX_NODES)
+
+    @property
+    def max_removals(self) -> int:
+        """How many nodes, and links, are removed at most."""
+        return max(MIN_REMOVALS, min(MAX_REMOVALS, MAX_SIZE // self.perturbation.subgraph.size))
+
+    @property
+    def groups(self) -> Sequence[np.ndarray]:
+        """The nearest nodes, each alone."""
+        return [np.array([unit]) for unit in range(min(self.num_units, self.max_removals))]
+
+    @property
+    def budget(self) -> int | None:
+        """Less for larger subgraphs."""
+        return MAX_SIZE // self.perturbation.subgraph.size
+
+    @property
+    def points(self) -> int:
+        """Fewer for larger subgraphs."""
+        return max(POINTS[1], min(POINTS[0], MAX_SIZE // (4 * self.subgraph.size)))
+
+    @property
+    def about(self) -> str:
+        """A node loses its edges, a center its features."""
+        own = "the explained node, its" if self.subgraph.num_centers == 1 else "the two ends of the link, their"
+        return f"The prediction less that without the node: all its edges are removed; of {own} own features."
+
+    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
+        """The number without some nodes."""
+        return self.perturbation.without_nodes(removed)
+
+    def links(self) -> Links:
+        """The edges between the nodes that are shown, both ways one link, nearest first.
+
+        Edges that a model adds to the graph are no links of it: they stay when one is removed.
+        """
+        batch, count = self.perturbation.subgraph.batch, self.num_units
+        senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
+        is_link, self.link_notes = (senders < count) & (receivers < count) & (senders != receivers), []
+        if self.settings.is_extended:
+            # Which type an edge is of are its last features; see `TrainedNodes.batches`.
+            is_of_graph = batch.edge_features[:, -len(EDGE_TYPES)].numpy() > 0
+            is_link &= is_of_graph
+            added = f"{int((~is_of_graph).sum()):,} edges that the model adds to the graph (expander, virtual nodes)"
+            self.link_notes.append(f"{added} carry messages here too; they go with their nodes, and are no links.")
+        # Nodes stand by hops: the smaller number of a pair is the nearer.
+        first, groups = undirected(senders, receivers, is_link)
+        if len(groups) > self.max_removals:
+            self.link_notes.append(f"Only the nearest {self.max_removals:,} of {len(groups):,} links were removed.")
+        ends = list(zip(senders[first].tolist(), receivers[first].tolist(), strict=True))
+        return Links(ends, groups[: self.max_removals], self.perturbation.without_edges)
+
+    def differentiable(self) -> list[Differentiable]:
+        """By the features of the nodes: of sparse ones only those that are not zero, a row each."""
+        batch, count = self.subgraph.batch, self.num_units
+        features, size = batch.features, batch.features.shape[0]
+        if isinstance(features, Tensor):
+            values, node = features, np.arange(size)
+        else:
+            values, node = features.values[:, None], features.edges.receivers.numpy()
+
+        def function(member: Callable[[NodeBatch], Tensor], values: Tensor) -> Tensor:
+            if isinstance(features, Tensor):
+                return member(replace(batch, features=values))
+            return member(replace(batch, features=SparseFeatures(features.edges, values[:, 0])))
+
+        def by_unit(found: np.ndarray) -> np.ndarray:
+            return np.bincount(node, found, minlength=size)[:count]
+
+        return [Differentiable(partial(function, each), values, None, by_unit, FEATURES) for each in self.members()]
+
+    def trace(self) -> Attention:
+        """The layers that come to the centers; of several centers attributions are the mean."""
+        model, subgraph, recorded = self.settings.model, self.subgraph, self.traces[0].weights
+        size, count = len(subgraph.nodes), subgraph.num_centers
+        if model == "hops":
+            return self._over_distances()
+        if not recorded:
+            self.trace_notes = [f"The model {model} does not attend: it weighs neighbors by their number of edges."]
+            return Attention()
+        layers, self.trace_notes = [], []
+        for place, weights in enumerate(recorded, 1):
+            comes = np.append(subgraph.hops <= len(recorded) - place, np.zeros(subgraph.num_virtual, dtype=bool))
+            layers.append(to_layer(_among(weights, comes, self.num_units), f"layer {place}"))
+        if any(not bool((weights.values >= 0).all()) for trace in self.traces for weights in trace.weights):
+            self.trace_notes = ["Attention is not followed through the layers: some weights are negative."]
+            return Attention(layers)
+        top = torch.zeros(size + subgraph.num_virtual, dtype=torch.float64)
+        top[:count] = 1 / count
+        residual = 0.5 if model in RESIDUAL else 0.0
+        if subgraph.num_virtual:
+            through = [rollout(trace, residual=residual, queries=list(range(count))) for trace in self.traces]
+            shares = [float(each.values[each.senders >= size].sum()) / count for each in through]
+            self.trace_notes = [
+                f"{np.mean(shares):.0%} of the rollout is of virtual nodes themselves, which stand for no node of the "
+                "graph. Through them the prediction depends on every node; those far away along other edges are not "
+                "shown."
+            ]
+        who = "the one that is explained" if count == 1 else "the two ends, on average"
+        return Attention(
+            layers,
+            [Attended(None, top, trace.weights, residual) for trace in self.traces],
+            about_rollout=f"Attention through all layers: how much of each node can reach {who}.",
+        )
+
+    def _over_distances(self) -> Attention:
+        """Attention over distances: there are no layers from node to node."""
+        size, count = len(self.subgraph.nodes), self.subgraph.num_centers
+        distances = torch.stack([trace.weights[0].values.reshape(size, -1)[:count] for trace in self.traces])
+        spread = [_spread(self.subgraph.batch, each) for each in distances]
+        listed = ", ".join(f"{weight:.2f}" for weight in distances.mean((0, 1)).tolist())
+        self.trace_notes = [f"Attention over distances of 0, 1, 2, … hops: {listed}."]
+        return Attention(
+            members=[Attended(each) for each in spread],
+            about="How much of each node's own numbers the answer sums: attention over distances, spread over edges.",
+            is_signed=bool((torch.stack(spread).mean(0) < 0).any()),
+        )
+
+    def limit_notes(self) -> list[str]:
+        """Which nodes are not shown, or not removed."""
+        notes = []
+        if self.num_near > self.num_units:
+            notes.append(f"Only the nearest {self.num_units:,} of {self.num_near:,} nodes are shown.")
+        if (removed := len(self.groups)) < self.num_units:
+            notes.append(f"Only the nearest {removed:,} nodes were removed; deletion and insertion are of them.")
+        return notes
+
+
+class NodeItem(SubgraphItem):
+    """One node; arguments as in `explain_node`."""
+
+    def __init__(
+        self, trained: TrainedNodes, table: NodeTable, node: int, hops: int | None, target: str | None, label: Any
+    ):
+        if not 0 <= node < table.num_rows:
+            raise DataError(f"node {node} does not exist; they are 0 to {table.num_rows - 1}.")
+        if not table.usable[node]:
+            raise DataError(f"the node {table.names[node]!r} cannot be predicted: {table.status[node]}.")
+        self.trained, self.names, settings = trained, table.names, trained.settings
+        subgraph = Subgraph.of(trained.batches(table).graph, node, reach_of(settings), border_of(settings))
+        traces = [Trace() for _ in trained.members]
+        self.explained = Explained.of(
+            trained, lambda place, member: member(subgraph.batch, traces[place]), target, label
+        )
+        super().__init__(settings, subgraph, NodePerturbation(self.explained, subgraph), traces, hops)
+
+    def members(self) -> list[Callable[[NodeBatch], Tensor]]:
+        """The number of each member."""
+        return [partial(self._of_member, member) for member in self.trained.members]
+
+    def _of_member(self, member: Any, batch: NodeBatch) -> Tensor:
+        return self.explained.of_scores(member(batch)).squeeze(0)
+
+    def parts(self) -> list[Part]:
+        """All nodes of a type but the one that is explained, and all edges of a type."""
+        batch, names, count = self.subgraph.batch, self.trained.types, self.num_units
+        if batch.types is None or batch.relations is None or names is None:
+            return []
+        of_node, of_edge = batch.types.of_row[:count].numpy(), batch.relations.relation.numpy()
+        ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, np.int64)
+        nodes = [np.flatnonzero(of_node[1:] == number) + 1 for number in range(len(names.nodes))]
+        edges = [np.flatnonzero(of_edge == number) for number in range(len(names.relations))]
+        removed = [(nothing, nothing), *((some, nothing) for some in nodes), *((nothing, some) for some in edges)]
+        found = self.perturbation(removed)
+        units = [*nodes, *(np.unique(ends[:, some]) for some in edges)]
+        named = [(name, "kind of node") for name in names.nodes]
+        named += [(spoken(relation), "kind of edge") for relation in names.relations]
+        return [
+            Part(name, kind, tuple(some[some < count].tolist()), float(effect))
+            for (name, kind), some, effect in zip(named, units, found[0] - found[1:], strict=True)
+            if len(some)
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """The node and its surroundings."""
+        settings, positions = self.settings, []
+        if settings.laplacian_positions or settings.random_walk_positions:
+            positions = [
+                "Positions are those of the whole graph, also where nodes and links are removed: what a node or link "
+                "does to them is not counted, and gradients are by the features alone."
+            ]
+        notes = [*self.limit_notes(), *self.link_notes, *positions, *self.trace_notes, *self.explained.member_notes]
+        return {
+            "kind": "graph",
+            "title": self.names[self.subgraph.nodes[0]],
+            "sources": {},
+            "told": self.explained.predictions,
+            "explained": self.explained.name,
+            "units": tuple(Unit(self.names[row]) for row in self.subgraph.nodes[: self.num_units].tolist()),
+            "center": 0,
+            "notes": tuple(notes),
+        }
+
+
+def _spread(batch: NodeBatch, weights: Tensor) -> Tensor:
+    """Σ_k α_ik S^k_ij of every node j, mean over the centers i, S = D^−½ Â D^−½: what `HopAttention` multiplies the
+    numbers of each node by."""
+    # S^k is a map of all nodes, some rows of which are wanted: the gradients of the first outputs by each input.
+    with torch.enable_grad():
+        start = torch.zeros(batch.edges.num_receivers, 1, requires_grad=True)
+        versions = [start]
+        for _ in range(weights.shape[1] - 1):
+            versions.append(spread_evenly(versions[-1], batch.edges))
+        summed = (torch.cat([version[: len(weights)] for version in versions], 1) * weights).sum(1).mean()
+        (found,) = torch.autograd.grad(summed, start)
+    return found[:, 0].double()
+
+
+def _among(weights: Weights, comes: np.ndarray, count: int) -> Weights:
+    """The weights of the receivers that come to the centers, and of senders that are shown."""
+    left = torch.from_numpy(comes)[weights.receivers] & (weights.senders < count) & (weights.receivers < count)
+    return Weights(weights.senders[left], weights.receivers[left], weights.values[..., left], count, count)
+
+
+class ExplainableNodes(ExplainableByName):
     """The nodes of the graph that a model was trained on."""
 
     unit = "node"
@@ -36,9 +359,12 @@ class GraphSubject(NamedSubject):
         """The name of a node."""
         return [(self.table.columns.node_column or "node", "node")]
 
-    def explain(self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None) -> Explanation:
+    def explain(
+        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
+    ) -> Explanation:
         """One node; all weights are kept, as only those near it are looked at."""
-        return explain_node(self.trained, self.table, self.row_of(*row), target=target, label=label)
+        place = self.row_of(*row)
+        return explain_node(self.trained, self.table, place, target=target, label=label, methods=methods)
 
 
 def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:

@@ -1,4 +1,4 @@
-"""The part of a graph that some nodes hear of, and the model asked about them without some of it."""
+"""The subgraph that the predictions of some nodes depend on, and predictions without some of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,46 +12,46 @@ from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.records import NodeBatch, SparseFeatures
 
-TOGETHER = 2**18
-"""Nodes and edges that are computed at a time, about."""
+BATCH_SIZE = 2**18
+"""Nodes and edges that are computed together, about."""
 Removed = tuple[np.ndarray, np.ndarray]
-"""Nodes, and edges, that are taken away."""
+"""Nodes, and edges, that are removed."""
 
 
-class Asked(Protocol):
-    """The number that is asked for."""
+class Predicts(Protocol):
+    """Computes the explained number."""
 
-    def of_batch(self, batch: NodeBatch) -> Float64[np.ndarray, " question"]:
-        """It in each copy of a graph, of which `batch.rows` lists the nodes that are asked about, copy after copy."""
+    def of_batch(self, batch: NodeBatch) -> Float64[np.ndarray, " removal"]:
+        """It in each copy of a graph, of which `batch.rows` lists the center nodes, copy after copy."""
 
 
 @dataclass(frozen=True, eq=False)
-class Near:
-    """What lies within some hops of some nodes, against the direction of the edges: all that they hear of."""
+class Subgraph:
+    """The nodes within some hops of the center nodes, against the direction of the edges: all they depend on."""
 
     nodes: Int64[np.ndarray, " node"]
-    """Where each stands in the whole graph; those that are asked about first, then by hops."""
+    """Where each stands in the whole graph; the center nodes first, then by hops."""
     hops: Int64[np.ndarray, " node"]
-    """How many edges lie between it and the nearest of those."""
+    """How many edges lie between it and the nearest center."""
     batch: NodeBatch
-    """These nodes, the edges among them, and as rows those that are asked about."""
+    """These nodes, the edges among them, and as rows the centers."""
 
     @classmethod
     def of(
-        cls, graph: NodeBatch, asked: int | Sequence[int], reach: int, border: int, *, is_whole: bool = False
+        cls, graph: NodeBatch, centers: int | Sequence[int], reach: int, border: int, *, is_whole: bool = False
     ) -> Self:
         """The nodes within `reach + border` hops and the edges among them that lead to one within `reach − 1 + border`.
 
-        A graph with virtual nodes is kept whole: through these every node hears of every other.
+        A graph with virtual nodes is kept whole: through these every node depends on every other.
 
         Args:
             graph: all of it, in the units of a model.
-            asked: the node that is asked about, or several different ones.
-            reach: the hops that the model looks.
+            centers: the center node, or several different ones.
+            reach: the hops that the model reaches.
             border: 1 where a node that is `reach` hops away must still know how many edges come to it.
             is_whole: whether all other nodes and edges stand behind these.
         """
-        first = np.atleast_1d(np.asarray(asked, dtype=np.int64))
+        first = np.atleast_1d(np.asarray(centers, dtype=np.int64))
         senders, receivers = graph.edges.senders.numpy(), graph.edges.receivers.numpy()
         num_nodes = graph.features.shape[0]
         # A way over a virtual node is none between two nodes of the graph: it would make all of them neighbors.
@@ -75,8 +75,8 @@ class Near:
         return cls(nodes, distance[nodes], _part(graph, nodes, np.flatnonzero(is_inside), len(first)))
 
     @property
-    def num_asked(self) -> int:
-        """How many nodes are asked about."""
+    def num_centers(self) -> int:
+        """How many nodes are centers."""
         return len(self.batch.rows)
 
     @property
@@ -91,47 +91,47 @@ class Near:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeQuestions:
-    """What is told of some nodes without some nodes and edges.
+class NodePerturbation:
+    """The explained number without some nodes and edges.
 
-    A node that is taken away loses its edges, so that nothing of it is heard of. Those that are asked about keep
-    them: their own features become zero, the mean where they are scaled by their spread.
+    A node that is removed loses its edges, so that nothing depends on it. Centers keep them: their own features
+    become zero, the mean where they are scaled by their spread.
     """
 
-    asked: Asked
-    """The number that is told."""
-    near: Near
-    """All that it comes from."""
+    number: Predicts
+    """The explained number."""
+    subgraph: Subgraph
+    """All that it depends on."""
 
-    def without_nodes(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " question"]:
+    def without_nodes(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " removal"]:
         """The number without each of these lists of nodes."""
         return self([(nodes, np.zeros(0, dtype=np.int64)) for nodes in removed])
 
-    def without_edges(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " question"]:
+    def without_edges(self, removed: Sequence[np.ndarray]) -> Float64[np.ndarray, " removal"]:
         """The number without each of these lists of edges of the part."""
         return self([(np.zeros(0, dtype=np.int64), edges) for edges in removed])
 
-    def __call__(self, removed: Sequence[Removed]) -> Float64[np.ndarray, " question"]:
-        """The number without these nodes and edges, each question in a copy of the graph of its own."""
+    def __call__(self, removed: Sequence[Removed]) -> Float64[np.ndarray, " removal"]:
+        """The number without these nodes and edges, each removal in a copy of the graph of its own."""
         # Virtual nodes stand behind all others, once: then a batch holds one copy.
-        step = 1 if self.near.num_virtual else max(1, TOGETHER // self.near.size)
-        told = [self._told(removed[start : start + step]) for start in range(0, len(removed), step)]
-        return np.concatenate([np.zeros(0), *told])
+        step = 1 if self.subgraph.num_virtual else max(1, BATCH_SIZE // self.subgraph.size)
+        found = [self._predict(removed[start : start + step]) for start in range(0, len(removed), step)]
+        return np.concatenate([np.zeros(0), *found])
 
-    def _told(self, removed: Sequence[Removed]) -> np.ndarray:
-        batch, num_asked = self.near.batch, self.near.num_asked
+    def _predict(self, removed: Sequence[Removed]) -> np.ndarray:
+        batch, num_centers = self.subgraph.batch, self.subgraph.num_centers
         senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
-        edges, copies, is_blank = [], [], np.zeros((len(removed), num_asked), dtype=bool)
+        edges, copies, is_blank = [], [], np.zeros((len(removed), num_centers), dtype=bool)
         for copy, (nodes, gone) in enumerate(removed):
             is_cut = np.zeros(batch.edges.num_receivers, dtype=bool)
             is_cut[nodes] = True
-            is_blank[copy], is_cut[:num_asked] = is_cut[:num_asked], False
-            # A loop is no way to others, and a node that is cut off is not heard of: loops may stay.
+            is_blank[copy], is_cut[:num_centers] = is_cut[:num_centers], False
+            # A loop leads to no other node, and nothing depends on a node that is cut off: loops may stay.
             stays = ~(is_cut[senders] | is_cut[receivers]) | (senders == receivers)
             stays[gone] = False
             edges.append(np.flatnonzero(stays))
             copies.append(np.full(len(edges[-1]), copy))
-        return self.asked.of_batch(_copies(batch, np.concatenate(edges), np.concatenate(copies), is_blank))
+        return self.number.of_batch(_copies(batch, np.concatenate(edges), np.concatenate(copies), is_blank))
 
 
 def border_of(settings: NodeSettings) -> int:
@@ -140,11 +140,11 @@ def border_of(settings: NodeSettings) -> int:
 
 
 def reach_of(settings: NodeSettings) -> int:
-    """How many hops a model looks."""
+    """How many hops a model reaches."""
     return settings.num_hops if settings.model == "hops" else settings.num_layers
 
 
-def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_asked: int) -> NodeBatch:
+def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: int) -> NodeBatch:
     """Some nodes of a graph, in an order, and some edges among them; the first nodes are the rows."""
     total = len(nodes) + graph.edges.num_receivers - graph.features.shape[0]
     place = np.full(graph.edges.num_receivers, -1)
@@ -157,7 +157,7 @@ def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_asked: int
         _features_of(graph.features, place, nodes),
         among,
         graph.edge_features[kept],
-        torch.arange(num_asked),
+        torch.arange(num_centers),
         positions=None if graph.positions is None else graph.positions[rows],
         types=None if graph.types is None else Types(graph.types.of_row[rows], graph.types.num_types),
         relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
@@ -178,16 +178,16 @@ def _features_of(
 
 
 def _copies(
-    batch: NodeBatch, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy asked"]
+    batch: NodeBatch, edges: np.ndarray, copy_of_edge: np.ndarray, is_blank: Bool[np.ndarray, " copy center"]
 ) -> NodeBatch:
     """Copies of a part side by side, each with its own edges; nodes that are blank have no features."""
-    (num_copies, num_asked), num_nodes = is_blank.shape, batch.features.shape[0]
+    (num_copies, num_centers), num_nodes = is_blank.shape, batch.features.shape[0]
     size = num_nodes * num_copies + batch.edges.num_receivers - num_nodes
     kept, shift = torch.from_numpy(edges), torch.from_numpy(copy_of_edge) * num_nodes
     senders, receivers = (side[kept] + shift for side in (batch.edges.senders, batch.edges.receivers))
     among, copies = Edges(senders, receivers, size, size), torch.arange(num_copies)[:, None]
     blank = torch.zeros(num_copies, num_nodes, dtype=torch.bool)
-    blank[:, :num_asked] = torch.from_numpy(is_blank)
+    blank[:, :num_centers] = torch.from_numpy(is_blank)
     features: torch.Tensor | SparseFeatures
     if isinstance(batch.features, torch.Tensor):
         features = batch.features.repeat(num_copies, 1)

@@ -25,7 +25,7 @@ from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import Baseline, fit_forest, fit_mean
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
 
 
 class NodesTask(TableTask):
@@ -173,10 +173,10 @@ class NodesTask(TableTask):
             categories=trained.categories,
         )
 
-    def explainable(self) -> "type[Subject]":
-        from edgewise.tasks.nodes.explainable import GraphSubject
+    def explainable(self) -> "type[ExplainableModel]":
+        from edgewise.tasks.nodes.explainable import ExplainableNodes
 
-        return GraphSubject
+        return ExplainableNodes
 
     def defaults(self) -> tuple[Any, Any]:
         return PAPERS[NodeSettings().model]

@@ -17,7 +17,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.explanation import Told
 from edgewise.records import TextBatch
 from edgewise.tasks.tagging.trained import TrainedTagger
-from edgewise.tasks.token_perturbation import Kept
+from edgewise.tasks.token_explainable import Kept
 from edgewise.train.device import cpu_threads
 
 OUTSIDE = "O"
@@ -133,11 +133,11 @@ class WordTag:
         return f"{self.name} = {self.trained.tags[self.label]}"
 
     @property
-    def stays(self) -> Kept:
-        """The tokens that are never taken away: the word's own, where the vocabulary has nothing to hide it behind."""
-        stays = np.zeros(len(self.piece.numbers), dtype=bool)
-        stays[self.head] = self.trained.hidden is None
-        return stays
+    def fixed(self) -> Kept:
+        """The tokens that are never removed: the word's own, where the vocabulary has nothing to hide it behind."""
+        fixed = np.zeros(len(self.piece.numbers), dtype=bool)
+        fixed[self.head] = self.trained.hidden is None
+        return fixed
 
     def of_kept(self, kept: Sequence[Kept]) -> Float64[np.ndarray, " question"]:
         """The probability with what is left of the piece, each time; the token of the word itself is hidden where it

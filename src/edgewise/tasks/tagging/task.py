@@ -28,7 +28,7 @@ from edgewise.train.settings import TrainSettings
 from edgewise.train.spans import UsualTags, tag_scores
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
     from edgewise.train.fit import FitResult
 
 HEADLINES = {True: same("f1", "precision", "recall", "accuracy"), False: same("accuracy", "f1_macro")}
@@ -193,10 +193,10 @@ class TaggingTask(Task):
             summary += f"; the first that could not be in line {first.line}: {first.column}: {first.reason}"
         return content, summary
 
-    def explainable(self) -> "type[Subject]":
-        from edgewise.tasks.tagging.explainable import SentenceSubject
+    def explainable(self) -> "type[ExplainableModel]":
+        from edgewise.tasks.tagging.explainable import ExplainableSentences
 
-        return SentenceSubject
+        return ExplainableSentences
 
     def defaults(self) -> tuple[Any, Any]:
         return MODEL, RECIPE

@@ -27,7 +27,7 @@ from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
 
 TOKENS = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wordpiece": "word pieces"}
 """Each kind of tokens, in the plural."""
@@ -108,10 +108,10 @@ class TextsTask(TableTask):
             print(warning, file=sys.stderr)
         return trained, table
 
-    def explainable(self) -> "type[Subject]":
-        from edgewise.tasks.texts.explainable import TextSubject
+    def explainable(self) -> "type[ExplainableModel]":
+        from edgewise.tasks.texts.explainable import ExplainableTexts
 
-        return TextSubject
+        return ExplainableTexts
 
     def defaults(self) -> tuple[Any, Any]:
         return MODEL, RECIPE

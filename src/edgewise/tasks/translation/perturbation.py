@@ -14,13 +14,12 @@ from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.records import PairBatch
 from edgewise.tasks.texts.tokens import RowTokens
-from edgewise.tasks.token_perturbation import Kept, TokenQuestions
 from edgewise.tasks.translation.trained import TrainedTranslation, padded
 from edgewise.train.device import cpu_threads
 
-TOGETHER = 2**15
-"""Tokens that are computed at a time, about."""
-SCORES = 2**24
+BATCH_SIZE = 2**15
+"""Tokens that are computed together, about."""
+MAX_SCORES = 2**24
 """Scores that are computed at a time, about: one for each token written and each of the vocabulary."""
 
 
@@ -123,7 +122,7 @@ def log_probabilities(
     with torch.no_grad(), cpu_threads(trained.threads):
         for rows in _batches(trained, sources, written):
             source, lengths = padded([sources[row] for row in rows], trained.end)
-            tokens, _ = padded([begun(written[row], trained.end) for row in rows], trained.end)
+            tokens, _ = padded([decoder_input(written[row], trained.end) for row in rows], trained.end)
             targets, _ = padded([written[row] for row in rows], trained.end)
             told = of_scores(trained.model(PairBatch(source, lengths, tokens)), targets).double().numpy()
             found += [each[: len(written[row])] for row, each in zip(rows, told, strict=True)]
@@ -137,7 +136,7 @@ def of_scores(
     return scores.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1)
 
 
-def begun(numbers: np.ndarray, end: int) -> np.ndarray:
+def decoder_input(numbers: np.ndarray, end: int) -> np.ndarray:
     """What is read while some tokens are written: the beginning, and all but the last."""
     return np.concatenate([[end], numbers[:-1]]).astype(np.int64)
 
@@ -151,52 +150,11 @@ def _batches(
         longest, longest_written = max(longest, len(sides[0])), max(longest_written, len(sides[1]))
         count = row + 1 - first
         tokens, scores = (longest + longest_written) * count, longest_written * count * len(trained.tokenizer)
-        if row > first and (tokens > TOGETHER or scores > SCORES):
+        if row > first and (tokens > BATCH_SIZE or scores > MAX_SCORES):
             yield range(first, row)
             first, longest, longest_written = row, len(sides[0]), len(sides[1])
     if first < len(sources):
         yield range(first, len(sources))
-
-
-@dataclass(frozen=True, eq=False)
-class AskedTranslation:
-    """How likely a translation is, or a token of it, without some tokens of its source.
-
-    The translation stays as it was written: each of its tokens is told given those before it.
-
-        mean ln p     1/T Σ_t ln p(y_t | y_<t, x)        of the whole
-        p             p(y_t | y_<t, x)                   of one token
-    """
-
-    trained: TrainedTranslation
-    """The model."""
-    translated: Translated
-    """The sentence and its translation; the end of the sentence always stays."""
-    place: int | None
-    """The token of the translation that is asked about; None for all of them."""
-
-    @property
-    def questions(self) -> TokenQuestions:
-        """What is told without some tokens of the source; its end always stays."""
-        return TokenQuestions(self.translated.source.is_special, self.of_kept, beside=len(self.translated))
-
-    def of_kept(self, kept: Sequence[Kept]) -> Float64[np.ndarray, " question"]:
-        """The number where of the source's tokens each of these is left."""
-        sources = [self.translated.source.numbers[left] for left in kept]
-        found = log_probabilities(self.trained, sources, [self.translated.numbers] * len(sources))
-        return np.array([self._number(each) for each in found])
-
-    def of_vectors(self, vectors: Float[Tensor, " key model_dim"]) -> Float[Tensor, ""]:
-        """The number where the source's tokens have these vectors; gradients go through."""
-        model, source = self.trained.model, torch.from_numpy(self.translated.source.numbers)[None]
-        lengths = torch.tensor([source.shape[1]])
-        tokens = torch.from_numpy(begun(self.translated.numbers, self.trained.end))[None]
-        scores = model.write(tokens, model.read(source, lengths, vectors=vectors[None]), lengths)
-        told = of_scores(scores, torch.from_numpy(self.translated.numbers)[None]).squeeze(0)
-        return told.mean() if self.place is None else told[self.place].exp()
-
-    def _number(self, told: np.ndarray) -> float:
-        return float(told.mean()) if self.place is None else float(np.exp(told[self.place]))
 
 
 def place_of(target: str | int | None, names: Sequence[str], whole: str) -> int | None:

@@ -31,7 +31,7 @@ from edgewise.train.loss import TokenLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import Subject
+    from edgewise.tasks.explainable import ExplainableModel
     from edgewise.train.fit import FitResult
 
 
@@ -187,10 +187,10 @@ class TranslationTask(Task):
         known = sum(text is not None for text in found)
         return content, f"{known:,} of {plural(len(found), 'row')} translated{unpredicted(len(found) - known)}"
 
-    def explainable(self) -> "type[Subject]":
-        from edgewise.tasks.translation.explainable import TranslationSubject
+    def explainable(self) -> "type[ExplainableModel]":
+        from edgewise.tasks.translation.explainable import ExplainableTranslations
 
-        return TranslationSubject
+        return ExplainableTranslations
 
     def defaults(self) -> tuple[Any, Any]:
         return MODEL, RECIPE

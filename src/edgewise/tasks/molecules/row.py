@@ -1,15 +1,14 @@
-"""One row of molecules as a model takes it, and what is asked of it: what is told without some atoms, bonds, …"""
+"""One row of molecules as a model takes it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
+from jaxtyping import Float
 
-from edgewise.data.graphs.union import copies, offsets_of
+from edgewise.data.graphs.union import offsets_of
 from edgewise.data.molecules.molecule import Chem, atom_characters, read_molecule
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
@@ -17,7 +16,6 @@ from edgewise.explanation import Unit
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
 from edgewise.tasks.molecules.trained import TrainedProperty
-from edgewise.train.device import cpu_threads
 
 ATOMS_A_BATCH = 2**15
 """Atoms that are computed together."""
@@ -86,89 +84,6 @@ class Row:
         """The two ends of each bond; bond b is edges 2b and 2b + 1."""
         edges = self.batch.edges
         return list(zip(edges.senders[::2].tolist(), edges.receivers[::2].tolist(), strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """Which number of the prediction of a row is explained, and how it answers to changes of the row."""
-
-    trained: TrainedProperty
-    """Who predicts; all members are asked, and averaged."""
-    batch: Batch
-    """One row, or several that are asked about together."""
-    target: int
-    """Which target."""
-    label: int | None
-    """Which class of it; None where the target is a number."""
-
-    def number(self, output: Float[Tensor, " row variant output"]) -> Float[Tensor, " row"]:
-        """From what a model says, in its units or as logits, to the number that is explained; differentiable."""
-        output = output.double()
-        if self.label is None:
-            scale = self.trained.target_scale
-            assert scale is not None
-            values = output[..., self.target] * scale.std[self.target] + scale.mean[self.target]
-            return (values.clamp(0, 1) if self.trained.are_fractions else values).mean(1)
-        if self.trained.task_type == "classification":
-            likely = output[..., self.target].sigmoid().mean(1)
-            return likely if self.label == 1 else 1 - likely
-        start = sum(self.trained.num_classes[: self.target])
-        logits = output[..., start : start + self.trained.num_classes[self.target]]
-        return logits.softmax(-1)[..., self.label].mean(1)
-
-    def told(self, batch: Batch) -> Float[Tensor, " row"]:
-        """The explained number of each row of any batch, averaged over the members; differentiable."""
-        members = [self.number(member(batch)) for member in self.trained.members]
-        return torch.stack(members).mean(0)
-
-    def of_features(self, features: Float[Tensor, " node node_feature"]) -> Float[Tensor, ""]:
-        """The explained number with these features of the atoms; the sum over the rows, where there are several."""
-        return self.told(replace(self.batch, node_features=features)).sum()
-
-    def without_atoms(self, removed: Sequence[np.ndarray]) -> Float[np.ndarray, " question"]:
-        """What is told of the row without some atoms, and all bonds to them; a list of atoms for each question.
-
-        All else stays: the features that the neighbors had with them (their hydrogens, their number of neighbors,
-        their rings), the descriptors of the whole molecule, the places of the atoms.
-        """
-        return self._in_batches(removed, lambda lists: copies(self.batch, self._kept(lists, self._num_nodes)))
-
-    def without_bonds(self, removed: Sequence[np.ndarray]) -> Float[np.ndarray, " question"]:
-        """What is told of the row without some bonds; a list of bonds for each question. All atoms stay."""
-
-        def taken(lists: Sequence[np.ndarray]) -> Batch:
-            edges = [np.concatenate([2 * bonds, 2 * bonds + 1]) for bonds in lists]
-            everything = np.ones((len(lists), self._num_nodes), dtype=bool)
-            return copies(self.batch, everything, self._kept(edges, self.batch.edges.num_edges))
-
-        return self._in_batches(removed, taken)
-
-    def at_conditions(self, raw: Float[np.ndarray, " step condition"]) -> Float[np.ndarray, " step"]:
-        """What is told of the same molecules under other conditions, in their raw units."""
-        scaled = self.trained.scales.condition.transform(raw).astype(np.float32)
-        rows = self.batch.graph_of_row.expand(len(raw), -1)
-        batch = replace(self.batch, graph_of_row=rows, conditions=torch.from_numpy(scaled))
-        with torch.no_grad(), cpu_threads(self.trained.threads):
-            return self.told(batch).numpy()
-
-    @property
-    def _num_nodes(self) -> int:
-        return self.batch.node_features.shape[0]
-
-    @staticmethod
-    def _kept(removed: Sequence[np.ndarray], count: int) -> Bool[np.ndarray, " question place"]:
-        kept = np.ones((len(removed), count), dtype=bool)
-        for line, places in zip(kept, removed, strict=True):
-            line[places] = False
-        return kept
-
-    def _in_batches(
-        self, removed: Sequence[np.ndarray], taken: Callable[[Sequence[np.ndarray]], Batch]
-    ) -> Float[np.ndarray, " question"]:
-        size = max(1, ATOMS_A_BATCH // max(1, self._num_nodes))
-        with torch.no_grad(), cpu_threads(self.trained.threads):
-            parts = [self.told(taken(removed[start : start + size])).numpy() for start in range(0, len(removed), size)]
-        return np.concatenate([np.zeros(0), *parts])
 
 
 def _batch(trained: TrainedProperty, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:

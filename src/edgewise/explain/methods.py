@@ -1,0 +1,201 @@
+"""The methods of explanation, in one list, and `explain`, which applies them to any `Explainable`."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgewise.errors import SettingError
+from edgewise.explain.explainable import Attended, Explainable
+from edgewise.explain.faithfulness import faithfulness
+from edgewise.explain.gradients import gradient_times_input, integrated_gradients
+from edgewise.explain.occlusion import occlude, share_links
+from edgewise.explain.rollout import rollout
+from edgewise.explanation import Attribution, Explanation, Faithfulness, Link, Part
+
+STEPS = 20, 4
+"""Steps of a curve of faithfulness, of small and of very large inputs."""
+Choice = Sequence[str] | str | None
+"""Names of methods, each with options where there are any: `shapley:samples=64,seed=1`; None for those of the task."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of explanation."""
+
+    about: str
+    """What it does, in a line."""
+    attribute: Callable[..., Attribution | None]
+    """From an `Explainable`, and the options, to one number a unit; None where it does not apply."""
+    options: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Whole numbers that can be set, with their defaults."""
+
+
+def _occlusion(item: Explainable) -> Attribution:
+    return Attribution("occlusion", item.occlusion, True, item.about)
+
+
+def _shared_occlusion(item: Explainable) -> Attribution | None:
+    if item.linked is None:
+        return None
+    values = share_links(item.occlusion, item.linked.ends, item.link_effects)
+    about = (
+        "Occlusion less half of the effect of each link of the unit: occlusion counts with both what two linked units "
+        "do together; here each has half."
+    )
+    return Attribution("shared occlusion", values, True, about)
+
+
+def _integrated_gradients(item: Explainable) -> Attribution:
+    return _gradients(
+        item,
+        "integrated gradients",
+        lambda each: integrated_gradients(each.function, each.features, each.baseline, item.points),
+        "Gradients by {0} on the way from {1}; they sum to the difference.",
+    )
+
+
+def _gradient_times_input(item: Explainable) -> Attribution:
+    return _gradients(
+        item,
+        "gradient × input",
+        lambda each: gradient_times_input(each.function, each.features),
+        "The gradient by {0}, times them.",
+    )
+
+
+def _gradients(item: Explainable, name: str, compute: Callable[[Any], np.ndarray], about: str) -> Attribution:
+    """A method over gradients, mean over the members of an ensemble."""
+    members = item.differentiable()
+    found = [each.by_unit(compute(each)) if each.by_unit else compute(each) for each in members]
+    return Attribution(name, np.mean(found, axis=0), True, about.format(*members[0].words))
+
+
+def _attention(item: Explainable) -> Attribution | None:
+    found = [_at_units(item, each, each.direct) for each in item.attention.members if each.direct is not None]
+    if not found:
+        return None
+    return Attribution("attention", np.mean(found, axis=0), item.attention.is_signed, item.attention.about)
+
+
+def _rollout(item: Explainable) -> Attribution | None:
+    members = [each for each in item.attention.members if each.top is not None and len(each.layers)]
+    if not members:
+        return None
+    found = []
+    for each in members:
+        assert each.top is not None
+        top = each.top.double()
+        through = rollout(each.layers, residual=each.residual, queries=top.nonzero().flatten())
+        share = top[through.receivers] * through.values.double()
+        found.append(_at_units(item, each, torch.zeros_like(top).index_add(0, through.senders, share)))
+    return Attribution("rollout", np.mean(found, axis=0), False, item.attention.about_rollout)
+
+
+def _at_units(item: Explainable, member: Attended, values: torch.Tensor) -> np.ndarray:
+    """The values of positions as those of units."""
+    values = values.double()
+    chosen = values[: item.num_units] if member.positions is None else values[torch.as_tensor(member.positions)]
+    return chosen.detach().numpy()
+
+
+METHODS: dict[str, Method] = {
+    "occlusion": Method("the prediction less that without each unit", _occlusion),
+    "shared occlusion": Method("occlusion less half of the effect of each link", _shared_occlusion),
+    "integrated gradients": Method("gradients on the way from an input without information", _integrated_gradients),
+    "gradient × input": Method("the gradient by the features, times them", _gradient_times_input),
+    "attention": Method("the weights that the prediction is read with", _attention),
+    "rollout": Method("attention through all layers, multiplied", _rollout),
+}
+"""Every method by its name."""
+
+
+def explain(item: Explainable, methods: Choice = None) -> Explanation:
+    """One input, explained by some methods.
+
+    Args:
+        item: the input and the number that is explained.
+        methods: names in `METHODS`, in the order of the attributions; those of the task where None.
+
+    Raises:
+        SettingError: there is no such method or option, or a method was named that does not apply to the model.
+    """
+    chosen = chosen_methods(item.methods if methods is None else methods)
+    attributions = []
+    for name, options in chosen.items():
+        found = METHODS[name].attribute(item, **options)
+        if found is not None:
+            attributions.append(found)
+        elif methods is not None:
+            usual = ", ".join(item.methods)
+            raise SettingError(f"explain: method {name!r} does not apply to this model; its methods are {usual}.")
+    links, layers = item.linked, tuple(item.attention.layers)
+    described = item.describe()
+    missing = np.full(len(described["units"]) - item.num_units, math.nan)
+    return Explanation(
+        **described,
+        links=tuple(
+            Link(*ends, effect)
+            for ends, effect in zip(() if links is None else links.ends, item.link_effects.tolist(), strict=True)
+        ),
+        layers=layers,
+        attributions=tuple(replace(each, values=np.concatenate([each.values, missing])) for each in attributions),
+        parts=_with_effects(item),
+        curves=tuple(item.curves()),
+        faithfulness=_evaluate_faithfulness(item, attributions),
+    )
+
+
+def chosen_methods(methods: Sequence[str] | str) -> dict[str, dict[str, int]]:
+    """The options of each method that is named, as in `shapley:samples=64,seed=1`.
+
+    Raises:
+        SettingError: there is no such method or option, a value is no whole number, or nothing is named.
+    """
+    chosen: dict[str, dict[str, int]] = {}
+    for given in [methods] if isinstance(methods, str) else methods:
+        name, _, words = str(given).partition(":")
+        name = name.replace("-", " ").replace(" x ", " × ")
+        if name not in METHODS:
+            raise SettingError(f"explain: method is {name!r}; expected one of {', '.join(METHODS)}.")
+        chosen[name] = dict(METHODS[name].options)
+        for word in filter(None, words.split(",")):
+            option, _, value = word.partition("=")
+            if option not in chosen[name] or not value.isdecimal():
+                known = ", ".join(f"{each}={usual}" for each, usual in chosen[name].items()) or "none"
+                raise SettingError(
+                    f"explain: method {name!r} has the option {word!r}; expected whole numbers: {known}."
+                )
+            chosen[name][option] = int(value)
+    if not chosen:
+        raise SettingError(f"explain: no method is named; expected one of {', '.join(METHODS)}.")
+    return chosen
+
+
+def _with_effects(item: Explainable) -> tuple[Part, ...]:
+    """The parts of an input with the effect of removing each."""
+    parts = list(item.parts())
+    open_ = [place for place, part in enumerate(parts) if math.isnan(part.effect)]
+    if open_:
+        effects = occlude(item.predict, item.num_units, [parts[place].units for place in open_])
+        for place, effect in zip(open_, effects.tolist(), strict=True):
+            parts[place] = replace(parts[place], effect=effect)
+    return tuple(parts)
+
+
+def _evaluate_faithfulness(item: Explainable, attributions: Sequence[Attribution]) -> Faithfulness | None:
+    """How faithful each attribution is over the units that can be removed; None where there is none."""
+    units = item.removable
+    if not len(units):
+        return None
+    steps = STEPS[0]
+    if item.budget is not None:
+        steps = max(STEPS[1], min(steps, item.budget // (2 * (len(attributions) + 1))))
+    removable = [replace(each, values=each.values[units]) for each in attributions]
+    return faithfulness(
+        lambda removed: item.predict([units[some] for some in removed]), removable, len(units), steps=steps
+    )
