@@ -14,10 +14,11 @@ from edgewise.errors import DataError, SettingError
 from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
 from edgewise.neighborhood import Edges
 from edgewise.rank import spearman
+from edgewise.tasks.explained import Explained
 from edgewise.tasks.molecules.curves import seen_range
 from edgewise.tasks.molecules.explainable import explain_molecule
 from edgewise.tasks.molecules.recovery import recovery
-from edgewise.tasks.molecules.row import Question, Row
+from edgewise.tasks.molecules.row import Row
 
 SMALL = {
     "epochs": 2,
@@ -81,8 +82,8 @@ def test_every_effect_is_a_difference_of_two_predictions(ensemble):
     found = explain_molecule(trained, (ONE,))
     batch = Row.of(trained, (ONE,)).batch
     edges = batch.edges
-    question = Question(trained, batch, 0, None)
-    full = question.told(batch).item()
+    explained = Explained(trained, 0, None)
+    full = explained.of_batch(batch)[0]
     assert full == pytest.approx(found.told[0].value, rel=1e-6)
 
     def without(atoms=(), bond=None):
@@ -98,7 +99,7 @@ def test_every_effect_is_a_difference_of_two_predictions(ensemble):
             edge_features=batch.edge_features[kept],
             offsets=torch.tensor([0, len(keep)]),
         )
-        return full - question.told(part).item()
+        return full - explained.of_batch(part)[0]
 
     expected = [without({atom}) for atom in range(len(found.units))]
     np.testing.assert_allclose(named(found)["occlusion"], expected, atol=1e-5)
@@ -112,8 +113,8 @@ def test_integrated_gradients_are_complete(ensemble):
     trained = ensemble.trained_
     found = explain_molecule(trained, (ONE,))
     batch = Row.of(trained, (ONE,)).batch
-    question = Question(trained, batch, 0, None)
-    nothing = question.of_features(torch.zeros_like(batch.node_features)).item()
+    explained = Explained(trained, 0, None)
+    nothing = explained.of_batch(replace(batch, node_features=torch.zeros_like(batch.node_features)))[0]
     assert named(found)["integrated gradients"].sum() == pytest.approx(found.told[0].value - nothing, abs=1e-4)
 
 

@@ -11,7 +11,7 @@ from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.graphs import Graph, graphs_from_arrays
 from edgewise.data.graphs.union import graph_copies
 from edgewise.explanation import Explanation
-from edgewise.tasks.graphs import explain as explaining
+from edgewise.tasks.graphs import explainable as explaining
 from edgewise.tasks.graphs.explainable import explain_graph
 from explain_cases import graph_model, some_graphs, some_trees
 
@@ -125,16 +125,16 @@ def test_copies_of_several_graphs_keep_them_apart():
 
 def test_what_is_refused(monkeypatch):
     trained, table, _ = graph_model()
-    with pytest.raises(DataError, match="graph 6 is asked for, but they are 0 to 5"):
+    with pytest.raises(DataError, match="graph 6 does not exist; they are 0 to 5"):
         explain_graph(trained, table, 6)
     with pytest.raises(SettingError, match="nobody"):
         explain_graph(trained, table, 1, target="nobody")
-    monkeypatch.setattr(explaining, "MOST_NODES", 3)
+    monkeypatch.setattr(explaining, "MAX_NODES", 3)
     with pytest.raises(UnsupportedError, match="the graph '4' has 5 nodes; at most 3 can be explained"):
         explain_graph(trained, table, 4)
     bad = some_graphs()
     bad[2] = Graph(bad[2].features[:0], bad[2].edges.taken(np.arange(0)))
-    with pytest.raises(DataError, match="cannot be told"):
+    with pytest.raises(DataError, match="cannot be predicted"):
         explain_graph(trained, graphs_from_arrays(bad), 2)
     rooted, table, _ = graph_model(readout="root", graphs=some_trees())
     batch = rooted.batches(table).batch(np.array([2]))
@@ -179,5 +179,5 @@ def test_of_a_tree_goes_what_has_no_other_way_to_the_root(model):
     assert shares["attention"].values.sum() == pytest.approx(1)
     if "rollout" in shares:
         assert shares["rollout"].values.sum() == pytest.approx(1, abs=1e-5)
-    assert any("all that has no other way to the root" in note for note in found.notes)
+    assert any("everything that reaches the root only through it" in note for note in found.notes)
     assert found.faithfulness.removals[0].shares[-1] == 1

@@ -13,7 +13,7 @@ from edgewise.explain.rollout import rollout
 from edgewise.models.text_settings import SamplingSettings
 from edgewise.records import TextBatch
 from edgewise.tasks import token_explainable
-from edgewise.tasks.language.explainable import PromptSubject, explain_prompt
+from edgewise.tasks.language.explainable import ExplainablePrompts, explain_prompt
 from edgewise.tasks.language.perturbation import told_after
 from explain_cases import SONG, language_model
 
@@ -130,7 +130,7 @@ def test_faithfulness_begins_with_all_and_ends_with_nothing():
     for removal in found.faithfulness.removals:
         assert removal.deletion[0] == pytest.approx(share(trained, trained.read("the mat"), number), abs=1e-6)
         assert removal.deletion[-1] == pytest.approx(share(trained, [trained.tokenizer.unknown], number), abs=1e-6)
-    assert any("reads <unk>, which it never met" in note for note in found.notes)
+    assert any("reads <unk>, which was not in its training" in note for note in found.notes)
     # Where texts have ends, one that is left empty begins anew.
     ending = language_model(has_end=True)
     found = explain_prompt(ending, "the mat")
@@ -190,7 +190,7 @@ def test_of_a_long_text_the_end_is_read(monkeypatch, is_learned):
     assert [(unit.start, unit.stop) for unit in found.units] == [(place, place + 1) for place in range(12, 20)]
     short = explain_prompt(trained, text[12:])
     assert found.told[0].probabilities == short.told[0].probabilities
-    subject = PromptSubject(trained)
+    subject = ExplainablePrompts(trained)
     assert subject.unread((text,)) == "20 tokens, of which the last 8 are read"
     assert subject.unread((text[:8],)) == ""
 
@@ -223,8 +223,8 @@ def test_prompts_are_told_together_as_alone(monkeypatch):
 
 def test_a_space_is_a_text_where_it_is_a_token():
     assert explain_prompt(language_model(), " ").units[0].name == "␣"
-    assert PromptSubject(language_model()).reads_spaces
-    assert not PromptSubject(language_model("words")).reads_spaces
+    assert ExplainablePrompts(language_model()).reads_spaces
+    assert not ExplainablePrompts(language_model("words")).reads_spaces
 
 
 def test_the_face_explains():

@@ -65,7 +65,7 @@ def test_occlusion_asks_without_the_token_and_hides_the_word_itself():
     expected = [full - left[place][1 if place < 2 else 2, 2] for place in range(5)]
     expected[2] = full - shares(trained, ["the", "film", "zebra", "great", "."])[2, 2]
     np.testing.assert_allclose(by_name(found)["occlusion"].values, expected, atol=1e-6)
-    assert found.notes == ("Occlusion cannot take the word 3 was itself away: <unk> stands in its place.",)
+    assert found.notes == ("Occlusion cannot remove the word 3 was itself: <unk> replaces it.",)
     removal = found.faithfulness.removals[0]
     assert removal.deletion[0] == pytest.approx(full, abs=1e-6)
     assert removal.deletion[-1] == pytest.approx(shares(trained, ["zebra"])[0, 2], abs=1e-6)

@@ -33,7 +33,7 @@ def test_units_are_the_tokens_where_they_stand():
     assert [TEXT[unit.start : unit.stop] for unit in found.units] == [*names[:-1], ""]
     assert {unit.source for unit in found.units} == {"text"}
     assert (found.kind, found.title, found.sources) == ("text", TEXT, {"text": TEXT})
-    assert found.notes == ("Of the tokens 1 is not in the vocabulary; to the model all that are not are the same.",)
+    assert found.notes == ("1 token is out of vocabulary and is read as the unknown token.",)
     assert found.to_json()["units"][3] == {"name": "great", "source": "text", "start": 13, "stop": 18}
 
 

@@ -113,7 +113,7 @@ def test_nodes(graph, tmp_path):
         graph.predict([{"id": "n99"}])
     with pytest.raises(DataError, match="there is no node '7'"):
         graph.explain({"id": 7})
-    with pytest.raises(DataError, match="the node 'lost' cannot be told: x: '\\?' is not a number"):
+    with pytest.raises(DataError, match="the node 'lost' cannot be predicted: x: '\\?' is not a number"):
         graph.predict([{"id": "lost"}])
 
 

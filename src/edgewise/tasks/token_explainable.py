@@ -213,7 +213,7 @@ def unknown_notes(tokenizer: Tokenizer, numbers: np.ndarray) -> list[str]:
     if not (count := 0 if unknown is None else int((numbers == unknown).sum())):
         return []
     is_are = "is" if count == 1 else "are"
-    return [f"{plural(count, 'token')} {is_are} out of vocabulary; the model reads all of them as the same."]
+    return [f"{plural(count, 'token')} {is_are} out of vocabulary and {is_are} read as the unknown token."]
 
 
 def nothing_of(tokenizer: Tokenizer) -> int:
