@@ -11,6 +11,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.graph import Graph
 from edgewise.plural import plural
@@ -62,7 +63,13 @@ class GraphEstimator(
 
     @old_names
     def explain(
-        self, item: Any, target: str | None = None, label: Any = None, *, graph_features: Any = None
+        self,
+        item: Any,
+        target: str | None = None,
+        label: Any = None,
+        *,
+        graph_features: Any = None,
+        methods: Choice = None,
     ) -> Explanation:
         """One graph, explained: where the model attends, and what changes the prediction.
 
@@ -71,9 +78,10 @@ class GraphEstimator(
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
             graph_features: (feature) its numbers as a whole.
+            methods: Names of methods; see `edgewise.explain.methods`.
         """
         table = self.table_of([item], graph_features=None if graph_features is None else [graph_features])
-        return explain_graph(self.trained, table, 0, target=target, label=label)
+        return explain_graph(self.trained, table, 0, target=target, label=label, methods=methods)
 
 
 class GraphClassifier(TableClassifier, GraphEstimator, models=MODELS, own={"validation_size": 0.1}):

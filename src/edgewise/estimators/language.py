@@ -5,6 +5,7 @@ from typing import Any, Self
 from edgewise.errors import SettingError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.models.text_settings import CONFIGURATIONS, SamplingSettings
 from edgewise.tasks.language.explainable import explain_prompt
@@ -56,7 +57,13 @@ class LanguageModel(
 
     @old_names
     def explain(
-        self, item: str, target: str | None = None, label: str | None = None, *, top: int | None = None
+        self,
+        item: str,
+        target: str | None = None,
+        label: str | None = None,
+        *,
+        top: int | None = None,
+        methods: Choice = None,
     ) -> Explanation:
         """Which token follows a prompt, where the model attends, and what changes it.
 
@@ -65,8 +72,9 @@ class LanguageModel(
             target: What is explained; there is only `next token`.
             label: The token whose probability is explained; the most probable one by default.
             top: How many of the strongest weights of each token are shown.
+            methods: Names of methods; see `edgewise.explain.methods`.
         """
-        return explain_prompt(self.trained, item, target=target, label=label, top=top)
+        return explain_prompt(self.trained, item, target=target, label=label, top=top, methods=methods)
 
     @old_names
     def score(self, data: str, y: None = None) -> float:

@@ -12,6 +12,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.graph_input import is_graph, plain_nodes
 from edgewise.estimators.params import old_names
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.plural import plural
 from edgewise.tasks.links.explainable import explain_link
@@ -134,6 +135,7 @@ class LinkPredictor(
         hops: int | None = None,
         sender: int | None = None,
         receiver: int | None = None,
+        methods: Choice = None,
         **options: Any,
     ) -> Explanation:
         """One pair of nodes, explained: what its ends attend to, and what changes the probability of the link.
@@ -148,6 +150,7 @@ class LinkPredictor(
             hops: How far away nodes are shown; by default as far as the model looks.
             sender, receiver: The pair by names.
             options: As in `predict_proba`.
+            methods: Names of methods; see `edgewise.explain.methods`.
 
         Raises:
             DataError: There is no such node, or it is one twice.
@@ -162,7 +165,14 @@ class LinkPredictor(
         assert sender is not None and receiver is not None
         graph = self._graph("explain", old, options)
         return explain_link(
-            self.trained, int(sender), int(receiver), graph=graph, hops=hops, target=target, label=label
+            self.trained,
+            int(sender),
+            int(receiver),
+            graph=graph,
+            hops=hops,
+            target=target,
+            label=label,
+            methods=methods,
         )
 
     @old_names

@@ -8,6 +8,7 @@ from edgewise.data.molecules.table import table_from_arrays
 from edgewise.errors import DataError
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.models.graph_settings import MODELS
 from edgewise.plural import plural
@@ -66,7 +67,13 @@ class MoleculeEstimator(
 
     @old_names
     def explain(
-        self, item: Any, *old: Any, target: str | None = None, label: Any = None, conditions: Any = None
+        self,
+        item: Any,
+        *old: Any,
+        target: str | None = None,
+        label: Any = None,
+        conditions: Any = None,
+        methods: Choice = None,
     ) -> Explanation:
         """One row, explained: which atoms the model attends to, and what changes its prediction.
 
@@ -76,6 +83,7 @@ class MoleculeEstimator(
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
             conditions: The numbers of the row.
+            methods: Names of methods; see `edgewise.explain.methods`.
         """
         if old and (old[0] is None or isinstance(old[0], str)):
             target, label, *_ = (*old, label)
@@ -88,7 +96,9 @@ class MoleculeEstimator(
         (row,) = smiles
         numbers = () if conditions is None else np.asarray(conditions, dtype=np.float64).ravel().tolist()
         label = None if label is None else str(label)
-        return explain_molecule(trained, (row,) if isinstance(row, str) else row, numbers, target=target, label=label)
+        return explain_molecule(
+            trained, (row,) if isinstance(row, str) else row, numbers, target=target, label=label, methods=methods
+        )
 
 
 class MoleculeClassifier(TableClassifier, MoleculeEstimator, models=MODELS, own={"validation_size": 0.1}):

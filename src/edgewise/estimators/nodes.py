@@ -12,6 +12,7 @@ from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes
 from edgewise.estimators.labels import accuracy, class_numbers, has_label, is_known, labels_of, r2
 from edgewise.estimators.params import AUTO, old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.plural import plural
 from edgewise.records import Prediction
@@ -98,6 +99,7 @@ class NodeEstimator(
         label: Any = None,
         node: int | None = None,
         hops: int | None = None,
+        methods: Choice = None,
         **options: Any,
     ) -> Explanation:
         """One node, explained: what it attends to, and what changes its prediction.
@@ -110,6 +112,7 @@ class NodeEstimator(
             node: The number of the node.
             hops: How far away nodes are shown; by default as far as the model looks.
             options: The parts of a graph, as in `predict`.
+            methods: Names of methods; see `edgewise.explain.methods`.
         """
         if old and (old[0] is None or isinstance(old[0], str)):
             target, label, *_ = (*old, label)
@@ -120,7 +123,9 @@ class NodeEstimator(
             if nodes.rows is None or len(nodes) != 1:
                 raise SettingError("explain: node is missing; say which row is explained: node=0.")
             node = int(nodes.rows[0])
-        return explain_node(self.trained, self.table_of(nodes), node, hops=hops, target=target, label=label)
+        return explain_node(
+            self.trained, self.table_of(nodes), node, hops=hops, target=target, label=label, methods=methods
+        )
 
 
 class NodeClassifier(TableClassifier, NodeEstimator, models=PAPERS, own=OWN):

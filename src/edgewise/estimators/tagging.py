@@ -11,6 +11,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.estimators.texts import ENCODERS
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.tasks.tagging.explainable import explain_sentence
 from edgewise.tasks.tagging.task import TASK
@@ -81,6 +82,7 @@ class Tagger(
         label: str | None = None,
         *,
         top: int | None = None,
+        methods: Choice = None,
     ) -> Explanation:
         """The tags of one sentence, and what the tag of one word depends on.
 
@@ -90,8 +92,9 @@ class Tagger(
                 the first with a tag other than that of most words.
             label: The tag whose probability is explained; the predicted one by default.
             top: How many of the strongest weights of each token are shown.
+            methods: Names of methods; see `edgewise.explain.methods`.
         """
-        return explain_sentence(self.trained, item, target=target, label=label, top=top)
+        return explain_sentence(self.trained, item, target=target, label=label, top=top, methods=methods)
 
     @old_names
     def score(self, data: Words, y: Words) -> float:

@@ -7,6 +7,7 @@ from edgewise.data.texts.table import texts_from_arrays
 from edgewise.errors import DataError
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
+from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.models.text_settings import CONFIGURATIONS, EncoderName
 from edgewise.plural import plural
@@ -42,7 +43,13 @@ class TextEstimator(
 
     @old_names
     def explain(
-        self, item: str | Sequence[str], target: str | None = None, label: Any = None, *, top: int | None = None
+        self,
+        item: str | Sequence[str],
+        target: str | None = None,
+        label: Any = None,
+        *,
+        top: int | None = None,
+        methods: Choice = None,
     ) -> Explanation:
         """One row, explained: where the model attends, and what changes its prediction.
 
@@ -51,8 +58,9 @@ class TextEstimator(
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
             top: How many of the strongest weights of each token are shown.
+            methods: Names of methods; see `edgewise.explain.methods`.
         """
-        return explain_text(self.trained, item, target=target, label=label, top=top)
+        return explain_text(self.trained, item, target=target, label=label, top=top, methods=methods)
 
 
 class TextClassifier(TableClassifier, TextEstimator, models=ENCODERS, own={"model": None, "validation_size": 0.1}):
