@@ -137,7 +137,7 @@ def test_classes_of_texts(edgewise, tmp_path):
     assert headings(run) == ["Warnings", *FIRST, "label: predicted and true", *LAST]
     assert is_safe(run)
     assert (run / "report.html").read_text().count("<svg") == 3
-    assert "1 of 19 test rows hold texts that training rows hold as well" in (run / "report.html").read_text()
+    assert "1 of 19 test rows contain texts that are also in the training set" in (run / "report.html").read_text()
     metrics, scores = json.loads((run / "metrics.json").read_text()), tables(run)["label"]
     place = scores[0].index("naive Bayes, pairs of words, test")
     shown = next(float(row[place]) for row in scores if row[0] == "accuracy")

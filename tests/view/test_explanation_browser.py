@@ -83,7 +83,7 @@ def test_faithfulness_is_said_and_drawn(opened):
             points = f'[data-figure="{kind}"] circle[data-series="{removal["method"]}"]'
             assert numbers(page, points, "y") == removal[kind]
     said = page.inner_text(".verdict")
-    assert "attention agrees with occlusion by 0.31: it does not say what changes the prediction." in said
+    assert "attention agrees with occlusion by 0.31: it does not show what changes the prediction." in said
     assert "rollout: its agreement with occlusion is not defined here." in said
 
 

@@ -21,7 +21,7 @@ def scale_of(
     features: NodeFeatures, chosen: str, types: GraphTypes | None = None
 ) -> tuple[FeatureScale, ConditionScaler | TypeScaler | None]:
     """How features are scaled (rows, standard or none) where `chosen` may be auto, and their spread over all nodes, or
-    over those of each kind."""
+    over those of each type."""
     if chosen == "auto":
         chosen = "rows" if features.are_words else "standard"
     scale: FeatureScale = cast(FeatureScale, chosen)
