@@ -67,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         nargs="+",
         metavar="NAME",
-        help="methods, the one that is shown first in front: occlusion, integrated-gradients, gradient-x-input, "
-        "attention, rollout, shapley …, with options as in shapley:samples=64 (default: the cheap ones)",
+        help="methods by name, the one that is shown first in front, such as occlusion integrated-gradients; options "
+        "stand behind a colon, as in shapley:samples=64; an unknown name lists all (default: the cheap ones)",
     )
     parser.add_argument("--top", type=int, metavar="N", help="keep the strongest weights of each token, atom or node")
     add_molecule_limits(parser)
