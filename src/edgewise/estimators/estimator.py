@@ -14,6 +14,7 @@ from edgewise.estimators.params import (
     constructor,
     documented,
     new_parameters,
+    old_names,
     parameters_of,
     plain,
 )
@@ -134,6 +135,7 @@ class Estimator(BaseEstimator):
         self.trained_ = prepared.fitted
         return self
 
+    @old_names
     def explain(self, item: Any, target: Any = None, label: Any = None, **options: Any) -> Explanation:
         """One item, explained.
 

@@ -5,11 +5,10 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.series import Series
 from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
-from edgewise.estimators.graph_input import edges_of
+from edgewise.estimators.graph_input import GraphNodes
 from edgewise.estimators.labels import r2
 from edgewise.estimators.params import old_names
 from edgewise.models.time_settings import FORECAST_MODELS
@@ -125,8 +124,6 @@ def series_of(held: Steps, edges: Any, *, is_directed: bool, names: tuple[str, .
         names = tuple(map(str, held.columns))
     elif names is None or len(names) != count:
         names = tuple(map(str, range(count)))
-    found = edges_of(np.zeros((2, 0), dtype=np.int64) if edges is None else edges, count)
-    sides = (side.numpy() for side in (found.senders, found.receivers))
-    listed = EdgeList(*sides, np.zeros((found.num_edges, 0), dtype=np.float32))
+    listed = GraphNodes(np.zeros((count, 1)), np.zeros((2, 0), dtype=np.int64) if edges is None else edges).edges
     listed = listed if is_directed else listed.both_ways(count)
     return Series("the series", names, values, tuple(map(str, range(len(values)))), listed)

@@ -121,8 +121,8 @@ class GraphNodes:
         graph, features = self.graph, np.zeros((self.graph.num_edges, 0), dtype=np.float32)
         if isinstance(graph.edge_features, Tensor):
             features = graph.edge_features.detach().cpu().numpy().astype(np.float32)
-        sides = (side.cpu().numpy() for side in (graph.edges.senders, graph.edges.receivers))
-        return EdgeList(*sides, features, types=_edge_names(graph))
+        senders, receivers = graph.edges.senders.cpu().numpy(), graph.edges.receivers.cpu().numpy()
+        return EdgeList(senders, receivers, features, types=_edge_names(graph))
 
     def arrays(self) -> dict[str, Any]:
         """What `nodes_from_arrays` takes of a graph.
@@ -266,9 +266,9 @@ def _features(graph: Graph) -> np.ndarray | None:
     starts = np.cumsum([0, *widths])
     found = np.full((len(types), starts[-1]), np.nan)
     rows = types.split(torch.arange(len(types)))
-    for own, table, start in zip(rows, features, starts):
-        if table is not None:
-            found[own.numpy(), start : start + table.shape[1]] = table.detach().cpu().numpy()
+    for own, part, start in zip(rows, features, starts):
+        if part is not None:
+            found[own.numpy(), start : start + part.shape[1]] = part.detach().cpu().numpy()
     return found
 
 

@@ -78,7 +78,7 @@ def has_target(y: Any) -> np.ndarray:
     """(node): where there is a label, or at least one number."""
     array = np.asarray(y)
     if array.ndim == 2:
-        return ~np.isnan(array.astype(np.float64)).all(axis=1)
+        return np.array(~np.isnan(array.astype(np.float64)).all(axis=1))
     return is_known(labels_of(y))
 
 

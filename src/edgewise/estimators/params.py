@@ -19,7 +19,7 @@ from edgewise.errors import SettingError
 from edgewise.renames import ARGUMENTS, SETTINGS
 from edgewise.settings import helps
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 AUTO = "auto"
 """The default of a parameter whose value follows from the model, the data or the machine."""
@@ -150,13 +150,13 @@ def new_parameters(owner: str, given: Mapping[str, Any], known: Iterable[str], *
     return found
 
 
-def old_names(method: Method) -> Method:
+def old_names(method: Callable[..., Result]) -> Callable[..., Result]:
     """A method that takes the old names of its arguments too; `X`, scikit-learn's name of the data, without warning."""
     known = inspect.signature(method).parameters
     first = next(name for name in known if name != "self")
 
     @functools.wraps(method)
-    def renaming(self: Any, *args: Any, **given: Any) -> Any:
+    def renaming(self: Any, *args: Any, **given: Any) -> Result:
         found = {}
         for name, value in given.items():
             new = first if name == "X" else ARGUMENTS.get(name, name)
@@ -166,7 +166,7 @@ def old_names(method: Method) -> Method:
             found[name if name in known else new] = value
         return method(self, *args, **found)
 
-    return renaming  # type: ignore[return-value]
+    return renaming
 
 
 def _deprecated(owner: str, name: str, new: str) -> None:
