@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from edgewise.explanation import Attribution, Explanation, Layer, Link, Told, Unit
+from edgewise.explanation import Attribution, Explanation, Layer, Link, TargetPrediction, Unit
 
 
 def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
@@ -13,7 +13,7 @@ def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
         kind="molecule",
         title="CO",
         sources={"smiles": "CO"},
-        told=(Told("y", np.float64(1 / 3), low=-math.inf),),
+        told=(TargetPrediction("y", np.float64(1 / 3), low=-math.inf),),
         explained="y",
         units=(Unit("C", "smiles", 0, 1), Unit("O", "smiles", 1, 2)),
         links=(Link(0, 1),),

@@ -132,7 +132,7 @@ class Faithfulness:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class TargetPrediction:
     """What is predicted of one target."""
 
     name: str
@@ -161,7 +161,7 @@ class Explanation:
     """What it is called: the first words, the SMILES, the node."""
     sources: dict[str, str]
     """The text of each column as it came, SMILES for molecules; empty for graphs."""
-    told: tuple[Told, ...]
+    told: tuple[TargetPrediction, ...]
     """What is predicted of each target."""
     explained: str
     """Which number the attributions speak of: a target, or `target = class` for the probability of a class."""

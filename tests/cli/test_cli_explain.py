@@ -7,7 +7,7 @@ from cli_tables import SMALL, molecules, write_csv
 
 from edgewise.cli.explain import lines_of, values_of
 from edgewise.errors import SettingError
-from edgewise.explanation import Explanation, Faithfulness, Removal, Told
+from edgewise.explanation import Explanation, Faithfulness, Removal, TargetPrediction
 
 
 class Reads:
@@ -192,7 +192,10 @@ def test_the_lines_say_what_is_not_known():
         kind="text",
         title="two\nlines",
         sources={},
-        told=(Told("mood", 1.0, label="good", probabilities={"bad": 0.25, "good": 0.75}), Told("y", 3.0)),
+        told=(
+            TargetPrediction("mood", 1.0, label="good", probabilities={"bad": 0.25, "good": 0.75}),
+            TargetPrediction("y", 3.0),
+        ),
         explained="mood = good",
         units=(),
         faithfulness=Faithfulness((removal,), {"attention": -0.5, "rollout": nan}),

@@ -14,7 +14,7 @@ from edgewise.models.text_settings import SamplingSettings
 from edgewise.records import TextBatch
 from edgewise.tasks import token_explainable
 from edgewise.tasks.language.explainable import ExplainablePrompts, explain_prompt
-from edgewise.tasks.language.perturbation import told_after
+from edgewise.tasks.language.perturbation import predict_next
 from explain_cases import SONG, language_model
 
 TEXT = "the dog sat on\nthe"
@@ -213,10 +213,10 @@ def test_of_a_long_text_the_strongest_weights_are_kept(monkeypatch):
 
 def test_prompts_are_told_together_as_alone(monkeypatch):
     trained, texts = language_model(), ["t", SONG, "the cat", "at"]
-    alone = [told_after(trained, [text])[0][0] for text in texts]
+    alone = [predict_next(trained, [text])[0][0] for text in texts]
     for most in (2**15, 9):
         monkeypatch.setattr("edgewise.tasks.language.perturbation.BATCH_SIZE", most)
-        for (one,), other in zip(told_after(trained, texts), alone, strict=True):
+        for (one,), other in zip(predict_next(trained, texts), alone, strict=True):
             assert one.label == other.label
             assert list(one.probabilities.values()) == pytest.approx(list(other.probabilities.values()), abs=1e-6)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from edgewise.data.molecules.limits import SlowMoleculeError, is_at_once
 from edgewise.errors import DataError, SettingError
-from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, Told, Unit
+from edgewise.explanation import Attribution, Explanation, Faithfulness, Layer, TargetPrediction, Unit
 
 MOLECULE = [{"name": "smiles", "type": "smiles"}, {"name": "temperature / K", "type": "number"}]
 TEXT = [{"name": "text", "type": "text"}]
@@ -75,7 +75,7 @@ class StandIn:
             os.kill(os.getpid(), signal.SIGKILL)
         if "boom" in text:
             raise RuntimeError("/srv/secret/model.py went wrong")
-        return (Told("length", float(len(text)), std=float("nan"), low=0.0, high=sum(numbers, 0.0) / 2),)
+        return (TargetPrediction("length", float(len(text)), std=float("nan"), low=0.0, high=sum(numbers, 0.0) / 2),)
 
 
 def molecule_row(smiles="CCO", temperature=300):

@@ -11,7 +11,7 @@ import pytest
 from explanation_cases import molecule_case, text_case, translation_case
 
 from edgewise.errors import ShapeError
-from edgewise.explanation import Explanation, Layer, Told, Unit
+from edgewise.explanation import Explanation, Layer, TargetPrediction, Unit
 from edgewise.view.grid import BLUE, MAX_CELLS, Svg, attention_grid, head_table, image, sides_of
 
 
@@ -124,7 +124,9 @@ def test_of_one_text_a_molecule_and_a_readout_everyone_is_shown():
 def test_a_thin_table_is_seen_still():
     units = (*[Unit("a", "en")] * 300, Unit("b", "de"))
     across = Layer("cross 1", np.arange(300), np.full(300, 300), np.full((1, 300), 1 / 300))
-    explanation = Explanation("text", "a", {"en": "a", "de": "b"}, (Told("y", 1.0),), "y", units, layers=(across,))
+    explanation = Explanation(
+        "text", "a", {"en": "a", "de": "b"}, (TargetPrediction("y", 1.0),), "y", units, layers=(across,)
+    )
     assert sizes(attention_grid(explanation)) == [(84, 12)]
 
 

@@ -24,7 +24,7 @@ from explanation_cases import (
 from page_reading import READY, arcs, downloaded, numbers
 
 from browsing import needs_chromium
-from edgewise.explanation import Attribution, Explanation, Told, Unit
+from edgewise.explanation import Attribution, Explanation, TargetPrediction, Unit
 from edgewise.view.explanation import explanation_page
 
 pytestmark = needs_chromium
@@ -121,7 +121,7 @@ def test_hostile_text_changes_nothing_but_the_words(opened):
 
 @pytest.mark.parametrize("kind", ["text", "molecule", "graph"])
 def test_little_is_enough(opened, kind):
-    told = (Told("y", float("nan")),)
+    told = (TargetPrediction("y", float("nan")),)
     nothing = Explanation(kind, "", {"x": ""} if kind != "graph" else {}, told, "y", ())
     unit = Unit("C", "x" if kind != "graph" else "", 0, 1)
     unknown = Attribution("occlusion", np.array([np.nan]))
@@ -167,8 +167,10 @@ def test_large_inputs_open_and_answer(opened, make):
 def test_of_many_predictions_each_has_its_class_alone(opened):
     words = text_case()
     tags = [("O", {"O": 0.75, "B": 0.25}), ("B", {"O": 0.4, "B": 0.6})] * 3
-    told = tuple(Told(f"{n} word", 0.0, label, probabilities=each) for n, (label, each) in enumerate(tags, 1))
-    page = opened(replace(words, told=(*told, Told("7 \xa0", 0.0, "O")), explained="2 word = B"))
+    told = tuple(
+        TargetPrediction(f"{n} word", 0.0, label, probabilities=each) for n, (label, each) in enumerate(tags, 1)
+    )
+    page = opened(replace(words, told=(*told, TargetPrediction("7 \xa0", 0.0, "O")), explained="2 word = B"))
     bars = '[data-figure="prediction"] rect[data-told]'
     assert page.eval_on_selector_all(bars, "all => all.map(each => each.dataset.value)") == ["0.75", "0.6"] * 3 + [""]
     said = page.eval_on_selector_all('[data-figure="prediction"] text', "all => all.map(each => each.textContent)")

@@ -26,7 +26,7 @@ from explanation_cases import (
 )
 
 from edgewise.errors import DataError, SettingError
-from edgewise.explanation import Explanation, Link, Told, Unit
+from edgewise.explanation import Explanation, Link, TargetPrediction, Unit
 from edgewise.view.explanation import explanation_page
 from edgewise.view.layout import lay_out
 from edgewise.view.molecule import draw_molecules
@@ -120,7 +120,9 @@ def test_molecules_are_drawn_with_their_atoms_where_the_halos_are():
 
 
 def test_a_lone_atom_has_room():
-    salt = Explanation("molecule", "Cl", {"anion": "[Cl-]"}, (Told("y", 1.0),), "y", (Unit("Cl", "anion", 0, 5),))
+    salt = Explanation(
+        "molecule", "Cl", {"anion": "[Cl-]"}, (TargetPrediction("y", 1.0),), "y", (Unit("Cl", "anion", 0, 5),)
+    )
     [drawn] = draw_molecules(salt)
     assert (drawn.places > 0.6 * drawn.bond_length).all()
     assert drawn.bonds == ()
@@ -128,12 +130,16 @@ def test_a_lone_atom_has_room():
 
 
 def test_a_molecule_with_other_atoms_is_refused():
-    wrong = Explanation("molecule", "CO", {"smiles": "CO"}, (Told("y", 1.0),), "y", (Unit("C", "smiles", 0, 1),))
+    wrong = Explanation(
+        "molecule", "CO", {"smiles": "CO"}, (TargetPrediction("y", 1.0),), "y", (Unit("C", "smiles", 0, 1),)
+    )
     with pytest.raises(
         DataError, match=r"^smiles: 'CO' has 2 atoms, but the explanation speaks of 1: one unit an atom"
     ):
         explanation_page([wrong])
-    broken = Explanation("molecule", "C(", {"smiles": "C("}, (Told("y", 1.0),), "y", (Unit("C", "smiles", 0, 1),))
+    broken = Explanation(
+        "molecule", "C(", {"smiles": "C("}, (TargetPrediction("y", 1.0),), "y", (Unit("C", "smiles", 0, 1),)
+    )
     with pytest.raises(DataError, match=r"^smiles: 'C\(' is not a SMILES that RDKit can read\.$"):
         explanation_page([broken])
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from edgewise.explanation import Explanation, Told, Unit
+from edgewise.explanation import Explanation, TargetPrediction, Unit
 from edgewise.view import notebook
 from edgewise.view.notebook import Frame, register, show
 
@@ -15,14 +15,14 @@ HOSTILE = '"></iframe><script>alert(1)</script>'
 
 
 def explained(title="CCO"):
-    return Explanation("text", title, {"text": title}, (Told("y", 1.25),), "y", (Unit("a"), Unit("b")))
+    return Explanation("text", title, {"text": title}, (TargetPrediction("y", 1.25),), "y", (Unit("a"), Unit("b")))
 
 
 def test_the_real_page_is_framed():
     pytest.importorskip("edgewise.view.explanation")
     text = "good <b>film"
     units = (Unit("good", "text", 0, 4), Unit("film", "text", 8, 12))
-    written = show(Explanation("text", text, {"text": text}, (Told("y", 1.25),), "y", units))._repr_html_()
+    written = show(Explanation("text", text, {"text": text}, (TargetPrediction("y", 1.25),), "y", units))._repr_html_()
     (inside,) = re.findall('srcdoc="([^"]*)"', written)
     assert html.unescape(inside).startswith("<!")
     assert "film" in inside
@@ -59,7 +59,7 @@ def test_a_notebook_that_is_not_trusted_shows_words(page):
     said = without_frames(show(explained("one < two"))._repr_html_())
     assert said == "Explanation of one < two: y = 1.25; 2 units; trust this notebook, or run the cell, to see its page."
     assert without_frames(show(explained("a"), explained("b"))._repr_html_()).startswith("2 explanations; trust this")
-    told = tuple(Told(str(number), 1.0, "O") for number in range(30))
+    told = tuple(TargetPrediction(str(number), 1.0, "O") for number in range(30))
     many = Explanation("text", "x", {"text": "x"}, told, "0", (Unit("x"),))
     assert notebook.words_of([many]) == "Explanation of x: 0 = O, 1 = O, 2 = O, 3 = O, and 26 more; 1 unit"
 

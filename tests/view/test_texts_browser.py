@@ -10,7 +10,7 @@ from explanation_cases import text_case, translation_case
 from page_reading import arcs, downloaded, numbers
 
 from browsing import needs_chromium
-from edgewise.explanation import Explanation, Told, Unit
+from edgewise.explanation import Explanation, TargetPrediction, Unit
 
 pytestmark = needs_chromium
 
@@ -204,7 +204,7 @@ def test_words_are_walked_by_keyboard(opened):
 
 def test_the_end_of_a_line_that_is_a_unit_can_be_seen(opened):
     units = tuple(Unit("⏎" if sign == "\n" else sign, "text", n, n + 1) for n, sign in enumerate("a\nb"))
-    found = Explanation("text", "a b", {"text": "a\nb"}, (Told("y", 1.0),), "y", units)
+    found = Explanation("text", "a b", {"text": "a\nb"}, (TargetPrediction("y", 1.0),), "y", units)
     page = opened(found)
     assert page.eval_on_selector_all(".word", "all => all.map(each => each.dataset.sign ?? '')") == ["", "⏎", ""]
     assert page.text_content(".words p.chunk") == "a\nb"

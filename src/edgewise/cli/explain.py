@@ -18,7 +18,7 @@ from edgewise.tasks.scores import number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgewise.explanation import Explanation, Told
+    from edgewise.explanation import Explanation, TargetPrediction
     from edgewise.tasks.explainer import Explainer
 
 DESCRIPTION = (
@@ -247,7 +247,7 @@ def lines_of(explanation: "Explanation") -> list[str]:
     return [*lines, *(f"  {note}" for note in explanation.notes)]
 
 
-def prediction_words(told: "Told") -> str:
+def prediction_words(told: "TargetPrediction") -> str:
     """What is predicted of a target, in words."""
     if told.label and not told.probabilities:
         return f"{told.name} is {told.label}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from edgewise.data.molecules.limits import SlowMoleculeError, at_once
 from edgewise.errors import DataError, EdgewiseError, SettingError
-from edgewise.explanation import Explanation, Told
+from edgewise.explanation import Explanation, TargetPrediction
 from edgewise.process import Process
 
 Row = dict[str, Any]
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 class Predicted(NamedTuple):
     """The predictions of a row."""
 
-    told: tuple[Told, ...]
+    told: tuple[TargetPrediction, ...]
     """Its predictions."""
     status: str
     """As in `Explains.statuses`."""
@@ -53,7 +53,7 @@ class Explains(Protocol):
         """What there is to know of the model; no path."""
         ...
 
-    def predict(self, rows: list[Row]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: list[Row]) -> list[tuple[TargetPrediction, ...]]:
         """The predictions of each row; raises DataError for one that cannot be read."""
         ...
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from edgewise.errors import MissingExtraError
-from edgewise.explanation import Told
+from edgewise.explanation import TargetPrediction
 from edgewise.serve.lanes import Outcome, Predicted
 from edgewise.serve.limits import Limits
 
@@ -183,7 +183,7 @@ def as_row(outcome: Outcome) -> dict[str, Any]:
     return {"told": [], "status": str(outcome), "error": str(outcome)}
 
 
-def as_answer(one: Told) -> dict[str, Any]:
+def as_answer(one: TargetPrediction) -> dict[str, Any]:
     """The prediction of a target, as `ToldAnswer` describes it."""
     plain = {each.name: _number(getattr(one, each.name)) for each in dataclasses.fields(one)}
     return {**plain, "probabilities": {name: _number(value) for name, value in one.probabilities.items()}}

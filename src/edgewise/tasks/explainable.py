@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from edgewise.data.tables.cell import OK
 from edgewise.errors import SettingError
 from edgewise.explain.methods import Choice
-from edgewise.explanation import Explanation, Kind, Told
+from edgewise.explanation import Explanation, Kind, TargetPrediction
 from edgewise.train.folder import RunFolder
 
 
@@ -67,7 +67,7 @@ class ExplainableModel(ABC):
         }
 
     @abstractmethod
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """The predictions for rows, whose values stand in the order of the fields."""
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:

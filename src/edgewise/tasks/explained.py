@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from edgewise.explanation import Told
-from edgewise.tasks.targets import label_number, target_number, told_of
+from edgewise.explanation import TargetPrediction
+from edgewise.tasks.targets import label_number, target_number, target_predictions
 from edgewise.tasks.trained import TrainedTable
 from edgewise.train.device import cpu_threads
 
@@ -28,7 +28,7 @@ class Explained:
     """The place of the target."""
     label: int | None
     """The place of the class; None for numbers."""
-    predictions: Sequence[Told] = ()
+    predictions: Sequence[TargetPrediction] = ()
     """The prediction of each target."""
 
     @classmethod
@@ -47,7 +47,7 @@ class Explained:
         with torch.no_grad(), cpu_threads(trained.threads):
             members = enumerate(trained.members)
             outputs = [trained.finish(compute(place, member.eval()).double()).numpy() for place, member in members]
-        predictions = told_of(trained, trained.said(np.stack(outputs), np.zeros(1, dtype=np.int64), 1))
+        predictions = target_predictions(trained, trained.said(np.stack(outputs), np.zeros(1, dtype=np.int64), 1))
         column, label = target_number(trained, target), None if label is None else str(label)
         return cls(trained, column, label_number(trained, column, label, predictions[column]), predictions)
 

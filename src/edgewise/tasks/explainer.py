@@ -10,7 +10,7 @@ import numpy as np
 from edgewise.data.tables.cell import read_number
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.explain.methods import Choice
-from edgewise.explanation import Explanation, Kind, Told
+from edgewise.explanation import Explanation, Kind, TargetPrediction
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.registry import task_of
 from edgewise.train.document import read_part
@@ -84,7 +84,7 @@ class Explainer:
         rows = {"columns": self.fields, "training_rows": self._num_training_rows}
         return {"kind": self.kind, "over": self._model.over, **self._model.facts, **rows}
 
-    def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[TargetPrediction, ...]]:
         """The prediction of each target for each row; all rows are computed together.
 
         Raises:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from edgewise.errors import DataError, EdgewiseError, RunFolderError
-from edgewise.explanation import Told
+from edgewise.explanation import TargetPrediction
 from edgewise.tasks.explainable import ExplainableTable
-from edgewise.tasks.targets import told_of
+from edgewise.tasks.targets import target_predictions
 from edgewise.train.folder import RunFolder
 
 SHOWN = 5
@@ -32,12 +32,12 @@ class ExplainableByName(ExplainableTable):
         self._place = {name: row for row, name in enumerate(names)}
         self._predictions: Any = None
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """The predictions for some; all are computed once, at the first call."""
         places = [self.row_of(*row) for row in rows]
         if self._predictions is None:
             self._predictions = self.trained.predict(self.table)
-        return [told_of(self.trained, self._predictions, place) for place in places]
+        return [target_predictions(self.trained, self._predictions, place) for place in places]
 
     def row_of(self, name: str) -> int:
         """The place of one, by its name."""

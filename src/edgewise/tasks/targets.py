@@ -3,22 +3,24 @@
 from collections.abc import Sequence
 
 from edgewise.errors import SettingError
-from edgewise.explanation import Told
+from edgewise.explanation import TargetPrediction
 from edgewise.records import Prediction
 from edgewise.tasks.trained import TrainedTable
 
 
-def told_of(trained: TrainedTable, predictions: Sequence[Prediction], row: int = 0) -> tuple[Told, ...]:
+def target_predictions(
+    trained: TrainedTable, predictions: Sequence[Prediction], row: int = 0
+) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
     told = []
     for name, each in zip(trained.columns.target_columns, predictions, strict=True):
         value, std = float(each.value[row]), float(each.std[row])
         if each.probabilities is None:
-            told.append(Told(name, value, std=std, low=float(each.low[row]), high=float(each.high[row])))
+            told.append(TargetPrediction(name, value, std=std, low=float(each.low[row]), high=float(each.high[row])))
             continue
         labels = [str(label) for label in trained.classes[name]]
         probabilities = dict(zip(labels, each.probabilities[row].tolist(), strict=True))
-        told.append(Told(name, value, labels[int(value)], std, probabilities=probabilities))
+        told.append(TargetPrediction(name, value, labels[int(value)], std, probabilities=probabilities))
     return tuple(told)
 
 
@@ -34,7 +36,7 @@ def target_number(trained: TrainedTable, target: str | None) -> int:
     return 0 if target is None else names.index(target)
 
 
-def label_number(trained: TrainedTable, target: int, label: str | None, told: Told) -> int | None:
+def label_number(trained: TrainedTable, target: int, label: str | None, told: TargetPrediction) -> int | None:
     """Which of the classes of a target is meant; the predicted one where nothing is said, None for numbers.
 
     Raises:

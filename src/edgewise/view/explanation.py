@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewise.errors import SettingError
-from edgewise.explanation import Explanation, Told
+from edgewise.explanation import Explanation, TargetPrediction
 from edgewise.view.layout import lay_out
 from edgewise.view.policy import explanation_assets, meta_policy
 
@@ -57,7 +57,7 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
     )
 
 
-def prediction_words(one: Told) -> str:
+def prediction_words(one: TargetPrediction) -> str:
     """What is predicted of a target in a few words: `y = 3.14`, `mood = good`."""
     return f"{one.name} = {one.label or format(one.value, '.4g')}"
 

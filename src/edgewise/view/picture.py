@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from edgewise.errors import SettingError
-from edgewise.explanation import Attribution, Explanation, Layer, Told
+from edgewise.explanation import Attribution, Explanation, Layer, TargetPrediction
 from edgewise.view.explanation import prediction_words
 from edgewise.view.figure import INK, PALE, STYLE, Axes, Figure, png, rc_context, svg
 
@@ -103,7 +103,7 @@ def _chosen(explanation: Explanation, name: str | None) -> Attribution | None:
     return known[name]
 
 
-def _first_predictions(explanation: Explanation) -> list[Told]:
+def _first_predictions(explanation: Explanation) -> list[TargetPrediction]:
     """The predictions above the picture: all, or of many the explained one."""
     predictions = list(explanation.told)
     if len(predictions) <= MAX_PREDICTIONS:
@@ -112,7 +112,7 @@ def _first_predictions(explanation: Explanation) -> list[Told]:
     return explained or predictions[:MAX_PREDICTIONS]
 
 
-def _with_interval(one: Told) -> str:
+def _with_interval(one: TargetPrediction) -> str:
     if len(one.label) > MAX_LABEL:
         one = replace(one, label=one.label[: MAX_LABEL - 2] + " …")
     if math.isfinite(one.low) and math.isfinite(one.high):

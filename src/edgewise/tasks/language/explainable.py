@@ -10,7 +10,7 @@ import torch
 from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attention, Differentiable
 from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, Part, Told
+from edgewise.explanation import Explanation, Part, TargetPrediction
 from edgewise.plural import plural
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.language.perturbation import (
@@ -18,11 +18,11 @@ from edgewise.tasks.language.perturbation import (
     NEXT,
     NextToken,
     Prompt,
+    next_token_prediction,
     packed,
+    predict_next,
     probabilities,
     token_number,
-    told_after,
-    told_next,
 )
 from edgewise.tasks.language.trained import TrainedLanguage
 from edgewise.tasks.token_explainable import Kept, TokenExplainable, nothing_of, shortened, units_of
@@ -76,8 +76,8 @@ class PromptItem(TokenExplainable):
         self.batch, model = packed([prompt.row.numbers]), trained.model.eval()
         with torch.no_grad():
             found = probabilities(trained, model.after(self.batch))[0]
-        number = token_number(trained, label, *told_next(trained, found))
-        self.predictions = told_next(trained, found, number)
+        number = token_number(trained, label, *next_token_prediction(trained, found))
+        self.predictions = next_token_prediction(trained, found, number)
         # A text that is left empty begins anew where the model knows ends; else what it never saw stands for it.
         nothing = tokenizer.end if trained.has_end and tokenizer.end is not None else nothing_of(tokenizer)
         self.explained = NextToken(trained, number, nothing)
@@ -148,9 +148,9 @@ class ExplainablePrompts(ExplainableModel):
         """Words alone are no spaces."""
         return self.trained.tokenizer.kind != "words"
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """What follows each text."""
-        return told_after(self.trained, [text for (text,) in rows])
+        return predict_next(self.trained, [text for (text,) in rows])
 
     def explain(
         self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from edgewise.errors import SettingError
-from edgewise.explanation import Told
+from edgewise.explanation import TargetPrediction
 from edgewise.records import TextBatch
 from edgewise.tasks.language.trained import TrainedLanguage
 from edgewise.tasks.texts.tokens import RowTokens
@@ -94,27 +94,32 @@ def probabilities(trained: TrainedLanguage, scores: Float[Tensor, " text token"]
     return scores.float().masked_fill(never, -math.inf).softmax(-1)
 
 
-def told_next(trained: TrainedLanguage, found: Float[Tensor, " token"], also: int | None = None) -> tuple[Told, ...]:
+def next_token_prediction(
+    trained: TrainedLanguage, found: Float[Tensor, " token"], also: int | None = None
+) -> tuple[TargetPrediction, ...]:
     """The most probable of the tokens, and with them `also`, out of the probabilities of all."""
     best = found.topk(min(MAX_PREDICTIONS, len(found) - len(trained.never))).indices.tolist()
     numbers = best if also is None or also in best else [*best, also]
     shares = {trained.tokenizer.written(number): float(found[number]) for number in numbers}
     label = trained.tokenizer.written(best[0])
     share = shares[label]
-    return (Told(NEXT, float(best[0]), label, math.sqrt(share * (1 - share)), probabilities=shares),)
+    return (TargetPrediction(NEXT, float(best[0]), label, math.sqrt(share * (1 - share)), probabilities=shares),)
 
 
-def told_after(trained: TrainedLanguage, texts: Sequence[str]) -> list[tuple[Told, ...]]:
+def predict_next(trained: TrainedLanguage, texts: Sequence[str]) -> list[tuple[TargetPrediction, ...]]:
     """What follows each of some texts.
 
     Raises:
         SettingError: one is empty, or has characters or words that the model has never seen.
     """
     prompts = [Prompt.of(trained, text).row.numbers for text in texts]
-    told: list[tuple[Told, ...]] = []
+    told: list[tuple[TargetPrediction, ...]] = []
     with torch.no_grad(), cpu_threads(trained.threads):
         for some in _batches(prompts):
-            told += [told_next(trained, each) for each in probabilities(trained, trained.model.after(packed(some)))]
+            told += [
+                next_token_prediction(trained, each)
+                for each in probabilities(trained, trained.model.after(packed(some)))
+            ]
     return told
 
 
@@ -130,7 +135,7 @@ def _batches(prompts: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
         yield some
 
 
-def token_number(trained: TrainedLanguage, label: Any, told: Told) -> int:
+def token_number(trained: TrainedLanguage, label: Any, told: TargetPrediction) -> int:
     """The token that is meant: that of the text `label`, or the one that is shown so; the most probable by default.
 
     Raises:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, Told, Unit
+from edgewise.explanation import Explanation, TargetPrediction, Unit
 from edgewise.records import NodeBatch
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.links.graph import LinkGraph
@@ -190,9 +190,9 @@ def predict_links(
     return found
 
 
-def link_prediction(value: float) -> Told:
+def link_prediction(value: float) -> TargetPrediction:
     """The probability of a link as an explanation has it."""
-    return Told(TARGET, value)
+    return TargetPrediction(TARGET, value)
 
 
 def check_ends(graph: LinkGraph, sender: int, receiver: int) -> None:
@@ -244,7 +244,7 @@ class ExplainableLinks(ExplainableModel):
         """Which layers it has."""
         return self.trained.settings.model
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """How probable each link is, no message going along itself."""
         pairs = [self._ends(row) for row in rows]
         found = predict_links(self.trained, [sender for sender, _ in pairs], [receiver for _, receiver in pairs])

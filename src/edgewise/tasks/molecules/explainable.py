@@ -17,7 +17,7 @@ from edgewise.data.molecules.table import table_from_arrays
 from edgewise.errors import DataError
 from edgewise.explain.explainable import Attention, Differentiable, Explainable, Links
 from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Curve, Explanation, Part, Told
+from edgewise.explanation import Curve, Explanation, Part, TargetPrediction
 from edgewise.records import Batch
 from edgewise.tasks.explainable import ExplainableTable
 from edgewise.tasks.explained import Explained
@@ -25,7 +25,7 @@ from edgewise.tasks.molecules.attention import attention_of
 from edgewise.tasks.molecules.curves import curves_of
 from edgewise.tasks.molecules.row import Row
 from edgewise.tasks.molecules.trained import TrainedProperty
-from edgewise.tasks.targets import told_of
+from edgewise.tasks.targets import target_predictions
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
 
@@ -222,7 +222,7 @@ class ExplainableMolecules(ExplainableTable):
         numbers = [(name, "number") for name in columns.descriptors_columns]
         return [*((name, "smiles") for name in columns.smiles_columns), *numbers]
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """The predictions for molecules; a `DataError` names the first that cannot be read."""
         trained, size = self.trained, len(self.trained.columns.smiles_columns)
         smiles = np.array([row[:size] for row in rows], dtype=object).reshape(len(rows), -1)
@@ -240,7 +240,7 @@ class ExplainableMolecules(ExplainableTable):
             where = f"row {row}: " if len(rows) > 1 else ""
             raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
         predictions = trained.predict(table)
-        return [told_of(trained, predictions, row) for row in range(len(rows))]
+        return [target_predictions(trained, predictions, row) for row in range(len(rows))]
 
     def explain(
         self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None

@@ -8,7 +8,7 @@ import torch
 
 from edgewise.explain.explainable import Attention, Differentiable
 from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, Told
+from edgewise.explanation import Explanation, TargetPrediction
 from edgewise.plural import plural
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.tagging.perturbation import WordTag, WrittenSentence, prediction_words
@@ -111,7 +111,7 @@ class SentenceItem(TokenExplainable):
         }
 
 
-def _near(predictions: Sequence[Told], name: str) -> tuple[tuple[Told, ...], list[str]]:
+def _near(predictions: Sequence[TargetPrediction], name: str) -> tuple[tuple[TargetPrediction, ...], list[str]]:
     """The tags of the words around one, and a note where there are more."""
     if len(predictions) <= MAX_PREDICTIONS:
         return tuple(predictions), []
@@ -145,7 +145,7 @@ class ExplainableSentences(ExplainableModel):
         """The encoder."""
         return self.trained.model.reader.encoder
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """The tags of sentences, which are read in pieces where they are long."""
         return prediction_words(self.trained, [WrittenSentence.of(text) for (text,) in rows])
 

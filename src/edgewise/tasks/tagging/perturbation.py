@@ -14,7 +14,7 @@ from torch import Tensor
 
 from edgewise.data.texts.tags import Chunk, chunks_of, word_places
 from edgewise.errors import DataError, SettingError
-from edgewise.explanation import Told
+from edgewise.explanation import TargetPrediction
 from edgewise.records import TextBatch
 from edgewise.tasks.tagging.trained import TrainedTagger
 from edgewise.tasks.token_explainable import Kept
@@ -67,17 +67,21 @@ class WrittenSentence:
         return self.starts[word] + places - joined[word]
 
 
-def prediction_words(trained: TrainedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[Told, ...]]:
+def prediction_words(
+    trained: TrainedTagger, sentences: Sequence[WrittenSentence]
+) -> list[tuple[TargetPrediction, ...]]:
     """The tag of each word of some sentences; one that is no token has the usual tag, and no probabilities."""
     usual = float(trained.tags.index(trained.usual))
-    told = [[Told(name, usual, trained.usual) for name in sentence.names()] for sentence in sentences]
+    told = [[TargetPrediction(name, usual, trained.usual) for name in sentence.names()] for sentence in sentences]
     for number, piece, scores in trained.scores([sentence.words for sentence in sentences]):
         for word, shares in zip(piece.words, _softmax(scores), strict=True):
             best = int(shares.argmax())
             share, name = float(shares[best]), told[number][word].name
             probabilities = dict(zip(trained.tags, shares.tolist(), strict=True))
             std = math.sqrt(share * (1 - share))
-            told[number][word] = Told(name, float(best), trained.tags[best], std, probabilities=probabilities)
+            told[number][word] = TargetPrediction(
+                name, float(best), trained.tags[best], std, probabilities=probabilities
+            )
     return [tuple(each) for each in told]
 
 
@@ -98,7 +102,12 @@ class WordTag:
 
     @classmethod
     def chosen(
-        cls, trained: TrainedTagger, sentence: WrittenSentence, told: Sequence[Told], target: Any, label: Any
+        cls,
+        trained: TrainedTagger,
+        sentence: WrittenSentence,
+        told: Sequence[TargetPrediction],
+        target: Any,
+        label: Any,
     ) -> Self:
         """The tag that is asked for.
 
@@ -162,7 +171,7 @@ class WordTag:
         return self.trained.model(batch, vectors=vectors)[self.head].softmax(-1)[self.label]
 
 
-def _word(trained: TrainedTagger, sentence: WrittenSentence, told: Sequence[Told], target: Any) -> int:
+def _word(trained: TrainedTagger, sentence: WrittenSentence, told: Sequence[TargetPrediction], target: Any) -> int:
     """Which word is meant."""
     if target is None:
         outside = OUTSIDE if trained.spans and OUTSIDE in trained.tags else trained.usual

@@ -13,12 +13,12 @@ from edgewise.errors import DataError
 from edgewise.explain.explainable import Attended, Attention, Differentiable
 from edgewise.explain.heads import to_layer
 from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, Part, Told
+from edgewise.explanation import Explanation, Part, TargetPrediction
 from edgewise.plural import plural
 from edgewise.records import TextRows
 from edgewise.tasks.explainable import ExplainableTable
 from edgewise.tasks.explained import Explained
-from edgewise.tasks.targets import told_of
+from edgewise.tasks.targets import target_predictions
 from edgewise.tasks.texts.tokens import RowTokens, status_of
 from edgewise.tasks.texts.trained import TrainedTexts
 from edgewise.tasks.token_explainable import (
@@ -189,11 +189,11 @@ class ExplainableTexts(ExplainableTable):
         """The encoder."""
         return self.trained.text.encoder
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """The predictions for texts."""
         table = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
         predictions = self.trained.predict(table)
-        return [told_of(self.trained, predictions, row) for row in range(len(rows))]
+        return [target_predictions(self.trained, predictions, row) for row in range(len(rows))]
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """Which rows are of unknown words alone."""

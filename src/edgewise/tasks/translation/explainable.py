@@ -13,7 +13,7 @@ from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable
 from edgewise.explain.heads import to_layer
 from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, Layer, Part, Told, Unit
+from edgewise.explanation import Explanation, Layer, Part, TargetPrediction, Unit
 from edgewise.models.translation import TranslationModel
 from edgewise.plural import plural
 from edgewise.tasks.explainable import ExplainableModel
@@ -161,7 +161,7 @@ class TranslationItem(TokenExplainable):
             "kind": "text",
             "title": shortened(self.text),
             "sources": {source: self.text, written: found.text},
-            "told": told_of(trained, [found])[0],
+            "told": target_predictions(trained, [found])[0],
             "explained": explained,
             "units": (
                 *(Unit(self.text[start:stop] or end, source, start, stop) for start, stop in read),
@@ -192,7 +192,9 @@ class TranslationItem(TokenExplainable):
         return [*notes, *self.sentences([self.text], translated.source)[1], *self.group_notes()]
 
 
-def told_of(trained: TrainedTranslation, translated: Sequence[Translated]) -> list[tuple[Told, ...]]:
+def target_predictions(
+    trained: TrainedTranslation, translated: Sequence[Translated]
+) -> list[tuple[TargetPrediction, ...]]:
     """The predictions for some sentences: the translation as the label, and how likely the model finds it as the value.
 
     The value, which has a name of its own too, is the mean over the tokens of ln p of each given those before it; 0 is
@@ -202,7 +204,10 @@ def told_of(trained: TrainedTranslation, translated: Sequence[Translated]) -> li
     found = log_probabilities(trained, [each.source.numbers for each in translated], written)
     values = [float(each.mean()) for each in found]
     labels = [each.text or NOTHING for each in translated]
-    return [(Told(WHOLE, value, label), Told(MEAN, value)) for label, value in zip(labels, values, strict=True)]
+    return [
+        (TargetPrediction(WHOLE, value, label), TargetPrediction(MEAN, value))
+        for label, value in zip(labels, values, strict=True)
+    ]
 
 
 def _joined(words: Sequence[Weights]) -> Weights:
@@ -241,9 +246,9 @@ class ExplainableTranslations(ExplainableModel):
         """The cell of a recurrent network, else the kind."""
         return getattr(self.trained.model.settings, "cell", self.trained.kind)
 
-    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Told, ...]]:
+    def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
         """The translations of sentences; a `DataError` names the first that cannot be translated."""
-        return told_of(self.trained, Translated.of(self.trained, [text for (text,) in rows]))
+        return target_predictions(self.trained, Translated.of(self.trained, [text for (text,) in rows]))
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """Which rows are of unknown words alone."""
