@@ -9,11 +9,13 @@ from cli_tables import SMALL, molecules, write_csv
 
 from edgewise.cli.train import all_flags
 from edgewise.errors import SettingError
+from edgewise.models.graph_settings import NodeSettings
 from edgewise.models.time_settings import DynamicsSettings
 from edgewise.settings import check_value, helps
 from edgewise.tasks.config import defaults_of, groups_of, job_to_config
 from edgewise.tasks.motion.job import dynamics_job
 from edgewise.tasks.registry import NAMES, settings_of
+from edgewise.train.document import to_document, typed
 
 
 def test_the_help_of_train_fits_on_a_screen_and_shows_every_task(edgewise):
@@ -163,3 +165,18 @@ def test_bounds_refuse_what_is_no_number():
     with pytest.raises(SettingError, match="the settings has compile = 'yes'; expected bool"):
         settings_of("molecules").of({"data": "a.csv", "smiles_columns": "s", "compile": "yes"})
     assert defaults_of(settings_of("nodes"))["learning_rate"] == 1e-2
+
+
+def test_a_name_that_is_a_setting_is_never_an_old_one(edgewise, tmp_path):
+    """`seed` and `score` are old names of constructor parameters only: files and flags have them as they are."""
+    settings = NodeSettings(model="attention", score="gat")
+    assert typed(NodeSettings, to_document(settings), "settings") == settings
+    data = write_csv(tmp_path / "data.csv", {"smiles": molecules(), "y": range(40)})
+    words = ["train", "molecules", data, "--smiles-columns", "smiles", *SMALL, "--epochs", 1, "--no-baselines"]
+    assert edgewise(*words, "--seed", 3, "--score", "dot", "-o", tmp_path / "run")[0] == 0
+    again = ["train", "--config-path", tmp_path / "run/config.toml", "-o", tmp_path / "again"]
+    code, _, err = edgewise(*again)
+    assert code == 0, err
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "again")]
+    assert weights[0] == weights[1]
+    assert edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "new.csv")[0] == 0

@@ -250,7 +250,7 @@ def test_bad_words(files, run, edgewise, tmp_path):
         ([tmp_path / "bad.jsonl"], "bad.jsonl, line 1: not JSON"),
         ([tmp_path / "one.conll"], "the only tag is 'O', expected two or more"),
         ([tmp_path / "some.conll", "--strict"], "some.conll, line 4: tags: one column"),
-        ([*files, "--split-sizes", 1, 0], "three parts"),
+        ([*files, "--split-sizes", 1, 0], "three fractions"),
         ([*files, "--readout", "mean"], "--readout applies to"),
         ([*files, "--text-columns", "a"], "its columns have no names"),
         ([*files, "--model", "gat"], "to read texts expected one of transformer, lstm"),

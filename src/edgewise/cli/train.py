@@ -201,7 +201,8 @@ def plain(config: dict[str, Any]) -> dict[str, Any]:
     """The names of a configuration file as Python writes them, old names as the new ones."""
     from edgewise.renames import renamed
 
-    return renamed({name.replace("-", "_"): value for name, value in config.items()})
+    known = {setting for name in NAMES for setting in all_flags(name)}
+    return renamed({name.replace("-", "_"): value for name, value in config.items()}, known)
 
 
 def default_folder(settings: dict[str, Any]) -> str:

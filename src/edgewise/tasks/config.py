@@ -120,13 +120,18 @@ def as_config(flat: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of a configuration file as Python writes them."""
+    return {name.replace("-", "_"): value for name, value in config.items()}
+
+
 def split_by_owner(
     kind: type[RunSettings], config: Mapping[str, Any], source: str
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The values of a flat table, split into those of the run itself and those of each group; see `RunSettings.of`."""
     owners, defaults = owners_of(kind), defaults_of(kind)
     values: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in groups_of(kind)}}
-    given = renamed({name.replace("-", "_"): value for name, value in config.items()}, owners, note=is_typed(source))
+    given = renamed(plain(config), owners, note=is_typed(source))
     for name, value in given.items():
         if name == "model" and kind.PRESETS:
             values[""][name] = value
@@ -261,7 +266,9 @@ def begin(
 def check_same(folder: RunFolder, kind: type[RunSettings], config: dict[str, Any], data: dict[str, Any]) -> None:
     """Raise RunFolderError unless a run to be continued has the settings and the data that it was started with."""
     # A setting that is new in this version had its default.
-    before = {**as_config(defaults_of(kind)), **renamed(folder.read_config())}
+    defaults = as_config(defaults_of(kind))
+    before = {name: defaults[name] for name in config if name in defaults}
+    before |= as_config(renamed(plain(folder.read_config()), owners_of(kind)))
     for name in sorted((before.keys() | config.keys()) - FREE):
         if before.get(name) != config.get(name):
             raise RunFolderError(

@@ -161,7 +161,9 @@ def _dataclass(kind: type, value: Any, where: str) -> Any:
 
 
 def _renamed(kind: type) -> Mapping[str, str]:
-    return getattr(kind, "RENAMED", {})
+    names = {field.name for field in dataclasses.fields(kind)}  # a name that a field has is never an old one
+    table: Mapping[str, str] = getattr(kind, "RENAMED", {})
+    return {old: new for old, new in table.items() if old not in names and new in names}
 
 
 @cache
