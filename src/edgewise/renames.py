@@ -19,6 +19,8 @@ SETTINGS: dict[str, str] = {
 }
 """Old names of settings, as Python writes them, and the new ones. The last two are names of flags: only in Python they
 are old."""
+FLAGS = ("seed", "score")
+"""Names of this table that flags and files have today."""
 ARGUMENTS: dict[str, str] = {
     "node_kinds": "node_types",
     "edge_kinds": "edge_types",
@@ -37,14 +39,15 @@ def renamed(values: Mapping[str, Any], known: Collection[str] | None = None, *, 
 
     Args:
         values: Settings by name.
-        known: The names that exist; a name that exists is never an old one. None renames whatever is in the table.
+        known: The names that exist; a name that exists is never an old one. None renames what is old in files.
         note: Whether a DeprecationWarning names what is old. What a program wrote itself needs none.
     """
     found = {}
     for name, value in values.items():
         plain = name.replace("-", "_")
         new = SETTINGS.get(plain, plain)
-        if new != plain and (known is None or (plain not in known and new in known)):
+        is_old = plain not in FLAGS if known is None else plain not in known and new in known
+        if new != plain and is_old:
             _note(note, f"{_flag(plain)} is now {_flag(new)}")
             name, plain = new.replace("_", "-") if "-" in name else new, new
         if isinstance(value, str) and value in VALUES.get(plain, {}):
