@@ -24,6 +24,8 @@ TOKEN_KINDS = ("characters", "words", "bpe")
 CellName = Literal["lstm", "gru", "rnn"]
 CELLS: tuple[str, ...] = get_args(CellName)
 
+Aggregation = Literal["mean", "max", "sum"]
+
 LookName = Literal["bahdanau", "dot", "general", "concat"]
 LOOKS: tuple[str, ...] = get_args(LookName)
 

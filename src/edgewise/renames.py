@@ -30,8 +30,16 @@ ARGUMENTS: dict[str, str] = {
     **dict.fromkeys(("graph", "prompt", "sentence"), "item"),
 }
 """Old names of the arguments of estimators, and the new ones."""
-VALUES: dict[str, dict[str, str]] = {}
+VALUES: dict[str, dict[str, str]] = {"model": {"hops": "hop_attention", "mean": "sage"}}
 """Old values of a setting, by its new name, and the new ones."""
+
+
+def renamed_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, old values in their new words."""
+    return {
+        name: VALUES[name].get(value, value) if name in VALUES and isinstance(value, str) else value
+        for name, value in values.items()
+    }
 
 
 def renamed(values: Mapping[str, Any], known: Collection[str] | None = None, *, note: bool = False) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from cli_tables import read_csv, write_csv
 
+from edgewise.models.graph_layers import layers_for
+
 SMALL = ["--epochs", 60, "--model-dim", 8, "--patience", 60, "--dropout", 0.2]
 COLUMNS = ["--target-columns", "team", "--ignore-columns", "height"]
 
@@ -38,7 +40,7 @@ def learn(edgewise, graph, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("model", ["hops", "attention", "gat", "gatv2", "gcn", "mean"])
+@pytest.mark.parametrize("model", layers_for("links"))
 def test_every_model_learns_from_the_neighbors(learn, graph, edgewise, tmp_path, model):
     code, out, err = learn("--model", model)
     assert (code, err) == (0, "")
@@ -151,7 +153,7 @@ def test_features_of_edges_that_nobody_looks_at_are_said(edgewise, tmp_path):
     index = np.stack([np.arange(20), np.roll(np.arange(20), 2)])
     np.savez(tmp_path / "g.npz", x=np.eye(20), edge_index=index, edge_attr=np.ones(20), y=np.arange(20) % 2)
     code, out, _ = edgewise("train", tmp_path / "g.npz", *SMALL, "--no-baselines", "-o", tmp_path / "run")
-    assert (code, "1 feature of an edge, at which --model hops does not look" in out) == (0, True)
+    assert (code, "1 feature of an edge, at which --model hop_attention does not look" in out) == (0, True)
 
 
 def test_a_test_node_without_a_label_is_said(learn, tmp_path):
@@ -173,7 +175,7 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
         ((nodes, "--edges", tmp_path / "none.csv", *COLUMNS), "no such file"),
         ((nodes, "--edges", edges), "no --target-columns were given"),
         ((nodes, "--edges", edges, *COLUMNS, "--smiles-columns", "a"), "--smiles-columns applies to molecules only"),
-        ((nodes, "--edges", edges, *COLUMNS, "--model", "lstm"), "for nodes expected one of hops, attention"),
+        ((nodes, "--edges", edges, *COLUMNS, "--model", "lstm"), "for nodes expected one of hop_attention, attention"),
         (
             (nodes, "--edges", edges, *COLUMNS, "--model", "gcn", "--score", "dot"),
             "--score does nothing with --model gcn",
@@ -188,15 +190,21 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
             (nodes, "--edges", edges, *COLUMNS, "--model", "gat", "--attention-dropout", 1),
             "--attention-dropout is 1.0; expected at least 0 and below 1",
         ),
-        ((nodes, "--edges", edges, *COLUMNS, "--num-layers", 3), "--num-layers does nothing with --model hops"),
-        ((nodes, "--edges", edges, *COLUMNS, "--edge-feature-columns", "trust"), "only attention reads them"),
+        (
+            (nodes, "--edges", edges, *COLUMNS, "--num-layers", 3),
+            "--num-layers does nothing with --model hop_attention",
+        ),
+        (
+            (nodes, "--edges", edges, *COLUMNS, "--edge-feature-columns", "trust"),
+            "only attention or gin reads edge features",
+        ),
         ((nodes, "--edges", edges, *COLUMNS, "--context", 7), "--context applies to"),
         *[
             (
                 (nodes, "--edges", edges, *COLUMNS, "--model", model, flag, 2),
                 f"{flag} does nothing with --model {model}",
             )
-            for model, flag in zip(("hops", "gcn", "mean", "gat"), EXTRAS[::2])
+            for model, flag in zip(("hop_attention", "gcn", "sage", "gat"), EXTRAS[::2])
         ],
         *[
             (

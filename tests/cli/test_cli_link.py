@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from cli_tables import read_csv, write_csv
 
+from edgewise.models.graph_layers import layers_for
+
 SMALL = ["--task-type", "link", "--model-dim", 8, "--dropout", 0.2]
 
 
@@ -40,7 +42,7 @@ def learn(edgewise, graph, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("model", ["hops", "attention", "gat", "gatv2", "gcn", "mean"])
+@pytest.mark.parametrize("model", layers_for("links"))
 def test_every_model_tells_links(learn, graph, edgewise, paste, tmp_path, model):
     heads = ["--num-heads", 2] if model in ("attention", "gat", "gatv2") else []
     code, out, err = learn("--model", model, *heads, epochs=15)
@@ -269,9 +271,9 @@ def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
         (["--split", "random"], "--split does nothing for links"),
         (["--loss-function", "mse"], "--loss-function does nothing for links: links are learned by"),
         (["--context", 3], "--context applies to"),
-        (["--model", "lstm"], "for links expected one of hops, attention"),
+        (["--model", "lstm"], "for links expected one of hop_attention, attention"),
         (["--model", "gcn", "--score", "dot"], "--score does nothing with --model gcn"),
-        (["--edge-feature-columns", "trust"], "only attention reads them"),
+        (["--edge-feature-columns", "trust"], "only attention or gin reads edge features"),
         (["--decoder", "cosine"], "is 'cosine'; expected one of"),
         (["--negatives", 0], "--negatives is 0; expected at least 1"),
         (["--negatives", 100], "pairs of nodes are no link, but"),

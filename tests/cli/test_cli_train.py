@@ -147,7 +147,7 @@ def test_torch_is_asked_to_compile_the_training_step(table, train, tmp_path, mon
     assert tomllib.loads((tmp_path / "run/config.toml").read_text())["compile"] is True
 
 
-@pytest.mark.parametrize("model", ["gat", "gatv2", "gcn", "mean"])
+@pytest.mark.parametrize("model", ["gat", "gatv2", "gcn", "sage", "gin"])
 def test_other_layers_train(table, train, tmp_path, model):
     code, _, err = train(table, "--model", model, "-o", tmp_path / "run")
     assert (code, err) == (0, "")

@@ -214,10 +214,10 @@ def test_of_classes_the_probability_is_explained(labels):
         classifier.explain(ONE, label="huge")
 
 
-@pytest.mark.parametrize("model", ["gat", "gatv2", "gcn", "mean"])
+@pytest.mark.parametrize("model", ["gat", "gatv2", "gcn", "sage", "gin"])
 def test_every_layer_can_be_explained(model):
     found = MoleculeRegressor(model=model, **SMALL).fit(SMILES, LENGTHS).explain(ONE)
-    is_convolution = model in ("gcn", "mean")
+    is_convolution = model in ("gcn", "sage", "gin")
     assert len(found.layers) == (1 if is_convolution else 3)
     assert ("rollout" in named(found)) == (not is_convolution)
     assert any("convolutions" in note for note in found.notes) == is_convolution

@@ -15,7 +15,7 @@ from edgewise.tasks.graphs import explainable as explaining
 from edgewise.tasks.graphs.explainable import explain_graph
 from explain_cases import graph_model, some_graphs, some_trees
 
-MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]
+MODELS = ["gcn", "sage", "gin", "gat", "gatv2", "attention", "hop_attention"]
 
 
 def by_name(found):
@@ -73,7 +73,7 @@ def test_integrated_gradients_are_complete_and_members_are_averaged():
     assert any("first of 3 models" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("model", ["gat", "attention", "gcn", "hops"])
+@pytest.mark.parametrize("model", ["gat", "attention", "gcn", "hop_attention"])
 def test_layers_and_shares(model):
     trained, table, _ = graph_model(model)
     found = explain_graph(trained, table, 5)

@@ -21,8 +21,8 @@ from edgewise.view.explanation import explanation_page
 from edgewise.view.picture import explanation_svg
 from explain_cases import link_model
 
-MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]
-SMALL = {"hops": {"num_hops": 2}}
+MODELS = ["gcn", "sage", "gin", "gat", "gatv2", "attention", "hop_attention"]
+SMALL = {"hop_attention": {"num_hops": 2}}
 
 
 def made(model="gcn", **more):
@@ -132,7 +132,7 @@ def test_edges_that_are_one_way():
     assert back.told[0].value == pytest.approx(told(trained, trained.graph, pair[::-1]), abs=1e-6)
 
 
-@pytest.mark.parametrize("model", ["gcn", "attention", "hops"])
+@pytest.mark.parametrize("model", ["gcn", "attention", "hop_attention"])
 def test_of_a_large_graph_the_part_is_asked_and_mean_and_spread_stay(model, monkeypatch):
     trained = made(model)
     pair = ends_of(trained)

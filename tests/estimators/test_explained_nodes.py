@@ -16,8 +16,8 @@ from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of,
 from explain_cases import node_model
 from type_cases import arrays_of, debate
 
-MODELS = ["gcn", "mean", "gat", "gatv2", "attention", "hops"]
-SMALL = {"hops": {"num_hops": 3}}
+MODELS = ["gcn", "sage", "gin", "gat", "gatv2", "attention", "hop_attention"]
+SMALL = {"hop_attention": {"num_hops": 3}}
 
 
 def by_name(found):
@@ -136,7 +136,7 @@ def test_layers_are_those_of_the_whole_graph(model):
 
 
 def test_attention_over_distances_says_how_much_of_each_node_is_summed():
-    trained, table = made("hops", task="regression")
+    trained, table = made("hop_attention", task="regression")
     found = explain_node(trained, table, 7)
     attention = by_name(found)["attention"].values
     # The answer is the sum of the numbers of each node before they are spread, times these weights.

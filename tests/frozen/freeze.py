@@ -286,7 +286,7 @@ def saved_nodes() -> None:
 
     with np.load("graph.npz") as arrays:
         x, index, y = arrays["x"], arrays["edge_index"], arrays["y"]
-    NodeClassifier(model="mean", num_layers=1, model_dim=8, epochs=3, threads=1).fit(x, y, index).save("run")
+    NodeClassifier(model="sage", num_layers=1, model_dim=8, epochs=3, threads=1).fit(x, y, index).save("run")
 
 
 def first_translation() -> None:
@@ -375,7 +375,7 @@ KINDS: dict[str, Frozen] = {
         "anion --descriptors-columns temperature pressure --target-columns share y --score additive --normalize "
         f"entmax15 --combine weights --no-molecule-descriptors {PART}"
     ),
-    "molecules_fractions": molecule(f"--target-columns share --model mean --no-molecule-descriptors {PART}"),
+    "molecules_fractions": molecule(f"--target-columns share --model sage --no-molecule-descriptors {PART}"),
     "molecules_transformer": molecule("--target-columns y --model mat --no-molecule-descriptors"),
     "molecules_saved": Frozen(molecules, saved_molecules),
     "texts_classification": Frozen(
@@ -439,7 +439,7 @@ KINDS: dict[str, Frozen] = {
     ),
     "graphs_trees": graphs(
         "--edges trees.csv --graphs graphs.csv --target-columns y --ignore-columns shape heat element --directed "
-        "--readout root --model mean"
+        "--readout root --model sage"
     ),
     "links": links("--decoder hadamard_mlp"),
     "links_without_features": Frozen(

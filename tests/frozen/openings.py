@@ -18,7 +18,7 @@ import numpy as np
 
 import edgewise
 from edgewise.cli.main import main
-from edgewise.renames import SETTINGS
+from edgewise.renames import SETTINGS, VALUES
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,9 @@ def facts_of(opening: Opening) -> dict[str, Any]:
     if saved is not None and type(estimator).__name__.startswith("Molecule"):
         params |= dict.fromkeys(ONCE_NONE - tomllib.loads(saved).keys())
     params |= {old: params[new] for old, new in SETTINGS.items() if new in params}
+    for name, words in VALUES.items():
+        once = {new: old for old, new in words.items()}
+        params |= {name: once[params[name]]} if params.get(name) in once else {}
     facts = {"class": type(estimator).__name__, "params": plain({**params, "more": params})}
     if hasattr(estimator, "classes_"):
         facts["classes"] = plain(estimator.classes_)

@@ -9,10 +9,9 @@ import torch
 
 from edgewise import Edges, SettingError
 from edgewise.models.graph import GraphModel
+from edgewise.models.graph_layers import layers_for
 from edgewise.models.graph_settings import (
     GRAPH_READOUTS,
-    NODE_MODELS,
-    RELATIONAL,
     GraphSettings,
     GraphSizes,
     NodeSettings,
@@ -45,7 +44,7 @@ def normal(*shape, seed=1):
 
 
 @pytest.mark.parametrize("readout", GRAPH_READOUTS)
-@pytest.mark.parametrize("model", [name for name in NODE_MODELS if name not in RELATIONAL])
+@pytest.mark.parametrize("model", layers_for("graphs"))
 def test_a_graph_says_the_same_alone_among_others_and_renumbered(model, readout):
     network, features, conditions = model_of(model, readout), normal(8, 3), normal(2, 2)
     both, offsets = packed(TREE, OTHER)
@@ -81,20 +80,20 @@ def test_a_root_hears_of_every_node_however_deep_the_tree():
 
 
 def test_a_root_is_told_apart_from_the_other_nodes():
-    network, features, conditions = model_of("mean", "root"), normal(5, 3), normal(1, 2)
+    network, features, conditions = model_of("sage", "root"), normal(5, 3), normal(1, 2)
     own = network(batch_of(TREE, [0, 5], [4], features, conditions))
     assert not torch.allclose(own, network(batch_of(TREE, [0, 5], [3], features, conditions)))
 
 
 def test_readouts_by_hand():
-    network, features, conditions = model_of("mean", "sum"), normal(8, 3), normal(2, 2)
+    network, features, conditions = model_of("sage", "sum"), normal(8, 3), normal(2, 2)
     both, offsets = packed(TREE, OTHER)
     batch = batch_of(both, offsets.tolist(), [], features, conditions)
     nodes = network.norm(network.layers(batch.nodes)[1])
     expected = torch.stack([nodes[:5].sum(0), nodes[5:].sum(0)]) / 4
     torch.testing.assert_close(network.fingerprint(batch), expected)
     torch.testing.assert_close(network(batch), network.head(expected, conditions))
-    most = model_of("mean", "max").fingerprint(batch)
+    most = model_of("sage", "max").fingerprint(batch)
     torch.testing.assert_close(most, torch.stack([nodes[:5].amax(0), nodes[5:].amax(0)]))
 
 

@@ -8,7 +8,8 @@ import torch
 
 from edgewise.choices import COMBINES, NORMALIZERS, SCORES
 from edgewise.errors import SettingError
-from edgewise.models.graph_settings import MODELS, PropertySettings, PropertySizes
+from edgewise.models.graph_layers import layers_for
+from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
@@ -94,7 +95,7 @@ def test_outputs_of_fractions_stay_between_their_ends():
     assert -1.5 <= outputs.min() < outputs.max() <= 2.0
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", layers_for("molecules"))
 def test_every_layer_gives_every_parameter_a_gradient(name):
     net = model(replace(SMALL, model=name)).train()
     net(batch()).square().sum().backward()
@@ -141,7 +142,7 @@ def test_a_trace_holds_the_weights_of_every_layer_and_of_the_readout():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model": "mpnn"}, "--model is 'mpnn'; expected one of attention, gat, gatv2, gcn, mean, mat."),
+        ({"model": "mpnn"}, "--model is 'mpnn'; expected one of attention, gat, gatv2, gcn, sage, gin, mat."),
         ({"model": "gat", "score": "dot"}, "--score goes with --model attention; --model gat has its own."),
         ({"model_dim": 10, "num_heads": 4}, "--model-dim (10) must be a multiple of --num-heads (4)."),
         ({"normalize": "mean", "temperature": 2.0}, "--temperature goes with --normalize softmax, not mean."),

@@ -14,9 +14,9 @@ from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegr
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.graph import Graph
+from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
 from edgewise.tasks.graphs.explainable import explain_graph
-from edgewise.tasks.graphs.job import MODELS
 from edgewise.tasks.graphs.task import TASK
 from edgewise.tasks.graphs.trained import TrainedGraphs
 
@@ -84,7 +84,7 @@ class GraphEstimator(
         return explain_graph(self.trained, table, 0, target=target, label=label, methods=methods)
 
 
-class GraphClassifier(TableClassifier, GraphEstimator, models=MODELS, own={"validation_size": 0.1}):
+class GraphClassifier(TableClassifier, GraphEstimator, models=layers_for("graphs"), own={"validation_size": 0.1}):
     """Predicts classes of graphs, two or more, and their probabilities.
 
         GraphClassifier(model="gatv2").fit(graphs, y).predict(graphs)
@@ -93,7 +93,7 @@ class GraphClassifier(TableClassifier, GraphEstimator, models=MODELS, own={"vali
     """
 
 
-class GraphRegressor(TableRegressor, GraphEstimator, models=MODELS, own={"validation_size": 0.1}):
+class GraphRegressor(TableRegressor, GraphEstimator, models=layers_for("graphs"), own={"validation_size": 0.1}):
     """Predicts numbers of graphs, and intervals around them; y is by default the `y` of each graph."""
 
 

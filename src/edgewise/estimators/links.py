@@ -14,10 +14,10 @@ from edgewise.estimators.graph_input import is_graph, plain_nodes
 from edgewise.estimators.params import old_names
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
+from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
 from edgewise.tasks.links.explainable import explain_link
 from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.job import USUAL
 from edgewise.tasks.links.task import TASK, LinkData
 from edgewise.tasks.links.trained import TrainedLinks
 
@@ -29,7 +29,7 @@ class LinkPredictor(
     Estimator,
     task=TASK,
     fitted_type=TrainedLinks,
-    models=USUAL,
+    models=layers_for("links"),
     required={"data": ("the nodes",)},
     keep=("split_sizes", "data_seed", "directed", "baselines"),
     options=("edges", "edge_features"),

@@ -10,11 +10,13 @@ from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
-from edgewise.models.graph_settings import MODELS
+from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
 from edgewise.tasks.molecules.explainable import explain_molecule
 from edgewise.tasks.molecules.task import TASK
 from edgewise.tasks.molecules.trained import TrainedProperty
+
+MODELS = layers_for("molecules")
 
 
 class MoleculeEstimator(

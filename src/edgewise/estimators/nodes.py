@@ -14,10 +14,12 @@ from edgewise.estimators.params import AUTO, old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
+from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
 from edgewise.records import Prediction
+from edgewise.tasks.config import check_edge_features
 from edgewise.tasks.nodes.explainable import explain_node
-from edgewise.tasks.nodes.job import PAPERS, WITH_TYPES
+from edgewise.tasks.nodes.job import WITH_TYPES
 from edgewise.tasks.nodes.task import TASK
 from edgewise.tasks.nodes.trained import TrainedNodes
 
@@ -85,10 +87,8 @@ class NodeEstimator(
         return self.settings(task_type=task_type, **usual)
 
     def _check_job(self, job: Any, table: Any) -> None:
-        if table.edges.features.shape[1] and job.model.model != "attention":
-            raise SettingError(
-                f"edge_features do nothing with model {job.model.model!r}, only with 'attention'; leave them out."
-            )
+        if table.edges.features.shape[1]:
+            check_edge_features("edge_features", job.model.model)
 
     @old_names
     def explain(
@@ -128,7 +128,7 @@ class NodeEstimator(
         )
 
 
-class NodeClassifier(TableClassifier, NodeEstimator, models=PAPERS, own=OWN):
+class NodeClassifier(TableClassifier, NodeEstimator, models=layers_for("nodes"), own=OWN):
     """Predicts classes of the nodes of one graph, two or more, and their probabilities.
 
         NodeClassifier(model="gat").fit(graph, y).predict(graph)
@@ -184,7 +184,7 @@ class NodeClassifier(TableClassifier, NodeEstimator, models=PAPERS, own=OWN):
         return accuracy(labels[judged], found[judged], _weights(sample_weight, judged))
 
 
-class NodeRegressor(TableRegressor, NodeEstimator, models=PAPERS, own=OWN):
+class NodeRegressor(TableRegressor, NodeEstimator, models=layers_for("nodes"), own=OWN):
     """Predicts numbers of the nodes of one graph, and intervals around them; y is NaN where there is no target."""
 
     @old_names

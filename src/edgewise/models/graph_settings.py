@@ -2,49 +2,29 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-from edgewise.choices import Combine, NormalizerName, ScoreName
+from edgewise.choices import Aggregation, Combine, NormalizerName, ScoreName
 from edgewise.errors import SettingError
+from edgewise.models.graph_layers import LAYERS, LayerSpec, layers_for
 from edgewise.settings import MODEL_DIM, NUM_HEADS, NUM_LAYERS, Settings, check_heads, setting, spelled
-
-NodeModelName = Literal["hops", "attention", "gat", "gatv2", "gcn", "mean", "rgcn", "hgt"]
-NODE_MODELS: tuple[str, ...] = get_args(NodeModelName)
-OF_ALL = ("model", "model_dim", "dropout")
-"""The choices that every model looks at."""
-OF_SOME: dict[str, tuple[str, ...]] = {
-    "hops": ("num_hops", "normalize"),
-    "attention": ("score", "normalize", "num_layers", "num_heads", "attention_dropout"),
-    "gat": ("num_layers", "num_heads", "attention_dropout"),
-    "gatv2": ("num_layers", "num_heads", "attention_dropout"),
-    "gcn": ("num_layers",),
-    "mean": ("num_layers",),
-    "rgcn": ("num_layers", "num_bases"),
-    "hgt": ("num_layers", "num_heads", "attention_dropout"),
-}
-"""Those that some look at."""
-OF_ONE_GRAPH: dict[str, tuple[str, ...]] = {
-    "attention": ("expander_degree", "num_virtual_nodes", "laplacian_positions", "random_walk_positions")
-}
-"""Those that some look at where all nodes are those of one graph."""
-RELATIONAL = ("rgcn", "hgt")
-"""The models that look at kinds of nodes and edges, and need them."""
 
 
 @dataclass(frozen=True)
 class NodeSettings(Settings):
     """The layers over a graph, and their sizes."""
 
-    model: NodeModelName = setting("hops")
-    """hops, attention over distances; attention, blocks of attention with the chosen score; or a paper's layers."""
+    model: str = setting("hop_attention", choices=layers_for("nodes", "graphs", "links"))
+    """The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the chosen
+    score; or the layer of a paper."""
     score: ScoreName = setting("scaled_dot")
     """How well two nodes match, with model attention."""
     normalize: NormalizerName | None = setting(None)
-    """From scores to weights, with models attention (softmax where it is None) and hops (sigmoid)."""
+    """From scores to weights, with models attention (softmax where it is None) and hop_attention (sigmoid)."""
     num_layers: int = setting(2, at_least=1, aliases=NUM_LAYERS)
     """Layers over the edges: as many hops as a node can see."""
     num_hops: int = setting(10, at_least=1)
-    """Largest distance that model hops attends to."""
+    """Largest distance that model hop_attention attends to."""
     num_heads: int = setting(8, at_least=1, aliases=NUM_HEADS)
     """Attention heads."""
     model_dim: int = setting(64, at_least=1, aliases=MODEL_DIM)
@@ -63,16 +43,28 @@ class NodeSettings(Settings):
     """Steps of random walks, whose return probabilities are positions of nodes, with model attention."""
     num_bases: int | None = setting(None, at_least=1)
     """Matrices that the relations of model rgcn share; None gives each its own."""
+    aggregation: Aggregation = setting("mean")
+    """How model sage joins the neighbors of a node."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.model in ("attention", "gat", "gatv2", "hgt"):
+        if "num_heads" in self.spec.reads:
             check_heads(self)
 
     @property
+    def spec(self) -> LayerSpec:
+        """The layer."""
+        return LAYERS[self.model]
+
+    @property
     def has_loops(self) -> bool:
-        """Whether the model wants every node among its own neighbors; convolutions add it themselves."""
-        return self.model in ("attention", "gat", "gatv2")
+        """Whether every node must be among its own neighbors; convolutions add it themselves."""
+        return self.spec.needs_loops
+
+    @property
+    def reach(self) -> int:
+        """How many hops away the nodes are that an output depends on."""
+        return self.num_hops if self.spec.over_distances else self.num_layers
 
     @property
     def is_extended(self) -> bool:
@@ -81,8 +73,8 @@ class NodeSettings(Settings):
 
     @property
     def is_relational(self) -> bool:
-        """Whether the model looks at kinds of nodes and edges."""
-        return self.model in RELATIONAL
+        """Whether the layer reads types of nodes and edges."""
+        return self.spec.is_relational
 
 
 @dataclass(frozen=True)
@@ -95,10 +87,12 @@ class NodeSizes:
     """Features of an edge."""
     num_outputs: int
     """Outputs for a node."""
-    kind_features: tuple[int, ...] = ()
-    """Features of each kind of nodes, with models that look at kinds."""
+    type_features: tuple[int, ...] = ()
+    """Features of each type of nodes, with layers that read types."""
     num_relations: int = 0
-    """Kinds of edges, likewise."""
+    """Types of edges, likewise."""
+
+    RENAMED: ClassVar = {"kind_features": "type_features"}
 
 
 GraphReadoutName = Literal["attention_sum", "attention", "mean", "sum", "max", "root"]
@@ -163,29 +157,16 @@ class LinkSettings(Settings):
     between them."""
 
 
-ModelName = Literal["attention", "gat", "gatv2", "gcn", "mean", "mat"]
-MODELS: tuple[str, ...] = get_args(ModelName)
 KernelName = Literal["softmax", "exponential"]
-_WEIGHING = ("normalize", "temperature", "combine")
-_MIXING = ("attention_share", "distance_share", "distance_kernel")
-FOREIGN: dict[str, tuple[str, ...]] = {
-    "attention": _MIXING,
-    "gat": _MIXING,
-    "gatv2": _MIXING,
-    "gcn": (*_WEIGHING, *_MIXING),
-    "mean": (*_WEIGHING, *_MIXING),
-    "mat": _WEIGHING,
-}
-"""The choices that each model does not look at."""
 
 
 @dataclass(frozen=True)
 class PropertySettings(Settings):
     """The choices that the operator offers, and the sizes of a property model."""
 
-    model: ModelName = setting("attention")
-    """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn or mean, a convolution; mat
-    (Molecule Attention Transformer), attention between all atoms, mixed with distances and bonds."""
+    model: str = setting("attention", choices=layers_for("molecules"))
+    """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
+    mat (Molecule Attention Transformer), attention between all atoms, mixed with distances and bonds."""
     score: ScoreName | None = setting(None)
     """How well a pair of atoms matches; None is what `model` says, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")
@@ -200,6 +181,8 @@ class PropertySettings(Settings):
     """With mat: the share of distances."""
     distance_kernel: KernelName = setting("softmax")
     """With mat, from distances to weights: softmax(−D) over the molecule, or exponential, exp(−D)."""
+    aggregation: Aggregation = setting("mean")
+    """How sage joins the neighbors of an atom."""
     num_layers: int = setting(3, at_least=1, aliases=NUM_LAYERS)
     """Layers over the bonds: as many hops as an atom can see."""
     num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
@@ -225,8 +208,10 @@ class PropertySettings(Settings):
         super().__post_init__()
         if self.score is not None and self.model != "attention":
             raise SettingError(f"--score goes with --model attention; --model {self.model} has its own.")
-        for name in FOREIGN[self.model]:
-            if getattr(self, name) != getattr(PropertySettings, name):
+        layers = [LAYERS[name] for name in layers_for("molecules")]
+        read = {name for layer in layers for name in layer.readable("molecules")} - {"model", "num_heads", "score"}
+        for name in sorted(read - {*self.spec.readable("molecules")}):
+            if getattr(self, name, None) != getattr(PropertySettings, name, None):
                 raise SettingError(f"{spelled(name)} does nothing with --model {self.model}; leave it out.")
         shares = self.attention_share, self.distance_share
         if not (min(shares) >= 0 and sum(shares) <= 1):
@@ -239,15 +224,19 @@ class PropertySettings(Settings):
         check_heads(self)
 
     @property
+    def spec(self) -> LayerSpec:
+        """The layer."""
+        return LAYERS[self.model]
+
+    @property
     def score_name(self) -> ScoreName:
         """The score that the choices come to."""
-        named: dict[ModelName, ScoreName] = {"gat": "gat", "gatv2": "gatv2"}
-        return self.score or named.get(self.model, "scaled_dot")
+        return self.score or self.spec.score or "scaled_dot"
 
     @property
     def needs_coordinates(self) -> bool:
-        """Whether the model looks at where the atoms are."""
-        return self.model == "mat"
+        """Whether the layer reads where the atoms are."""
+        return self.spec.needs_coordinates
 
     def resolved(self, batch_size: int) -> "PropertySettings":
         """The same choices with a number of variants that fits the rows of a step: few rows leave time for many."""

@@ -1,5 +1,7 @@
 """From a graph to something of each of its nodes."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -8,9 +10,7 @@ from torch import Tensor, nn
 from edgewise.errors import ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
-from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
-from edgewise.layers.feature import FeatureDropout, FeatureLinear, Nodes
-from edgewise.layers.graph_attention import GraphAttention
+from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_position import GraphPosition
 from edgewise.layers.hops import HopAttention
 from edgewise.layers.relation import KindLinear, RelationalAttention, RelationalConvolution
@@ -43,46 +43,52 @@ class NodeModel(nn.Module):
 
 
 class NodeEncoder(nn.Module):
-    """Layers over the edges of a graph, and the vectors they give all its nodes, for what is made of them: a link.
-
-    Args:
-        sizes: what the data looks like; `num_outputs` is the size of a vector.
-        settings: the choices.
-    """
+    """Layers over the edges of a graph, and a vector of size `num_outputs` for each node, such as a model of links
+    reads."""
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
         self.layers = layers_of(sizes, settings)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node output"]:
-        """The vector of each node; the rows of the batch are not looked at."""
+        """The vector of each node."""
         return self.layers(batch, trace)[1]
 
 
 class PaperLayers(nn.Module):
     """Layers one behind the other as their papers have them: x ← σ(layer(dropout(x))), the last without σ.
 
-    Source: Kipf & Welling 2017 (gcn), Hamilton et al. 2017 (mean), Veličković et al. 2018 (gat, whose last layer has
-    one head), Brody et al. 2022 (gatv2).
+    A layer that adds features of edges to those of their senders reads nodes of size model_dim: x ← W x comes first.
+
+    Source: the papers that `LAYERS` names.
     """
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
-        dims = [sizes.num_features, *[settings.model_dim] * (settings.num_layers - 1), sizes.num_outputs]
+        spec, last = settings.spec, settings.num_layers - 1
+        edge_dim = sizes.num_edge_features if spec.has_edge_features else 0
+        self.input = FeatureLinear(sizes.num_features, settings.model_dim) if edge_dim else None
+        dims = [settings.model_dim if edge_dim else sizes.num_features, *[settings.model_dim] * last, sizes.num_outputs]
+        assert spec.build is not None
         self.layers = nn.ModuleList(
-            _paper_layer(settings, dims[place], dims[place + 1], is_last=place == settings.num_layers - 1)
-            for place in range(settings.num_layers)
+            spec.build(dims[place], dims[place + 1], settings, edge_dim, place == last) for place in range(last + 1)
         )
-        self.activation = F.elu if settings.has_loops else torch.relu
+        self.spec, self.reads_edges = spec, edge_dim > 0
+        self.activation = F.elu if spec.attends else torch.relu
         self.dropout = FeatureDropout(settings.dropout)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes before the last layer (after it, where it is the only one), and what it tells."""
-        hidden = None
-        nodes = _through(self.layers[0], self.dropout(batch.features), batch, trace)
+        given: dict[str, Any] = {"trace": trace} if self.spec.attends else {}
+        if self.reads_edges:
+            given["edge"] = batch.edge_features
+        nodes, hidden = self.dropout(batch.features), None
+        if self.input is not None:
+            nodes = self.input(nodes)
+        nodes = self.layers[0](nodes, batch.edges, **given)
         for layer in self.layers[1:]:
             hidden = self.activation(nodes)
-            nodes = _through(layer, self.dropout(hidden), batch, trace)
+            nodes = layer(self.dropout(hidden), batch.edges, **given)
         return nodes if hidden is None else hidden, nodes
 
 
@@ -162,35 +168,14 @@ class HopLayers(nn.Module):
 
 
 def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
-    """The layers of a model by its name: from a batch to its nodes before what is told of them, and that."""
-    kinds = {
-        "hops": HopLayers,
+    """The layers that the settings name: from a batch to its nodes before the output layer, and the output."""
+    own = {
+        "hop_attention": HopLayers,
         "attention": AttentionLayers,
         "rgcn": RelationalConvolutionLayers,
         "hgt": RelationalAttentionLayers,
     }
-    return kinds.get(settings.model, PaperLayers)(sizes, settings)
-
-
-def _paper_layer(settings: NodeSettings, input_dim: int, output_dim: int, *, is_last: bool) -> nn.Module:
-    if settings.model in ("gcn", "mean"):
-        kind = SymmetricConvolution if settings.model == "gcn" else MeanConvolution
-        return kind(input_dim, output_dim, activation=lambda nodes: nodes)
-    return GraphAttention(
-        input_dim,
-        output_dim,
-        1 if is_last else settings.num_heads,
-        score="gat" if settings.model == "gat" else "gatv2",
-        dropout=settings.attention_dropout,
-        value_dropout=settings.dropout,
-    )
-
-
-def _through(layer: nn.Module, nodes: Nodes, batch: NodeBatch, trace: Trace | None) -> Tensor:
-    """One layer, traced where it attends."""
-    if isinstance(layer, GraphAttention):
-        return layer(nodes, batch.edges, trace=trace)
-    return layer(nodes, batch.edges)
+    return own.get(settings.model, PaperLayers)(sizes, settings)
 
 
 class RelationalConvolutionLayers(nn.Module):
@@ -202,7 +187,7 @@ class RelationalConvolutionLayers(nn.Module):
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
         model_dim = settings.model_dim
-        self.dropout, self.input = FeatureDropout(settings.dropout), KindLinear(sizes.kind_features, model_dim)
+        self.dropout, self.input = FeatureDropout(settings.dropout), KindLinear(sizes.type_features, model_dim)
         self.layers = nn.ModuleList(
             RelationalConvolution(model_dim, model_dim, sizes.num_relations, num_bases=settings.num_bases)
             for _ in range(settings.num_layers)
@@ -228,12 +213,12 @@ class RelationalAttentionLayers(nn.Module):
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
         model_dim = settings.model_dim
-        self.dropout, self.input = FeatureDropout(settings.dropout), KindLinear(sizes.kind_features, model_dim)
+        self.dropout, self.input = FeatureDropout(settings.dropout), KindLinear(sizes.type_features, model_dim)
         self.layers = nn.ModuleList(
             RelationalAttention(
                 model_dim,
                 settings.num_heads,
-                len(sizes.kind_features),
+                len(sizes.type_features),
                 sizes.num_relations,
                 dropout=settings.attention_dropout,
             )

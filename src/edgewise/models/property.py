@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
-from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.readout import Readout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.head import ConditionedHead, describer
@@ -18,8 +17,6 @@ from edgewise.records import Batch
 from edgewise.trace import Trace
 
 __all__ = ["PropertyModel", "PropertySettings", "PropertySizes"]
-
-CONVOLUTIONS = {"gcn": SymmetricConvolution, "mean": MeanConvolution}
 
 
 class PropertyModel(nn.Module):
@@ -34,7 +31,7 @@ class PropertyModel(nn.Module):
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
         super().__init__()
-        kind = MoleculeTransformer if settings.model == "mat" else GraphEncoder
+        kind = MoleculeTransformer if settings.needs_coordinates else GraphEncoder
         self.encoder = kind(sizes, settings)
         self.head = ConditionedHead(
             self.encoder.output_dim * sizes.num_components,
@@ -68,8 +65,7 @@ class GraphEncoder(nn.Module):
         model_dim = settings.model_dim
         self.typical_nodes = sizes.typical_nodes
         self.input = nn.Linear(sizes.num_node_features, model_dim)
-        # One feature more says "this edge is the atom's own loop".
-        self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features + 1) for _ in range(settings.num_layers))
+        self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
         self.attention = Readout(model_dim, "attention", settings.num_heads)
         self.sum = Readout(model_dim, "sum")
@@ -86,7 +82,7 @@ class GraphEncoder(nn.Module):
             if isinstance(layer, ResidualBlock):
                 nodes = layer(nodes, edges, edge=edge_features, trace=trace)
             else:
-                nodes = layer(nodes, batch.edges)
+                nodes = layer(nodes, batch.edges, batch.edge_features)
         nodes = self.norm(nodes)
         members = batch.members
         amounts = self.sum(nodes, members) / self.typical_nodes
@@ -97,26 +93,30 @@ class GraphEncoder(nn.Module):
 
 
 class ConvolutionBlock(nn.Module):
-    """A residual convolution: x ← x + dropout(convolve(norm(x)))."""
+    """A residual convolution: x ← x + dropout(ReLU(convolve(norm(x))))."""
 
-    def __init__(self, convolution: nn.Module, model_dim: int, dropout: float):
+    def __init__(self, convolution: nn.Module, model_dim: int, dropout: float, *, reads_edges: bool):
         super().__init__()
+        self.reads_edges = reads_edges
         self.norm, self.convolution, self.dropout = nn.LayerNorm(model_dim), convolution, nn.Dropout(dropout)
 
-    def forward(self, nodes: Tensor, edges: Edges) -> Tensor:
+    def forward(self, nodes: Tensor, edges: Edges, edge: Tensor) -> Tensor:
         """The nodes after the block."""
-        return nodes + self.dropout(self.convolution(self.norm(nodes), edges))
+        given = (edge,) if self.reads_edges else ()
+        return nodes + self.dropout(torch.relu(self.convolution(self.norm(nodes), edges, *given)))
 
 
 def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
-    model_dim = settings.model_dim
-    if settings.model in CONVOLUTIONS:
-        convolution = CONVOLUTIONS[settings.model](model_dim, model_dim)
-        return ConvolutionBlock(convolution, model_dim, settings.encoder_dropout)
+    model_dim, spec = settings.model_dim, settings.spec
+    if spec.score is None:
+        assert spec.build is not None
+        reads_edges = spec.has_edge_features and edge_dim > 0
+        convolution = spec.build(model_dim, model_dim, settings, edge_dim if reads_edges else 0, False)
+        return ConvolutionBlock(convolution, model_dim, settings.encoder_dropout, reads_edges=reads_edges)
     attention = MultiHeadAttention(
         model_dim,
         settings.num_heads,
-        edge_dim=edge_dim,
+        edge_dim=edge_dim + 1,  # one feature more marks the loops of the atoms
         score=settings.score_name,
         normalize=normalizer_of(settings.normalize, settings.temperature),
         combine=settings.combine,
@@ -130,8 +130,8 @@ def planned(batch: Batch, settings: PropertySettings) -> Batch:
     They are put in order where the batch is put together, on the CPU, and move with it: a device would do it in many
     small steps, and be waited for.
     """
-    if settings.model != "mat":
-        walked = (batch.edges if settings.model in CONVOLUTIONS else batch.looped, batch.members)
+    if not settings.needs_coordinates:
+        walked = (batch.edges if settings.spec.score is None else batch.looped, batch.members)
         for edges in walked:
             _ = edges.plan  # made at first use, then kept
     return batch

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, get_args
 
 from edgewise.data.tables.options import TableFormat
 from edgewise.errors import RunFolderError, SettingError
+from edgewise.models.graph_layers import LAYERS, Task, with_recipe
 from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.renames import renamed
 from edgewise.settings import Settings, check_value, flag_of, spelled, typed
@@ -216,10 +217,34 @@ def check_foreign(given: Mapping[str, Any], usual: Any, own: Sequence[str], name
             raise SettingError(f"{spelled(setting)} does nothing with --model {name}; leave it out.")
 
 
-def check_edge_features(graph: Mapping[str, Any], model: str) -> None:
+def with_layer(
+    task: Task, groups: Mapping[str, Mapping[str, Any]], model: Any, train: Any, also: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The groups `model` and `train`: those of the task, changed by the recipe of the named layer and by what is given.
+
+    Args:
+        task: One that has graph layers.
+        groups: What is given for each group of settings.
+        model: The settings of the task, which name its layer by default.
+        train: Its recipe.
+        also: Settings of `model` that are read whatever the layer is.
+
+    Raises:
+        SettingError: A setting is given that the layer does not read.
+    """
+    name = groups["model"].get("model", model.model)
+    usual, recipe = with_recipe(task, name, model, train)
+    check_foreign(groups["model"], usual, (*LAYERS[name].readable(task), *also), name)
+    if groups["graph"].get("edge_feature_columns"):
+        check_edge_features("--edge-feature-columns", name)
+    return {"model": replace(usual, **groups["model"]), "train": replace(recipe, **groups["train"])}
+
+
+def check_edge_features(given: str, model: str) -> None:
     """Raise SettingError where a model is given edge features that it does not read."""
-    if graph.get("edge_feature_columns") and model != "attention":
-        raise SettingError(f"--edge-feature-columns does nothing with --model {model}; only attention reads them.")
+    if not LAYERS[model].has_edge_features:
+        readers = " or ".join(name for name, spec in LAYERS.items() if spec.has_edge_features)
+        raise SettingError(f"{given} does nothing with --model {model}; only {readers} reads edge features.")
 
 
 def begin(

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, Union
 
 from edgewise.errors import DataError, RunFolderError, SettingError
 from edgewise.plural import plural
+from edgewise.renames import renamed_values
 
 Content = TypeVar("Content")
 LARGEST = 2**53
@@ -76,8 +77,9 @@ def read_fields(kind: type, content: Mapping[str, Any], where: str = "") -> dict
     Raises:
         DataError: A value is missing or of another type.
     """
-    content = {_renamed(kind).get(name, name): value for name, value in content.items()}
     saved, known = [each for each in dataclasses.fields(kind) if is_saved(each)], _annotations(kind)
+    content = {name if name in known else _renamed(kind).get(name, name): value for name, value in content.items()}
+    content = renamed_values(content)
     needed = [each.name for each in saved if each.default is each.default_factory is dataclasses.MISSING]
     if missing := [name for name in needed if name not in content]:
         raise DataError(f"{_inside(where, missing[0])} is missing.")

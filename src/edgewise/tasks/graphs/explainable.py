@@ -169,10 +169,10 @@ class GraphItem(Explainable):
 
     def trace(self) -> Attention:
         """The layers among nodes, and the readout behind them."""
-        recorded, model, size = list(self.traced.weights), self.trained.settings.model, self.num_units
+        recorded, layer, size = list(self.traced.weights), self.trained.settings.spec, self.num_units
         name = self.trained.whole.readout
         readout = recorded.pop() if name in READOUTS else None
-        recorded = self.between = [] if model == "hops" else recorded  # those of `hops` are of distances
+        recorded = self.between = [] if layer.over_distances else recorded
         layers = [to_layer(weights, f"layer {place}") for place, weights in enumerate(recorded, 1)]
         direct, top = None, torch.full((size,), 1 / size, dtype=torch.float64)
         if readout is not None:
@@ -187,7 +187,7 @@ class GraphItem(Explainable):
         through = [] if self.has_negative else recorded
         return Attention(
             layers,
-            [Attended(direct, top, through, residual=0.5 if model == "attention" else 0.0)],
+            [Attended(direct, top, through, residual=0.5 if layer.has_residual else 0.0)],
             f"How much the {'root' if name == 'root' else 'readout'} attends to each node, the mean of its heads.",
             "How much of each node can reach the readout through all layers: their weights multiplied.",
         )

@@ -1,17 +1,18 @@
 """The settings of a run over many graphs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from edgewise.data.columns import AUTO
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
-from edgewise.models.graph_settings import NODE_MODELS, OF_ALL, OF_SOME, RELATIONAL, GraphSettings, NodeSettings
+from edgewise.models.graph_layers import layers_for
+from edgewise.models.graph_settings import GraphSettings, NodeSettings
 from edgewise.settings import check_heads
-from edgewise.tasks.config import check_edge_features, check_foreign
+from edgewise.tasks.config import with_layer
 from edgewise.tasks.table_job import TableJob
+from edgewise.train.settings import TrainSettings
 
-MODELS = tuple(name for name in NODE_MODELS if name not in RELATIONAL)
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
 """The layers over the edges by default."""
 
@@ -29,7 +30,7 @@ class GraphJob(TableJob):
             "no model of many graphs reads types; name the words of nodes with --category-columns",
         ),
     }
-    CHOICES: ClassVar = {"model": MODELS}
+    CHOICES: ClassVar = {"model": layers_for("graphs")}
 
     columns: GraphColumns
     """The role of each column."""
@@ -49,12 +50,9 @@ class GraphJob(TableJob):
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; settings that the named model does not read are refused."""
-        named = groups["model"].get("model", LAYERS.model)
         attends = cls.group("whole", groups["whole"]).readout in ("attention", "attention_sum", "root")
-        read = (*OF_ALL, *OF_SOME[named], *(("num_heads",) if attends else ()))
-        check_foreign(groups["model"], replace(LAYERS, model=named), read, named)
-        check_edge_features(groups["graph"], named)
-        built = super().build(own, groups)
+        also = ("num_heads",) if attends else ()
+        built = super().build(own, groups, **with_layer("graphs", groups, LAYERS, TrainSettings(), also))
         if attends:
             check_heads(built.model)
         return built

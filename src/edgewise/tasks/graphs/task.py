@@ -162,7 +162,7 @@ def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:
 
 def note_of_depth(model: NodeSettings, depth: int) -> str:
     """How far the roots lie from what leads to them, and how far the layers carry."""
-    flag, reach = ("--num-hops", model.num_hops) if model.model == "hops" else ("--num-layers", model.num_layers)
+    flag, reach = "--num-hops" if model.spec.over_distances else "--num-layers", model.reach
     if depth <= reach:
         return f"the longest way to a root is {depth:,} edges long, which {flag} {reach} carry"
     return (

@@ -1,14 +1,15 @@
 """The settings of a run over the links of a graph."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
-from edgewise.models.graph_settings import OF_ALL, OF_SOME, LinkSettings, NodeSettings
+from edgewise.models.graph_layers import layers_for, with_recipe
+from edgewise.models.graph_settings import LinkSettings, NodeSettings
 from edgewise.settings import setting
-from edgewise.tasks.config import RunSettings, check_edge_features, check_foreign, check_split_sizes
+from edgewise.tasks.config import RunSettings, check_split_sizes, with_layer
 from edgewise.tasks.nodes.job import SCALES
 from edgewise.train.settings import TrainSettings
 
@@ -28,17 +29,8 @@ RECIPE = TrainSettings(
 """How links are learned by default; the batch size counts links."""
 STEPS_AN_EPOCH = 10
 """Steps in which each training link is predicted once, by default: nine tenths carry messages."""
-USUAL: dict[str, NodeSettings] = {
-    "hops": NodeSettings(model="hops"),
-    "attention": NodeSettings(model="attention", attention_dropout=0.1),
-    "gcn": NodeSettings(model="gcn", model_dim=128),
-    "mean": NodeSettings(model="mean", model_dim=128),
-    "gat": NodeSettings(model="gat"),
-    "gatv2": NodeSettings(model="gatv2"),
-}
-"""The sizes of each model; flags change them."""
-DEFAULT = "gcn"
-"""The model where none is named."""
+LAYERS = NodeSettings(model="gcn")
+"""The layers by default, without the recipe of the layer."""
 SIZES = (0.85, 0.05, 0.1)
 FOREIGN = {
     "target_columns": "the targets are the links themselves",
@@ -62,13 +54,13 @@ class LinkJob(RunSettings):
     SUMMARY = "which nodes of a graph are linked"
     EXAMPLE = "links nodes.csv --edges edges.csv"
     FOREIGN = FOREIGN
-    CHOICES: ClassVar = {"model": tuple(USUAL)}
+    CHOICES: ClassVar = {"model": layers_for("links")}
 
     data: tuple[str, ...]
     """The table of nodes, or the graph in one .npz file."""
     graph: GraphSource = field(default_factory=GraphSource)
     """Where the edges are."""
-    model: NodeSettings = USUAL[DEFAULT]
+    model: NodeSettings = with_recipe("links", LAYERS.model, LAYERS)[0]
     """The layers that give nodes their vectors."""
     link: LinkSettings = field(default_factory=LinkSettings)
     """How two vectors become a score."""
@@ -120,10 +112,7 @@ class LinkJob(RunSettings):
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; the named model brings its own sizes."""
-        named = groups["model"].get("model", DEFAULT)
-        check_foreign(groups["model"], USUAL[named], (*OF_ALL, *OF_SOME[named]), named)
-        check_edge_features(groups["graph"], named)
-        return super().build(own, groups, model=replace(USUAL[named], **groups["model"]))
+        return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE))
 
 
 link_job = LinkJob.of

@@ -22,7 +22,7 @@ from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.job import DEFAULT, RECIPE, STEPS_AN_EPOCH, USUAL, LinkJob, link_job
+from edgewise.tasks.links.job import RECIPE, STEPS_AN_EPOCH, LinkJob, link_job
 from edgewise.tasks.links.messages import LinkLoader, link_batch
 from edgewise.tasks.links.trained import TrainedLinks, probabilities
 from edgewise.tasks.nodes.job import holds_types
@@ -281,7 +281,7 @@ class LinksTask(Task):
         return ExplainableLinks
 
     def defaults(self) -> tuple[Any, Any]:
-        return USUAL[DEFAULT], RECIPE
+        return LinkJob.model, RECIPE
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -305,7 +305,7 @@ def notes(prepared: Prepared) -> list[str]:
     ]
     if holds_types(settings.data):
         found.append("types of nodes or edges, which no model of links uses")
-    if settings.model.model != "attention":
+    if not settings.model.spec.has_edge_features:
         found += edges.unseen(settings.model.model)
     return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
 

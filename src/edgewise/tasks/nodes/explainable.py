@@ -40,8 +40,6 @@ MAX_REMOVALS, MIN_REMOVALS = 2000, 32
 """Nodes, and links, that are removed one by one, at most and at least."""
 POINTS = 32, 8
 """Points of an integral, of small subgraphs and of very large ones."""
-RESIDUAL = ("attention", "hgt")
-"""The models whose blocks have a residual connection; the layers of papers read a node itself by its loop alone."""
 FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
 """What gradients are taken by, and where integrated gradients begin."""
 
@@ -195,12 +193,12 @@ class SubgraphItem(Explainable):
 
     def trace(self) -> Attention:
         """The layers that come to the centers; of several centers attributions are the mean."""
-        model, subgraph, recorded = self.settings.model, self.subgraph, self.traces[0].weights
+        layer, subgraph, recorded = self.settings.spec, self.subgraph, self.traces[0].weights
         size, count = len(subgraph.nodes), subgraph.num_centers
-        if model == "hops":
+        if layer.over_distances:
             return self._over_distances()
         if not recorded:
-            self.trace_notes = [f"The model {model} does not attend: it weighs neighbors by their number of edges."]
+            self.trace_notes = [f"The model {layer.name} does not attend: neighbors count by their number of edges."]
             return Attention()
         layers, self.trace_notes = [], []
         for place, weights in enumerate(recorded, 1):
@@ -211,7 +209,7 @@ class SubgraphItem(Explainable):
             return Attention(layers)
         top = torch.zeros(size + subgraph.num_virtual, dtype=torch.float64)
         top[:count] = 1 / count
-        residual = 0.5 if model in RESIDUAL else 0.0
+        residual = 0.5 if layer.has_residual else 0.0
         if subgraph.num_virtual:
             through = [rollout(trace, residual=residual, queries=list(range(count))) for trace in self.traces]
             shares = [float(each.values[each.senders >= size].sum()) / count for each in through]

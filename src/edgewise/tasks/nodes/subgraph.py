@@ -136,12 +136,12 @@ class NodePerturbation:
 
 def border_of(settings: NodeSettings) -> int:
     """1 where a layer divides by how many edges come to a sender, else 0."""
-    return int(settings.model in ("gcn", "hops"))
+    return int(settings.spec.reads_sender_degrees)
 
 
 def reach_of(settings: NodeSettings) -> int:
     """How many hops a model reaches."""
-    return settings.num_hops if settings.model == "hops" else settings.num_layers
+    return settings.reach
 
 
 def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: int) -> NodeBatch:

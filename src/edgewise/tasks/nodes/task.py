@@ -13,11 +13,12 @@ from edgewise.data.graphs.types import TypeScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.errors import SettingError
+from edgewise.models.graph_layers import with_recipe
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.plural import plural
 from edgewise.tasks.nodes import types
-from edgewise.tasks.nodes.job import PAPERS, NodeJob, holds_types, node_job
+from edgewise.tasks.nodes.job import RECIPE, NodeJob, holds_types, node_job
 from edgewise.tasks.nodes.trained import TrainedNodes
 from edgewise.tasks.nodes.units import scale_of
 from edgewise.tasks.table_task import Features, TableTask, num_classes, num_outputs, target_fields, target_scale
@@ -75,7 +76,7 @@ class NodesTask(TableTask):
             num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
             num_edge_features=num_edge_features,
             num_outputs=num_outputs(table),
-            kind_features=of_types,
+            type_features=of_types,
             num_relations=0 if found is None else len(found.names.relations),
         )
         return TrainedNodes(
@@ -121,7 +122,7 @@ class NodesTask(TableTask):
             num_repeated = edges.num_repeated(table.num_rows)
             if holds_types(settings.data):
                 found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
-        if settings.model.model != "attention":
+        if not settings.model.spec.has_edge_features:
             found += edges.unseen(settings.model.model)
         found += edges.notes(table.num_rows, num_repeated)
         if count := int(np.isnan(table.targets).all(axis=1).sum()):
@@ -179,7 +180,7 @@ class NodesTask(TableTask):
         return ExplainableNodes
 
     def defaults(self) -> tuple[Any, Any]:
-        return PAPERS[NodeSettings().model]
+        return with_recipe("nodes", NodeSettings().model, NodeSettings(), RECIPE)
 
 
 def unlabelled_test(table: NodeTable) -> int:
