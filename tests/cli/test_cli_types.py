@@ -64,7 +64,7 @@ def test_kinds_are_named_said_and_told(learn, files, edgewise, tmp_path):
     kinds = [part["name"] for part in found["parts"]]
     assert kinds[:3] == ["author", "paper", "author writes paper"]
     code, _, err = edgewise("explain", tmp_path / "run", "a3", "-o", tmp_path / "a3.json")
-    assert (code, "the node 'a3' cannot be told: no author had a target in training" in err) == (2, True)
+    assert (code, "the node 'a3' cannot be predicted: no author had a target in training" in err) == (2, True)
     assert rows[0]["label_pred"] == ""
     right = [row["label_pred"] == row["label"] for row in rows[NUM_AUTHORS:]]
     assert np.mean(right) > 0.9
