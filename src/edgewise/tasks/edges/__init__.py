@@ -1,0 +1,1 @@
+"""The task edges: a class or a number for each edge of one graph."""

@@ -1,0 +1,85 @@
+"""The settings of a run over the edges of a graph."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+from edgewise.data.columns import AUTO
+from edgewise.data.graphs.source import GraphSource
+from edgewise.errors import SettingError
+from edgewise.models.graph_layers import layers_for
+from edgewise.models.graph_settings import NodeSettings
+from edgewise.settings import setting
+from edgewise.tasks.config import with_layer
+from edgewise.tasks.nodes.job import SCALES
+from edgewise.tasks.table_job import TableJob
+from edgewise.train.settings import TrainSettings
+
+RECIPE = TrainSettings(
+    epochs=200,
+    patience=50,
+    optimizer="adam",
+    learning_rate=1e-2,
+    final_learning_rate=1e-4,
+    warmup=0.0,
+    weight_decay=0.0,
+    second_moment_decay=0.999,
+    clip_norm=1.0,
+    ema_decay=0.0,
+    checkpoint="best",
+)
+"""The recipe by default: a step sees all training edges."""
+LAYERS = NodeSettings(model="sage", dropout=0.1)
+"""The layers by default."""
+
+
+@dataclass(frozen=True)
+class EdgeJob(TableJob):
+    """The settings of a run over the edges of a graph."""
+
+    SUMMARY = "classes or numbers of the edges of one graph"
+    EXAMPLE = "edges edges.csv --nodes nodes.csv --target-columns rating"
+    FOREIGN: ClassVar = {
+        **dict.fromkeys(("smiles_columns", "text_columns", "category_columns", "features"), ""),
+        "edges": "the data are the edges",
+        **dict.fromkeys(("node_type_column", "edge_type_column"), "no model of edges reads types"),
+    }
+    CHOICES: ClassVar = {"model": layers_for("links")}
+
+    data: tuple[str, ...]
+    """The table of edges, a row each; two tables (training, test) or three (training, validation, test)."""
+    nodes: str | None = setting(None, metavar="FILE")
+    """The table of nodes, with their names and features; None takes the names from the edges, and their degrees as
+    features."""
+    graph: GraphSource = field(default_factory=GraphSource)
+    """How the edges are read."""
+    model: NodeSettings = LAYERS
+    """The layers that give nodes their vectors."""
+    train: TrainSettings = RECIPE
+    """The recipe; a step sees the whole graph."""
+    feature_scale: str = setting("auto", choices=SCALES)
+    """As for nodes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nodes is None and (self.columns.descriptors_columns or self.columns.node_column not in (None, AUTO)):
+            raise SettingError("--descriptors-columns and --node-column belong to a table of nodes; name it: --nodes.")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are read."""
+        return self.data if self.nodes is None else (*self.data, self.nodes)
+
+    @classmethod
+    def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
+        """As of every run; the named model brings its own sizes."""
+        return super().build(own, groups, **with_layer("links", {**groups, "graph": {}}, LAYERS, RECIPE))
+
+
+def edge_job(config: Mapping[str, Any], source: str = "the settings") -> EdgeJob:
+    """The settings that a flat table describes; a row is an edge, and targets are what they look like."""
+    config = {name.replace("-", "_"): value for name, value in config.items()}
+    return EdgeJob.of({"node_column": AUTO, "task_type": AUTO, **config}, source)
+
+
+SETTINGS = EdgeJob

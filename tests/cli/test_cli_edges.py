@@ -1,0 +1,116 @@
+"""`edgewise train edges`: classes and numbers of the edges of a graph, from tables to predictions."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from cli_tables import read_csv, write_csv
+
+from edgewise import Edges
+from edgewise.models.edge import EdgeBatch, EdgeModel
+from edgewise.models.graph_settings import NodeSettings, NodeSizes
+from edgewise.records import NodeBatch
+from edgewise.tasks.edges.task import TrainedEdges
+from edgewise.train.folder import RunFolder
+
+SMALL = ["--model-dim", 8, "--patience", 40, "--learning-rate", 0.02, "--split-sizes", 0.6, 0.2, 0.2]
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """Accounts of two kinds; a transfer between different ones is fraud, and costs more the larger its amount."""
+    random = np.random.default_rng(0)
+    kind = random.integers(0, 2, 40)
+    senders = random.integers(0, 40, 200)
+    receivers = (senders + random.integers(1, 40, 200)) % 40
+    amount = random.random(200).round(3)
+    differ = kind[senders] != kind[receivers]
+    nodes = {"account": [f"n{node}" for node in range(40)], "x": (2 * kind - 1 + 0.1 * random.normal(size=40)).round(3)}
+    edges = {"from": [f"n{node}" for node in senders], "to": [f"n{node}" for node in receivers], "amount": amount}
+    edges |= {"fraud": np.where(differ, "yes", "no"), "fee": (amount + differ).round(3)}
+    return write_csv(tmp_path / "nodes.csv", nodes), write_csv(tmp_path / "edges.csv", edges)
+
+
+@pytest.fixture
+def learn(edgewise, graph, tmp_path):
+    nodes, edges = graph
+
+    def run(target, *words, data=edges, epochs=120):
+        names = ["--nodes", nodes, "--node-column", "account", "--edge-feature-columns", "amount"]
+        flags = ["--target-columns", target, "--ignore-columns", *({"fraud", "fee"} - {target}), *SMALL]
+        return edgewise("train", "edges", data, *names, *flags, "--epochs", epochs, *words, "-o", tmp_path / "run")
+
+    return run
+
+
+def test_fraud_is_learned_and_predicted(learn, graph, edgewise, tmp_path):
+    code, out, err = learn("fraud", "--model", "gin")
+    assert code == 0, err
+    for words in ("200 rows", "40 nodes with 1 feature; messages go both ways", "120 training, 40 validation"):
+        assert words in out
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"]["fraud"]["accuracy"] > 0.9
+    assert set(metrics["baselines"]) == {"mean", "forest"}
+    found = tmp_path / "found.csv"
+    code, _, err = edgewise("predict", tmp_path / "run", graph[1], "--nodes", graph[0], "--node-column", "account",
+                            "-o", found)  # fmt: skip
+    assert (code, "200 of 200 rows predicted" in err) == (0, True), err
+    predicted = {row["row_in_data"]: row["fraud_pred"] for row in read_csv(tmp_path / "run/test_predictions.csv")}
+    again = read_csv(found)
+    assert {row: again[int(row)]["fraud_pred"] for row in predicted} == predicted
+    code, _, err = edgewise("predict", tmp_path / "run", graph[1], "-o", tmp_path / "more.csv")
+    assert (code, "--nodes" in err) == (2, True)
+
+
+def test_a_number_of_an_edge_depends_on_its_features(learn, tmp_path):
+    assert learn("fee", "--model", "sage")[0] == 0
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"]["fee"]["r2"] > 0.8
+    assert 0 <= metrics["coverage"]["test"]["fee"] <= 1
+    trained = TrainedEdges.load(RunFolder(tmp_path / "run"))
+    assert trained.edge_scaler.num_features == 1
+
+
+def test_the_graph_alone_has_names_and_degrees(edgewise, tmp_path):
+    edges = {"a": list("abcd") * 5, "b": list("bcda") * 5, "y": [1.0, 2.0, 3.0, 4.0] * 5}
+    data = write_csv(tmp_path / "edges.csv", edges)
+    code, out, err = edgewise("train", "edges", data, "--target-columns", "y", "--epochs", 2, "-o", tmp_path / "run")
+    assert (code, "4 nodes with 2 features" in out) == (0, True), err
+
+
+def test_bad_input_is_named(learn, graph, edgewise, tmp_path):
+    nodes, edges = graph
+    lines = edges.read_text().splitlines()
+    edges.write_text("\n".join([*lines, "n0,nobody,0.5,no,1.0"]) + "\n")
+    code, out, _ = learn("fraud", epochs=1)
+    assert (code, "'nobody' is not a node" in out) == (0, True)
+    code, _, err = edgewise("train", "edges", edges, "--descriptors-columns", "x", "-o", tmp_path / "other")
+    assert (code, "--descriptors-columns and --node-column belong to a table of nodes" in err) == (2, True)
+    code, _, err = edgewise("train", "edges", edges, "--edges", edges, "-o", tmp_path / "other")
+    assert (code, "--edges" in err) == (2, True)
+    nodes.write_text(nodes.read_text().replace("n1,", "n1,?", 1))
+    code, _, err = learn("fraud", "--overwrite")
+    assert (code, "nodes.csv, line" in err) == (2, True)
+
+
+@pytest.mark.parametrize("is_directed", [False, True])
+def test_the_model_by_hand(is_directed):
+    """The network on both ends and the features of the edge; without directions the order of the ends is nothing."""
+    torch.manual_seed(0)
+    settings = NodeSettings(model="gcn", model_dim=4, dropout=0.0)
+    model = EdgeModel(NodeSizes(3, 0, 2), 1, settings, is_directed=is_directed).eval()
+    edges = Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), 3, 3)
+    nodes, nothing = torch.randn(3, 3), torch.zeros(2, 0)
+    graph = NodeBatch(nodes, edges, nothing, torch.zeros(0, dtype=torch.int64))
+    batch = EdgeBatch(graph, torch.tensor([0, 1]), torch.tensor([1, 2]), torch.tensor([[0.5], [-1.0]]))
+    vectors = model.encoder(graph).relu()
+
+    def by_hand(first, second):
+        return model.hidden(torch.cat([vectors[first], vectors[second], batch.features], 1)).relu()
+
+    there, back = by_hand(batch.senders, batch.receivers), by_hand(batch.receivers, batch.senders)
+    expected = model.output(there if is_directed else (there + back) / 2)
+    torch.testing.assert_close(model(batch), expected)
+    turned = EdgeBatch(graph, batch.receivers, batch.senders, batch.features)
+    assert torch.allclose(model(turned), model(batch)) == (not is_directed)
