@@ -17,7 +17,7 @@ from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import TypeScaler
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.split import Splits
-from edgewise.data.tables.cell import Problems, Rejection, stripped
+from edgewise.data.tables.cell import Problems, stripped
 from edgewise.data.tables.read import Cells, read_cells
 from edgewise.data.tables.rows import Table, judged, read_files
 from edgewise.errors import DataError
