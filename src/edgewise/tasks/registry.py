@@ -18,6 +18,7 @@ FORMATS = {
     "edgewise property model": "molecules",
     "edgewise text model": "texts",
     "edgewise node model": "nodes",
+    "edgewise edge model": "edges",
     "edgewise link model": "links",
     "edgewise graph model": "graphs",
     "edgewise forecast model": "forecast",

@@ -20,7 +20,7 @@ from edgewise.data.split import Splits
 from edgewise.data.tables.cell import Problems, stripped
 from edgewise.data.tables.read import Cells, read_cells
 from edgewise.data.tables.rows import Table, judged, read_files
-from edgewise.errors import DataError
+from edgewise.errors import DataError, SettingError
 from edgewise.models.edge import EdgeBatch, EdgeModel
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import Edges
@@ -99,14 +99,19 @@ def read_edge_table(
     own = replace(columns, node_column=ends[0], descriptors_columns=(), ignore_columns=others)
     cells, own = read_files(paths, own, need_targets)
     names, features, of_nodes, problems = nodes_of(cells, ends, columns, nodes)
+    numbered = replace(cells, lines=np.arange(len(cells.frame)))  # lines of several files are not unique
     edges, _ = edges_of_cells(
-        cells, NodeNames(names), nodes or cells.source, edge_columns=ends, feature_columns=source.edge_feature_columns
+        numbered,
+        NodeNames(names),
+        nodes or cells.source,
+        edge_columns=ends,
+        feature_columns=source.edge_feature_columns,
     )
     for each in edges.rejected:
-        problems.add(int(np.flatnonzero(cells.lines == each.line)[0]), each.column, each.value, each.reason)
+        problems.add(each.line, each.column, each.value, each.reason)
     found = judged(cells, own, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
     found["columns"] = replace(of_nodes, target_columns=own.target_columns, task_type=found["columns"].task_type)
-    is_edge = ~np.isin(cells.lines, [each.line for each in edges.rejected])
+    is_edge = ~np.isin(numbered.lines, [each.line for each in edges.rejected])
     place = np.where(is_edge, np.cumsum(is_edge) - 1, -1)
     if not features.shape[1]:
         sides = (edges.receivers, edges.senders)
@@ -129,12 +134,8 @@ def nodes_of(
         row = min(bad.first)
         column, _, reason = bad.first[row]
         raise DataError(f"{path}, line {found.lines[row]}, column {column!r}: {reason}; mend the cell.")
-    return (
-        names,
-        features,
-        replace(columns, node_column=own.node_column, descriptors_columns=own.descriptors_columns),
-        Problems(),
-    )
+    columns = replace(columns, node_column=own.node_column, descriptors_columns=own.descriptors_columns)
+    return names, features, columns, Problems()
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,6 +304,10 @@ class EdgesTask(TableTask):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = TrainedEdges.load(request.run_folder)
         known = trained.columns
+        if known.descriptors_columns and request.nodes is None:
+            raise SettingError(
+                f"{request.folder} was trained on features of nodes; name their table: --nodes nodes.csv."
+            )
         columns = replace(
             known,
             node_column=request.node_column or (AUTO if request.nodes else known.node_column),
