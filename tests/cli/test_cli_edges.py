@@ -64,7 +64,8 @@ def test_fraud_is_learned_and_predicted(learn, graph, edgewise, tmp_path):
 
 
 def test_a_number_of_an_edge_depends_on_its_features(learn, tmp_path):
-    assert learn("fee", "--model", "sage")[0] == 0
+    code, _, err = learn("fee", "--model", "attention")
+    assert code == 0, err
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["fee"]["r2"] > 0.8
     assert 0 <= metrics["coverage"]["test"]["fee"] <= 1
@@ -83,14 +84,16 @@ def test_bad_input_is_named(learn, graph, edgewise, tmp_path):
     nodes, edges = graph
     lines = edges.read_text().splitlines()
     edges.write_text("\n".join([*lines, "n0,nobody,0.5,no,1.0"]) + "\n")
-    code, out, _ = learn("fraud", epochs=1)
-    assert (code, "'nobody' is not a node" in out) == (0, True)
+    code, out, err = learn("fraud", "--model", "gin", epochs=1)
+    assert (code, "'nobody' is not a node" in out) == (0, True), err
     code, _, err = edgewise("train", "edges", edges, "--descriptors-columns", "x", "-o", tmp_path / "other")
     assert (code, "--descriptors-columns and --node-column belong to a table of nodes" in err) == (2, True)
     code, _, err = edgewise("train", "edges", edges, "--edges", edges, "-o", tmp_path / "other")
     assert (code, "--edges" in err) == (2, True)
     nodes.write_text(nodes.read_text().replace("n1,", "n1,?", 1))
-    code, _, err = learn("fraud", "--overwrite")
+    code, _, err = learn("fraud", "--model", "sage")
+    assert (code, "--model sage" in err, "edge features" in err) == (2, True, True)
+    code, _, err = learn("fraud", "--model", "gin", "--overwrite")
     assert (code, "nodes.csv, line" in err) == (2, True)
 
 
@@ -104,7 +107,7 @@ def test_the_model_by_hand(is_directed):
     nodes, nothing = torch.randn(3, 3), torch.zeros(2, 0)
     graph = NodeBatch(nodes, edges, nothing, torch.zeros(0, dtype=torch.int64))
     batch = EdgeBatch(graph, torch.tensor([0, 1]), torch.tensor([1, 2]), torch.tensor([[0.5], [-1.0]]))
-    vectors = model.encoder(graph).relu()
+    vectors = (model.encoder(graph) + model.own(nodes)).relu()
 
     def by_hand(first, second):
         return model.hidden(torch.cat([vectors[first], vectors[second], batch.features], 1)).relu()

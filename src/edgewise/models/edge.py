@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from edgewise.layers.feature import FeatureLinear
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeEncoder
 from edgewise.records import NodeBatch, move
@@ -40,7 +41,8 @@ class EdgeModel(nn.Module):
         y_ij = f(z_i ‖ z_j ‖ e_ij)                              where edges are one way
         y_ij = ½ f(z_i ‖ z_j ‖ e_ij) + ½ f(z_j ‖ z_i ‖ e_ij)      else: the order of the ends changes nothing
 
-    z are the vectors of the nodes, e_ij the features of the edge, f a network with one hidden layer.
+    z = relu(layers(x) + W x) are the vectors of the nodes, where W x keeps their own features from being averaged away;
+    e_ij are the features of the edge, f is a network with one hidden layer.
 
     Args:
         sizes: what the data looks like; `num_outputs` is the number of outputs for an edge.
@@ -56,6 +58,7 @@ class EdgeModel(nn.Module):
         super().__init__()
         model_dim = settings.model_dim
         self.encoder = NodeEncoder(NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim), settings)
+        self.own = FeatureLinear(sizes.num_features, model_dim)
         self.hidden = nn.Linear(2 * model_dim + num_features, model_dim)
         self.output = nn.Linear(model_dim, sizes.num_outputs)
         self.dropout, self.is_directed = nn.Dropout(settings.dropout), is_directed
@@ -66,7 +69,7 @@ class EdgeModel(nn.Module):
 
     def fingerprint(self, batch: EdgeBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each predicted edge, before the last layer."""
-        nodes = torch.relu(self.encoder(batch.graph, trace))
+        nodes = torch.relu(self.encoder(batch.graph, trace) + self.own(batch.graph.features))
         first, second = nodes[batch.senders], nodes[batch.receivers]
         found = torch.relu(self.hidden(torch.cat([first, second, batch.features], 1)))
         if self.is_directed:

@@ -73,7 +73,7 @@ class EdgeJob(TableJob):
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; the named model brings its own sizes."""
-        return super().build(own, groups, **with_layer("links", {**groups, "graph": {}}, LAYERS, RECIPE))
+        return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE))
 
 
 def edge_job(config: Mapping[str, Any], source: str = "the settings") -> EdgeJob:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float32, Int64
 
 from edgewise.data.columns import AUTO, Columns
-from edgewise.data.graphs.edges import EdgeList, edges_of_cells
+from edgewise.data.graphs.edges import EdgeList, read_edges
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import NodeFeatures, features_of_columns
 from edgewise.data.graphs.nodes import named, with_features
@@ -100,7 +100,7 @@ def read_edge_table(
     cells, own = read_files(paths, own, need_targets)
     names, features, of_nodes, problems = nodes_of(cells, ends, columns, nodes)
     numbered = replace(cells, lines=np.arange(len(cells.frame)))  # lines of several files are not unique
-    edges, _ = edges_of_cells(
+    edges = read_edges(
         numbered,
         NodeNames(names),
         nodes or cells.source,
@@ -154,8 +154,10 @@ class EdgeBatches:
     def batch(self, rows: np.ndarray) -> EdgeBatch:
         """Rows to predict."""
         places, edges = self.table.place[rows], self.table.edges
-        ends = (torch.from_numpy(side[places]) for side in (edges.senders, edges.receivers))
-        return EdgeBatch(self.graph, *ends, torch.from_numpy(self.features[places]))
+        senders, receivers, features = (
+            torch.from_numpy(each[places]) for each in (edges.senders, edges.receivers, self.features)
+        )
+        return EdgeBatch(self.graph, senders, receivers, features)
 
     def training_batch(self, rows: np.ndarray) -> EdgeBatch:
         """Rows to learn from."""
@@ -222,7 +224,8 @@ class TrainedEdges(TrainedTable):
         carried = replace(table.edges, features=features)
         if not self.graph.directed:
             carried = carried.both_ways(len(table.names))
-        edges = Edges(*map(torch.from_numpy, (carried.senders, carried.receivers)), *2 * [len(table.names)])
+        count = len(table.names)
+        edges = Edges(torch.from_numpy(carried.senders), torch.from_numpy(carried.receivers), count, count)
         of_edges = torch.from_numpy(carried.features)
         if self.settings.has_loops:
             edges, of_edges = with_loops(edges, of_edges)
