@@ -14,12 +14,15 @@ resource = pytest.importorskip("resource", reason="limits of a process are set a
 @contextlib.contextmanager
 def files_of_at_most(size):
     """As on a disk on which there is room for so many bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before, writes_no_bytecode = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    # A module that is first imported here would leave half of its bytecode, at which later imports fail.
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes_no_bytecode
 
 
 @pytest.mark.drawn

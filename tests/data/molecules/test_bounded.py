@@ -96,5 +96,5 @@ def test_atoms_are_counted_before_they_are_read(smiles):
 def test_a_limit_must_be_positive():
     with pytest.raises(SettingError, match="--max-atoms is 0; expected at least 1"):
         MoleculeLimits(max_atoms=0)
-    with pytest.raises(SettingError, match="--molecule-timeout is inf; expected seconds above 0"):
+    with pytest.raises(SettingError, match="--molecule-timeout is inf; expected above 0 and finite"):
         MoleculeLimits(molecule_timeout=float("inf"))
