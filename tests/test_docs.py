@@ -197,7 +197,7 @@ def test_the_commands_over_motion_run(tmp_path, monkeypatch, capsys):
     commands = [shlex.split(line)[2:] for line in lines]
     assert [command[0] for command in commands] == ["simulate", "train", "predict", "simulate", "train", "report"]
     few = ["--num-trajectories", "9", "--num-steps", "1200"]
-    quick = {"charges": few, "solar": few[2:], "charges.npz": ["--epochs", "1"], "solar.npz": ["--epochs", "1"]}
+    quick = {"charges": few, "solar": few[2:], "motion": ["--epochs", "1"]}
     for command in commands:
         assert main([*command, *quick.get(command[1], [])]) == 0, capsys.readouterr().err
 
@@ -221,7 +221,7 @@ def test_the_commands_on_looking_run(tmp_path, monkeypatch, capsys):
     quick = {
         "book.txt": [*small, "--steps", "2"],
         "train.conll": [*small, "--epochs", "1"],
-        "pairs.csv": ["--epochs", "1", "--vocabulary-size", "280", "--max-length", "9"],
+        "translation": ["--epochs", "1", "--vocabulary-size", "280", "--max-length", "9"],
     }
     for command in commands:
         more = quick.get(command[1], QUICK) if command[0] == "train" else []
