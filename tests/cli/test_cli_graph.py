@@ -226,3 +226,15 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
     np.savez(tmp_path / "wide.npz", x=np.eye(3), edge_index=np.array([[0], [1]]))
     code, _, err = edgewise("predict", tmp_path / "run", tmp_path / "wide.npz", "-o", "-")
     assert (code, "its nodes have 3 features, but the model was trained on 2" in err) == (2, True)
+
+
+def test_masks_of_a_file_are_the_splits(edgewise, tmp_path):
+    """As of the public splits of Cora: nothing is drawn, and nodes outside the masks are in no split."""
+    place = np.arange(20)
+    masks = {"train_mask": place < 8, "val_mask": place == 9, "test_mask": place > 14}
+    index = np.stack([place, (place + 1) % 20])
+    np.savez(tmp_path / "g.npz", x=np.eye(20), edge_index=index, y=place % 2, **masks)
+    code, out, err = edgewise("train", "nodes", tmp_path / "g.npz", "--epochs", 1, "-o", tmp_path / "run")
+    assert (code, "8 training, 1 validation and 5 test rows (split: column)" in out) == (0, True), err
+    rows = json.loads((tmp_path / "run/splits.json").read_text())
+    assert rows == {"train": [*range(8)], "val": [9], "test": [*range(15, 20)]}

@@ -58,8 +58,8 @@ RUNS: dict[str, list[str]] = {
         "--steps",
         "2000",
     ],
-    "cora_hops": ["planetoid/cora.npz", "--dropout", "0.8", "--weight-decay", "0.01", "--seed", "0"],
-    "cora_gat": ["planetoid/cora.npz", "--model", "gat", "--seed", "0"],
+    "cora_hops": ["planetoid/cora.npz", "--task-type", "multiclass", "--dropout", "0.8", "--weight-decay", "0.01"],
+    "cora_gat": ["planetoid/cora.npz", "--task-type", "multiclass", "--model", "gat", "--seed", "0"],
     "cora_links": ["planetoid/cora.npz", "--task-type", "link", "--epochs", "20"],
     "forecast": [
         "speed.csv",

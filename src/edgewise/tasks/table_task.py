@@ -80,6 +80,7 @@ class TableTask(Task):
 
     def prepare(self, settings: Any) -> Prepared:
         table = self.read_table(settings)
+        settings = replace(settings, columns=table.columns)  # a file of a graph brings its own column of splits
         how = {"kind": settings.split_kind, "sizes": settings.split_sizes, "seed": settings.data_seed}
         if settings.fold is None:
             splits = split_rows(table, **how)
