@@ -148,7 +148,7 @@ def test_of_a_large_graph_the_part_is_asked_and_mean_and_spread_stay(model, monk
     with torch.no_grad():
         moments = trained.model.moments(trained.model.encoder(batch))
         vectors = trained.model.measured(trained.model.encoder(cut), *moments)
-        expected = torch.sigmoid(trained.model.told(vectors, *(torch.tensor([end]) for end in pair)))
+        expected = torch.sigmoid(trained.model.score_pairs(vectors, *(torch.tensor([end]) for end in pair)))
     assert link.effect == pytest.approx(large.told[0].value - float(expected), abs=3e-6)
     assert any("as the graph is large" in note for note in large.notes)
     assert any("counts too, a little" in note for note in small.notes)

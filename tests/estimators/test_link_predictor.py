@@ -173,7 +173,7 @@ def test_a_link_has_a_direction_where_edges_have_one(decoder, is_directed):
     torch.testing.assert_close(vectors.mean(0), torch.zeros(vectors.shape[1]), atol=1e-6, rtol=0)
     torch.testing.assert_close(vectors.square().mean(), torch.tensor(1.0))
     i, j = torch.tensor([0, 1, 2]), torch.tensor([2, 4, 3])
-    there, back = model.told(vectors, i, j), model.told(vectors, j, i)
+    there, back = model.score_pairs(vectors, i, j), model.score_pairs(vectors, j, i)
     assert there.shape == (3, 1)
     if is_directed:
         assert not torch.allclose(there, back)
@@ -182,7 +182,7 @@ def test_a_link_has_a_direction_where_edges_have_one(decoder, is_directed):
     # Features that say nothing give every node the same vector: zero, with finite gradients.
     alike = NodeBatch(torch.zeros(5, 3), edges, torch.zeros(4, 0), torch.zeros(0, dtype=torch.int64))
     assert (model.vectors(alike) == 0).all()
-    model.told(model.vectors(alike), i, j).sum().backward()
+    model.score_pairs(model.vectors(alike), i, j).sum().backward()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
 
 

@@ -1,7 +1,7 @@
 """The role of each column of a table."""
 
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from edgewise.errors import SettingError
 from edgewise.settings import Settings, setting
@@ -9,6 +9,8 @@ from edgewise.settings import Settings, setting
 TASK_TYPES = ("regression", "classification", "multiclass")
 AUTO = "auto"
 """The task is what the targets look like."""
+
+AnyColumns = TypeVar("AnyColumns", bound="Columns")
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,13 @@ class Columns(Settings):
             "group_column": () if self.group_column is None else (self.group_column,),
         }
 
+    def to_predict(self: AnyColumns, **changes: Any) -> AnyColumns:
+        """The same columns in a file to predict: without targets, weights, splits and groups, and with `changes`."""
+        none: dict[str, Any] = {"target_columns": (), "ignore_columns": ()}
+        none |= dict.fromkeys(("weight_column", "splits_column", "group_column"))
+        return replace(self, **{**none, **changes})
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns that a prediction is made from."""
         return (*self.smiles_columns, *self.text_columns, *self.descriptors_columns)
-
-
-AnyColumns = TypeVar("AnyColumns", bound=Columns)

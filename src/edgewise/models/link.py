@@ -64,7 +64,7 @@ class LinkModel(nn.Module):
         """z of some nodes out of what the layers give of them, and the moments of all."""
         return (found - mean) * torch.where(square > 0, square, 1.0).rsqrt()
 
-    def told(
+    def score_pairs(
         self, vectors: Float[Tensor, " node vector"], senders: Int64[Tensor, " row"], receivers: Int64[Tensor, " row"]
     ) -> Float[Tensor, " row 1"]:
         """s of each pair."""
@@ -73,7 +73,7 @@ class LinkModel(nn.Module):
 
     def forward(self, batch: LinkBatch, trace: Trace | None = None) -> Float[Tensor, " row 1"]:
         """s of each pair of the batch."""
-        return self.told(self.vectors(batch.graph, trace), batch.senders, batch.receivers)
+        return self.score_pairs(self.vectors(batch.graph, trace), batch.senders, batch.receivers)
 
 
 class DotDecoder(nn.Module):

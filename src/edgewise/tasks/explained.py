@@ -47,7 +47,9 @@ class Explained:
         with torch.no_grad(), cpu_threads(trained.threads):
             members = enumerate(trained.members)
             outputs = [trained.finish(compute(place, member.eval()).double()).numpy() for place, member in members]
-        predictions = target_predictions(trained, trained.said(np.stack(outputs), np.zeros(1, dtype=np.int64), 1))
+        predictions = target_predictions(
+            trained, trained.to_predictions(np.stack(outputs), np.zeros(1, dtype=np.int64), 1)
+        )
         column, label = target_number(trained, target), None if label is None else str(label)
         return cls(trained, column, label_number(trained, column, label, predictions[column]), predictions)
 

@@ -21,7 +21,7 @@ from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
 from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
 from edgewise.tasks.trained import TrainedTable, prediction_columns, show, with_columns
-from edgewise.train.baseline import LABELS, Baseline
+from edgewise.train.baseline import LABELS, Baseline, fit_forest, fit_mean
 from edgewise.train.conformal import check_coverage, coverage_of
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
@@ -59,9 +59,15 @@ class TableTask(Task):
     def untrained(self, settings: Any, table: Any, splits: Splits) -> TrainedTable:
         """The model before its first step; its scales are those of the training rows."""
 
-    @abstractmethod
     def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
-        """Simple models, fitted on the training rows."""
+        """The training mean, and a random forest over `features` where there are any."""
+        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+        targets, weights = table.targets[rows], table.weights[rows]
+        fitted = {"mean": fit_mean(targets, weights, classes)}
+        if (known := features(rows)).shape[1]:
+            seed = prepared.settings.train.seed
+            fitted["forest"] = fit_forest(known, targets, weights, classes, seed=seed)
+        return fitted
 
     @abstractmethod
     def features(self, prepared: Prepared) -> Features:

@@ -170,9 +170,9 @@ class TrainedTable(Fitted):
             device: Where to compute.
         """
         rows = np.flatnonzero(table.usable) if rows is None else rows
-        return self.said(self.outputs(table, rows, device), rows, table.num_rows, coverage)
+        return self.to_predictions(self.outputs(table, rows, device), rows, table.num_rows, coverage)
 
-    def said(
+    def to_predictions(
         self, outputs: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float | None = None
     ) -> list[Prediction]:
         """The predictions of the ensemble for each target, from the outputs of every member, `(member, row, output)`.

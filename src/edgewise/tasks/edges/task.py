@@ -28,10 +28,9 @@ from edgewise.plural import plural
 from edgewise.records import NodeBatch
 from edgewise.tasks.edges.job import LAYERS, RECIPE, EdgeJob, edge_job
 from edgewise.tasks.nodes.units import FeatureScale, scale_of, scaled, with_loops
-from edgewise.tasks.table_task import Features, TableTask, num_classes, num_outputs, target_fields, target_scale
+from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.trained import TrainedTable
-from edgewise.train.baseline import Baseline, fit_forest, fit_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,16 +282,6 @@ class EdgesTask(TableTask):
         found: Features = prepared.data.features
         return found
 
-    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
-        """The training mean, and a random forest over the features of the edge and of its two nodes."""
-        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
-        targets, weights = table.targets[rows], table.weights[rows]
-        seed = prepared.settings.train.seed
-        return {
-            "mean": fit_mean(targets, weights, classes),
-            "forest": fit_forest(features(rows), targets, weights, classes, seed=seed),
-        }
-
     def notes(self, prepared: Prepared) -> list[str]:
         """The graph, and the edges without a target."""
         table, directed = prepared.data, prepared.settings.graph.directed
@@ -311,15 +300,9 @@ class EdgesTask(TableTask):
             raise SettingError(
                 f"{request.folder} was trained on features of nodes; name their table: --nodes nodes.csv."
             )
-        columns = replace(
-            known,
+        columns = known.to_predict(
             node_column=request.node_column or (AUTO if request.nodes else known.node_column),
             descriptors_columns=tuple(request.descriptors_columns or known.descriptors_columns),
-            target_columns=(),
-            ignore_columns=(),
-            splits_column=None,
-            weight_column=None,
-            group_column=None,
         )
         table = read_edge_table(
             [request.data], columns, trained.graph, request.nodes, strict=request.strict, need_targets=False

@@ -250,9 +250,7 @@ class ExplainableGraphs(ExplainableByName):
 def _graphs_of(config: dict[str, Any], trained: Any) -> Any:
     """The graphs of a run, their targets left out."""
     job = graph_job(config, "config.toml")
-    columns = replace(
-        trained.columns, target_columns=(), ignore_columns=(), splits_column=None, weight_column=None, group_column=None
-    )
+    columns = trained.columns.to_predict()
     need_roots = trained.whole.needs_roots
     return read_graphs(
         list(job.data), columns, job.graph, need_roots=need_roots, need_targets=False, categories=trained.categories

@@ -14,9 +14,9 @@ from edgewise.models.graph_settings import GraphSizes, NodeSettings
 from edgewise.plural import plural
 from edgewise.tasks.graphs.job import LAYERS, GraphJob, graph_job
 from edgewise.tasks.graphs.trained import Scales, TrainedGraphs
-from edgewise.tasks.table_task import Features, TableTask, num_classes, num_outputs, target_fields, target_scale
+from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_mean
+from edgewise.train.baseline import finite_features
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -79,16 +79,6 @@ class GraphsTask(TableTask):
         found = summaries(prepared.data, prepared.splits.train)
         return lambda rows: found[rows]
 
-    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
-        """The training mean, and a random forest over the sizes of graphs and the features of their nodes."""
-        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
-        targets, weights = table.targets[rows], table.weights[rows]
-        seed = prepared.settings.train.seed
-        return {
-            "mean": fit_mean(targets, weights, classes),
-            "forest": fit_forest(features(rows), targets, weights, classes, seed=seed),
-        }
-
     def notes(self, prepared: Prepared) -> list[str]:
         """The nodes and edges, what was assumed of them, and what graphs lack."""
         table, settings = prepared.data, prepared.settings
@@ -117,15 +107,11 @@ class GraphsTask(TableTask):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = TrainedGraphs.load(request.run_folder)
         known = trained.columns
-        columns = replace(
-            known,
+        columns = known.to_predict(
+            target_columns=known.target_columns,
             graph_column=request.graph_column or known.graph_column,
             node_column=request.node_column or known.node_column,
             descriptors_columns=tuple(request.descriptors_columns or known.descriptors_columns),
-            ignore_columns=(),
-            splits_column=None,
-            weight_column=None,
-            group_column=None,
         )
         return trained, read_graphs(
             [request.data],

@@ -160,7 +160,7 @@ class LinkProbability:
         found = model.encoder(batch, trace).unflatten(0, (num_copies, -1))
         vectors = model.measured(found[:, :2], *(self.moments or model.moments(found)))
         senders = 2 * torch.arange(num_copies)
-        return model.told(vectors.flatten(0, 1), senders, senders + 1).squeeze(1)
+        return model.score_pairs(vectors.flatten(0, 1), senders, senders + 1).squeeze(1)
 
     def of_batch(self, batch: NodeBatch) -> Float64[np.ndarray, " copy"]:
         """The probability in each copy."""

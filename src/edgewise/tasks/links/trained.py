@@ -103,7 +103,7 @@ class TrainedLinks(Fitted):
         with torch.no_grad(), cpu_threads(self.threads):
             for first in range(0, len(senders), PAIRS_AT_ONCE):
                 pairs = (torch.from_numpy(side[first : first + PAIRS_AT_ONCE]) for side in (senders, receivers))
-                found.append(self.model.told(vectors, *pairs).squeeze(1).double().numpy())
+                found.append(self.model.score_pairs(vectors, *pairs).squeeze(1).double().numpy())
         return np.concatenate(found)
 
     def predict(

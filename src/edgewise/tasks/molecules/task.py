@@ -20,14 +20,13 @@ from edgewise.tasks.table_task import (
     Features,
     TableTask,
     check_same_numbers,
-    num_classes,
     num_outputs,
     rows_of,
     target_fields,
     target_scale,
 )
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.train.baseline import Baseline, finite_features, fit_forest, fit_mean
+from edgewise.train.baseline import finite_features
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -96,16 +95,6 @@ class MoleculesTask(TableTask):
         found = finite_features(found, prepared.splits.train) if found.shape[1] else found
         return lambda rows: found[rows]
 
-    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
-        """The training mean, and a random forest over RDKit's descriptors and the conditions where there are any."""
-        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
-        targets, weights = table.targets[rows], table.weights[rows]
-        fitted = {"mean": fit_mean(targets, weights, classes)}
-        if features(rows).shape[1]:
-            seed = prepared.settings.train.seed
-            fitted["forest"] = fit_forest(features(rows), targets, weights, classes, seed=seed)
-        return fitted
-
     def split_contents(self, prepared: Prepared) -> SplitContents:
         """The molecules of each split, the same and nearly so."""
         table, rows = prepared.data, rows_of(prepared.splits)
@@ -152,15 +141,9 @@ def bounds(targets: np.ndarray, scaler: TargetScaler | None) -> dict[str, tuple[
 
 def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:
     """The columns of a file to be predicted: no targets, and other names where they are given."""
-    return replace(
-        columns,
+    return columns.to_predict(
         smiles_columns=tuple(smiles or columns.smiles_columns),
         descriptors_columns=tuple(descriptors or columns.descriptors_columns),
-        target_columns=(),
-        ignore_columns=(),
-        weight_column=None,
-        splits_column=None,
-        group_column=None,
     )
 
 

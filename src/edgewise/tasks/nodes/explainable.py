@@ -367,15 +367,9 @@ class ExplainableNodes(ExplainableByName):
 
 def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
     """The graph of a job, its targets left out."""
-    columns = replace(
-        job.columns,
+    columns = job.columns.to_predict(
         node_column=job.columns.node_column or AUTO,
         descriptors_columns=trained.columns.descriptors_columns,
-        target_columns=(),
-        ignore_columns=(),
-        splits_column=None,
-        weight_column=None,
-        group_column=None,
     )
     known = trained.types
     return read_nodes(

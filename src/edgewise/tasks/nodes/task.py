@@ -21,9 +21,8 @@ from edgewise.tasks.nodes import types
 from edgewise.tasks.nodes.job import RECIPE, NodeJob, holds_types, node_job
 from edgewise.tasks.nodes.trained import TrainedNodes
 from edgewise.tasks.nodes.units import scale_of
-from edgewise.tasks.table_task import Features, TableTask, num_classes, num_outputs, target_fields, target_scale
+from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.train.baseline import Baseline, fit_forest, fit_mean
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import ExplainableModel
@@ -98,16 +97,6 @@ class NodesTask(TableTask):
         found: Features = prepared.data.features.of_rows
         return found
 
-    def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
-        """The training mean, and a random forest over each node's own features, without the edges."""
-        table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
-        targets, weights = table.targets[rows], table.weights[rows]
-        fitted = {"mean": fit_mean(targets, weights, classes)}
-        if table.features.shape[1]:
-            seed = prepared.settings.train.seed
-            fitted["forest"] = fit_forest(features(rows), targets, weights, classes, seed=seed)
-        return fitted
-
     def notes(self, prepared: Prepared) -> list[str]:
         """The edges, what was assumed of them, and what the nodes lack."""
         table, settings, splits = prepared.data, prepared.settings, prepared.splits
@@ -140,16 +129,10 @@ class NodesTask(TableTask):
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = TrainedNodes.load(request.run_folder)
-        columns = replace(
-            trained.columns,
+        columns = trained.columns.to_predict(
             node_column=request.node_column or AUTO,
             node_type_column=request.node_type_column,
             descriptors_columns=tuple(request.descriptors_columns or trained.columns.descriptors_columns),
-            target_columns=(),
-            ignore_columns=(),
-            splits_column=None,
-            weight_column=None,
-            group_column=None,
         )
         source = replace(
             trained.graph, edges=request.edges, features=request.features, edge_type_column=request.edge_type_column

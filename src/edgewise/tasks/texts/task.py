@@ -119,14 +119,8 @@ class TextsTask(TableTask):
 
 def renamed_texts(columns: Columns, texts: Any) -> Columns:
     """The columns of a file to be predicted: no targets, and other names of texts where they are given."""
-    return replace(
-        columns,
+    return columns.to_predict(
         text_columns=tuple(texts or columns.text_columns),
-        target_columns=(),
-        ignore_columns=(),
-        weight_column=None,
-        splits_column=None,
-        group_column=None,
     )
 
 
