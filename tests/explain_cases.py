@@ -17,6 +17,7 @@ from edgewise.models.text import TagModel
 from edgewise.models.text_settings import ReaderSettings, TextSettings, TransformerSettings
 from edgewise.tasks.graphs.job import graph_job
 from edgewise.tasks.graphs.task import TASK as GRAPHS
+from edgewise.tasks.language.explainable import ExplainablePrompts
 from edgewise.tasks.language.trained import TrainedLanguage
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.job import link_job
@@ -24,8 +25,30 @@ from edgewise.tasks.links.task import TASK as LINKS
 from edgewise.tasks.nodes.job import node_job
 from edgewise.tasks.nodes.task import TASK as NODES
 from edgewise.tasks.table_task import target_fields, target_scale
+from edgewise.tasks.tagging.explainable import ExplainableSentences
 from edgewise.tasks.tagging.trained import TrainedTagger
+from edgewise.tasks.texts.explainable import ExplainableTexts
 from edgewise.tasks.texts.trained import TrainedTexts
+from edgewise.tasks.translation.explainable import ExplainableTranslations
+
+USUAL = {"target": None, "label": None, "top": None}
+
+
+def explain_prompt(trained, prompt, **options):
+    return ExplainablePrompts(trained).explain((prompt,), **USUAL | options)
+
+
+def explain_sentence(trained, sentence, **options):
+    return ExplainableSentences(trained).explain((sentence,), **USUAL | options)
+
+
+def explain_text(trained, texts, **options):
+    return ExplainableTexts(trained).explain(ExplainableTexts.row(texts), **USUAL | options)
+
+
+def explain_translation(trained, text, **options):
+    return ExplainableTranslations(trained).explain((text,), **USUAL | options)
+
 
 SONG = "the cat sat on the mat,\nand the dog sat."
 TAGS = ("B-LOC", "B-PER", "I-PER", "O")

@@ -3,7 +3,7 @@
 Plain dataclasses without behavior beyond moving between devices; every field says its shape and unit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,6 +267,12 @@ class TextBatch:
     weights: None = None
     """All tokens count the same."""
 
+    @classmethod
+    def packed(cls, texts: Sequence[np.ndarray]) -> "TextBatch":
+        """Texts one behind the other."""
+        offsets = torch.from_numpy(np.cumsum([0, *map(len, texts)]))
+        return cls(torch.from_numpy(np.concatenate(texts)), offsets=offsets)
+
     @property
     def places(self) -> Int64[Tensor, " token"]:
         """Where each token of packed texts stands in its own."""
@@ -318,6 +324,12 @@ class TextRows:
     """What is to be predicted, in model units; NaN where the cell is empty."""
     weights: Float[Tensor, " row"] | None = None
     """How much each row counts in the loss."""
+
+    @classmethod
+    def packed(cls, texts: Sequence[np.ndarray], segments: Sequence[np.ndarray]) -> "TextRows":
+        """Rows one behind the other."""
+        offsets = torch.from_numpy(np.cumsum([0, *map(len, texts)]))
+        return cls(torch.from_numpy(np.concatenate(texts)), offsets, torch.from_numpy(np.concatenate(segments)))
 
     @property
     def texts(self) -> TextBatch:

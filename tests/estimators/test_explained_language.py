@@ -13,9 +13,8 @@ from edgewise.explain.rollout import rollout
 from edgewise.models.text_settings import SamplingSettings
 from edgewise.records import TextBatch
 from edgewise.tasks import token_explainable
-from edgewise.tasks.language.explainable import ExplainablePrompts, explain_prompt
-from edgewise.tasks.language.perturbation import predict_next
-from explain_cases import SONG, language_model
+from edgewise.tasks.language.explainable import ExplainablePrompts
+from explain_cases import SONG, explain_prompt, language_model
 
 TEXT = "the dog sat on\nthe"
 
@@ -184,7 +183,7 @@ def test_what_cannot_be_explained(asked, message):
 @pytest.mark.parametrize("is_learned", [True, False])
 def test_of_a_long_text_the_end_is_read(monkeypatch, is_learned):
     trained, text = language_model(position="learned", context=8) if is_learned else language_model(), SONG[:20]
-    monkeypatch.setattr("edgewise.tasks.language.perturbation.MAX_READ", 4096 if is_learned else 8)
+    monkeypatch.setattr("edgewise.tasks.language.explainable.MAX_READ", 4096 if is_learned else 8)
     found = explain_prompt(trained, text)
     assert "has 20 tokens; the last 8 are read, and only they are explained" in found.notes[0]
     assert [(unit.start, unit.stop) for unit in found.units] == [(place, place + 1) for place in range(12, 20)]
@@ -213,10 +212,10 @@ def test_of_a_long_text_the_strongest_weights_are_kept(monkeypatch):
 
 def test_prompts_are_told_together_as_alone(monkeypatch):
     trained, texts = language_model(), ["t", SONG, "the cat", "at"]
-    alone = [predict_next(trained, [text])[0][0] for text in texts]
+    alone = [ExplainablePrompts(trained).predict([(text,)])[0][0] for text in texts]
     for most in (2**15, 9):
-        monkeypatch.setattr("edgewise.tasks.language.perturbation.BATCH_SIZE", most)
-        for (one,), other in zip(predict_next(trained, texts), alone, strict=True):
+        monkeypatch.setattr("edgewise.tasks.token_explainable.BATCH_SIZE", most)
+        for (one,), other in zip(ExplainablePrompts(trained).predict([(text,) for text in texts]), alone, strict=True):
             assert one.label == other.label
             assert list(one.probabilities.values()) == pytest.approx(list(other.probabilities.values()), abs=1e-6)
 

@@ -3,12 +3,20 @@
 import pytest
 
 from edgewise.tasks.graphs.explainable import explain_graph
-from edgewise.tasks.language.explainable import explain_prompt
 from edgewise.tasks.links.explainable import explain_link
 from edgewise.tasks.nodes.explainable import explain_node
-from edgewise.tasks.tagging.explainable import explain_sentence
-from edgewise.tasks.texts.explainable import explain_text
-from explain_cases import SONG, graph_model, language_model, link_model, node_model, tagger, text_model
+from explain_cases import (
+    SONG,
+    explain_prompt,
+    explain_sentence,
+    explain_text,
+    graph_model,
+    language_model,
+    link_model,
+    node_model,
+    tagger,
+    text_model,
+)
 
 
 def of_a_graph():

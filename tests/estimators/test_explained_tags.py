@@ -1,20 +1,17 @@
 """Sentences with tags, explained: every number is what the tagger says when asked directly."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from edgewise import DataError, SettingError, Trace
-from edgewise.data.texts.tags import chunks_of
+from edgewise.data.texts.tags import WrittenSentence, chunks_of
 from edgewise.estimators import Tagger
 from edgewise.explain.rollout import rollout
+from edgewise.records import TextBatch
 from edgewise.tasks.tagging import explainable as explaining
-from edgewise.tasks.tagging.explainable import explain_sentence
-from edgewise.tasks.tagging.perturbation import WrittenSentence, prediction_words
-from edgewise.tasks.tagging.trained import packed
-from explain_cases import TAGS, WORDS, tagger
+from edgewise.tasks.tagging.explainable import predict_words
+from explain_cases import TAGS, WORDS, explain_sentence, tagger
 
 TEXT = "the film was great ."
 
@@ -23,7 +20,7 @@ def shares(trained, words):
     """The probabilities of the tags of each word of a sentence that is read at once."""
     (piece,) = chunks_of(words, trained.tokenizer, 1000)
     with torch.no_grad():
-        return trained.model(packed([piece]))[piece.firsts].double().softmax(-1).numpy()
+        return trained.model(TextBatch.packed([piece.numbers]))[piece.firsts].double().softmax(-1).numpy()
 
 
 def by_name(found):
@@ -84,7 +81,7 @@ def test_without_unknown_words_the_word_itself_stays():
     tail = piece.firsts[3] - 1
     left = {side: np.delete(getattr(piece, side), tail) for side in ("numbers", "starts", "stops")}
     with torch.no_grad():
-        scores = trained.model(packed([replace(piece, **left)]))[head]
+        scores = trained.model(TextBatch.packed([left["numbers"]]))[head]
     expected = shares(trained, TEXT.split())[2, 3] - scores.double().softmax(-1)[3].item()
     assert tail > head
     assert values[tail] == pytest.approx(expected, abs=1e-6)
@@ -95,7 +92,7 @@ def test_weights_are_those_of_the_prediction():
     found, trace = explain_sentence(trained, TEXT, target=4), Trace()
     (piece,) = chunks_of(TEXT.split(), trained.tokenizer, 100)
     with torch.no_grad():
-        trained.model(packed([piece]), trace)
+        trained.model(TextBatch.packed([piece.numbers]), trace)
     for layer, weights in zip(found.layers, trace.weights, strict=True):
         table = np.zeros((2, 5, 5))
         table[:, layer.receivers, layer.senders] = layer.values
@@ -139,13 +136,18 @@ REFUSED = [
     ("", {}, DataError, "the sentence has no word"),
     (" \n", {}, DataError, "the sentence has no word"),
     ([], {}, DataError, "the sentence has no word"),
-    ("the film", {"target": 3}, SettingError, "target is '3'; the words are 1 the, 2 film."),
-    ("the film", {"target": "0"}, SettingError, "target is '0'; the words are 1 the, 2 film."),
-    ("the film", {"target": "plot"}, SettingError, "target is 'plot'; the words are"),
-    ("the the", {"target": "the"}, SettingError, "target is 'the', which stands 2 times; say which: 1 the, 2 the."),
+    ("the film", {"target": 3}, SettingError, "target is '3'; expected one of 1 the, 2 film."),
+    ("the film", {"target": "0"}, SettingError, "target is '0'; expected one of 1 the, 2 film."),
+    ("the film", {"target": "plot"}, SettingError, "target is 'plot'; expected one of"),
+    (
+        "the the",
+        {"target": "the"},
+        SettingError,
+        "target is 'the', which stands there 2 times; name one of 1 the",
+    ),
     ("the film", {"label": "B"}, SettingError, "label is 'B'; the tags are B-LOC, B-PER, I-PER, O."),
     ("the film", {"top": 0}, SettingError, "top is 0; expected at least 1."),
-    ("the \xa0", {"target": 2}, SettingError, "nothing that the model can read, and is told O always"),
+    ("the \xa0", {"target": 2}, SettingError, "nothing that the model can read, and always gets the tag O"),
 ]
 
 
@@ -156,7 +158,7 @@ def test_what_cannot_be_explained(sentence, asked, error, message):
 
 
 def test_a_word_that_is_no_token_is_told_the_usual_tag():
-    (told,) = prediction_words(tagger(), [WrittenSentence.of("\xa0 film")])
+    (told,) = predict_words(tagger(), [WrittenSentence.of("\xa0 film")])
     assert (told[0].label, told[0].probabilities, told[0].value) == ("O", {}, 3.0)
     assert told[1].probabilities
     assert explain_sentence(tagger(), "\xa0 film").explained.startswith("2 film = ")

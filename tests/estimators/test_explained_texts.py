@@ -8,9 +8,8 @@ from edgewise import DataError, SettingError, Trace
 from edgewise.data.texts.table import texts_from_arrays
 from edgewise.explain.rollout import rollout
 from edgewise.tasks import token_explainable
-from edgewise.tasks.texts.explainable import explain_text
 from edgewise.tasks.token_explainable import shortened
-from explain_cases import WORDS, text_model
+from explain_cases import WORDS, explain_text, text_model
 
 TEXT = "The film was great. the plot awful!"
 

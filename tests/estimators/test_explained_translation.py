@@ -13,11 +13,11 @@ from edgewise.explain.rollout import rollout
 from edgewise.models.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.tasks import token_explainable
 from edgewise.tasks.explainer import Explainer
-from edgewise.tasks.translation import perturbation as question
-from edgewise.tasks.translation.explainable import explain_translation
-from edgewise.tasks.translation.perturbation import spans
+from edgewise.tasks.token_explainable import place_of
+from edgewise.tasks.translation.explainable import spans
 from edgewise.tasks.translation.trained import TrainedTranslation
 from edgewise.train.loader import seed_of
+from explain_cases import explain_translation
 
 TEXT = "a red dog runs"
 PAIRS = ["a red dog runs in the snow", "two dogs run", "ein roter Hund läuft im Schnee", "zwei Hunde laufen 🐕"]
@@ -227,16 +227,16 @@ def test_a_token_is_named_by_its_place_or_by_itself(monkeypatch):
 
 def test_places_and_tokens_that_there_are_not():
     names = ["ein", " Hund", " 7", " ein", "<end>"]
-    for target, place in ((None, None), ("translation", None), (0, 0), ("4", 4), ("Hund", 1), ("<end>", 4)):
-        assert question.place_of(target, names, "translation") == place
-    with pytest.raises(SettingError, match="target is 'ein', which stands there at 0, 3; name one of these places"):
-        question.place_of("ein", names, "translation")
-    with pytest.raises(SettingError, match="target is 7; the tokens of the translation are 0 'ein', 1 'Hund', 2 '7'"):
-        question.place_of("7", names, "translation")
-    with pytest.raises(SettingError, match="target is '-1'; expected translation, or of its tokens one of 0 'ein'"):
-        question.place_of(-1, names, "translation")
-    with pytest.raises(SettingError, match="39 'x', …"):
-        question.place_of("9" * 5000, ["x"] * 50, "translation")
+    for target, place in ((0, 0), ("4", 4), ("Hund", 1), ("3 ein", 3), ("<end>", 4), ("7", 2)):
+        assert place_of(target, names, 0) == place
+    with pytest.raises(SettingError, match="target is 'ein', which stands there 2 times; name one of 0 ein, 3 ein"):
+        place_of("ein", names, 0)
+    with pytest.raises(SettingError, match="target is '8'; expected translation or one of 0 ein, 1 Hund, 2 7"):
+        place_of("8", names, 0, "translation or ")
+    with pytest.raises(SettingError, match="target is '-1'; expected one of 1 ein, 2 Hund"):
+        place_of(-1, names, 1)
+    with pytest.raises(SettingError, match="39 x, …"):
+        place_of("9" * 5000, ["x"] * 50, 0)
 
 
 def test_every_byte_has_its_place():
@@ -280,8 +280,7 @@ def test_long_sentences_keep_the_strongest_and_are_asked_in_runs(monkeypatch):
     monkeypatch.setattr(token_explainable, "TOP", 2)
     monkeypatch.setattr(token_explainable, "MAX_GROUPS", 4)
     monkeypatch.setattr(token_explainable, "MIN_GROUPS", 4)
-    for room in (question, token_explainable):
-        monkeypatch.setattr(room, "BATCH_SIZE", 40)
+    monkeypatch.setattr(token_explainable, "BATCH_SIZE", 40)
     found = explain_translation(trained, "dogs " * 8)
     assert {layer.top for layer in found.layers} == {2}
     assert "rollout" not in by_name(found)
@@ -302,8 +301,8 @@ def test_long_sentences_keep_the_strongest_and_are_asked_in_runs(monkeypatch):
             DataError,
             r"^en: the text is too long: \d+ tokens, of which the model reads 31; translate it",
         ),
-        (TEXT, {"target": "cat"}, SettingError, "target is 'cat'; expected translation, or of its tokens one of 0 '"),
-        (TEXT, {"target": 99}, SettingError, "target is 99; the tokens of the translation are 0 '"),
+        (TEXT, {"target": "cat"}, SettingError, "target is 'cat'; expected translation, or of its tokens one of 0 "),
+        (TEXT, {"target": 99}, SettingError, "target is '99'; expected translation, or of its tokens one of 0 "),
         (TEXT, {"top": 0}, SettingError, "top is 0; expected at least 1"),
     ],
 )

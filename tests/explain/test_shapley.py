@@ -11,13 +11,21 @@ from edgewise.cli.main import main
 from edgewise.errors import SettingError
 from edgewise.explain.methods import METHODS, chosen_methods, shapley_values
 from edgewise.tasks.graphs.explainable import explain_graph
-from edgewise.tasks.language.explainable import explain_prompt
 from edgewise.tasks.links.explainable import explain_link
 from edgewise.tasks.nodes.explainable import explain_node
-from edgewise.tasks.tagging.explainable import explain_sentence
-from edgewise.tasks.texts.explainable import explain_text
 from edgewise.train.folder import RunFolder
-from explain_cases import SONG, graph_model, language_model, link_model, node_model, tagger, text_model
+from explain_cases import (
+    SONG,
+    explain_prompt,
+    explain_sentence,
+    explain_text,
+    graph_model,
+    language_model,
+    link_model,
+    node_model,
+    tagger,
+    text_model,
+)
 
 
 def game(num_units, seed=0):

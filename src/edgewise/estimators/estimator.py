@@ -137,12 +137,24 @@ class Estimator(BaseEstimator):
 
     @old_names
     def explain(self, item: Any, target: Any = None, label: Any = None, **options: Any) -> Explanation:
-        """One item, explained.
+        """One item, explained: where the model attends, and what changes its prediction.
+
+        Args:
+            item: One of what `predict` takes: a text, or one for each column; the words of a sentence; a prompt.
+            target: What is explained: a target by its name; of tags and translations a word, by its place or itself.
+            label: The class, the tag or the token whose probability is explained; the predicted one by default.
+            options: `top`, how many of the strongest weights of each token are shown; and `methods`, names of methods:
+                see `edgewise.explain.methods`.
 
         Raises:
+            SettingError: There is no such target, label or method.
             UnsupportedError: There is no explanation for models of this kind.
         """
-        raise UnsupportedError(f"{type(self).__name__} has no explanations.")
+        kind = self.task.explainable()
+        if kind is None:
+            raise UnsupportedError(f"{type(self).__name__} has no explanations.")
+        options = {"target": target, "label": label, "top": None, **options}
+        return kind(self.trained).explain(kind.row(item), **options)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes the trained model to a folder that `load` and `edgewise predict` read.

@@ -5,10 +5,7 @@ from typing import Any, Self
 from edgewise.errors import SettingError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
-from edgewise.explain.methods import Choice
-from edgewise.explanation import Explanation
 from edgewise.models.text_settings import CONFIGURATIONS, SamplingSettings
-from edgewise.tasks.language.explainable import explain_prompt
 from edgewise.tasks.language.task import TASK
 from edgewise.tasks.language.trained import TrainedLanguage
 
@@ -54,27 +51,6 @@ class LanguageModel(
             sampling: Fields of `SamplingSettings` by their names, such as num_tokens, temperature, top_k and seed.
         """
         return prompt + "".join(self.trained.write(prompt, SamplingSettings(**sampling)))
-
-    @old_names
-    def explain(
-        self,
-        item: str,
-        target: str | None = None,
-        label: str | None = None,
-        *,
-        top: int | None = None,
-        methods: Choice = None,
-    ) -> Explanation:
-        """Which token follows a prompt, where the model attends, and what changes it.
-
-        Args:
-            item: The prompt.
-            target: What is explained; there is only `next token`.
-            label: The token whose probability is explained; the most probable one by default.
-            top: How many of the strongest weights of each token are shown.
-            methods: Names of methods; see `edgewise.explain.methods`.
-        """
-        return explain_prompt(self.trained, item, target=target, label=label, top=top, methods=methods)
 
     @old_names
     def score(self, data: str, y: None = None) -> float:

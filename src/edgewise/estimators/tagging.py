@@ -11,9 +11,6 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.estimators.texts import ENCODERS
-from edgewise.explain.methods import Choice
-from edgewise.explanation import Explanation
-from edgewise.tasks.tagging.explainable import explain_sentence
 from edgewise.tasks.tagging.task import TASK
 from edgewise.tasks.tagging.trained import TrainedTagger
 from edgewise.train.spans import tag_scores
@@ -73,28 +70,6 @@ class Tagger(
         trained, read = self.trained, sentences_from_lists(data)
         found: list[list[str]] = trained.tag(read.words, self._device)
         return found
-
-    @old_names
-    def explain(
-        self,
-        item: str | Sequence[str],
-        target: str | int | None = None,
-        label: str | None = None,
-        *,
-        top: int | None = None,
-        methods: Choice = None,
-    ) -> Explanation:
-        """The tags of one sentence, and what the tag of one word depends on.
-
-        Args:
-            item: The words of a sentence, or a text with spaces between them.
-            target: The word that is explained: its place counted from 1, or itself where it stands once; by default
-                the first with a tag other than that of most words.
-            label: The tag whose probability is explained; the predicted one by default.
-            top: How many of the strongest weights of each token are shown.
-            methods: Names of methods; see `edgewise.explain.methods`.
-        """
-        return explain_sentence(self.trained, item, target=target, label=label, top=top, methods=methods)
 
     @old_names
     def score(self, data: Words, y: Words) -> float:

@@ -1,17 +1,12 @@
 """TextClassifier and TextRegressor: rows of texts."""
 
-from collections.abc import Sequence
 from typing import Any, get_args
 
 from edgewise.data.texts.table import texts_from_arrays
 from edgewise.errors import DataError
-from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
-from edgewise.explain.methods import Choice
-from edgewise.explanation import Explanation
 from edgewise.models.text_settings import CONFIGURATIONS, EncoderName
 from edgewise.plural import plural
-from edgewise.tasks.texts.explainable import explain_text
 from edgewise.tasks.texts.task import TASK
 from edgewise.tasks.texts.trained import TrainedTexts
 
@@ -40,27 +35,6 @@ class TextEstimator(
                 f"{len(known)}."
             )
         return table
-
-    @old_names
-    def explain(
-        self,
-        item: str | Sequence[str],
-        target: str | None = None,
-        label: Any = None,
-        *,
-        top: int | None = None,
-        methods: Choice = None,
-    ) -> Explanation:
-        """One row, explained: where the model attends, and what changes its prediction.
-
-        Args:
-            item: A text, or one for each column.
-            target: The target that is explained; the first by default.
-            label: The class whose probability is explained; the predicted one by default.
-            top: How many of the strongest weights of each token are shown.
-            methods: Names of methods; see `edgewise.explain.methods`.
-        """
-        return explain_text(self.trained, item, target=target, label=label, top=top, methods=methods)
 
 
 class TextClassifier(TableClassifier, TextEstimator, models=ENCODERS, own={"model": None, "validation_size": 0.1}):

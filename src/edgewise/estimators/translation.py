@@ -9,10 +9,7 @@ from edgewise.data.texts.pairs import Texts, check_pairs, check_texts, pairs_of
 from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
-from edgewise.explain.methods import Choice
-from edgewise.explanation import Explanation
 from edgewise.models.text_settings import CONFIGURATIONS
-from edgewise.tasks.translation.explainable import explain_translation
 from edgewise.tasks.translation.task import TASK
 from edgewise.tasks.translation.trained import TrainedTranslation, bleu
 
@@ -72,28 +69,6 @@ class Translator(
         check_texts("predict", data)
         found: list[str | None] = self.trained.translate(list(data), self._device)
         return found
-
-    @old_names
-    def explain(
-        self,
-        item: str,
-        target: str | int | None = None,
-        label: Any = None,
-        *,
-        top: int | None = None,
-        methods: Choice = None,
-    ) -> Explanation:
-        """One sentence, explained: where the model attends as it writes, and which words change the translation.
-
-        Args:
-            item: The sentence.
-            target: A token of the translation, or its place counted from 0; the whole translation by default.
-            label: Refused: a token is its own label.
-            top: How many of the strongest weights of each token are shown.
-            methods: Names of methods; see `edgewise.explain.methods`.
-        """
-        self._refuse(label=(label, "the target is the token"))
-        return explain_translation(self.trained, item, target=target, top=top, methods=methods)
 
     @old_names
     def score(self, data: Texts, y: Texts) -> float:

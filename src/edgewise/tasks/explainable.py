@@ -6,8 +6,10 @@ from typing import Any, ClassVar, Self
 
 from edgewise.data.tables.cell import OK
 from edgewise.errors import SettingError
-from edgewise.explain.methods import Choice
+from edgewise.explain.explainable import Explainable
+from edgewise.explain.methods import Choice, explain
 from edgewise.explanation import Explanation, Kind, TargetPrediction
+from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 
 
@@ -74,11 +76,33 @@ class ExplainableModel(ABC):
         """For each row that is predicted, `OK`, or what its prediction lacks, in the words of `edgewise predict`."""
         return [OK] * len(rows)
 
-    @abstractmethod
+    @classmethod
+    def row(cls, item: Any) -> tuple[Any, ...]:
+        """The values of a row out of what estimators take."""
+        return (item,)
+
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> Explainable:
+        """One row and the number of its prediction that is explained."""
+        raise NotImplementedError
+
     def explain(
         self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
     ) -> Explanation:
-        """One row, explained."""
+        """One row, explained.
+
+        Args:
+            row: its values, in the order of the fields.
+            target: which target is explained; the first by default.
+            label: the class whose probability is explained; the predicted one by default.
+            top: how many of the strongest weights of each unit are shown; by default all where they are few.
+            methods: names of methods; see `edgewise.explain.methods`.
+
+        Raises:
+            DataError: the row cannot be read.
+            SettingError: there is no such target, class or method, or `top` is below 1.
+        """
+        with cpu_threads(self.trained.threads):
+            return explain(self.item(row, target, label, top), methods)
 
     def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
         """Change the limits of molecules, where one is given.

@@ -1,22 +1,27 @@
-"""What explanations of texts, prompts, sentences and translations share: their units are tokens."""
+"""Explanations of texts, prompts, sentences and translations: their units are tokens, which are removed and put back.
+
+A removal leaves some tokens of a row; a task says in `predict_left` what its model predicts from them.
+"""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool
+from torch import Tensor
 
-from edgewise.data.texts.tokenizer import Tokenizer, visible
+from edgewise.data.texts.tokenizer import RowTokens, Tokenizer, visible
 from edgewise.errors import SettingError
-from edgewise.explain.explainable import Attended, Attention, Explainable
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
 from edgewise.explain.heads import to_layer
-from edgewise.explanation import Layer, Part, Unit
+from edgewise.explanation import Layer, Part, TargetPrediction, Unit
 from edgewise.plural import plural
-from edgewise.tasks.texts.tokens import RowTokens
-from edgewise.trace import Trace
+from edgewise.trace import Trace, Weights
 
-Kept = Bool[np.ndarray, " token"]
+Left = Bool[np.ndarray, " token"]
 """Which tokens are left."""
 BATCH_SIZE = 2**15
 """Tokens that are computed together, about."""
@@ -36,14 +41,19 @@ POINT_TOKENS = 2**16
 """Tokens that are read for one integral, about."""
 SENTENCE = re.compile(r"(\S.*?)(?:(?<=[.!?…])(?=\s)|\n|$)", re.DOTALL)
 """Up to a sign that ends a sentence and a space, or to the end of the line."""
+MAX_LISTED = 40
+"""Words that a message lists."""
 
 
 class TokenExplainable(Explainable):
     """Tokens that a model reads; the others move together where some are removed.
 
     Args:
-        fixed: the tokens that are never removed, such as those that stand for no text.
-        top: how many of the strongest weights of each token and head are kept; None for the usual number.
+        trained: the model.
+        texts: what was written, by the names of the columns.
+        row: the tokens.
+        top: how many of the strongest weights of each token and head are shown; None for the usual number.
+        fixed: the tokens that are never removed; by default those that stand for no text.
         beside: tokens that are read with every prediction and never removed.
 
     Raises:
@@ -51,33 +61,38 @@ class TokenExplainable(Explainable):
     """
 
     absent = 0.0
+    has_sentences = True
+    """Whether sentences are removed as wholes, too."""
+    about_cut = "the model reads the first {:,}"
+    """What is read of a text that is too long."""
+    predictions: Sequence[TargetPrediction]
+    """What the model predicts."""
+    explained: str
+    """What the explained number is called."""
 
-    def __init__(self, fixed: Kept, top: int | None, beside: int = 0):
+    def __init__(
+        self, trained: Any, texts: Mapping[str, str], row: RowTokens, top: int | None,
+        *, fixed: Left | None = None, beside: int = 0,
+    ):  # fmt: skip
         if top is not None and top < 1:
             raise SettingError(f"top is {top}; expected at least 1.")
-        self.fixed, self.top, self.beside = fixed, top, beside
+        self.trained, self.texts, self.row, self.top = trained, texts, row, top
+        self.fixed, self.beside = row.is_special if fixed is None else fixed, beside
 
-    def predict_kept(self, kept: Sequence[Kept]) -> np.ndarray:
+    def predict_left(self, left: Sequence[Left]) -> np.ndarray:
         """The explained number where each of these selections of tokens is left."""
         raise NotImplementedError
 
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The explained number without each of some lists of tokens."""
-        found, kept, size = [np.zeros(0)], [], 0
-        for units in removed:
-            left = np.ones(self.num_units, dtype=bool)
-            left[units] = False
-            kept.append(left | self.fixed)
-            size += int(kept[-1].sum()) + self.beside
-            if size >= BATCH_SIZE:
-                found.append(self.predict_kept(kept))
-                kept, size = [], 0
-        return np.concatenate([*found, *([self.predict_kept(kept)] if kept else [])])
+        left = [self.fixed | ~np.isin(np.arange(self.num_units), units) for units in removed]
+        sizes = (int(each.sum()) + self.beside for each in left)
+        return np.concatenate([np.zeros(0), *(self.predict_left(left[some]) for some in batches(sizes))])
 
     @property
     def num_units(self) -> int:
         """Tokens that are read."""
-        return len(self.fixed)
+        return len(self.row)
 
     @property
     def max_groups(self) -> int:
@@ -109,14 +124,10 @@ class TokenExplainable(Explainable):
         """Records all weights of a short text, the strongest of a long one."""
         return Trace(top=None if self.is_followed else self.top or TOP)
 
-    def shown(self, num_tokens: int) -> int | None:
-        """How many of the strongest weights are shown: all of a short text, some of a longer one."""
-        return self.top if self.top is not None or num_tokens <= MAX_SHOWN else TOP
-
-    def layers_of(self, trace: Trace) -> list[Layer]:
-        """Recorded weights as they are shown."""
-        shown = self.shown(self.num_units)
-        return [to_layer(weights, f"layer {place}", top=shown) for place, weights in enumerate(trace.weights, 1)]
+    def layers_of(self, recorded: Sequence[Weights], name: str = "layer", num_tokens: int | None = None) -> list[Layer]:
+        """Recorded weights as they are shown: all of a short text, the strongest of a longer one."""
+        shown = self.top if self.top is not None or (num_tokens or self.num_units) <= MAX_SHOWN else TOP
+        return [to_layer(weights, f"{name} {place}", top=shown) for place, weights in enumerate(recorded, 1)]
 
     def attention_at(self, place: int, model: Callable[[Trace], object], who: str) -> Attention:
         """The attention of a model whose prediction is read at one token.
@@ -126,15 +137,13 @@ class TokenExplainable(Explainable):
             model: computes the prediction and records its weights.
             who: the token, in words.
         """
-        trace = self.new_trace()
+        trace = whole = self.new_trace()
         with torch.no_grad():
             model(trace)
-        if not trace.weights:
-            return Attention()
-        whole = trace
-        if not self.is_followed:
-            whole = Trace(queries=[place])
-            with torch.no_grad():
+            if not trace.weights:
+                return Attention()
+            if not self.is_followed:
+                whole = Trace(queries=[place])
                 model(whole)
         weights = whole.weights[-1]
         mine = weights.receivers == place
@@ -143,11 +152,86 @@ class TokenExplainable(Explainable):
         top = torch.zeros(self.num_units)
         top[place] = 1
         return Attention(
-            layers=self.layers_of(trace),
+            layers=self.layers_of(trace.weights),
             members=[Attended(direct, top, trace.weights if self.is_followed else ())],
             about=f"Where {who} attends in the last layer: its weights, mean over heads.",
             about_rollout=f"Attention through all layers: how much of each token can reach {who}.",
         )
+
+    def by_vectors(
+        self, embedding: Any, nothing: int | None, name: str, function: Callable[[Tensor], Tensor]
+    ) -> Differentiable:
+        """The explained number as a function of the vectors of the tokens.
+
+        Args:
+            embedding: makes the vectors.
+            nothing: the token of a text without information, where integrated gradients begin; None for zeros.
+            name: what it is called.
+            function: from the vectors to the number.
+        """
+        vectors = embedding(torch.from_numpy(self.row.numbers)).detach()
+        baseline = torch.zeros_like(vectors[:1]) if nothing is None else embedding.weight[[nothing]].detach()
+        return Differentiable(function, vectors, baseline.expand_as(vectors), None, ("the vector", name))
+
+    @cached_property
+    def sentences(self) -> tuple[list[Part], list[str]]:
+        """The sentences where there are several, and a note where some are left out."""
+        found, notes = list(self._sentences()) if self.has_sentences else [], []
+        if len(found) > (most := self.max_groups):
+            longest = sorted(range(len(found)), key=lambda place: -len(found[place].units))[:most]
+            notes.append(f"Of {plural(len(found), 'sentence')} the {len(longest)} longest were removed.")
+            found = [found[place] for place in sorted(longest)]
+        return found if len(found) > 1 else [], notes
+
+    def _sentences(self) -> Iterator[Part]:
+        for place, text in enumerate(self.texts.values()):
+            own = ~self.row.is_special & (self.row.columns == place)
+            for found in SENTENCE.finditer(text):
+                start, stop = found.span(1)
+                units = np.flatnonzero(own & (self.row.starts >= start) & (self.row.starts < stop))
+                if len(units):
+                    yield Part(shortened(found[1].strip()), "sentence", tuple(units.tolist()), np.nan)
+
+    def parts(self) -> list[Part]:
+        """Sentences."""
+        return list(self.sentences[0])
+
+    def units(self) -> Iterator[Unit]:
+        """The tokens as they stand in the text; those that stand for no text by their names in the vocabulary."""
+        row, names = self.row, list(self.texts)
+        for number, column, start, stop in zip(*(each.tolist() for each in row.places), strict=True):
+            text = visible(self.texts[names[column]][start:stop])
+            yield Unit(text or self.trained.tokenizer.inner.id_to_token(number) or "", names[column], start, stop)
+
+    def own_notes(self) -> list[str]:
+        """What else is to be known of a task's explanations."""
+        return []
+
+    def notes(self) -> list[str]:
+        """What was cut, what is not in the vocabulary, not shown, or removed in groups."""
+        row, unknown, notes = self.row, self.trained.tokenizer.unknown, []
+        if row.num_cut:
+            count = plural(len(row) + row.num_cut, "token")
+            notes.append(f"The text has {count}; {self.about_cut.format(len(row))}, and only they are explained.")
+        if num_unknown := 0 if unknown is None else int((row.numbers == unknown).sum()):
+            is_are = "is" if num_unknown == 1 else "are"
+            notes.append(
+                f"{plural(num_unknown, 'token')} {is_are} out of vocabulary and {is_are} read as the unknown token."
+            )
+        is_layered = any(not layer.is_readout for layer in self.attention.layers)
+        return [*notes, *self.weight_notes(is_layered), *self.own_notes(), *self.sentences[1], *self.group_notes()]
+
+    def weight_notes(self, is_layered: bool, what: str = "the layers: the text") -> list[str]:
+        """Which weights are not shown."""
+        layers, notes = self.attention.layers, []
+        if tops := {layer.top for layer in layers if layer.top is not None}:
+            notes.append(f"In each layer and head only the {tops.pop()} strongest weights of a token are shown.")
+        if not self.is_followed and is_layered:
+            notes.append(
+                f"Attention is not followed through {what} has more than {MAX_RECORDED:,} tokens, and the weights that "
+                "are not recorded would be missing."
+            )
+        return notes
 
     def group_notes(self) -> list[str]:
         """Whether groups of tokens were removed."""
@@ -156,64 +240,55 @@ class TokenExplainable(Explainable):
             return []
         return [f"Occlusion removes {len(groups)} runs of neighboring tokens, and shares each effect evenly."]
 
-    def weight_notes(self) -> list[str]:
-        """Which weights are not shown."""
-        layers, notes = self.attention.layers, []
-        if tops := {layer.top for layer in layers if layer.top is not None}:
-            notes.append(f"In each layer and head only the {tops.pop()} strongest weights of a token are kept.")
-        if not self.is_followed and any(not layer.is_readout for layer in layers):
-            notes.append(
-                f"Attention is not followed through the layers: the text has more than {MAX_RECORDED:,} tokens, and "
-                "the weights that are not kept would be missing."
-            )
-        return notes
-
-    def sentences(self, texts: Sequence[str], row: RowTokens) -> tuple[list[Part], list[str]]:
-        """The sentences of some texts where there are several, and a note where some are left out."""
-        found, notes = list(_sentences(texts, row)), []
-        if len(found) > (most := self.max_groups):
-            longest = sorted(range(len(found)), key=lambda place: -len(found[place].units))[:most]
-            notes.append(f"Of {plural(len(found), 'sentence')} the {len(longest)} longest were removed.")
-            found = [found[place] for place in sorted(longest)]
-        return found if len(found) > 1 else [], notes
+    def describe(self) -> dict[str, Any]:
+        """The texts, their tokens, and what is predicted of them."""
+        return {
+            "kind": "text",
+            "title": shortened(" ".join(self.texts.values())) or "a text of spaces",
+            "sources": dict(self.texts),
+            "told": tuple(self.predictions),
+            "explained": self.explained,
+            "units": tuple(self.units()),
+            "notes": tuple(self.notes()),
+        }
 
 
-def _sentences(texts: Sequence[str], row: RowTokens) -> Iterator[Part]:
-    """The sentences of each text that have tokens."""
-    for place, text in enumerate(texts):
-        own = ~row.is_special & (row.columns == place)
-        for found in SENTENCE.finditer(text):
-            start, stop = found.span(1)
-            units = np.flatnonzero(own & (row.starts >= start) & (row.starts < stop))
-            if len(units):
-                yield Part(shortened(found[1].strip()), "sentence", tuple(units.tolist()), np.nan)
+def batches(sizes: Iterable[int]) -> Iterator[slice]:
+    """Slices of texts with so many tokens each that are computed together, `BATCH_SIZE` tokens or a little more."""
+    start, stop, tokens = 0, 0, 0
+    for stop, size in enumerate(sizes, 1):
+        tokens += size
+        if tokens >= BATCH_SIZE:
+            yield slice(start, stop)
+            start, tokens = stop, 0
+    if start < stop:
+        yield slice(start, stop)
 
 
-def units_of(
-    tokenizer: Tokenizer, numbers: np.ndarray, places: Sequence[tuple[str, int, int]], texts: dict[str, str]
-) -> tuple[Unit, ...]:
-    """The tokens as they stand in the text; those that stand for no text by their names in the vocabulary.
+def place_of(target: Any, words: Sequence[str], first: int, other: str = "") -> int:
+    """Which of some words is meant: by its place, by itself where it stands once, or by both, as in `2 Paris`.
 
     Args:
-        tokenizer: the vocabulary.
-        numbers: the tokens.
-        places: the column of each, its first character there, and one past the last.
-        texts: by column.
+        target: what names it.
+        words: all of them.
+        first: the place of the first.
+        other: what else may be named, for the message.
+
+    Raises:
+        SettingError: there is no such word or place, or the word stands there more than once.
     """
-    units = []
-    for number, (column, start, stop) in zip(numbers.tolist(), places, strict=True):
-        name = visible(texts[column][start:stop]) if start < stop else tokenizer.inner.id_to_token(number)
-        units.append(Unit(name or "", column, start, stop))
-    return tuple(units)
-
-
-def unknown_notes(tokenizer: Tokenizer, numbers: np.ndarray) -> list[str]:
-    """Whether the vocabulary lacks some of the tokens."""
-    unknown = tokenizer.unknown
-    if not (count := 0 if unknown is None else int((numbers == unknown).sum())):
-        return []
-    is_are = "is" if count == 1 else "are"
-    return [f"{plural(count, 'token')} {is_are} out of vocabulary and {is_are} read as the unknown token."]
+    word, names = str(target).strip(), [f"{place} {each.strip()}" for place, each in enumerate(words, first)]
+    if word in names:
+        return names.index(word)
+    if re.fullmatch(r"[0-9]{1,9}", word) and first <= int(word) < first + len(words):
+        return int(word) - first
+    same = [place for place, each in enumerate(words) if each.strip() == word]
+    if len(same) == 1:
+        return same[0]
+    shown = [names[place] for place in same] or names
+    listed = ", ".join(shown[:MAX_LISTED]) + (", …" if len(shown) > MAX_LISTED else "")
+    problem = f"which stands there {len(same)} times; name one of" if same else f"expected {other}one of"
+    raise SettingError(f"explain: target is {word[:60]!r}{', ' if same else '; '}{problem} {listed}.")
 
 
 def nothing_of(tokenizer: Tokenizer) -> int:

@@ -150,9 +150,44 @@ def sentences_from_lists(sentences: Collection[Any], tags: Collection[Any] | Non
     return _together(["the sentences"], [found], strict=True, need_tags=tags is not None)
 
 
-def word_places(text: str) -> list[tuple[int, int]]:
-    """Where each word of a sentence begins and stops, divided as the lines of a file are."""
-    return [found.span() for found in _CELLS.finditer(text)]
+@dataclass(frozen=True, eq=False)
+class WrittenSentence:
+    """A sentence as it was written, and its words."""
+
+    text: str
+    """As it came; the words joined by spaces where they came as a list."""
+    words: list[str]
+    """One or more."""
+    starts: Int64[np.ndarray, " word"]
+    """The first character of each in the text."""
+
+    @classmethod
+    def of(cls, sentence: str | Sequence[str]) -> "WrittenSentence":
+        """A text whose words stand between spaces, as in the lines of a file, or a list of words.
+
+        Raises:
+            DataError: there is no word.
+        """
+        text = sentence if isinstance(sentence, str) else " ".join(sentence)
+        if isinstance(sentence, str):
+            found = list(_CELLS.finditer(text))
+            words, starts = [each[0] for each in found], np.array([each.start() for each in found], dtype=np.int64)
+        else:
+            words = list(sentence)
+            starts = np.cumsum([0, *(len(word) + 1 for word in words[:-1])])
+        if not "".join(words):
+            raise DataError("the sentence has no word.")
+        return cls(text, words, starts)
+
+    def names(self) -> list[str]:
+        """What the words are called: their place and themselves."""
+        return [f"{place} {word}" for place, word in enumerate(self.words, 1)]
+
+    def in_text(self, places: Int64[np.ndarray, " place"]) -> Int64[np.ndarray, " place"]:
+        """Places in the words joined by spaces as places in the text."""
+        joined = np.cumsum([0, *(len(word) + 1 for word in self.words[:-1])])
+        word = np.searchsorted(joined, places, side="right") - 1
+        return self.starts[word] + places - joined[word]
 
 
 def _as_list(words: Any) -> Any:

@@ -7,9 +7,10 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
+from edgewise.data.tables.cell import OK
 from edgewise.data.tables.decode import read_decoded
 from edgewise.data.tables.options import TableFormat
 from edgewise.errors import DataError, MissingExtraError, SettingError
@@ -45,6 +46,35 @@ class Tokens:
     """First character of each."""
     stops: Int64[np.ndarray, " token"]
     """One past the last character of each."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowTokens:
+    """The tokens of a row of texts, those of several columns behind each other."""
+
+    numbers: Int64[np.ndarray, " token"]
+    """Places in the vocabulary."""
+    columns: Int64[np.ndarray, " token"]
+    """The column that each stands in, counted from 0."""
+    starts: Int64[np.ndarray, " token"]
+    """Its first character in the text of that column."""
+    stops: Int64[np.ndarray, " token"]
+    """One past the last; of a token that stands for no text, its start."""
+    num_cut: int = 0
+    """How many more there are, which the model does not read."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def is_special(self) -> Bool[np.ndarray, " token"]:
+        """Which stand for no text: the beginning, the end."""
+        return self.starts == self.stops
+
+    @property
+    def places(self) -> Sequence[np.ndarray]:
+        """Number, column, start and stop of each."""
+        return self.numbers, self.columns, self.starts, self.stops
 
 
 class Tokenizer:
@@ -163,10 +193,23 @@ class Tokenizer:
         none = [np.zeros(0, np.int64)]
         return Tokens(*(np.concatenate(parts or none) for parts in (numbers, starts, stops)))
 
-    def knows_none(self, texts: Iterable[str]) -> bool:
-        """Whether texts have tokens, and the vocabulary has none of them."""
+    def status_of(self, texts: Iterable[str]) -> str:
+        """The status of a row of texts: `OK`, or `ALL_UNKNOWN` where the vocabulary has no word of it."""
         numbers = np.concatenate([np.zeros(0, np.int64), *(self.encode(text).numbers for text in texts)])
-        return self.unknown is not None and len(numbers) > 0 and bool((numbers == self.unknown).all())
+        return ALL_UNKNOWN if len(numbers) and (numbers == self.unknown).all() else OK
+
+    def row_of(self, texts: Sequence[str], context: int) -> "RowTokens":
+        """The first `context` tokens of some texts, each with its end, where the vocabulary has one."""
+        found = [self.encode(text) for text in texts]
+        parts = []
+        for place, (text, tokens) in enumerate(zip(texts, found, strict=True)):
+            begin = [] if self.begin is None or place else [(self.begin, 0, 0)]
+            end = [] if self.end is None else [(self.end, len(text), len(text))]
+            body = np.stack([tokens.numbers, tokens.starts, tokens.stops], axis=1)
+            parts.append(np.concatenate([np.array(each, np.int64).reshape(-1, 3) for each in (begin, body, end)]))
+        columns = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        numbers, starts, stops = np.concatenate(parts)[:context].T.copy()
+        return RowTokens(numbers, columns[:context], starts, stops, max(0, len(columns) - context))
 
     def unknown_parts(self, text: str) -> list[str]:
         """The parts of a text that the vocabulary lacks, each once, in order."""

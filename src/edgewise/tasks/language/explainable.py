@@ -1,131 +1,80 @@
-"""Prompts, as the methods of explanation and an `Explainer` see them."""
+"""Prompts: which token follows, and what its probability depends on.
 
+Probabilities are those with which `generate` draws at temperature 1. Memory stays linear in the length of a text of
+more than 1,024 tokens; a text of up to 512 tokens costs a prediction for every token, of longer ones groups are
+removed.
+"""
+
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
+from edgewise.data.texts.tokenizer import RowTokens
 from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attention, Differentiable
-from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, Part, TargetPrediction
-from edgewise.plural import plural
+from edgewise.explanation import TargetPrediction
+from edgewise.records import TextBatch
 from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.language.perturbation import (
-    FIELD,
-    NEXT,
-    NextToken,
-    Prompt,
-    next_token_prediction,
-    packed,
-    predict_next,
-    probabilities,
-    token_number,
-)
 from edgewise.tasks.language.trained import TrainedLanguage
-from edgewise.tasks.token_explainable import Kept, TokenExplainable, nothing_of, shortened, units_of
+from edgewise.tasks.token_explainable import Left, TokenExplainable, batches, nothing_of
 from edgewise.train.device import cpu_threads
 
-
-def explain_prompt(
-    trained: TrainedLanguage,
-    prompt: str,
-    *,
-    target: str | None = None,
-    label: Any = None,
-    top: int | None = None,
-    methods: Choice = None,
-) -> Explanation:
-    """Which token follows a text, where the model attends, and what changes the probability of that token.
-
-    Probabilities are those with which `generate` draws at temperature 1. Memory stays linear in the length of a text
-    of more than 1,024 tokens.
-
-    Args:
-        trained: the model.
-        prompt: the text; of one that is longer than the model reads, or than 4,096 tokens, the end.
-        target: what is explained: there is only `next token`.
-        label: the token whose probability is explained, by its text; the most probable one by default.
-        top: how many of the strongest weights of each token and head are kept; by default all of texts of up to 256
-            tokens, else 8.
-        methods: names of methods; see `edgewise.explain.methods`.
-
-    Raises:
-        SettingError: the prompt is empty or has characters or words that the model has never seen, there is no such
-            target, token or method, or `top` is below 1.
-
-    Cost: a prediction for every token of a text of up to 512 tokens; of longer ones groups are removed, so that it
-        grows with their length no faster than a few dozen predictions do.
-    """
-    if target is not None and target != NEXT:
-        raise SettingError(f"explain: target is {target!r}; the model predicts {NEXT}.")
-    with cpu_threads(trained.threads):
-        return explain(PromptItem(trained, Prompt.of(trained, prompt), label, top), methods)
+NEXT = "next token"
+"""What is predicted."""
+FIELD = "text"
+"""What the prompt is called."""
+MAX_PREDICTIONS = 10
+"""How many of the most probable tokens are shown."""
+MAX_READ = 4096
+"""Tokens of a prompt that are read: what a model of any length costs grows with their square."""
 
 
 class PromptItem(TokenExplainable):
     """A prompt and the token that may follow it."""
 
     about = "The probability less that without the token; those behind it move up."
+    about_cut = "the last {:,} are read"
 
-    def __init__(self, trained: TrainedLanguage, prompt: Prompt, label: Any, top: int | None):
-        super().__init__(prompt.row.is_special, top)
-        self.trained, self.prompt, tokenizer = trained, prompt, trained.tokenizer
-        self.batch, model = packed([prompt.row.numbers]), trained.model.eval()
+    def __init__(self, trained: TrainedLanguage, prompt: str, label: Any, top: int | None):
+        super().__init__(trained, {FIELD: prompt}, read_prompt(trained, prompt), top)
+        tokenizer, self.batch = trained.tokenizer, TextBatch.packed([self.row.numbers])
         with torch.no_grad():
-            found = probabilities(trained, model.after(self.batch))[0]
-        number = token_number(trained, label, *next_token_prediction(trained, found))
-        self.predictions = next_token_prediction(trained, found, number)
+            found = probabilities(trained, trained.model.eval().after(self.batch))[0]
+        self.number = token_number(trained, label, to_prediction(trained, found))
+        self.predictions = (to_prediction(trained, found, self.number),)
+        self.explained = f"{NEXT} = {tokenizer.written(self.number)}"
         # A text that is left empty begins anew where the model knows ends; else what it never saw stands for it.
-        nothing = tokenizer.end if trained.has_end and tokenizer.end is not None else nothing_of(tokenizer)
-        self.explained = NextToken(trained, number, nothing)
+        self.nothing = tokenizer.end if trained.has_end and tokenizer.end is not None else nothing_of(tokenizer)
 
-    def predict_kept(self, kept: Sequence[Kept]) -> np.ndarray:
-        """The probability after what is left."""
-        return self.explained.of_kept(self.prompt, kept)
+    def predict_left(self, left: Sequence[Left]) -> np.ndarray:
+        texts = [self.row.numbers[stays] if stays.any() else np.array([self.nothing]) for stays in left]
+        with torch.no_grad():
+            scores = self.trained.model.after(TextBatch.packed(texts))
+        return probabilities(self.trained, scores)[:, self.number].double().numpy()
 
     def trace(self) -> Attention:
-        """Of the last token, which the next one is predicted from."""
         who = "the last token, which predicts the next one,"
         return self.attention_at(self.num_units - 1, partial(self.trained.model.after, self.batch), who)
 
     def differentiable(self) -> list[Differentiable]:
-        """By the vectors of the tokens."""
-        embedding, nothing = self.trained.model.embedding, self.explained.nothing
-        vectors = embedding(self.batch.tokens).detach()
-        baseline = embedding.weight[nothing].detach().expand_as(vectors)
-        words = ("the vector", f"that of {self.trained.tokenizer.written(nothing)}")
-        return [Differentiable(partial(self.explained.of_vectors, self.batch), vectors, baseline, None, words)]
+        model, name = self.trained.model, f"that of {self.trained.tokenizer.written(self.nothing)}"
 
-    def parts(self) -> list[Part]:
-        """Sentences."""
-        return self.sentences([self.prompt.text], self.prompt.row)[0]
+        def function(vectors: Tensor) -> Tensor:
+            return probabilities(self.trained, model.after(self.batch, vectors=vectors))[0, self.number]
 
-    def describe(self) -> dict[str, Any]:
-        """The text and its tokens."""
-        row, text, notes = self.prompt.row, self.prompt.text, []
-        if row.num_cut:
-            notes.append(
-                f"The text has {plural(len(row) + row.num_cut, 'token')}; the last {len(row):,} are read, and only "
-                "they are explained."
-            )
-        notes += self.weight_notes()
-        if not self.trained.has_end:
-            name = self.trained.tokenizer.written(self.explained.nothing)
-            notes.append(f"Where nothing is left of the text, the model reads {name}, which was not in its training.")
-        notes += [*self.sentences([text], row)[1], *self.group_notes()]
-        places = [(FIELD, start, stop) for start, stop in zip(row.starts.tolist(), row.stops.tolist(), strict=True)]
-        return {
-            "kind": "text",
-            "title": shortened(text) or "a text of spaces",
-            "sources": {FIELD: text},
-            "told": self.predictions,
-            "explained": self.explained.name,
-            "units": units_of(self.trained.tokenizer, row.numbers, places, {FIELD: text}),
-            "notes": tuple(notes),
-        }
+        return [self.by_vectors(model.embedding, self.nothing, name, function)]
+
+    def own_notes(self) -> list[str]:
+        if self.trained.has_end:
+            return []
+        name = self.trained.tokenizer.written(self.nothing)
+        return [f"Where nothing is left of the text, the model reads {name}, which was not in its training."]
 
 
 class ExplainablePrompts(ExplainableModel):
@@ -140,7 +89,6 @@ class ExplainablePrompts(ExplainableModel):
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        """The text."""
         return [(FIELD, "text")]
 
     @property
@@ -149,16 +97,73 @@ class ExplainablePrompts(ExplainableModel):
         return self.trained.tokenizer.kind != "words"
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        """What follows each text."""
-        return predict_next(self.trained, [text for (text,) in rows])
+        trained, found = self.trained, []
+        prompts = [read_prompt(trained, text).numbers for (text,) in rows]
+        with torch.no_grad(), cpu_threads(trained.threads):
+            for some in batches(map(len, prompts)):
+                found += list(probabilities(trained, trained.model.after(TextBatch.packed(prompts[some]))))
+        return [(to_prediction(trained, each),) for each in found]
 
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
-        """One text."""
-        return explain_prompt(self.trained, *row, target=target, label=label, top=top, methods=methods)
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> PromptItem:
+        if target not in (None, NEXT):
+            raise SettingError(f"explain: target is {target!r}; the model predicts {NEXT}.")
+        return PromptItem(self.trained, row[0], label, top)
 
     def unread(self, row: tuple[Any, ...]) -> str:
-        """The tokens before those that are read."""
-        read = Prompt.of(self.trained, *row).row
+        read = read_prompt(self.trained, *row)
         return f"{len(read) + read.num_cut:,} tokens, of which the last {len(read):,} are read" if read.num_cut else ""
+
+
+def read_prompt(trained: TrainedLanguage, text: str) -> RowTokens:
+    """The tokens that are read: of a long text the last, as many as the model can read, and `MAX_READ` at most.
+
+    Raises:
+        SettingError: it is empty, or has characters or words that the model has never seen.
+    """
+    found = trained.encode(text)
+    cut = max(0, len(found.numbers) - min(trained.limit, MAX_READ))
+    numbers, starts, stops = (each[cut:] for each in (found.numbers, found.starts, found.stops))
+    return RowTokens(numbers, np.zeros(len(numbers), np.int64), starts, stops, cut)
+
+
+def probabilities(trained: TrainedLanguage, scores: Float[Tensor, " text token"]) -> Float[Tensor, " text token"]:
+    """How probable each token is to be written next: 0 for those that never are."""
+    never = torch.zeros(scores.shape[-1], dtype=torch.bool)
+    never[trained.never] = True
+    return scores.float().masked_fill(never, -math.inf).softmax(-1)
+
+
+def to_prediction(
+    trained: TrainedLanguage, found: Float[Tensor, " token"], also: int | None = None
+) -> TargetPrediction:
+    """The most probable of the tokens, and with them `also`, out of the probabilities of all."""
+    best = found.topk(min(MAX_PREDICTIONS, len(found) - len(trained.never))).indices.tolist()
+    numbers = best if also is None or also in best else [*best, also]
+    shares = {trained.tokenizer.written(number): float(found[number]) for number in numbers}
+    label = trained.tokenizer.written(best[0])
+    share = shares[label]
+    return TargetPrediction(NEXT, float(best[0]), label, math.sqrt(share * (1 - share)), probabilities=shares)
+
+
+def token_number(trained: TrainedLanguage, label: Any, prediction: TargetPrediction) -> int:
+    """The token that is meant: that of the text `label`, or the one that is shown so; the most probable by default.
+
+    Raises:
+        SettingError: there is no such token, or it is never written.
+    """
+    if label is None:
+        return int(prediction.value)
+    label, tokenizer = str(label), trained.tokenizer
+    never = set(trained.never)
+    numbers = tokenizer.encode(label).numbers.tolist()
+    if len(numbers) == 1 and numbers[0] not in never:
+        return numbers[0]
+    # By its sign: a space is not easily typed, and part of a character is no text.
+    for number in range(len(tokenizer)):
+        if number not in never and tokenizer.written(number) == label:
+            return number
+    why = f"is {len(numbers)} tokens" if len(numbers) > 1 and tokenizer.unknown not in numbers else "is none"
+    likely = ", ".join(prediction.probabilities)
+    raise SettingError(
+        f"explain: label is {label[:60]!r}, which {why}; name one token that the model can write, such as {likely}."
+    )

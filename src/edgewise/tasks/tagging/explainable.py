@@ -1,125 +1,122 @@
-"""Sentences with tags, as the methods of explanation and an `Explainer` see them."""
+"""Sentences with tags: the tag of each word, and what the tag of one word depends on.
 
+A word costs a prediction for every token that the model reads with it.
+"""
+
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
 
+from edgewise.data.texts.tags import WrittenSentence, chunks_of
+from edgewise.data.texts.tokenizer import RowTokens
+from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attention, Differentiable
-from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, TargetPrediction
+from edgewise.explanation import TargetPrediction
 from edgewise.plural import plural
+from edgewise.records import TextBatch
 from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.tagging.perturbation import WordTag, WrittenSentence, prediction_words
-from edgewise.tasks.tagging.trained import TrainedTagger, packed
-from edgewise.tasks.texts.tokens import status_of
-from edgewise.tasks.token_explainable import TokenExplainable, shortened, units_of, unknown_notes
-from edgewise.train.device import cpu_threads
+from edgewise.tasks.tagging.trained import TrainedTagger
+from edgewise.tasks.token_explainable import Left, TokenExplainable, place_of
 
+OUTSIDE = "O"
+"""The tag of a word in no span."""
 MAX_PREDICTIONS = 200
 """Words whose tags stand in an explanation; of a longer sentence those around the word that is explained."""
 
 
-def explain_sentence(
-    trained: TrainedTagger,
-    sentence: str | Sequence[str],
-    *,
-    target: Any = None,
-    label: Any = None,
-    top: int | None = None,
-    methods: Choice = None,
-) -> Explanation:
-    """The tags of a sentence, and for one word where the model attends and what changes its tag.
+class SentenceItem(TokenExplainable):
+    """The probability that one word has one tag, out of the chunk of its sentence that the model reads with it.
 
     Args:
         trained: the model.
         sentence: a text whose words stand between spaces, or a list of words.
-        target: the word that is explained: its name (`2 Paris`), its place counted from 1, or the word itself where it
-            stands once; by default the first with a tag other than that of most words, else the first.
-        label: the tag whose probability is explained; the predicted one by default.
-        top: how many of the strongest weights of each token and head are kept; by default all of sentences of up to
-            256 tokens, else 8.
-        methods: names of methods; see `edgewise.explain.methods`.
+        target: the word: its place counted from 1, itself where it stands once, or both (`2 Paris`); by default the
+            first with a tag other than that of most words, else the first.
+        label: the tag; the predicted one by default.
+        top: see `TokenExplainable`.
 
     Raises:
         DataError: there is no word.
-        SettingError: there is no such word, tag or method, or `top` is below 1.
-
-    Cost: a prediction for every token that the model reads with the word.
+        SettingError: there is no such word or tag, the word is no token, or `top` is below 1.
     """
-    written = WrittenSentence.of(sentence)
-    with cpu_threads(trained.threads):
-        return explain(SentenceItem(trained, written, target, label, top), methods)
 
+    has_sentences = False
 
-class SentenceItem(TokenExplainable):
-    """One word of a sentence, with the piece of the sentence that is read with it."""
-
-    def __init__(self, trained: TrainedTagger, written: WrittenSentence, target: Any, label: Any, top: int | None):
-        (self.predictions,) = prediction_words(trained, [written])
-        word = self.word = WordTag.chosen(trained, written, self.predictions, target, label)
-        super().__init__(word.fixed, top)
-        self.trained, self.written, self.batch = trained, written, packed([word.piece])
-        self.predict_kept = word.of_kept  # type: ignore[method-assign]
+    def __init__(self, trained: TrainedTagger, sentence: str | Sequence[str], target: Any, label: Any, top: int | None):
+        written = self.written = WrittenSentence.of(sentence)
+        (predictions,) = predict_words(trained, [written])
+        word = _default(trained, predictions) if target is None else place_of(target, written.words, 1)
+        self.word, self.predictions, self.near_notes = written.names()[word], *_near(predictions, word)
+        if not predictions[word].probabilities:
+            raise SettingError(
+                f"explain: {self.word!r} is nothing that the model can read, and always gets the tag {trained.usual}; "
+                "name another word as target."
+            )
+        if label is not None and str(label) not in trained.tags:
+            raise SettingError(f"explain: label is {str(label)[:60]!r}; the tags are {', '.join(trained.tags)}.")
+        self.label = int(predictions[word].value) if label is None else trained.tags.index(str(label))
+        self.explained = f"{self.word} = {trained.tags[self.label]}"
+        chunks = chunks_of(written.words, trained.tokenizer, trained.model.settings.context)
+        chunk = self.chunk = next(each for each in chunks if word in each.words)
+        # The token at which the tag is read. It can be hidden, not removed.
+        self.head = int(chunk.firsts[chunk.words == word][0])
         self.hidden = None if trained.hidden is None else trained.tokenizer.written(trained.hidden)
+        starts, stops = (written.in_text(ends) for ends in (chunk.starts, chunk.stops))
+        row = RowTokens(chunk.numbers, np.zeros(len(chunk.numbers), np.int64), starts, stops)
+        fixed = (np.arange(len(row)) == self.head) & (self.hidden is None)
+        super().__init__(trained, {trained.names[0]: written.text}, row, top, fixed=fixed)
+        self.batch = TextBatch.packed([row.numbers])
 
     @property
     def about(self) -> str:
-        """The word itself is hidden."""
         own = "always stays, with 0." if self.hidden is None else f"becomes {self.hidden} instead."
         return f"The probability less that without the token; the word itself {own}"
 
+    def predict_left(self, left: Sequence[Left]) -> Float64[np.ndarray, " removal"]:
+        numbers, heads, place = [], [], 0
+        for stays in left:
+            own, head = self.row.numbers.copy(), self.head
+            if not stays[head] and self.trained.hidden is not None:
+                own[head] = self.trained.hidden
+            stays = stays | (np.arange(len(own)) == head)
+            heads.append(place + int(stays[:head].sum()))
+            numbers.append(own[stays])
+            place += len(numbers[-1])
+        with torch.no_grad():
+            scores = self.trained.model.eval()(TextBatch.packed(numbers))[heads]
+        return softmax(scores.numpy())[:, self.label]
+
     def trace(self) -> Attention:
-        """Of the first token of the word, which the tag is read from."""
-        return self.attention_at(self.word.head, partial(self.trained.model, self.batch), f"the word {self.word.name}")
+        return self.attention_at(self.head, partial(self.trained.model, self.batch), f"the word {self.word}")
 
     def differentiable(self) -> list[Differentiable]:
-        """By the vectors of the tokens."""
-        embedding, hidden = self.trained.model.encoder.embedding, self.trained.hidden
-        vectors = embedding(self.batch.tokens).detach()
-        nothing = torch.zeros_like(vectors[:1]) if hidden is None else embedding.weight[[hidden]].detach()
-        words = ("the vector", "zeros" if self.hidden is None else f"that of {self.hidden}")
-        function = partial(self.word.of_vectors, self.batch)
-        return [Differentiable(function, vectors, nothing.expand_as(vectors), None, words)]
+        model, name = self.trained.model, "zeros" if self.hidden is None else f"that of {self.hidden}"
 
-    def describe(self) -> dict[str, Any]:
-        """The tokens of the piece, and the tags of the words around the one that is explained."""
-        trained, piece, written, source = self.trained, self.word.piece, self.written, self.trained.names[0]
-        starts, stops = (written.in_text(side).tolist() for side in (piece.starts, piece.stops))
-        places = [(source, start, stop) for start, stop in zip(starts, stops, strict=True)]
-        near, notes = _near(self.predictions, self.word.name)
-        if len(piece.words) < len(written.words):
-            names = written.names()
+        def function(vectors: Tensor) -> Tensor:
+            return model(self.batch, vectors=vectors)[self.head].softmax(-1)[self.label]
+
+        return [self.by_vectors(model.encoder.embedding, self.trained.hidden, name, function)]
+
+    def notes(self) -> list[str]:
+        notes, names = list(self.near_notes), self.written.names()
+        if len(self.chunk.words) < len(names):
+            first, last = (names[self.chunk.words[place]] for place in (0, -1))
             notes.append(
-                f"The model reads at most {trained.model.settings.context:,} tokens at once: with {self.word.name} the "
-                f"words from {names[piece.words[0]]} to {names[piece.words[-1]]}, and only they are explained."
+                f"The model reads at most {self.trained.model.settings.context:,} tokens at once: with {self.word} the "
+                f"words from {first} to {last}, and only they are explained."
             )
-        notes += [*unknown_notes(trained.tokenizer, piece.numbers), *self.weight_notes()]
+        return [*notes, *super().notes()]
+
+    def own_notes(self) -> list[str]:
         if self.hidden is None:
-            notes.append(f"Occlusion leaves out the word {self.word.name} itself: nothing can stand in its place.")
-        else:
-            notes.append(f"Occlusion cannot remove the word {self.word.name} itself: {self.hidden} replaces it.")
-        return {
-            "kind": "text",
-            "title": shortened(written.text),
-            "sources": {source: written.text},
-            "told": near,
-            "explained": self.word.explained,
-            "units": units_of(trained.tokenizer, piece.numbers, places, {source: written.text}),
-            "notes": (*notes, *self.group_notes()),
-        }
-
-
-def _near(predictions: Sequence[TargetPrediction], name: str) -> tuple[tuple[TargetPrediction, ...], list[str]]:
-    """The tags of the words around one, and a note where there are more."""
-    if len(predictions) <= MAX_PREDICTIONS:
-        return tuple(predictions), []
-    place = [each.name for each in predictions].index(name)
-    first = min(max(0, place - MAX_PREDICTIONS // 2), len(predictions) - MAX_PREDICTIONS)
-    count = plural(len(predictions), "word")
-    note = f"The sentence has {count}; the tags of the {MAX_PREDICTIONS} around {name} are shown."
-    return tuple(predictions[first : first + MAX_PREDICTIONS]), [note]
+            return [f"Occlusion leaves out the word {self.word} itself: nothing can stand in its place."]
+        return [f"Occlusion cannot remove the word {self.word} itself: {self.hidden} replaces it."]
 
 
 class ExplainableSentences(ExplainableModel):
@@ -132,7 +129,6 @@ class ExplainableSentences(ExplainableModel):
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        """The sentence."""
         return [(self.trained.names[0], "text")]
 
     @property
@@ -142,19 +138,49 @@ class ExplainableSentences(ExplainableModel):
 
     @property
     def model_name(self) -> str:
-        """The encoder."""
         return self.trained.model.reader.encoder
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
-        """The tags of sentences, which are read in pieces where they are long."""
-        return prediction_words(self.trained, [WrittenSentence.of(text) for (text,) in rows])
+        return predict_words(self.trained, [WrittenSentence.of(text) for (text,) in rows])
 
     def statuses(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        """Which rows are of unknown words alone."""
-        return [status_of(self.trained.tokenizer, WrittenSentence.of(text).words) for (text,) in rows]
+        return [self.trained.tokenizer.status_of(WrittenSentence.of(text).words) for (text,) in rows]
 
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
-        """One word of a sentence."""
-        return explain_sentence(self.trained, *row, target=target, label=label, top=top, methods=methods)
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> SentenceItem:
+        return SentenceItem(self.trained, row[0], target, label, top)
+
+
+def predict_words(trained: TrainedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[TargetPrediction, ...]]:
+    """The tag of each word of some sentences; one that is no token has the usual tag, and no probabilities."""
+    usual = float(trained.tags.index(trained.usual))
+    found = [[TargetPrediction(name, usual, trained.usual) for name in sentence.names()] for sentence in sentences]
+    for number, chunk, scores in trained.scores([sentence.words for sentence in sentences]):
+        for word, shares in zip(chunk.words, softmax(scores), strict=True):
+            best = int(shares.argmax())
+            std = math.sqrt(shares[best] * (1 - shares[best]))
+            known = dict(zip(trained.tags, shares.tolist(), strict=True))
+            name = found[number][word].name
+            found[number][word] = TargetPrediction(name, float(best), trained.tags[best], std, probabilities=known)
+    return [tuple(each) for each in found]
+
+
+def softmax(scores: Float[np.ndarray, " word tag"]) -> Float64[np.ndarray, " word tag"]:
+    """The probability of each tag."""
+    return torch.from_numpy(scores).double().softmax(-1).numpy()
+
+
+def _default(trained: TrainedTagger, predictions: Sequence[TargetPrediction]) -> int:
+    """The first word with a tag other than that of most words, else the first that can be read."""
+    outside = OUTSIDE if trained.spans and OUTSIDE in trained.tags else trained.usual
+    readable = [place for place, each in enumerate(predictions) if each.probabilities]
+    return next((place for place in readable if predictions[place].label != outside), (*readable, 0)[0])
+
+
+def _near(predictions: Sequence[TargetPrediction], word: int) -> tuple[tuple[TargetPrediction, ...], list[str]]:
+    """The tags of the words around one, and a note where there are more."""
+    if len(predictions) <= MAX_PREDICTIONS:
+        return tuple(predictions), []
+    first = min(max(0, word - MAX_PREDICTIONS // 2), len(predictions) - MAX_PREDICTIONS)
+    count, name = plural(len(predictions), "word"), predictions[word].name
+    note = f"The sentence has {count}; the tags of the {MAX_PREDICTIONS} around {name} are shown."
+    return tuple(predictions[first : first + MAX_PREDICTIONS]), [note]

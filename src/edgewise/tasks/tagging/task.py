@@ -18,7 +18,6 @@ from edgewise.tasks.scores import ScoreTable, first_rejected, same, score_table,
 from edgewise.tasks.tagging.job import MODEL, RECIPE, TaggingJob, tagging_job
 from edgewise.tasks.tagging.trained import PIECES_A_BATCH, TrainedTagger, batches_of
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
-from edgewise.tasks.texts.tokens import status_of
 from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder, json_lines
@@ -179,7 +178,7 @@ class TaggingTask(Task):
         tags = trained.tag(sentences.words, pick_device(request.device))
         if suffix.startswith(".jsonl"):
             pairs = zip(sentences.words, sentences.status, strict=True)
-            statuses = [status_of(trained.tokenizer, words) if status == OK else status for words, status in pairs]
+            statuses = [trained.tokenizer.status_of(words) if status == OK else status for words, status in pairs]
             rows = zip(sentences.rows, tags, statuses, sentences.status, strict=True)
             content = json_lines(
                 {**row, added: each if read == OK else None, "status": status} for row, each, status, read in rows

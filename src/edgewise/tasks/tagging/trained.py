@@ -76,7 +76,7 @@ class TrainedTagger(FittedText):
         for first in counted(range(0, len(pieces), PIECES_A_BATCH), "predicting"):
             some = pieces[first : first + PIECES_A_BATCH]
             with torch.no_grad(), cpu_threads(self.threads):
-                scores = self.model(packed([piece for _, piece in some]).to(device)).cpu().numpy()
+                scores = self.model(TextBatch.packed([piece.numbers for _, piece in some]).to(device)).cpu().numpy()
             begins = np.cumsum([0, *(len(piece.numbers) for _, piece in some)])
             for (number, piece), begin in zip(some, begins):
                 yield number, piece, scores[piece.firsts + begin]
@@ -88,14 +88,6 @@ class TrainedTagger(FittedText):
         if self.start:
             model.encoder.load_state_dict(self.start)
         return model
-
-
-def packed(pieces: Sequence[Chunk]) -> TextBatch:
-    """Pieces one behind the other."""
-    offsets = np.concatenate([[0], np.cumsum([len(piece.numbers) for piece in pieces])])
-    return TextBatch(
-        torch.from_numpy(np.concatenate([piece.numbers for piece in pieces])), offsets=torch.from_numpy(offsets)
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +102,7 @@ class TagBatches:
     def batch(self, rows: np.ndarray) -> TextBatch:
         """Some pieces, packed."""
         targets = torch.from_numpy(np.concatenate([self.targets[row] for row in rows]))
-        return dataclasses.replace(packed([self.pieces[row] for row in rows]), targets=targets)
+        return dataclasses.replace(TextBatch.packed([self.pieces[row].numbers for row in rows]), targets=targets)
 
 
 def batches_of(

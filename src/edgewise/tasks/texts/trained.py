@@ -11,12 +11,11 @@ from edgewise.choices import TokenKind
 from edgewise.data.scale import TargetScaler
 from edgewise.data.tables.cell import OK
 from edgewise.data.texts.table import TextTable
-from edgewise.data.texts.tokenizer import Tokenizer
+from edgewise.data.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.records import TextRows
 from edgewise.tasks.fitted import load_tokenizer, save_tokenizer
-from edgewise.tasks.texts.tokens import RowTokens, status_of
 from edgewise.tasks.trained import TrainedTable
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
@@ -39,12 +38,7 @@ class TextBatches:
 
     def batch(self, rows: np.ndarray) -> TextRows:
         """Rows to predict."""
-        lengths = [len(self.tokens[row]) for row in rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        tokens, segments = (
-            torch.from_numpy(np.concatenate([parts[row] for row in rows])) for parts in (self.tokens, self.segments)
-        )
-        return TextRows(tokens, torch.from_numpy(offsets), segments)
+        return TextRows.packed([self.tokens[row] for row in rows], [self.segments[row] for row in rows])
 
     def training_batch(self, rows: np.ndarray) -> TextRows:
         """Rows to learn from."""
@@ -88,7 +82,7 @@ class TrainedTexts(TrainedTable):
 
     def row_tokens(self, texts: Sequence[str]) -> RowTokens:
         """The tokens of one row as the models read them, with the places they came from."""
-        return RowTokens.of(self.tokenizer, texts, self.settings.context)
+        return self.tokenizer.row_of(texts, self.settings.context)
 
     def batches(self, table: TextTable) -> TextBatches:
         """The rows of a table as the models take them."""
@@ -104,9 +98,9 @@ class TrainedTexts(TrainedTable):
         return TextBatches(tokens, segments, targets.astype(np.float32), table.weights.astype(np.float32), cut)
 
     def statuses(self, table: TextTable) -> list[str]:
-        """The status of each row; see `status_of`."""
+        """The status of each row; see `Tokenizer.status_of`."""
         rows = zip(table.status, table.texts, strict=True)
-        return [status_of(self.tokenizer, texts) if status == OK else status for status, texts in rows]
+        return [self.tokenizer.status_of(texts) if status == OK else status for status, texts in rows]
 
     def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:
         """Writes tokenizer.json."""

@@ -20,7 +20,6 @@ from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import ScoreTable, first_rejected, split_line
 from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
-from edgewise.tasks.texts.tokens import status_of
 from edgewise.tasks.trained import with_columns
 from edgewise.tasks.translation.job import MODEL, RECIPE, TranslationJob, translation_job
 from edgewise.tasks.translation.trained import TokenPairs, TrainedTranslation, bleu, token_loss, with_end
@@ -179,7 +178,7 @@ class TranslationTask(Task):
         texts = frame[column].tolist()
         found = trained.translate(texts, device=pick_device(request.device))
         statuses = [
-            "the text is empty or too long" if translated is None else status_of(trained.tokenizer, [text])
+            "the text is empty or too long" if translated is None else trained.tokenizer.status_of([text])
             for text, translated in zip(texts, found, strict=True)
         ]
         added = {f"{trained.names[1]}_pred": [text or "" for text in found], "status": statuses}

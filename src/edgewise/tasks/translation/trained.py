@@ -90,6 +90,11 @@ def with_end(numbers: np.ndarray, end: int) -> np.ndarray:
     return np.append(numbers, end)
 
 
+def decoder_input(numbers: np.ndarray, end: int) -> np.ndarray:
+    """What is read while some tokens are written: the beginning, and all but the last."""
+    return np.concatenate([[end], numbers[:-1]]).astype(np.int64)
+
+
 def padded(texts: Sequence[np.ndarray], filling: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Texts of different lengths as one table, and their lengths."""
     lengths = torch.tensor([len(text) for text in texts], dtype=torch.int64)
@@ -118,7 +123,7 @@ class TokenPairs:
         """Some rows, padded."""
         source, source_lengths = padded([self.sources[row] for row in rows], self.end)
         written = [self.targets[row] for row in rows]
-        tokens, _ = padded([np.concatenate([[self.end], text[:-1]]) for text in written], self.end)
+        tokens, _ = padded([decoder_input(text, self.end) for text in written], self.end)
         targets, _ = padded(written, -1)
         return PairBatch(source, source_lengths, tokens, targets)
 
