@@ -60,8 +60,11 @@ NAMES = [
 
 ESTIMATORS = [
     "DynamicsModel",
+    "EdgeClassifier",
+    "EdgeRegressor",
     "Forecaster",
     "GraphClassifier",
+    "GraphEdges",
     "GraphNodes",
     "GraphRegressor",
     "LanguageModel",

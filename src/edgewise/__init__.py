@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     )
     from edgewise.estimators import (
         DynamicsModel,
+        EdgeClassifier,
+        EdgeRegressor,
         Forecaster,
         GraphClassifier,
+        GraphEdges,
         GraphNodes,
         GraphRegressor,
         LanguageModel,
@@ -64,8 +67,11 @@ _HOMES = {
     ],
     "edgewise.estimators": [
         "DynamicsModel",
+        "EdgeClassifier",
+        "EdgeRegressor",
         "Forecaster",
         "GraphClassifier",
+        "GraphEdges",
         "GraphNodes",
         "GraphRegressor",
         "LanguageModel",

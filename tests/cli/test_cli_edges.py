@@ -11,7 +11,7 @@ from edgewise import Edges
 from edgewise.models.edge import EdgeBatch, EdgeModel
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.records import NodeBatch
-from edgewise.tasks.edges.task import TrainedEdges
+from edgewise.tasks.edges.trained import TrainedEdges
 from edgewise.train.folder import RunFolder
 
 SMALL = ["--model-dim", 8, "--patience", 40, "--learning-rate", 0.02, "--split-sizes", 0.6, 0.2, 0.2]
@@ -91,10 +91,63 @@ def test_bad_input_is_named(learn, graph, edgewise, tmp_path):
     code, _, err = edgewise("train", "edges", edges, "--edges", edges, "-o", tmp_path / "other")
     assert (code, "--edges" in err) == (2, True)
     nodes.write_text(nodes.read_text().replace("n1,", "n1,?", 1))
-    code, _, err = learn("fraud", "--model", "sage")
-    assert (code, "--model sage" in err, "edge features" in err) == (2, True, True)
     code, _, err = learn("fraud", "--model", "gin", "--overwrite")
     assert (code, "nodes.csv, line" in err) == (2, True)
+
+
+def test_words_of_nodes_and_edges_are_features_and_layers_without_edge_features_leave_them_to_the_head(
+    edgewise, tmp_path
+):
+    random = np.random.default_rng(0)
+    kind, senders = np.array(["shop", "bank"])[np.arange(20) % 2], random.integers(0, 20, 120)
+    receivers, way = (
+        (senders + random.integers(1, 20, 120)) % 20,
+        np.array(["card", "cash"])[random.integers(0, 2, 120)],
+    )
+    nodes = write_csv(tmp_path / "nodes.csv", {"id": np.arange(20), "kind": kind})
+    columns = {"from": senders, "to": receivers, "way": way}
+    new = write_csv(tmp_path / "new.csv", {**columns, "way": np.where(np.arange(120) == 3, "barter", way)})
+    is_fraud = (way == "cash") & (kind[senders] != kind[receivers])
+    edges = write_csv(tmp_path / "edges.csv", {**columns, "fraud": np.where(is_fraud, "yes", "no")})
+    words = ["--nodes", nodes, "--category-columns", "kind", "--edge-category-columns", "way"]
+    code, out, err = edgewise("train", "edges", edges, *words, "--target-columns", "fraud", *SMALL, "--epochs", 120,
+                              "-o", tmp_path / "run")  # fmt: skip
+    assert (code, "2 features of an edge that --model sage ignores" in out) == (0, True), err
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["test"]["fraud"]["accuracy"] > 0.9
+    trained = TrainedEdges.load(RunFolder(tmp_path / "run"))
+    assert (trained.categories, trained.edge_categories) == ({"kind": ["bank", "shop"]}, {"way": ["card", "cash"]})
+    code, _, err = edgewise("predict", tmp_path / "run", new, "--nodes", nodes, "-o", tmp_path / "found.csv")
+    assert (code, "119 of 120 rows predicted" in err) == (0, True), err
+    assert "'barter' is none of the 2 words that are known" in read_csv(tmp_path / "found.csv")[3]["status"]
+    code, _, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "more.csv")
+    assert (code, "--nodes nodes.csv" in err) == (2, True)
+
+
+def test_edges_are_explained(learn, graph, edgewise, tmp_path):
+    assert learn("fraud", "--model", "gin", epochs=40)[0] == 0
+    rows = read_csv(graph[1])
+    target = tmp_path / "explanation.json"
+    words = ["--method", "occlusion", "shapley", "-o", target]
+    code, _, err = edgewise("explain", tmp_path / "run", rows[7]["from"], rows[7]["to"], *words)
+    assert code == 0, err
+    (found,) = json.loads(target.read_text())
+    assert (found["title"], found["other_end"]) == (f"{rows[7]['from']} – {rows[7]['to']}", 1)
+    assert [each["name"] for each in found["attributions"]] == ["occlusion", "shapley"]
+    test = read_csv(tmp_path / "run/test_predictions.csv")
+    code, _, err = edgewise("explain", tmp_path / "run", "--method", "occlusion", "-o", target, "--overwrite")
+    assert code == 0, err
+    titles = [each["title"] for each in json.loads(target.read_text())]
+    assert titles == [f"{row['from']} – {row['to']}" for row in test[:10]], "rows of the test are explained by default"
+    code, _, err = edgewise("explain", tmp_path / "run", "n0", "zoe", "-o", target, "--overwrite")
+    assert (code, "to: there is no node 'zoe'; the 40 nodes are n0, n1" in err) == (2, True), err
+    known = {frozenset((row["from"], row["to"])) for row in rows}
+    apart = next(f"n{node}" for node in range(1, 40) if frozenset(("n0", f"n{node}")) not in known)
+    code, _, err = edgewise("explain", tmp_path / "run", "n0", apart, "-o", target, "--overwrite")
+    assert (code, f"there is no edge n0 – {apart}" in err) == (2, True), err
+    graph[0].unlink()
+    code, _, err = edgewise("explain", tmp_path / "run", "n0", "n1", "-o", target, "--overwrite")
+    assert (code, "nodes.csv" in err, "bring" in err) == (2, True, True), err
 
 
 @pytest.mark.parametrize("is_directed", [False, True])

@@ -196,7 +196,7 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
         ),
         (
             (nodes, "--edges", edges, *COLUMNS, "--edge-feature-columns", "trust"),
-            "only attention or gin reads edge features",
+            "only attention, gat, gatv2 or gin reads edge features",
         ),
         ((nodes, "--edges", edges, *COLUMNS, "--context", 7), "--context applies to"),
         *[

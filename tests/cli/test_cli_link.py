@@ -273,7 +273,7 @@ def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
         (["--context", 3], "--context applies to"),
         (["--model", "lstm"], "for links expected one of hop_attention, attention"),
         (["--model", "gcn", "--score", "dot"], "--score does nothing with --model gcn"),
-        (["--edge-feature-columns", "trust"], "only attention or gin reads edge features"),
+        (["--edge-feature-columns", "trust"], "only attention, gat, gatv2 or gin reads edge features"),
         (["--decoder", "cosine"], "is 'cosine'; expected one of"),
         (["--negatives", 0], "--negatives is 0; expected at least 1"),
         (["--negatives", 100], "pairs of nodes are no link, but"),

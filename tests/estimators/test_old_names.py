@@ -15,7 +15,7 @@ FEW = {"epochs": 2, "model_dim": 8, "device": "cpu"}
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.normal(size=(20, 3)), np.arange(20) % 2
 INDEX = np.stack([np.arange(20), (np.arange(20) + 3) % 20])
-NAMES = sorted(set(estimators.__all__) - {"GraphNodes", "NodeKFold"})
+NAMES = sorted(set(estimators.__all__) - {"GraphEdges", "GraphNodes", "NodeKFold"})
 
 
 def test_types_by_their_old_names_and_in_a_graph():

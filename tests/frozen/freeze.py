@@ -183,6 +183,18 @@ def graph() -> None:
     np.savez("features.npz", x=(x > 0).astype(np.float32))
 
 
+def transfers() -> None:
+    """The graph of two teams, and two targets of each edge."""
+    graph()
+    with open("edges.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    lead = [int(row["from"][1:]) % 3 == 0 for row in rows]
+    columns["safe"] = ["yes" if is_lead else "no" for is_lead in lead]
+    columns["cost"] = [round(float(row["trust"]) + is_lead, 3) for row, is_lead in zip(rows, lead, strict=True)]
+    write("edges.csv", columns)
+
+
 def many_graphs() -> None:
     """Rings and chains, as molecules are, with a table of what belongs to each as a whole; and trees with a root."""
     generator = np.random.default_rng(0)
@@ -328,6 +340,11 @@ def nodes(words: str) -> Frozen:
     return Frozen(graph, train(f"nodes.csv --edges edges.csv {words} --model-dim 8 {QUICK}"))
 
 
+def edges(words: str) -> Frozen:
+    """A run over the edges of a graph."""
+    return Frozen(transfers, train(f"edges edges.csv {words} --model-dim 8 {QUICK}"))
+
+
 def graphs(words: str) -> Frozen:
     """A run over many graphs."""
     small = f"--model-dim 8 --num-heads 2 --head-dim 8 --num-variants 2 --dropout 0 {QUICK}"
@@ -429,6 +446,14 @@ KINDS: dict[str, Frozen] = {
     ),
     "nodes_relations": Frozen(
         graph, train(f"graph.npz --model rgcn --num-bases 2 --directed --task-type multiclass --model-dim 8 {QUICK}")
+    ),
+    "edges": edges(
+        f"--nodes nodes.csv {NUMBERS} --category-columns role --target-columns safe --ignore-columns cost "
+        "--edge-feature-columns trust --edge-category-columns relation --model gin --ensemble-size 2"
+    ),
+    "edges_alone": edges(
+        "--target-columns cost --ignore-columns safe relation --edge-feature-columns trust --directed --model gatv2 "
+        f"--num-heads 2 {PART}"
     ),
     "graphs_regression": graphs(
         "--edges edges.csv --graphs graphs.csv --graph-feature-columns heat --target-columns y --ignore-columns shape "

@@ -261,6 +261,28 @@ def graph_file() -> tuple[Any, dict[str, Any]]:
     return estimator, values_of(estimator, x, edges, **given)
 
 
+def edges(name: str, with_nodes: bool) -> Any:
+    """Edges in Python."""
+
+    def use() -> tuple[Any, dict[str, Any]]:
+        nodes, rows = read("new_nodes.csv" if with_nodes else "nodes.csv"), read("new_edges.csv")
+        names = nodes["id"].tolist() if with_nodes else list(dict.fromkeys(rows[["from", "to"]].T.to_numpy().ravel()))
+        place = {name: number for number, name in enumerate(names)}
+        ends = np.array([[place[name] for name in rows[side]] for side in ("from", "to")])
+        x, numbers = None, rows[["trust"]].to_numpy(dtype=float)
+        if with_nodes:
+            roles, relations = sorted(set(nodes["role"])), sorted(set(rows["relation"]))
+            x = nodes[["a", "b"]].to_numpy(dtype=float)
+            x = np.concatenate([x, [[float(role == word) for word in roles] for role in nodes["role"]]], axis=1)
+            words = [[float(relation == word) for word in relations] for relation in rows["relation"]]
+            numbers = np.concatenate([numbers, words], axis=1)
+        estimator = load(name)
+        given = (x, ends, numbers)
+        return estimator, {**values_of(estimator, *given), "fingerprint": estimator.fingerprint(*given)}
+
+    return use
+
+
 def graphs(name: str, edges: str, of_graph: bool = False) -> Any:
     """Many graphs in Python."""
 
@@ -372,6 +394,14 @@ OPENINGS: dict[str, Opening] = {
     "nodes_saved": Opening(GRAPH, vectors=GRAPH, python=nodes("NodeClassifier")),
     "nodes_types": Opening(GRAPH, "n3", GRAPH, python=typed_nodes),
     "nodes_relations": Opening("graph.npz", "3", "graph.npz", python=graph_file),
+    "edges": Opening(
+        "new_edges.csv --nodes new_nodes.csv",
+        "n34 n8",
+        "new_edges.csv --nodes new_nodes.csv",
+        python=edges("EdgeClassifier", True),
+        report=True,
+    ),
+    "edges_alone": Opening("new_edges.csv", "n34 n8", "new_edges.csv", python=edges("EdgeRegressor", False)),
     "graphs_regression": Opening(
         GRAPHS, "g7", GRAPHS, python=graphs("GraphRegressor", "new_edges.csv", True), report=True
     ),

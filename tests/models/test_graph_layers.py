@@ -88,6 +88,29 @@ def test_gin_sums_its_neighbors_and_reads_edge_features():
     assert (given.edge_features.grad.abs().sum(1) > 0).all()
 
 
+@pytest.mark.parametrize("model", ["gat", "gatv2"])
+def test_attention_of_papers_reads_edge_features_in_its_scores(model):
+    settings = NodeSettings(model=model, model_dim=8, num_layers=1, dropout=0.0)
+    torch.manual_seed(0)
+    network = NodeModel(NodeSizes(3, 2, 4, edges_in_scores=True), settings).eval()
+    layer, given = network.layers.layers[0], batch(2)
+    into, senders = torch.tensor([1, 4]), torch.tensor([1, 0])  # the edges of node 2
+    edge = given.edge_features[into] @ layer.edge.weight.T
+    sent = given.features @ layer.linear.weight.T
+    if model == "gat":
+        values = sent[senders]
+        scores = sent[2] @ layer.vector[0] + values @ layer.key_vector[0] + edge @ layer.edge_vector[0]
+        scores = torch.nn.functional.leaky_relu(scores, 0.2)
+    else:
+        queries, values = sent[2, :4], sent[senders, 4:]
+        scores = torch.nn.functional.leaky_relu(queries + values + edge, 0.2) @ layer.vector[0]
+    expected = scores.softmax(0) @ values + layer.bias
+    torch.testing.assert_close(network(given)[2], expected)
+    torch.manual_seed(0)
+    old = NodeModel(NodeSizes(3, 2, 4), settings)
+    assert not [name for name in old.state_dict() if "edge" in name], "runs of older versions open as they were"
+
+
 def test_old_names_work_with_a_note():
     for old, new in (("hops", "hop_attention"), ("mean", "sage")):
         with pytest.warns(DeprecationWarning, match=f"--model {old} is now --model {new}"):

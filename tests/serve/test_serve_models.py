@@ -1,5 +1,7 @@
 """Trained models served: the answers are theirs, and the pictures are the real ones."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -143,6 +145,25 @@ def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
         answer = asker.post("/explain", json={"row": row})
         assert answer.status_code == 422
         assert str(tmp_path) not in answer.text
+
+
+def test_edges_are_told_and_explained_as_they_are_in_python(client, monkeypatch):
+    folder = Path(__file__).parents[1] / "frozen/0.1.0/edges"
+    monkeypatch.chdir(folder)
+    explainer = Explainer.open("run")
+    asker = client(explainer)
+    about = asker.get("/model").json()
+    assert [(field["name"], field["type"]) for field in about["fields"]] == [("from", "node"), ("to", "node")]
+    assert (about["facts"]["over"], about["facts"]["classes"]) == ("the edges of a graph", {"safe": ["no", "yes"]})
+    row = {"from": "n34", "to": "n8"}
+    (told,) = asker.post("/predict", json={"rows": [row]}).json()["rows"]
+    found = asker.post("/explain", json={"row": row}).json()
+    assert found == explainer.explain(row).to_json()
+    assert (found["title"], found["center"], found["other_end"]) == ("n34 – n8", 0, 1)
+    assert found["told"][0]["probabilities"]["yes"] == pytest.approx(told["told"][0]["probabilities"]["yes"], abs=1e-6)
+    assert asker.post("/page", json={"row": row}).status_code == 200
+    answer = asker.post("/explain", json={"row": {**row, "to": "zoe"}})
+    assert (answer.status_code, "there is no node" in answer.text) == (422, True)
 
 
 @pytest.fixture(scope="module")

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from edgewise.tasks.explainer import Explainer
 
 DESCRIPTION = (
-    "Explain predictions of a model of texts, molecules, graphs, their nodes or links, of the next token of a text, of "
-    "the tags of a sentence, or of its translation: what is told, where the model attended, and beside it what really "
-    "changes the prediction. INPUT is a text, a SMILES, the name of a node or graph, or the two nodes of a link (where "
-    "the model reads several columns, a word for each), or a table of rows; without one, test rows of the run are "
-    "explained, where it has a table of them. With every explanation is printed how well each method agrees with "
-    "occlusion, and how fast the prediction goes when what it calls important is taken away."
+    "Explain predictions of a model of texts, molecules, graphs, their nodes, edges or links, of the next token of a "
+    "text, of the tags of a sentence, or of its translation: the prediction, where the model attended, and beside it "
+    "what changes the prediction. INPUT is a text, a SMILES, the name of a node or graph, or the two nodes of an edge "
+    "or a link (where the model reads several columns, a word for each), or a table of rows; without one, test rows of "
+    "the run are explained, where it has a table of them. With every explanation is printed how well each method "
+    "agrees with occlusion, and how fast the prediction falls when what it calls important is removed."
 )
 FORMATS = (".html", ".svg", ".png", ".json")
 LINES = (".txt", ".txt.gz")

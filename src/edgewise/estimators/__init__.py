@@ -4,8 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from edgewise.estimators.edges import EdgeClassifier, EdgeRegressor
     from edgewise.estimators.forecast import Forecaster
-    from edgewise.estimators.graph_input import GraphNodes
+    from edgewise.estimators.graph_input import GraphEdges, GraphNodes
     from edgewise.estimators.graphs import GraphClassifier, GraphRegressor
     from edgewise.estimators.language import LanguageModel
     from edgewise.estimators.links import LinkPredictor
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "DynamicsModel": "motion",
+    "EdgeClassifier": "edges",
+    "EdgeRegressor": "edges",
     "Forecaster": "forecast",
     "GraphClassifier": "graphs",
+    "GraphEdges": "graph_input",
     "GraphNodes": "graph_input",
     "GraphRegressor": "graphs",
     "LanguageModel": "language",
@@ -37,8 +41,11 @@ _HOMES = {
 }
 __all__ = [
     "DynamicsModel",
+    "EdgeClassifier",
+    "EdgeRegressor",
     "Forecaster",
     "GraphClassifier",
+    "GraphEdges",
     "GraphNodes",
     "GraphRegressor",
     "LanguageModel",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -47,7 +47,9 @@ class GraphNodes:
     sparse_features: NodeFeatures | None = None
     """The features of nodes, where a sparse matrix holds them; `graph` has none then."""
     rows: np.ndarray | None = None
-    """The nodes that are rows, by number; None where all are."""
+    """The nodes or edges that are rows, by number; None where all are."""
+    unit: ClassVar[Literal["nodes", "edges"]] = "nodes"
+    """What rows are."""
 
     def __init__(
         self, held: Any, edges: Any = None, edge_features: Any = None, *, node_types: Any = None, edge_types: Any = None
@@ -67,45 +69,48 @@ class GraphNodes:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(
-        cls, graph: Graph, sparse_features: NodeFeatures | None = None, rows: np.ndarray | None = None
-    ) -> "GraphNodes":
-        """Some nodes of a graph."""
+    def of(cls, graph: Graph, sparse_features: NodeFeatures | None = None, rows: np.ndarray | None = None) -> Self:
+        """Some rows of a graph."""
         found = object.__new__(cls)
         for name, value in (("graph", graph), ("sparse_features", sparse_features), ("rows", rows)):
             object.__setattr__(found, name, value)
         return found
 
     def __len__(self) -> int:
-        return self.graph.num_nodes if self.rows is None else len(self.rows)
+        return self.size if self.rows is None else len(self.rows)
+
+    @property
+    def size(self) -> int:
+        """All nodes of the graph, or all edges."""
+        return self.graph.num_nodes if self.unit == "nodes" else self.graph.num_edges
 
     @property
     def shape(self) -> tuple[int, int]:
         """(row, 1), for scikit-learn, which then takes rows by an array."""
         return len(self), 1
 
-    def __getitem__(self, rows: Any) -> "GraphNodes":
+    def __getitem__(self, rows: Any) -> Self:
         """Some rows; the graph stays whole.
 
         Args:
             rows: Numbers, a mask or a slice.
         """
         rows = rows[0] if isinstance(rows, tuple) else rows
-        numbers = np.arange(self.graph.num_nodes) if self.rows is None else self.rows
+        numbers = np.arange(self.size) if self.rows is None else self.rows
         taken = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
-        return GraphNodes.of(self.graph, self.sparse_features, np.atleast_1d(taken))
+        return self.of(self.graph, self.sparse_features, np.atleast_1d(taken))
 
     def spread(self, values: np.ndarray, missing: Any) -> np.ndarray:
-        """Values of the rows for all nodes; `missing` elsewhere.
+        """Values of the rows for all nodes, or all edges; `missing` elsewhere.
 
         Raises:
             DataError: There are not as many as rows.
         """
         if len(values) != len(self):
-            raise DataError(f"y has {plural(len(values), 'row')}, but there are {len(self)} nodes.")
+            raise DataError(f"y has {plural(len(values), 'row')}, but there are {len(self)} {self.unit}.")
         if self.rows is None:
             return values
-        found = np.full((self.graph.num_nodes, *values.shape[1:]), missing, dtype=values.dtype)
+        found = np.full((self.size, *values.shape[1:]), missing, dtype=values.dtype)
         found[self.rows] = values
         return found
 
@@ -123,6 +128,10 @@ class GraphNodes:
             features = graph.edge_features.detach().cpu().numpy().astype(np.float32)
         senders, receivers = graph.edges.senders.cpu().numpy(), graph.edges.receivers.cpu().numpy()
         return EdgeList(senders, receivers, features, types=_edge_names(graph))
+
+    def taken(self, values: Any) -> Any:
+        """The values of the rows, out of those of all nodes or edges."""
+        return values if self.rows is None or not isinstance(values, np.ndarray) else values[self.rows]
 
     def arrays(self) -> dict[str, Any]:
         """What `nodes_from_arrays` takes of a graph.
@@ -144,6 +153,16 @@ class GraphNodes:
         return {"features": features, "edges": self.edges, "types": named, "blank": blank}
 
 
+class GraphEdges(GraphNodes):
+    """The edges of one graph as rows, for the cross-validation of scikit-learn; otherwise as `GraphNodes`.
+
+    edges = GraphEdges(graph)
+    cross_val_score(EdgeClassifier(), edges, y, cv=NodeKFold(5))
+    """
+
+    unit = "edges"
+
+
 def is_graph(held: Any) -> bool:
     """Whether it is a graph as a whole: ours, one of PyTorch Geometric or networkx, or (node features, edges)."""
     return isinstance(held, Graph | GraphNodes | tuple) or library_of(held) in ("pyg", "networkx")
@@ -155,10 +174,14 @@ def plain_nodes(owner: str, held: Any, edges: Any = None, edge_features: Any = N
     Raises:
         DataError: The graph has more.
     """
-    found = GraphNodes(held, edges, edge_features, **more)
-    if found.graph.node_types is not None or found.edges.types is not None:
+    return plain(owner, GraphNodes(held, edges, edge_features, **more))
+
+
+def plain(owner: str, rows: GraphNodes) -> GraphNodes:
+    """The rows of a graph; a DataError where it has several types of nodes or edges."""
+    if rows.graph.node_types is not None or rows.edges.types is not None:
         raise DataError(f"{owner} reads graphs of one type of nodes and edges; replace(graph, node_types=None, …).")
-    return found
+    return rows
 
 
 def one_by_one(graphs: Any) -> Any:

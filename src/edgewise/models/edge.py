@@ -1,6 +1,6 @@
 """From a graph to something of each of its edges."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int64
@@ -57,7 +57,7 @@ class EdgeModel(nn.Module):
     def __init__(self, sizes: NodeSizes, num_features: int, settings: NodeSettings, *, is_directed: bool = False):
         super().__init__()
         model_dim = settings.model_dim
-        self.encoder = NodeEncoder(NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim), settings)
+        self.encoder = NodeEncoder(replace(sizes, num_outputs=model_dim), settings)
         self.own = FeatureLinear(sizes.num_features, model_dim)
         self.hidden = nn.Linear(2 * model_dim + num_features, model_dim)
         self.output = nn.Linear(model_dim, sizes.num_outputs)

@@ -28,7 +28,10 @@ class GraphModel(nn.Module):
     def __init__(self, sizes: GraphSizes, layers: NodeSettings, settings: GraphSettings):
         super().__init__()
         model_dim = layers.model_dim
-        self.layers = layers_of(NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim), layers)
+        self.layers = layers_of(
+            NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim, edges_in_scores=sizes.edges_in_scores),
+            layers,
+        )
         self.norm = nn.LayerNorm(model_dim)
         self.readout = readout_of(settings.readout, model_dim, layers.num_heads, sizes.typical_nodes)
         self.head = ConditionedHead(

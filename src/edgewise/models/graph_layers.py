@@ -47,6 +47,8 @@ class LayerSpec:
     """Whether its weights depend on the content, and are recorded in a trace."""
     has_edge_features: bool = False
     """Whether it reads features of edges."""
+    adds_edge_features: bool = False
+    """Whether it adds them to the features of senders, which must have the size of the layer then."""
     has_residual: bool = False
     """Whether nodes also pass it unchanged."""
     is_relational: bool = False
@@ -71,6 +73,7 @@ def _gat(input_dim: int, output_dim: int, settings: Any, edge_dim: int, is_last:
         output_dim,
         1 if is_last else settings.num_heads,
         score="gat" if settings.model == "gat" else "gatv2",
+        edge_dim=edge_dim,
         dropout=settings.attention_dropout,
         value_dropout=settings.dropout,
     )
@@ -139,7 +142,7 @@ _SPECS = (
     ),
     LayerSpec(
         "gat",
-        "attention with one matrix and one vector a head",
+        "attention with one matrix and one vector a head, and edge features in the scores",
         "Veličković et al. 2018",
         reads=("num_layers", "num_heads", "attention_dropout"),
         recipes={"nodes": _PAPER_OF_GAT, "graphs": NONE, "links": NONE, "molecules": NONE},
@@ -148,6 +151,7 @@ _SPECS = (
         score="gat",
         needs_loops=True,
         attends=True,
+        has_edge_features=True,
     ),
     LayerSpec(
         "gatv2",
@@ -160,6 +164,7 @@ _SPECS = (
         score="gatv2",
         needs_loops=True,
         attends=True,
+        has_edge_features=True,
     ),
     LayerSpec(
         "gcn",
@@ -184,6 +189,7 @@ _SPECS = (
         "Xu et al. 2019, Hu et al. 2020 (GINE)",
         build=_gin,
         has_edge_features=True,
+        adds_edge_features=True,
     ),
     LayerSpec(
         "rgcn",

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from edgewise.choices import Aggregation, Combine, NormalizerName, ScoreName
 from edgewise.errors import SettingError
@@ -77,6 +77,18 @@ class NodeSettings(Settings):
         return self.spec.is_relational
 
 
+def edge_sizes(num_columns: int, settings: NodeSettings, num_added: int = 0) -> dict[str, Any]:
+    """The fields of `NodeSizes` and `GraphSizes` that follow from the features of edges.
+
+    Args:
+        num_columns: features of an edge in the data.
+        settings: the layers; those that need loops get a feature that marks them.
+        num_added: features that the model adds.
+    """
+    total = (num_columns + settings.has_loops if num_columns else 0) + num_added
+    return {"num_edge_features": total, "edges_in_scores": True}
+
+
 @dataclass(frozen=True)
 class NodeSizes:
     """What a model of nodes must know of the data it is made for."""
@@ -91,6 +103,8 @@ class NodeSizes:
     """Features of each type of nodes, with layers that read types."""
     num_relations: int = 0
     """Types of edges, likewise."""
+    edges_in_scores: bool = False
+    """Whether gat and gatv2 read edge features; runs of older versions do not."""
 
     RENAMED: ClassVar = {"kind_features": "type_features"}
 
@@ -139,6 +153,8 @@ class GraphSizes:
     """Outputs for a graph."""
     typical_nodes: float
     """Nodes of a typical training graph, the unit in which sums over nodes are taken."""
+    edges_in_scores: bool = False
+    """As in `NodeSizes`."""
 
     def __post_init__(self) -> None:
         check_unit("typical_nodes", self.typical_nodes)

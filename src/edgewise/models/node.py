@@ -66,9 +66,11 @@ class PaperLayers(nn.Module):
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
         spec, last = settings.spec, settings.num_layers - 1
-        edge_dim = sizes.num_edge_features if spec.has_edge_features else 0
-        self.input = FeatureLinear(sizes.num_features, settings.model_dim) if edge_dim else None
-        dims = [settings.model_dim if edge_dim else sizes.num_features, *[settings.model_dim] * last, sizes.num_outputs]
+        reads_edges = spec.has_edge_features and (sizes.edges_in_scores or not spec.attends)
+        edge_dim, adds = sizes.num_edge_features if reads_edges else 0, spec.adds_edge_features
+        self.input = FeatureLinear(sizes.num_features, settings.model_dim) if edge_dim and adds else None
+        first = sizes.num_features if self.input is None else settings.model_dim
+        dims = [first, *[settings.model_dim] * last, sizes.num_outputs]
         assert spec.build is not None
         self.layers = nn.ModuleList(
             spec.build(dims[place], dims[place + 1], settings, edge_dim, place == last) for place in range(last + 1)

@@ -218,7 +218,12 @@ def check_foreign(given: Mapping[str, Any], usual: Any, own: Sequence[str], name
 
 
 def with_layer(
-    task: Task, groups: Mapping[str, Mapping[str, Any]], model: Any, train: Any, also: Sequence[str] = ()
+    task: Task,
+    groups: Mapping[str, Mapping[str, Any]],
+    model: Any,
+    train: Any,
+    also: Sequence[str] = (),
+    head_reads_edges: bool = False,
 ) -> dict[str, Any]:
     """The groups `model` and `train`: those of the task, changed by the recipe of the named layer and by what is given.
 
@@ -228,6 +233,7 @@ def with_layer(
         model: The settings of the task, which name its layer by default.
         train: Its recipe.
         also: Settings of `model` that are read whatever the layer is.
+        head_reads_edges: Whether edge features are read behind the layers too.
 
     Raises:
         SettingError: A setting is given that the layer does not read.
@@ -235,15 +241,17 @@ def with_layer(
     name = groups["model"].get("model", model.model)
     usual, recipe = with_recipe(task, name, model, train)
     check_foreign(groups["model"], usual, (*LAYERS[name].readable(task), *also), name)
-    if groups["graph"].get("edge_feature_columns"):
-        check_edge_features("--edge-feature-columns", name)
+    for columns in ("edge_feature_columns", "edge_category_columns"):
+        if groups["graph"].get(columns) and not head_reads_edges:
+            check_edge_features(spelled(columns), name)
     return {"model": replace(usual, **groups["model"]), "train": replace(recipe, **groups["train"])}
 
 
 def check_edge_features(given: str, model: str) -> None:
     """Raise SettingError where a model is given edge features that it does not read."""
     if not LAYERS[model].has_edge_features:
-        readers = " or ".join(name for name, spec in LAYERS.items() if spec.has_edge_features)
+        *others, last = (name for name, spec in LAYERS.items() if spec.has_edge_features)
+        readers = f"{', '.join(others)} or {last}"
         raise SettingError(f"{given} does nothing with --model {model}; only {readers} reads edge features.")
 
 

@@ -1,4 +1,4 @@
-"""`Explainer`: a run of texts, molecules, graphs, their nodes or links, ready to predict rows and explain them."""
+"""`Explainer`: a run of texts, molecules, graphs, their nodes, edges or links, which predicts and explains rows."""
 
 import math
 import os
@@ -60,8 +60,8 @@ class Explainer:
             raise UnsupportedError(
                 f"{folder} holds an {run.read_format()}; what can be explained are models trained on texts "
                 "(--text-columns), on one text to tell the next token (a .txt), on sentences with tags (--task-type "
-                "tagging), to translate (--task-type translation), on molecules (--smiles-columns), on the nodes of "
-                "one graph (--edges), on its links (--task-type link) or on many graphs (--graph-column)."
+                "tagging), to translate (--task-type translation), on molecules (--smiles-columns), on the nodes, "
+                "edges or links of one graph (tasks nodes, edges and links) or on many graphs (--graph-column)."
             )
         has_splits = (run.path / "splits.json").is_file()
         model = found.read(run)
@@ -70,7 +70,7 @@ class Explainer:
 
     @property
     def kind(self) -> Kind:
-        """What a row is: text, molecule or graph (one of many, or of the only one a node or a link)."""
+        """What a row is: text, molecule or graph (one of many, or of the only one a node, an edge or a link)."""
         return self._model.kind
 
     @property

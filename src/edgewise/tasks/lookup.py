@@ -1,4 +1,4 @@
-"""What stands by name in the files that a model was trained on: nodes of a graph, graphs of many."""
+"""What stands by name in the files that a model was trained on: nodes and edges of a graph, graphs of many."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,20 +16,41 @@ SHOWN = 5
 """Names of nodes that a message lists."""
 
 
+class Names:
+    """What stands by name in a file: the place of each."""
+
+    def __init__(self, unit: str, names: Sequence[str]):
+        self.unit, self.names = unit, names
+        self._place = {name: row for row, name in enumerate(names)}
+
+    def place(self, name: str, where: str = "") -> int:
+        """The place of one.
+
+        Args:
+            name: its name, blanks around it or not.
+            where: what a message begins with.
+
+        Raises:
+            DataError: there is none.
+        """
+        if (found := self._place.get(name.strip())) is None:
+            known = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
+            raise DataError(
+                f"{where}there is no {self.unit} {name[:60]!r}; the {len(self.names):,} {self.unit}s are {known}."
+            )
+        return found
+
+
 class ExplainableByName(ExplainableTable):
-    """What stands by name in the files that a model was trained on."""
+    """The rows of the files that a model was trained on, by the names in them."""
 
     kind = "graph"
     unit: str
-    """What one is called."""
-    table: Any
-    """All of them."""
-    names: Sequence[str]
-    """The name of each row of the table."""
+    """What one row is."""
 
     def __init__(self, trained: Any, table: Any, names: Sequence[str]):
-        self.trained, self.table, self.names = trained, table, names
-        self._place = {name: row for row, name in enumerate(names)}
+        self.trained, self.table = trained, table
+        self._names = Names(self.unit, names)
         self._predictions: Any = None
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:
@@ -39,20 +60,31 @@ class ExplainableByName(ExplainableTable):
             self._predictions = self.trained.predict(self.table)
         return [target_predictions(self.trained, self._predictions, place) for place in places]
 
-    def row_of(self, name: str) -> int:
-        """The place of one, by its name."""
-        found, unit = self._place.get(name.strip()), self.unit
-        if found is None:
-            known = ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
-            raise DataError(f"there is no {unit} {name[:60]!r}; the {len(self.names):,} {unit}s are {known}.")
+    def row_of(self, *names: str) -> int:
+        """The place of one in the table.
+
+        Raises:
+            DataError: there is none, or it cannot be predicted.
+        """
+        found = self.find(*names)
         if not self.table.usable[found]:
-            raise DataError(f"the {unit} {name[:60]!r} cannot be predicted: {self.table.status[found]}.")
+            shown = " and ".join(repr(name[:60]) for name in names)
+            raise DataError(f"the {self.unit} {shown} cannot be predicted: {self.table.status[found]}.")
         return found
+
+    def find(self, *names: str) -> int:
+        """The place of one in the table, by its name."""
+        return self._names.place(*names)
+
+
+def title_of(sender: str, receiver: str, is_directed: bool) -> str:
+    """What the edge between two nodes is called."""
+    return f"{sender} {'→' if is_directed else '–'} {receiver}"
 
 
 @contextmanager
 def files_of(folder: RunFolder, what: str, call: str) -> Iterator[dict[str, Any]]:
-    """The settings of a run whose files are read inside; what goes wrong there is said with the way out.
+    """The settings of a run whose files are read inside; an error there names the files.
 
     Raises:
         RunFolderError: the folder does not say where the files are, or they cannot be read any more.
@@ -66,7 +98,7 @@ def files_of(folder: RunFolder, what: str, call: str) -> Iterator[dict[str, Any]
     try:
         yield config
     except (EdgewiseError, OSError) as error:
-        files = [config.get(name) for name in ("edges", "features", "graphs")]
+        files = [config.get(name) for name in ("edges", "features", "graphs", "nodes")]
         named = ", ".join([*config.get("data", []), *(file for file in files if file)])
         raise RunFolderError(
             f"the {what} that {folder.path} was trained on cannot be read ({error}); bring {named} "

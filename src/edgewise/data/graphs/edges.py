@@ -1,21 +1,23 @@
 """Who is connected with whom: a table of edges, each row the names of two nodes and what is known of the edge."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
 from edgewise.data.graphs.names import NodeNames, RowLabels
+from edgewise.data.graphs.node_features import Categories, one_hot
 from edgewise.data.tables.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
 from edgewise.data.tables.read import Cells, check_columns_exist, read_cells
 from edgewise.errors import DataError
 from edgewise.neighborhood.index import one_way
 from edgewise.plural import plural
 
-AS_FEATURES = "numbers of an edge are named with --edge-feature-columns"
+AS_FEATURES = "numbers of an edge are named with --edge-feature-columns, words with --edge-category-columns"
 """How a column of a table of edges is used."""
 _MAX_HINTS = 100
 """Unknown names that are compared with the known ones."""
@@ -43,6 +45,8 @@ class EdgeList:
     """The word of each edge in the column of its split, where one was read; not of edges that were added."""
     lines: Int64[np.ndarray, " edge"] | None = None
     """The line of each edge in its table, as it was read."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories."""
 
     def __len__(self) -> int:
         return len(self.senders)
@@ -131,6 +135,7 @@ class EdgeList:
             self.rejected,
             unused_columns=self.unused_columns,
             splits=self.splits,
+            categories=self.categories,
         )
 
 
@@ -141,6 +146,8 @@ def read_edges(
     *,
     edge_columns: Sequence[str] = (),
     feature_columns: Sequence[str] = (),
+    category_columns: Sequence[str] = (),
+    categories: Categories | None = None,
     type_column: str | None = None,
     splits_column: str | None = None,
     graph_column: str | None = None,
@@ -157,6 +164,8 @@ def read_edges(
         nodes: the table of nodes, for messages.
         edge_columns: sender and receiver; the first two columns by default.
         feature_columns: numbers of the edge.
+        category_columns: words of the edge; each becomes a feature.
+        categories: the words that a trained model knows; by default those that occur.
         type_column: the type of the edge; None where edges have none.
         splits_column: the split of the edge, in words; None where it is not needed.
         graph_column: the graph of the edge, where names of nodes are unique only within a graph.
@@ -186,6 +195,8 @@ def read_edges(
     for column, bad in zip(feature_columns, bad_cells, strict=True):
         for row, (cell, reason) in bad.items():
             problems.add(row, column, cell, reason)
+    words, categories = one_hot(cells, category_columns, categories, problems)
+    features = np.concatenate([features, words], axis=1)
     for column in typed:
         for row in np.flatnonzero(missing(frame[column])).tolist():
             problems.add(row, column, frame[column].iloc[row], "the edge has no type")
@@ -209,12 +220,11 @@ def read_edges(
     splits = None
     for column in split:
         splits = RowLabels(tuple(frame[column].tolist()), f"{cells.source}, line ", lines, f", column {column!r}")
-    used = {*ends, *feature_columns, *typed, *split, graph_column}
+    used = {*ends, *feature_columns, *category_columns, *typed, *split, graph_column}
     unused = tuple(name for name in frame.columns if name not in used)
     senders, receivers = places
-    return EdgeList(
-        senders, receivers, features, rejected=listed, types=types, unused_columns=unused, splits=splits, lines=lines
-    )
+    known: dict[str, Any] = {"types": types, "splits": splits, "lines": lines, "categories": categories}
+    return EdgeList(senders, receivers, features, rejected=listed, unused_columns=unused, **known)
 
 
 def _add_unknown(

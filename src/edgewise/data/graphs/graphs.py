@@ -203,6 +203,7 @@ def read_graphs(
     strict: bool = False,
     need_targets: bool = True,
     categories: Categories | None = None,
+    edge_categories: Categories | None = None,
 ) -> GraphTable:
     """Read graphs: a table of their nodes, one of their edges, and perhaps one of the graphs themselves.
 
@@ -218,7 +219,8 @@ def read_graphs(
         need_roots: reject graphs that are no trees, see `Trees`.
         strict: stop at the first row that cannot be used.
         need_targets: False reads graphs to predict.
-        categories: the words that a trained model knows; by default those that occur.
+        categories, edge_categories: the words of nodes and edges that a trained model knows; by default those that
+            occur.
 
     Raises:
         DataError: a file cannot be used as a whole, names of nodes are not unique, an edge joins two graphs, or
@@ -255,6 +257,8 @@ def read_graphs(
         paths[0],
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
+        category_columns=source.edge_category_columns,
+        categories=edge_categories,
         graph_column=columns.graph_column if is_local else None,
         strict=strict,
     )
@@ -271,7 +275,7 @@ def read_graphs(
         rows,
         columns,
         problems,
-        features[nodes],
+        features.to_dense()[nodes],
         [names[row] for row in nodes.tolist()],
         offsets_of(counts[:-1]),
         edges,

@@ -1,6 +1,6 @@
 """Features of nodes: numbers in columns or arrays, sparse or dense, and one-hot categories."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -18,6 +18,8 @@ from edgewise.plural import plural
 
 CSR = ("x_indices", "x_indptr", "x_shape")
 """The parts of a sparse table, as SciPy names them; values that are not all 1 stand in x_data."""
+Categories: TypeAlias = dict[str, list[str]]
+"""The words of each column of categories, in the order of their features."""
 Entries: TypeAlias = tuple[Int64[np.ndarray, " entry"], Int64[np.ndarray, " entry"], Float32[np.ndarray, " entry"]]
 
 
@@ -197,12 +199,13 @@ def require_finite(name: str, key: str, array: np.ndarray) -> None:
         raise DataError(f"{name}: {key}{list(first)} is not a finite number.")
 
 
-Categories = dict[str, list[str]]
-
-
 def features_of_nodes(
-    cells: Cells, columns: Columns, path: str | None, categories: Categories | None
-) -> tuple[Float32[np.ndarray, " node feature"], Problems, Categories]:
+    cells: Cells,
+    columns: Columns,
+    path: str | None,
+    categories: Categories | None,
+    foreign: Bool[np.ndarray, " node feature"] | None = None,
+) -> tuple[NodeFeatures, Problems, Categories]:
     """The features of nodes, 0 where a cell cannot be read; which cells those are; and the words that were found.
 
     Args:
@@ -210,29 +213,46 @@ def features_of_nodes(
         columns: which of its columns are numbers, and which are words.
         path: an .npz file that holds numbers instead, a row a node.
         categories: the words of each column, where they are known; another one cannot be read then.
+        foreign: as in `features_of_columns`.
 
     Raises:
         DataError: a column is missing, no node can be read, or the file has other nodes.
     """
     if path is None:
-        numbers, problems = features_of_columns(cells, columns.descriptors_columns)
+        numbers, problems = features_of_columns(cells, columns.descriptors_columns, foreign)
     else:
         numbers, problems = features_of_arrays(path, read_arrays(path)), Problems()
         require_rows(path, numbers, cells)
-    check_columns_exist(cells, columns.category_columns)
-    found, parts = {}, [numbers.to_dense()]
-    for number, column in enumerate(columns.category_columns):
+    words, found = one_hot(cells, columns.category_columns, categories, problems)
+    if not columns.category_columns:
+        return numbers, problems, found
+    return NodeFeatures.of(np.concatenate([numbers.to_dense(), words], axis=1)), problems, found
+
+
+def one_hot(
+    cells: Cells, columns: Sequence[str], categories: Categories | None, problems: Problems
+) -> tuple[Float32[np.ndarray, " row word"], Categories]:
+    """Columns of words as numbers, one feature a word, 1 where it stands; and the words of each column.
+
+    Args:
+        cells: a table of nodes or edges.
+        columns: the columns of words.
+        categories: the words of each column, where they are known.
+        problems: where cells that are empty, or hold another word, are added.
+    """
+    check_columns_exist(cells, tuple(columns))
+    found, parts = {}, [np.zeros((len(cells.frame), 0), dtype=np.float32)]
+    for number, column in enumerate(columns):
         words = stripped(cells.frame[column])
         distinct = set(words.unique().to_pylist()) - {""}
         known = sorted(distinct) if categories is None else list(categories.values())[number]
         places = NodeNames(known).places(words)
-        one_hot = np.zeros((len(words), len(known)), dtype=np.float32)
-        found_rows = np.flatnonzero(places >= 0)
-        one_hot[found_rows, places[found_rows]] = 1
+        rows = np.flatnonzero(places >= 0)
+        parts.append(np.zeros((len(words), len(known)), dtype=np.float32))
+        parts[-1][rows, places[rows]] = 1
         for row in np.flatnonzero(places < 0).tolist():
             word = words[row].as_py()
             reason = f"{word!r} is none of the {plural(len(known), 'word')} that are known"
             problems.add(row, column, word, reason if word else "the cell is empty")
         found[column] = known
-        parts.append(one_hot)
-    return np.concatenate(parts, axis=1), problems, found
+    return np.concatenate(parts, axis=1), found

@@ -16,7 +16,6 @@ from edgewise.data.graphs.node_features import (
     Categories,
     NodeFeatures,
     features_of_arrays,
-    features_of_columns,
     features_of_nodes,
     require_rows,
     without_blanks,
@@ -96,6 +95,7 @@ def read_nodes(
     with_types: bool = True,
     known: TypeNames | None = None,
     categories: Categories | None = None,
+    edge_categories: Categories | None = None,
 ) -> NodeTable:
     """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
 
@@ -112,13 +112,15 @@ def read_nodes(
         classes: names of the classes that a trained model knows; by default those that occur.
         with_types: whether the types of nodes and edges are read, where there are any.
         known: the types that a trained model knows; by default those that occur.
-        categories: the words of columns that a trained model knows; by default those that occur.
+        categories, edge_categories: the words of columns of nodes and edges that a trained model knows; by default
+            those that occur.
 
     Raises:
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
         SettingError: there is not one file, or no table of edges beside a table of nodes.
     """
-    options: dict[str, Any] = {"strict": strict, "find_features": need_targets, "categories": categories}
+    options: dict[str, Any] = {"strict": strict, "find_features": need_targets}
+    options |= {"categories": categories, "edge_categories": edge_categories}
     graph = _graph(paths, columns, source, need_targets=need_targets, with_types=with_types, known=known, **options)
     return _with_degrees(_interpret(graph, source.directed, strict, need_targets, classes))
 
@@ -131,11 +133,14 @@ def read_graph(
     strict: bool = False,
     find_features: bool = True,
     edge_splits_column: str | None = None,
+    categories: Categories | None = None,
+    edge_categories: Categories | None = None,
 ) -> NodeTable:
     """Read a graph whose nodes have no targets, as `read_nodes` does; where there are no features, none are made.
 
     Args:
-        paths, columns, source, strict: as in `read_nodes`; columns of targets are not looked at.
+        paths, columns, source, strict, categories, edge_categories: as in `read_nodes`; columns of targets are not
+            looked at.
         find_features: whether columns that have no other role are features, where none is named.
         edge_splits_column: the column of the table of edges that `EdgeList.splits` is read from.
     """
@@ -143,6 +148,8 @@ def read_graph(
         "strict": strict,
         "find_features": find_features,
         "edge_splits_column": edge_splits_column,
+        "categories": categories,
+        "edge_categories": edge_categories,
     }
     graph = _graph(paths, columns, source, need_targets=False, with_types=False, **options)
     return _interpret(graph, source.directed, strict, False, None)
@@ -281,6 +288,7 @@ def _from_tables(
     strict: bool,
     find_features: bool,
     categories: Categories | None = None,
+    edge_categories: Categories | None = None,
     edge_splits_column: str | None = None,
 ) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
@@ -292,38 +300,42 @@ def _from_tables(
     types, foreign = None, None
     if known is not None or columns.node_type_column is not None or source.edge_type_column is not None:
         types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, known)
-    if columns.category_columns:
-        if types is not None:
-            raise SettingError("--category-columns does nothing beside types of nodes and edges; leave it out.")
-        columns = with_features(cells, columns) if find_features and source.features is None else columns
-        dense, problems, categories = features_of_nodes(cells, columns, source.features, categories)
-        features = NodeFeatures.of(dense)
-    elif source.features is not None:
-        arrays, blank, problems = read_arrays(source.features), None, Problems()
-        if types is not None and "x" in arrays:
-            arrays["x"], blank = without_blanks(arrays["x"])
-        features = features_of_arrays(source.features, arrays)
-        require_rows(source.features, features, cells)
-        if types is not None:
-            types = types.of_array(f"{source.features}: x", blank, features.shape[1])
+    if source.features is None and find_features:
+        columns = with_features(cells, columns)
+    if types is not None and columns.category_columns:
+        raise SettingError("--category-columns does nothing beside types of nodes and edges; leave it out.")
+    if types is not None and source.features is not None:
+        features, types = _typed_features(source.features, cells, types)
+        problems = Problems()
     else:
-        columns = with_features(cells, columns) if find_features else columns
         if types is not None:
             check_columns_exist(cells, columns.descriptors_columns)
             types = types.of_cells(cells, columns.descriptors_columns)
             foreign = types.foreign
-        features, problems = features_of_columns(cells, columns.descriptors_columns, foreign)
+        features, problems, categories = features_of_nodes(cells, columns, source.features, categories, foreign)
     edges = read_edges(
         source.edges,
         NodeNames(names),
         path,
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
+        category_columns=source.edge_category_columns,
+        categories=edge_categories,
         type_column=source.edge_type_column,
         splits_column=edge_splits_column,
         strict=strict,
     )
     return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
+
+
+def _typed_features(path: str, cells: Cells, types: NodeTypes) -> tuple[NodeFeatures, NodeTypes]:
+    """The features of nodes in a file, NaN where a column is none of the node's type."""
+    arrays, blank = read_arrays(path), None
+    if "x" in arrays:
+        arrays["x"], blank = without_blanks(arrays["x"])
+    features = features_of_arrays(path, arrays)
+    require_rows(path, features, cells)
+    return features, types.of_array(f"{path}: x", blank, features.shape[1])
 
 
 def named(

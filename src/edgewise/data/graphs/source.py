@@ -20,6 +20,9 @@ class GraphSource(Settings):
     """Sender and receiver; the first two columns by default."""
     edge_feature_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Numbers of an edge."""
+    edge_category_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """Words of an edge, such as the type of a bond: each becomes as many features as there are words, one of them
+    1."""
     edge_type_column: str | None = setting(None, metavar="COLUMN")
     """The type of each edge, where there are several."""
     directed: bool = setting(False)

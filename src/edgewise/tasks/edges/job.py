@@ -40,7 +40,7 @@ class EdgeJob(TableJob):
     SUMMARY = "classes or numbers of the edges of one graph"
     EXAMPLE = "edges edges.csv --nodes nodes.csv --target-columns rating"
     FOREIGN: ClassVar = {
-        **dict.fromkeys(("smiles_columns", "text_columns", "category_columns", "features"), ""),
+        **dict.fromkeys(("smiles_columns", "text_columns"), ""),
         "edges": "the data are the edges",
         **dict.fromkeys(("node_type_column", "edge_type_column"), "no model of edges reads types"),
     }
@@ -62,18 +62,23 @@ class EdgeJob(TableJob):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nodes is None and (self.columns.descriptors_columns or self.columns.node_column not in (None, AUTO)):
-            raise SettingError("--descriptors-columns and --node-column belong to a table of nodes; name it: --nodes.")
+        columns = self.columns
+        of_nodes = columns.descriptors_columns or columns.category_columns or self.graph.features
+        if self.nodes is None and (of_nodes or columns.node_column not in (None, AUTO)):
+            raise SettingError(
+                "--descriptors-columns and --node-column belong to a table of nodes, as do --category-columns and "
+                "--features; name it: --nodes."
+            )
 
     @property
     def files(self) -> tuple[str, ...]:
         """All files that are read."""
-        return self.data if self.nodes is None else (*self.data, self.nodes)
+        return (*self.data, *(file for file in (self.nodes, self.graph.features) if file is not None))
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; the named model brings its own sizes."""
-        return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE))
+        return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True))
 
 
 def edge_job(config: Mapping[str, Any], source: str = "the settings") -> EdgeJob:

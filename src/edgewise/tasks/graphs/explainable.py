@@ -252,6 +252,5 @@ def _graphs_of(config: dict[str, Any], trained: Any) -> Any:
     job = graph_job(config, "config.toml")
     columns = trained.columns.to_predict()
     need_roots = trained.whole.needs_roots
-    return read_graphs(
-        list(job.data), columns, job.graph, need_roots=need_roots, need_targets=False, categories=trained.categories
-    )
+    words = {"categories": trained.categories, "edge_categories": trained.edge_categories}
+    return read_graphs(job.data, columns, job.graph, need_roots=need_roots, need_targets=False, **words)

@@ -10,7 +10,7 @@ from edgewise.data.graphs.graphs import GraphTable, read_graphs
 from edgewise.data.graphs.source import GraphColumns
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
-from edgewise.models.graph_settings import GraphSizes, NodeSettings
+from edgewise.models.graph_settings import GraphSizes, NodeSettings, edge_sizes
 from edgewise.plural import plural
 from edgewise.tasks.graphs.job import LAYERS, GraphJob, graph_job
 from edgewise.tasks.graphs.trained import Scales, TrainedGraphs
@@ -56,10 +56,9 @@ class GraphsTask(TableTask):
             ConditionScaler.fit(table.conditions, rows),
             target_scale(table, rows),
         )
-        num_edge_features = scales.edge.num_features
         sizes = GraphSizes(
             num_features=scales.node.num_features,
-            num_edge_features=num_edge_features + settings.model.has_loops if num_edge_features else 0,
+            **edge_sizes(scales.edge.num_features, settings.model),
             num_conditions=scales.graph.num_features,
             num_outputs=num_outputs(table),
             typical_nodes=float(table.num_nodes[rows].mean()),
@@ -73,6 +72,7 @@ class GraphsTask(TableTask):
             graph=settings.graph,
             scales=scales,
             categories=table.categories,
+            edge_categories=table.edges.categories,
         )
 
     def features(self, prepared: Prepared) -> Features:
@@ -121,6 +121,7 @@ class GraphsTask(TableTask):
             strict=request.strict,
             need_targets=False,
             categories=trained.categories,
+            edge_categories=trained.edge_categories,
         )
 
     def explainable(self) -> "type[ExplainableModel]":

@@ -1,11 +1,12 @@
 """A trained ensemble over many graphs, with all it needs to read new ones: words, scales, sizes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
 from edgewise.data.graphs.graphs import GraphTable
+from edgewise.data.graphs.node_features import Categories
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.graphs.union import Union, take
 from edgewise.data.scale import ConditionScaler, TargetScaler
@@ -14,7 +15,7 @@ from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
-from edgewise.tasks.nodes.trained import with_loops
+from edgewise.tasks.nodes.units import with_loops
 from edgewise.tasks.trained import ROWS_A_BATCH, TrainedTable
 
 NODES_A_BATCH = 100_000
@@ -99,8 +100,10 @@ class TrainedGraphs(TrainedTable):
     """Where the edges of the training graphs were, and how they were read."""
     scales: Scales
     """The scales learned on the training graphs."""
-    categories: dict[str, list[str]]
-    """The words of each column of categories."""
+    categories: Categories
+    """The words of each column of categories of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of edges."""
 
     @property
     def target_scale(self) -> TargetScaler | None:

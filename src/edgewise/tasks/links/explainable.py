@@ -11,12 +11,12 @@ from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, TargetPrediction, Unit
+from edgewise.explanation import Explanation, TargetPrediction
 from edgewise.records import NodeBatch
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.trained import TrainedLinks, probabilities
-from edgewise.tasks.lookup import SHOWN
+from edgewise.tasks.lookup import Names, title_of
 from edgewise.tasks.nodes.explainable import SubgraphItem
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of, reach_of
 from edgewise.trace import Trace
@@ -95,25 +95,14 @@ class LinkItem(SubgraphItem):
             every = Subgraph.of(whole, self.ends, reach, border, is_whole=True)
             perturbation = NodePerturbation(LinkProbability(trained, None), every)
         super().__init__(settings, subgraph, perturbation, [trace], hops)
+        self.names = graph.names
+        self.title = title_of(graph.names[sender], graph.names[receiver], trained.place.directed)
+        self.target, self.predictions = TARGET, (link_prediction(self.value),)
+        self.notes = self._notes()
 
     def members(self) -> list[Callable[[NodeBatch], Tensor]]:
         """The probability, with the mean and spread of the whole graph."""
         return [lambda batch: self.here.scores(batch).sigmoid().squeeze(0)]
-
-    def describe(self) -> dict[str, Any]:
-        """The ends of the link and their surroundings."""
-        sender, receiver = (self.graph.names[end] for end in self.ends)
-        return {
-            "kind": "graph",
-            "title": f"{sender} {'→' if self.trained.place.directed else '–'} {receiver}",
-            "sources": {},
-            "told": (link_prediction(self.value),),
-            "explained": TARGET,
-            "units": tuple(Unit(self.graph.names[row]) for row in self.subgraph.nodes[: self.num_units].tolist()),
-            "center": 0,
-            "other_end": 1,
-            "notes": (*self._notes(), *self.limit_notes(), *self.link_notes, *self.trace_notes),
-        }
 
     def _notes(self) -> list[str]:
         """What was predicted, and of which graph."""
@@ -231,7 +220,7 @@ class ExplainableLinks(ExplainableModel):
 
     def __init__(self, trained: TrainedLinks):
         super().__init__(trained)
-        self._place = {name: row for row, name in enumerate(trained.graph.names)}
+        self._nodes = Names("node", trained.graph.names)
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -258,12 +247,8 @@ class ExplainableLinks(ExplainableModel):
 
     def _ends(self, row: tuple[Any, ...]) -> tuple[int, int]:
         """The places of two nodes, by their names."""
-        names, found = self.trained.graph.names, []
-        place = self._place
-        for (field, _), name in zip(self.fields, row, strict=True):
-            if name.strip() not in place:
-                known = ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
-                raise DataError(f"{field}: there is no node {name[:60]!r}; the {len(names):,} nodes are {known}.")
-            found.append(place[name.strip()])
-        check_ends(self.trained.graph, *found)
-        return found[0], found[1]
+        sender, receiver = (
+            self._nodes.place(name, f"{field}: ") for (field, _), name in zip(self.fields, row, strict=True)
+        )
+        check_ends(self.trained.graph, sender, receiver)
+        return sender, receiver

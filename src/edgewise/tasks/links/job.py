@@ -72,6 +72,8 @@ class LinkJob(RunSettings):
     """The names of the nodes; `auto` is a column called id, node or node_id, else the row."""
     descriptors_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("feature-columns",))
     """Features of the nodes; by default every column that has no other role."""
+    category_columns: tuple[str, ...] = setting((), metavar="COLUMN")
+    """Words of a node, such as its element: each becomes as many features as there are words, one of them 1."""
     ignore_columns: tuple[str, ...] = setting((), metavar="COLUMN")
     """Columns of the nodes without a role."""
     splits_column: str | None = setting(None, metavar="COLUMN")
@@ -101,6 +103,7 @@ class LinkJob(RunSettings):
         return Columns(
             node_column=self.node_column,
             descriptors_columns=self.descriptors_columns,
+            category_columns=self.category_columns,
             ignore_columns=self.ignore_columns,
         )
 

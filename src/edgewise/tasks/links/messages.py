@@ -9,9 +9,8 @@ import torch
 
 from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.links import Links, LinkSplits
-from edgewise.neighborhood import Edges
 from edgewise.records import LinkBatch, NodeBatch, SparseFeatures
-from edgewise.tasks.nodes.units import with_loops
+from edgewise.tasks.nodes.units import graph_batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +26,8 @@ class Messages:
 
     def along(self, are_seen: np.ndarray | None = None) -> NodeBatch:
         """The graph with some of its edges (edge, bool); with all where it is None."""
-        seen, count = slice(None) if are_seen is None else are_seen, self.features.shape[0]
-        senders, receivers, features = (
-            torch.from_numpy(each[seen]) for each in (self.edges.senders, self.edges.receivers, self.edges.features)
-        )
-        edges = Edges(senders, receivers, count, count)
-        if self.has_loops:
-            edges, features = with_loops(edges, features)
-        return NodeBatch(self.features, edges, features, torch.zeros(0, dtype=torch.int64))
+        edges = self.edges if are_seen is None else self.edges.taken(np.flatnonzero(are_seen))
+        return graph_batch(self.features, edges, self.has_loops)
 
 
 def link_batch(graph: NodeBatch, links: Links, predicted: np.ndarray, others: np.ndarray) -> LinkBatch:

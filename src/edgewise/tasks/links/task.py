@@ -17,7 +17,7 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable, read_graph
 from edgewise.data.graphs.types import TypeScaler
 from edgewise.errors import DataError, SettingError
-from edgewise.models.graph_settings import NodeSizes
+from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.tasks.commands import command, free_name
@@ -122,7 +122,11 @@ class LinksTask(Task):
                 f"are predicted in a step, so expected at most {(count + 1) // 2}."
             )
         settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
-        return Prepared(settings, data, splits, self.untrained(settings, data.graph))
+        fitted = self.untrained(settings, data.graph)
+        fitted.edge_categories = data.graph.edges.categories
+        if data.table is not None:
+            fitted.category_columns, fitted.categories = settings.category_columns, data.table.categories
+        return Prepared(settings, data, splits, fitted)
 
     def untrained(self, settings: LinkJob, graph: LinkGraph) -> TrainedLinks:
         """The model before its first step; the features are scaled by all nodes, which are all seen in training.
@@ -130,7 +134,7 @@ class LinksTask(Task):
         Raises:
             SettingError: a scale is given, and there are no features.
         """
-        num_columns, num_edge_features = graph.features.shape[1], graph.edges.features.shape[1]
+        num_columns = graph.features.shape[1]
         if num_columns:
             scale, scaler = scale_of(graph.features, settings.feature_scale)
             assert not isinstance(scaler, TypeScaler)
@@ -141,7 +145,7 @@ class LinksTask(Task):
             scale, scaler, num_features = "none", None, len(graph)
         sizes = NodeSizes(
             num_features=num_features,
-            num_edge_features=num_edge_features + settings.model.has_loops if num_edge_features else 0,
+            **edge_sizes(graph.edges.features.shape[1], settings.model),
             num_outputs=settings.model.model_dim,
         )
         return TrainedLinks(
@@ -347,6 +351,8 @@ def graph_of(trained: TrainedLinks, request: PredictRequest) -> LinkGraph:
         graph.source,
         edge_columns=place.edge_columns,
         feature_columns=place.edge_feature_columns,
+        category_columns=place.edge_category_columns,
+        categories=trained.edge_categories,
         strict=request.strict,
     )
     if found.rejected:
@@ -362,9 +368,21 @@ def graph_of(trained: TrainedLinks, request: PredictRequest) -> LinkGraph:
 def nodes_of(trained: TrainedLinks, request: PredictRequest, path: str) -> NodeTable:
     """Another graph, with the columns that the model needs."""
     features = tuple(request.descriptors_columns or trained.feature_columns)
-    columns = Columns(node_column=request.node_column or AUTO, descriptors_columns=features)
+    columns = Columns(
+        node_column=request.node_column or AUTO,
+        descriptors_columns=features,
+        category_columns=trained.category_columns,
+    )
     source = replace(trained.place, edges=request.edges, features=request.features)
-    return read_graph([path], columns, source, strict=request.strict, find_features=False)
+    return read_graph(
+        [path],
+        columns,
+        source,
+        strict=request.strict,
+        find_features=False,
+        categories=trained.categories,
+        edge_categories=trained.edge_categories,
+    )
 
 
 TASK = LinksTask()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.node_features import Categories, NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.scale import ConditionScaler
@@ -18,7 +18,7 @@ from edgewise.records import NodeBatch
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.messages import Messages
-from edgewise.tasks.nodes.units import FeatureScale, scaled
+from edgewise.tasks.nodes.units import FeatureScale, check_features, scaled
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
@@ -48,6 +48,12 @@ class TrainedLinks(Fitted):
     """Where the edges of the training graph were, and how they were read."""
     feature_columns: tuple[str, ...]
     """The columns of the features, where they stand in the table of nodes."""
+    category_columns: tuple[str, ...] = ()
+    """Those of words."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of edges."""
     feature_scale: FeatureScale
     """rows, standard or none."""
     scaler: ConditionScaler | None
@@ -67,14 +73,8 @@ class TrainedLinks(Fitted):
             DataError: its nodes or edges have another number of features than those of the training graph; or nothing
                 is known of the nodes, and one was not in the training.
         """
-        for what, known, given in (
-            ("nodes", self.num_columns, graph.features.shape[1]),
-            ("edges", self.graph.edges.features.shape[1], graph.edges.features.shape[1]),
-        ):
-            if given != known:
-                raise DataError(
-                    f"{graph.source}: its {what} have {given} features, but the model was trained on {known}."
-                )
+        known, given = ((each.features.shape[1], each.edges.features.shape[1]) for each in (self.graph, graph))
+        check_features(graph.source, known, given)
         features = graph.features if self.num_columns else self._own_features(graph)
         return Messages(scaled(features, self.feature_scale, self.scaler), graph.edges, self.settings.has_loops)
 

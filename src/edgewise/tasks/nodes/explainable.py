@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from edgewise.explain.explainable import Attended, Attention, Differentiable, Ex
 from edgewise.explain.heads import to_layer
 from edgewise.explain.methods import Choice, explain
 from edgewise.explain.rollout import rollout
-from edgewise.explanation import Explanation, Part, Unit
+from edgewise.explanation import Explanation, Part, TargetPrediction, Unit
 from edgewise.layers.convolution import spread_evenly
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import EDGE_TYPES
@@ -78,8 +78,14 @@ def explain_node(
 
     Cost: a prediction for every node and link near the node, up to 2,000 of each.
     """
+    if not 0 <= node < table.num_rows:
+        raise DataError(f"node {node} does not exist; they are 0 to {table.num_rows - 1}.")
+    name = table.names[node]
+    if not table.usable[node]:
+        raise DataError(f"the node {name!r} cannot be predicted: {table.status[node]}.")
     with cpu_threads(trained.threads):
-        return explain(NodeItem(trained, table, node, hops, target, label), methods)
+        graph = trained.batches(table).graph
+        return explain(EnsembleItem(trained, graph, table.names, name, [node], hops, target, label), methods)
 
 
 class SubgraphItem(Explainable):
@@ -111,6 +117,19 @@ class SubgraphItem(Explainable):
         self.num_near = int((subgraph.hops <= min(reach, reach if hops is None else hops)).sum())
         self.link_notes: list[str] = []
         self.trace_notes: list[str] = []
+
+    names: Sequence[str]
+    """The names of all nodes of the graph."""
+    title: str
+    """What the item is called."""
+    target: str
+    """The name of the explained number."""
+    predictions: Sequence[TargetPrediction]
+    """The prediction of each target."""
+    notes: Sequence[str] = ()
+    """What else should be known of the item."""
+    member_notes: Sequence[str] = ()
+    """Which member of an ensemble the weights belong to."""
 
     @abstractmethod
     def members(self) -> Sequence[Callable[[NodeBatch], Tensor]]:
@@ -144,7 +163,7 @@ class SubgraphItem(Explainable):
     @property
     def about(self) -> str:
         """A node loses its edges, a center its features."""
-        own = "the explained node, its" if self.subgraph.num_centers == 1 else "the two ends of the link, their"
+        own = "the explained node, its" if self.subgraph.num_centers == 1 else "the two ends, their"
         return f"The prediction less that without the node: all its edges are removed; of {own} own features."
 
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
@@ -238,6 +257,29 @@ class SubgraphItem(Explainable):
             is_signed=bool((torch.stack(spread).mean(0) < 0).any()),
         )
 
+    def describe(self) -> dict[str, Any]:
+        """The centers and their surroundings."""
+        positions = []
+        if self.settings.laplacian_positions or self.settings.random_walk_positions:
+            positions = [
+                "Positions are those of the whole graph, also where nodes and links are removed: what a node or link "
+                "does to them is not counted, and gradients are by the features alone."
+            ]
+        found = {
+            "kind": "graph",
+            "title": self.title,
+            "sources": {},
+            "told": tuple(self.predictions),
+            "explained": self.target,
+            "units": tuple(Unit(self.names[row]) for row in self.subgraph.nodes[: self.num_units].tolist()),
+            "center": 0,
+            "notes": (
+                *(*self.notes, *self.limit_notes(), *self.link_notes),
+                *(*positions, *self.trace_notes, *self.member_notes),
+            ),
+        }
+        return found if self.subgraph.num_centers == 1 else {**found, "other_end": 1}
+
     def limit_notes(self) -> list[str]:
         """Which nodes are not shown, or not removed."""
         notes = []
@@ -248,36 +290,56 @@ class SubgraphItem(Explainable):
         return notes
 
 
-class NodeItem(SubgraphItem):
-    """One node; arguments as in `explain_node`."""
+class EnsembleItem(SubgraphItem):
+    """What an ensemble predicts at center nodes: the centers themselves, or the edge between them.
+
+    Args:
+        trained: the ensemble.
+        graph: all of it, in the units of the models.
+        names: of all nodes.
+        title: what the item is called.
+        centers: the nodes by number.
+        hops, target, label: as in `explain_node`.
+        to_batch: from a graph whose `rows` are the centers, copy after copy, to the batch of a model.
+        notes: what else should be known.
+    """
 
     def __init__(
-        self, trained: TrainedNodes, table: NodeTable, node: int, hops: int | None, target: str | None, label: Any
+        self,
+        trained: Any,
+        graph: NodeBatch,
+        names: Sequence[str],
+        title: str,
+        centers: Sequence[int],
+        hops: int | None,
+        target: str | None,
+        label: Any,
+        to_batch: Callable[[NodeBatch], Any] = lambda batch: batch,
+        notes: Sequence[str] = (),
     ):
-        if not 0 <= node < table.num_rows:
-            raise DataError(f"node {node} does not exist; they are 0 to {table.num_rows - 1}.")
-        if not table.usable[node]:
-            raise DataError(f"the node {table.names[node]!r} cannot be predicted: {table.status[node]}.")
-        self.trained, self.names, settings = trained, table.names, trained.settings
-        subgraph = Subgraph.of(trained.batches(table).graph, node, reach_of(settings), border_of(settings))
+        settings = trained.settings
+        subgraph = Subgraph.of(graph, centers, reach_of(settings), border_of(settings))
         traces = [Trace() for _ in trained.members]
-        self.explained = Explained.of(
-            trained, lambda place, member: member(subgraph.batch, traces[place]), target, label
-        )
-        super().__init__(settings, subgraph, NodePerturbation(self.explained, subgraph), traces, hops)
+        batch = to_batch(subgraph.batch)
+        explained = Explained.of(trained, lambda place, member: member(batch, traces[place]), target, label)
+        super().__init__(settings, subgraph, NodePerturbation(Number(explained, to_batch), subgraph), traces, hops)
+        self.trained, self.explained, self.to_batch = trained, explained, to_batch
+        self.names, self.title, self.notes = names, title, notes
+        self.target, self.predictions, self.member_notes = explained.name, explained.predictions, explained.member_notes
 
     def members(self) -> list[Callable[[NodeBatch], Tensor]]:
         """The number of each member."""
         return [partial(self._of_member, member) for member in self.trained.members]
 
     def _of_member(self, member: Any, batch: NodeBatch) -> Tensor:
-        return self.explained.of_scores(member(batch)).squeeze(0)
+        return self.explained.of_scores(member(self.to_batch(batch))).squeeze(0)
 
     def parts(self) -> list[Part]:
         """All nodes of a type but the one that is explained, and all edges of a type."""
-        batch, names, count = self.subgraph.batch, self.trained.types, self.num_units
-        if batch.types is None or batch.relations is None or names is None:
+        batch, count = self.subgraph.batch, self.num_units
+        if batch.types is None or batch.relations is None or self.trained.types is None:
             return []
+        names = self.trained.types
         of_node, of_edge = batch.types.of_row[:count].numpy(), batch.relations.relation.numpy()
         ends, nothing = np.stack([batch.edges.senders.numpy(), batch.edges.receivers.numpy()]), np.zeros(0, np.int64)
         nodes = [np.flatnonzero(of_node[1:] == number) + 1 for number in range(len(names.nodes))]
@@ -293,25 +355,19 @@ class NodeItem(SubgraphItem):
             if len(some)
         ]
 
-    def describe(self) -> dict[str, Any]:
-        """The node and its surroundings."""
-        settings, positions = self.settings, []
-        if settings.laplacian_positions or settings.random_walk_positions:
-            positions = [
-                "Positions are those of the whole graph, also where nodes and links are removed: what a node or link "
-                "does to them is not counted, and gradients are by the features alone."
-            ]
-        notes = [*self.limit_notes(), *self.link_notes, *positions, *self.trace_notes, *self.explained.member_notes]
-        return {
-            "kind": "graph",
-            "title": self.names[self.subgraph.nodes[0]],
-            "sources": {},
-            "told": self.explained.predictions,
-            "explained": self.explained.name,
-            "units": tuple(Unit(self.names[row]) for row in self.subgraph.nodes[: self.num_units].tolist()),
-            "center": 0,
-            "notes": tuple(notes),
-        }
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """The explained number of an ensemble, in copies of a graph."""
+
+    explained: Explained
+    """The number."""
+    to_batch: Callable[[NodeBatch], Any]
+    """From copies of a graph to the batch of a model."""
+
+    def of_batch(self, batch: NodeBatch) -> np.ndarray:
+        """The number in each copy."""
+        return self.explained.of_batch(self.to_batch(batch))
 
 
 def _spread(batch: NodeBatch, weights: Tensor) -> Tensor:
@@ -380,4 +436,5 @@ def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
         with_types=known is not None,
         known=known,
         categories=trained.categories,
+        edge_categories=trained.edge_categories,
     )

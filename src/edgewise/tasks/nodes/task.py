@@ -14,7 +14,7 @@ from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.errors import SettingError
 from edgewise.models.graph_layers import with_recipe
-from edgewise.models.graph_settings import NodeSettings, NodeSizes
+from edgewise.models.graph_settings import NodeSettings, NodeSizes, edge_sizes
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.plural import plural
 from edgewise.tasks.nodes import types
@@ -66,14 +66,9 @@ class NodesTask(TableTask):
         found, model = table.types, settings.model
         scale, scaler = scale_of(table.features, settings.feature_scale, found)
         of_types = () if found is None else types.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
-        num_edge_features = table.edges.features.shape[1]
-        if num_edge_features:
-            num_edge_features += model.has_loops
-        if model.is_extended:
-            num_edge_features += len(EDGE_TYPES)
         sizes = NodeSizes(
             num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
-            num_edge_features=num_edge_features,
+            **edge_sizes(table.edges.features.shape[1], model, len(EDGE_TYPES) if model.is_extended else 0),
             num_outputs=num_outputs(table),
             type_features=of_types,
             num_relations=0 if found is None else len(found.names.relations),
@@ -88,6 +83,7 @@ class NodesTask(TableTask):
             scale=target_scale(table, splits.train),
             num_columns=table.features.shape[1],
             categories=table.categories,
+            edge_categories=table.edges.categories,
             types=None
             if found is None
             else replace(found.names, predicted=types.types_with_targets(table, splits.train)),
@@ -155,6 +151,7 @@ class NodesTask(TableTask):
             with_types=known is not None,
             known=known,
             categories=trained.categories,
+            edge_categories=trained.edge_categories,
         )
 
     def explainable(self) -> "type[ExplainableModel]":

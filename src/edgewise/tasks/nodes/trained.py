@@ -7,7 +7,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from edgewise.data.graphs.nodes import NodeFeatures, NodeTable
+from edgewise.data.graphs.node_features import Categories, NodeFeatures
+from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, TypeNames, TypeScaler
 from edgewise.data.scale import ConditionScaler, TargetScaler
@@ -17,7 +18,7 @@ from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import with_types
-from edgewise.tasks.nodes.units import FeatureScale, scaled, with_loops
+from edgewise.tasks.nodes.units import FeatureScale, check_features, graph_batch, scaled
 from edgewise.tasks.trained import TrainedTable
 
 
@@ -65,8 +66,10 @@ class TrainedNodes(TrainedTable):
     """Features of a node as they stand in the file."""
     types: TypeNames | None = None
     """The types of nodes and edges; None where the model ignores them."""
-    categories: dict[str, list[str]] = field(default_factory=dict)
-    """The words of each column of categories."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of edges."""
 
     @property
     def target_scale(self) -> TargetScaler | None:
@@ -100,29 +103,15 @@ class TrainedNodes(TrainedTable):
             DataError: its nodes or edges have another number of features than those of the training graph.
         """
         found = table.features.shape[1], table.edges.features.shape[1]
-        for what, known, given in zip(
-            ("nodes", "edges"), (self.num_columns, self.num_edge_columns), found, strict=True
-        ):
-            if given != known:
-                raise DataError(
-                    f"{table.source}: its {what} have {given} features, but the model was trained on {known}."
-                )
+        check_features(table.source, (self.num_columns, self.num_edge_columns), found)
         targets = table.targets
         if self.scale is not None and targets.shape[1]:
             targets = self.scale.transform(targets)
-        edges = Edges(
-            torch.from_numpy(table.edges.senders),
-            torch.from_numpy(table.edges.receivers),
-            table.num_rows,
-            table.num_rows,
-        )
-        features = torch.from_numpy(table.edges.features)
-        if self.settings.has_loops:
-            edges, features = with_loops(edges, features)
+        graph = graph_batch(self.features(table.features, table.types), table.edges, self.settings.has_loops)
         if self.settings.is_extended:
-            edges, features = _with_extras(edges, features, self.settings)
-        nodes, rows = self.features(table.features, table.types), torch.zeros(0, dtype=torch.int64)
-        graph = NodeBatch(nodes, edges, features, rows, positions=self.positions(table))
+            edges, features = _with_extras(graph.edges, graph.edge_features, self.settings)
+            graph = replace(graph, edges=edges, edge_features=features)
+        graph = replace(graph, positions=self.positions(table))
         if table.types is not None:
             graph = with_types(graph, table.types)
         return NodeBatches(graph, targets.astype(np.float32), table.weights.astype(np.float32))

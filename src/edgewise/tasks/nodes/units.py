@@ -6,11 +6,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from edgewise.data.graphs.edges import EdgeList
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.types import GraphTypes, TypeScaler
 from edgewise.data.scale import ConditionScaler
+from edgewise.errors import DataError
 from edgewise.neighborhood import Edges
-from edgewise.records import SparseFeatures
+from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import by_type
 
 FeatureScale: TypeAlias = Literal["rows", "standard", "none"]
@@ -52,6 +54,22 @@ def scaled(
     num_nodes, num_features = features.shape
     entries = Edges(torch.from_numpy(features.columns), torch.from_numpy(features.rows), num_features, num_nodes)
     return SparseFeatures(entries, torch.from_numpy(features.values))
+
+
+def check_features(source: str, known: tuple[int, int], given: tuple[int, int]) -> None:
+    """Raise a DataError where nodes or edges have another number of features than those of the training graph."""
+    for what, expected, count in zip(("nodes", "edges"), known, given, strict=True):
+        if count != expected:
+            raise DataError(f"{source}: its {what} have {count} features, but the model was trained on {expected}.")
+
+
+def graph_batch(features: torch.Tensor | SparseFeatures, edges: EdgeList, has_loops: bool) -> NodeBatch:
+    """A graph without rows, in the units of a model."""
+    count, of_edges = features.shape[0], torch.from_numpy(edges.features)
+    among = Edges(torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers), count, count)
+    if has_loops:
+        among, of_edges = with_loops(among, of_edges)
+    return NodeBatch(features, among, of_edges, torch.zeros(0, dtype=torch.int64))
 
 
 def with_loops(edges: Edges, features: torch.Tensor) -> tuple[Edges, torch.Tensor]:

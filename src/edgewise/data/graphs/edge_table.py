@@ -1,0 +1,186 @@
+"""The edges of one graph as a table: a row each, with its features and targets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64
+
+from edgewise.data.columns import AUTO, Columns
+from edgewise.data.graphs.edges import EdgeList, read_edges
+from edgewise.data.graphs.file import check_edges
+from edgewise.data.graphs.names import NodeNames
+from edgewise.data.graphs.node_features import Categories, NodeFeatures, features_of_nodes
+from edgewise.data.graphs.nodes import NUMBERS, named, with_features
+from edgewise.data.graphs.source import GraphSource
+from edgewise.data.tables.cell import Problems, stripped
+from edgewise.data.tables.read import Cells, Values, read_cells
+from edgewise.data.tables.rows import Table, cells_of_roles, judged, read_files
+from edgewise.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTable(Table):
+    """The edges of one graph; an edge without a target carries messages, and is not learned from."""
+
+    names: tuple[str, ...]
+    """The names of the nodes."""
+    nodes: NodeFeatures
+    """The features of each node."""
+    edges: EdgeList
+    """The edges that can be read, in the order of their rows."""
+    place: Int64[np.ndarray, " row"]
+    """Which of `edges` each row is; −1 where it cannot be read."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of nodes."""
+
+    @property
+    def unit(self) -> str:
+        """What rows are made of."""
+        return "edges"
+
+    @property
+    def trainable(self) -> Bool[np.ndarray, " row"]:
+        """True for edges that can be learned from, or judged by."""
+        return self.usable & ~np.isnan(self.targets).all(axis=1)
+
+    def ends(self, rows: np.ndarray) -> list[tuple[int, int]]:
+        """The two nodes of some edges, by number."""
+        places = self.place[rows]
+        return list(zip(self.edges.senders[places].tolist(), self.edges.receivers[places].tolist(), strict=True))
+
+    def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
+        """The names of the two nodes of some edges."""
+        return [(self.names[sender], self.names[receiver]) for sender, receiver in self.ends(rows)]
+
+    def features(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
+        """The features of some edges and of their two nodes, side by side."""
+        places = self.place[rows]
+        ends = (self.nodes.of_rows(side[places]) for side in (self.edges.senders, self.edges.receivers))
+        return np.concatenate([self.edges.features[places], *ends], axis=1)
+
+
+def read_edge_table(
+    paths: Sequence[str],
+    columns: Columns,
+    source: GraphSource,
+    nodes: str | None,
+    *,
+    strict: bool = False,
+    need_targets: bool = True,
+    categories: Categories | None = None,
+    edge_categories: Categories | None = None,
+) -> EdgeTable:
+    """Reads the edges of a graph with their targets, and its nodes.
+
+    Args:
+        paths: tables of edges.
+        columns: the role of each column; targets, weights, splits and groups are those of edges, `node_column`,
+            `descriptors_columns` and `category_columns` those of nodes.
+        source: the columns of the ends and of the features of edges.
+        nodes: the table of nodes; None takes their names from the edges, and their degrees as features.
+        strict: stop at the first row that cannot be used.
+        need_targets: False reads edges to predict.
+        categories, edge_categories: the words that a trained model knows; by default those that occur.
+
+    Raises:
+        DataError: a file cannot be used as a whole, or `strict` and a row cannot be used.
+    """
+    ends = source.edge_columns or tuple(read_cells(paths[0]).frame.columns[:2])
+    others = (*columns.ignore_columns, *ends[1:], *source.edge_feature_columns, *source.edge_category_columns)
+    own = replace(columns, node_column=ends[0], descriptors_columns=(), category_columns=(), ignore_columns=others)
+    cells, own = read_files(paths, own, need_targets)
+    names, features, of_nodes, categories = _nodes_of(cells, ends, columns, source, nodes, categories)
+    numbered = replace(cells, lines=np.arange(len(cells.frame)))  # lines of several files are not unique
+    edges = read_edges(
+        numbered,
+        NodeNames(names),
+        nodes or cells.source,
+        edge_columns=ends,
+        feature_columns=source.edge_feature_columns,
+        category_columns=source.edge_category_columns,
+        categories=edge_categories,
+    )
+    problems = Problems()
+    for each in edges.rejected:
+        problems.add(each.line, each.column, each.value, each.reason)
+    found = judged(cells, own, problems, None, strict=strict, need_targets=need_targets, may_lack_targets=True)
+    found["columns"] = replace(of_nodes, target_columns=own.target_columns, task_type=found["columns"].task_type)
+    is_edge = ~np.isin(numbered.lines, [each.line for each in edges.rejected])
+    place = np.where(is_edge, np.cumsum(is_edge) - 1, -1)
+    return _table(found, names, features, edges, place, categories)
+
+
+def edges_from_arrays(
+    features: NodeFeatures,
+    edges: EdgeList,
+    targets: Values | None = None,
+    weights: Values | None = None,
+    groups: Values | None = None,
+    *,
+    task_type: str = "regression",
+) -> EdgeTable:
+    """The edges of a graph from arrays, with the checks of a file.
+
+    Args:
+        features: of each node; of size 0 takes their degrees.
+        edges: between the nodes, counted from 0.
+        targets: `(edge,)` or `(edge, target)`; NaN or None is missing; None altogether for edges to predict.
+        weights: `(edge,)` numbers, zero or more.
+        groups: `(edge,)` labels.
+        task_type: as in `Columns`.
+
+    Raises:
+        DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
+    """
+    check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
+    arrays = {NUMBERS: list(range(len(edges))), "target": targets, "weight": weights, "group": groups}
+    cells, columns_of, others = cells_of_roles(arrays)
+    columns = Columns(node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, **others)
+    has_targets = targets is not None
+    found = judged(cells, columns, Problems(), None, strict=True, need_targets=has_targets, may_lack_targets=True)
+    names = tuple(map(str, range(features.shape[0])))
+    return _table(found, names, features, edges, np.arange(len(edges)), {})
+
+
+def _table(
+    found: dict[str, Any],
+    names: tuple[str, ...],
+    features: NodeFeatures,
+    edges: EdgeList,
+    place: np.ndarray,
+    categories: Categories,
+) -> EdgeTable:
+    """The table; nodes without features have their degrees."""
+    features = features if features.shape[1] else NodeFeatures.of(edges.degrees(len(names)))
+    return EdgeTable(**found, names=names, nodes=features, edges=edges, place=place, categories=categories)
+
+
+def _nodes_of(
+    cells: Cells,
+    ends: Sequence[str],
+    columns: Columns,
+    source: GraphSource,
+    path: str | None,
+    categories: Categories | None,
+) -> tuple[tuple[str, ...], NodeFeatures, Columns, Categories]:
+    """The names and features of the nodes, the columns with those of nodes named, and the words of nodes."""
+    if path is None:
+        both = [name for end in ends for name in stripped(cells.frame[end]).to_pylist()]
+        names = tuple(dict.fromkeys(name for name in both if name))
+        return names, NodeFeatures.of(np.zeros((len(names), 0))), columns, {}
+    own = Columns(
+        node_column=columns.node_column or AUTO,
+        descriptors_columns=columns.descriptors_columns,
+        category_columns=columns.category_columns,
+    )
+    found, own, names = named(read_cells(path), own)
+    own = own if source.features is not None else with_features(found, own)
+    features, bad, categories = features_of_nodes(found, own, source.features, categories)
+    if bad.first:
+        row = min(bad.first)
+        column, _, reason = bad.first[row]
+        raise DataError(f"{path}, line {found.lines[row]}, column {column!r}: {reason}; mend the cell.")
+    columns = replace(columns, node_column=own.node_column, descriptors_columns=own.descriptors_columns)
+    return names, features, columns, categories

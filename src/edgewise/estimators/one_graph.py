@@ -1,0 +1,152 @@
+"""The base of estimators over the rows of one graph: its nodes, or its edges."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from edgewise.errors import DataError, SettingError
+from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes
+from edgewise.estimators.labels import accuracy, class_numbers, has_label, is_known, labels_of, r2
+from edgewise.estimators.params import old_names
+from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
+from edgewise.plural import plural
+from edgewise.records import Prediction
+
+BESIDE = ("edges", "edge_features")
+"""What may follow the features of nodes by position."""
+
+
+class OneGraph(
+    TableEstimator,
+    options=GRAPH_OPTIONS,
+    fit_options=(),
+    positional={"fit": BESIDE[:1], "predict": BESIDE, "predict_interval": BESIDE, "score": BESIDE},
+):
+    """An ensemble over the rows of one graph; a row without a target is part of the graph all the same."""
+
+    rows_type: ClassVar[type[GraphNodes]] = GraphNodes
+    """What makes rows of a graph."""
+
+    def rows_of(self, data: Any, options: Mapping[str, Any]) -> GraphNodes:
+        """The rows of a graph, or of its parts in `options`."""
+        return self.rows_type(data, **options)
+
+    def predictions(self, data: Any, coverage: float | None = None, **options: Any) -> list[Prediction]:
+        """The prediction of each target for the rows."""
+        rows = self.rows_of(data, options)
+        return [
+            Prediction(**{name: rows.taken(value) for name, value in vars(each).items()})
+            for each in super().predictions(rows, coverage)
+        ]
+
+    def status_of(self, data: Any, **options: Any) -> list[str]:
+        """Of each row, `ok` or why it cannot be predicted."""
+        rows = self.rows_of(data, options)
+        return list(rows.taken(np.asarray(super().status_of(rows), dtype=object)))
+
+    def row_of(self, item: Any, row: int | None, name: str, options: Mapping[str, Any]) -> tuple[GraphNodes, int]:
+        """The graph of an item, and the number of the row that is explained.
+
+        Args:
+            item: one row; or a graph, with `row`.
+            row: its number.
+            name: what the argument is called.
+            options: the parts of a graph.
+        """
+        rows = self.rows_of(item, options)
+        if row is None and (rows.rows is None or len(rows) != 1):
+            raise SettingError(f"explain: {name} is missing; say which row is explained: {name}=0.")
+        return rows, int(rows.rows[0]) if row is None else row  # type: ignore[index]
+
+    def _fit(self, data: Any, cells: Any, task_type: str, **options: Any) -> Any:
+        rows = self.rows_of(data, {name: options.pop(name) for name in GRAPH_OPTIONS if name in options})
+        for name, missing in (("sample_weight", 0.0), ("validation", False)):
+            if options.get(name) is not None:
+                options[name] = rows.spread(np.asarray(options[name]), missing)
+        cells = rows.spread(cells, np.nan if task_type == "regression" else "")
+        return super()._fit(rows, cells, task_type, **options)
+
+
+class OneGraphClassifier(TableClassifier, OneGraph):
+    """A classifier of the rows of one graph, some of which have no label."""
+
+    def _cells(self, y: Any) -> tuple[Any, str]:
+        labels = labels_of(y)
+        known = is_known(labels)
+        if num_left_out := int((has_label(labels) & ~known).sum()):
+            unit = self.rows_type.unit
+            warnings.warn(
+                f"fit: {plural(num_left_out, f'{unit[:-1]} has', f'{unit} have')} the label -1, read as no label; "
+                "where -1 is a class, give the labels as text; where it is none, None or NaN says so without this "
+                "warning.",
+                stacklevel=4,
+            )
+        self.classes_, numbers = class_numbers(labels[known])
+        cells = np.full(len(labels), "", dtype=object)
+        cells[known] = [str(number) for number in numbers]
+        return cells, "classification" if len(self.classes_) == 2 else "multiclass"
+
+    @old_names
+    def predict(self, data: Any, *old: Any, **options: Any) -> np.ndarray:
+        """(row): the most probable class; −1 or None, as in `fit`, where nothing is predicted."""
+        probabilities = self.predict_proba(data, **self._named("predict", old, options))
+        found, has_none = self.classes_[probabilities.argmax(axis=1)], np.isnan(probabilities).any(axis=1)
+        if not has_none.any():
+            return found
+        if np.issubdtype(self.classes_.dtype, np.integer) and -1 not in self.classes_.tolist():
+            found[has_none] = -1
+            return found
+        found = found.astype(object)
+        found[has_none] = None
+        return found
+
+    @old_names
+    def score(
+        self, data: Any, y: Any = None, *old: Any, nodes: Any = None, sample_weight: Any = None, **options: Any
+    ) -> float:
+        """The share of the rows with a label whose class is predicted right.
+
+        Labels are missing as in `fit`; −1 is one where it is in `classes_`.
+
+        Args:
+            data: As in `fit`.
+            y: (row) labels.
+            old: As in `predict`.
+            nodes: (row, bool): the rows that count; all where None.
+            sample_weight: (row).
+            options: As in `predict`.
+        """
+        labels = labels_of(y)
+        judged = has_label(labels)
+        if np.issubdtype(labels.dtype, np.integer) and -1 not in self.classes_.tolist():
+            judged &= labels != -1
+        judged &= True if nodes is None else np.asarray(nodes, dtype=bool)
+        if not judged.any():
+            raise DataError(f"score: no {self.rows_type.unit[:-1]} has a label; expected labels to compare with.")
+        found = self.predict(data, **self._named("score", old, options))
+        return accuracy(labels[judged], found[judged], _weights(sample_weight, judged))
+
+
+class OneGraphRegressor(TableRegressor, OneGraph):
+    """A regressor of the rows of one graph, some of which have no target."""
+
+    @old_names
+    def score(
+        self, data: Any, y: Any = None, *old: Any, nodes: Any = None, sample_weight: Any = None, **options: Any
+    ) -> float:
+        """R² over the rows with a target, of several targets the mean; of `nodes` (row, bool) where given."""
+        rows = self.rows_of(data, self._named("score", old, options))
+        targets, predicted = np.asarray(y, dtype=np.float64), self.predict(rows)
+        if len(targets) != len(predicted):
+            unit = self.rows_type.unit
+            raise DataError(f"score: y has {plural(len(targets), 'row')}, but there are {len(predicted)} {unit}.")
+        judged = np.ones(len(predicted), dtype=bool) if nodes is None else np.asarray(nodes, dtype=bool)
+        status = [each for each, is_judged in zip(self.status_of(rows), judged) if is_judged]
+        return r2(targets[judged], predicted[judged], status, _weights(sample_weight, judged))
+
+
+def _weights(sample_weight: Any, rows: np.ndarray) -> np.ndarray | None:
+    """The weights of some rows."""
+    return None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[rows]

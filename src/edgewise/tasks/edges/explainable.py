@@ -1,0 +1,133 @@
+"""Edges of a graph, as the methods of explanation and an `Explainer` see them."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from edgewise.data.graphs.edge_table import EdgeTable
+from edgewise.errors import DataError
+from edgewise.explain.methods import Choice, explain
+from edgewise.explanation import Explanation
+from edgewise.models.edge import EdgeBatch
+from edgewise.plural import plural
+from edgewise.records import NodeBatch
+from edgewise.tasks.edges.job import edge_job
+from edgewise.tasks.edges.trained import TrainedEdges, read_known
+from edgewise.tasks.lookup import ExplainableByName, Names, files_of, title_of
+from edgewise.tasks.nodes.explainable import EnsembleItem
+from edgewise.train.device import cpu_threads
+from edgewise.train.folder import RunFolder
+
+NOTE = (
+    "The prediction also reads the features of both nodes and of the edge directly: they stay where the edge is "
+    "removed as a link, which then carries no messages."
+)
+
+
+def explain_edge(
+    trained: TrainedEdges,
+    table: EdgeTable,
+    row: int,
+    *,
+    hops: int | None = None,
+    target: str | None = None,
+    label: Any = None,
+    methods: Choice = None,
+) -> Explanation:
+    """The prediction for an edge, what of the neighborhood of its ends the model attends to, and what changes it.
+
+    The units are the nodes that one of the ends depends on, the ends first; the links are the edges between them, both
+    ways of an edge being one link. An end that is removed loses its features, any other node its edges.
+
+    Args:
+        trained: the ensemble.
+        table: the graph.
+        row: the row of the table.
+        hops: how far away from an end nodes are shown and removed; by default as far as the model reaches.
+        target: the target that is explained; the first by default.
+        label: the class whose probability is explained; the predicted one by default.
+        methods: names of methods; see `edgewise.explain.methods`.
+
+    Raises:
+        DataError: there is no such row, or it cannot be predicted.
+        SettingError: there is no such target, class or method, or `hops` is below 1.
+    """
+    if not 0 <= row < table.num_rows:
+        raise DataError(f"edge {row} does not exist; they are 0 to {table.num_rows - 1}.")
+    if not table.usable[row]:
+        raise DataError(f"the edge {row} cannot be predicted: {table.status[row]}.")
+    ((sender, receiver),) = table.ends(np.array([row]))
+    notes, is_directed = [NOTE], trained.graph.directed
+    if (count := len(rows_between(table, sender, receiver, is_directed))) > 1:
+        notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
+    title = title_of(table.names[sender], table.names[receiver], is_directed)
+    with cpu_threads(trained.threads):
+        batches = trained.batches(table)
+        features = batches.batch(np.array([row])).features
+
+        def to_batch(graph: NodeBatch) -> EdgeBatch:
+            ends = graph.rows.unflatten(0, (-1, 1 + (sender != receiver)))
+            return EdgeBatch(graph, ends[:, 0], ends[:, -1], features.expand(len(ends), -1))
+
+        centers = list(dict.fromkeys((sender, receiver)))
+        item = EnsembleItem(trained, batches.graph, table.names, title, centers, hops, target, label, to_batch, notes)
+        return explain(item, methods)
+
+
+def rows_between(table: EdgeTable, sender: int, receiver: int, is_directed: bool) -> np.ndarray:
+    """The rows of the edges from one node to another, or between both where edges go both ways."""
+    edges = table.edges
+    joins = (edges.senders == sender) & (edges.receivers == receiver)
+    if not is_directed:
+        joins |= (edges.senders == receiver) & (edges.receivers == sender)
+    return np.flatnonzero((table.place >= 0) & joins[table.place])
+
+
+class ExplainableEdges(ExplainableByName):
+    """The edges of the graph that a model was trained on."""
+
+    unit = "edge"
+    over = "the edges of a graph"
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder, and the graph that it was trained on.
+
+        Raises:
+            RunFolderError: the folder does not say where the graph is, or it is not there any more.
+        """
+        trained = TrainedEdges.load(folder)
+        with files_of(folder, "graph", "explain(graph, edge=…)") as config:
+            job = edge_job(config, "config.toml")
+            table = read_known(trained, job.data, trained.columns.to_predict(), job.graph, job.nodes)
+        return cls(trained, table, table.names)
+
+    def __init__(self, trained: TrainedEdges, table: EdgeTable, names: Sequence[str]):
+        super().__init__(trained, table, names)
+        self._names = Names("node", names)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The names of both ends, in the columns of their table."""
+        columns = self.trained.graph.edge_columns or self.table.frame.columns[:2]
+        return [(str(column), "node") for column in columns]
+
+    def find(self, *names: str) -> int:
+        """The first edge between two nodes, by their names."""
+        is_directed = self.trained.graph.directed
+        sender, receiver = (
+            self._names.place(name, f"{field}: ") for (field, _), name in zip(self.fields, names, strict=True)
+        )
+        rows = rows_between(self.table, sender, receiver, is_directed)
+        if not len(rows):
+            title = title_of(self.table.names[sender], self.table.names[receiver], is_directed)
+            raise DataError(f"there is no edge {title}; name the two nodes of an edge of the graph.")
+        return int(rows[0])
+
+    def explain(
+        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
+    ) -> Explanation:
+        """One edge; all weights are kept, as only those near it are looked at."""
+        place = self.row_of(*row)
+        return explain_edge(self.trained, self.table, place, target=target, label=label, methods=methods)

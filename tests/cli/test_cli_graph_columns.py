@@ -1,0 +1,86 @@
+"""Columns of numbers and words of nodes and edges mean the same in every task over graphs."""
+
+import json
+
+import numpy as np
+import pytest
+from cli_tables import read_csv, write_csv
+
+QUICK = ["--model", "gatv2", "--num-heads", 2, "--model-dim", 8, "--epochs", 3]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """Graphs of six nodes in tables, with words, and with the same words as numbers: one column a word."""
+    random, folder = np.random.default_rng(0), tmp_path_factory.mktemp("tables")
+    nodes = {"g": np.repeat(np.arange(12), 6), "id": np.arange(72), "x": random.normal(size=72).round(3)}
+    nodes["role"] = np.array(["lead", "aide", "guest"])[random.integers(0, 3, 72)]
+    nodes["y"] = random.normal(size=72).round(3)
+    senders = random.integers(0, 72, 150)
+    receivers = senders // 6 * 6 + (senders + random.integers(1, 6, 150)) % 6
+    edges = {"from": senders, "to": receivers, "g": senders // 6, "trust": random.random(150).round(3)}
+    edges["bond"] = np.array(["single", "double"])[random.integers(0, 2, 150)]
+    edges["z"] = random.normal(size=150).round(3)
+    graphs = {"g": np.arange(12), "t": random.normal(size=12).round(3)}
+
+    def as_numbers(columns, name):
+        words = sorted(set(columns[name].tolist()))
+        return {**{key: each for key, each in columns.items() if key != name},
+                **{word: (columns[name] == word).astype(int) for word in words}}  # fmt: skip
+
+    found = {"graphs": write_csv(folder / "graphs.csv", graphs)}
+    for name, columns, word in (("nodes", nodes, "role"), ("edges", edges, "bond")):
+        found[name, "words"] = write_csv(folder / f"{name}.csv", columns)
+        found[name, "numbers"] = write_csv(folder / f"{name}_numbers.csv", as_numbers(columns, word))
+    return found
+
+
+NODES = {"words": ["--feature-columns", "x", "--category-columns", "role"],
+         "numbers": ["--feature-columns", "x", "aide", "guest", "lead"]}  # fmt: skip
+EDGES = {"words": ["--edge-feature-columns", "trust", "--edge-category-columns", "bond"],
+         "numbers": ["--edge-feature-columns", "trust", "double", "single"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", ["nodes", "edges", "links", "graphs"])
+def test_words_are_numbers_one_column_a_word(task, tables, edgewise, tmp_path):
+    found, new = {}, tmp_path / "new.csv"
+    for kind in ("words", "numbers"):
+        nodes, edges, run = tables["nodes", kind], tables["edges", kind], tmp_path / kind
+        words = {
+            "nodes": [nodes, "--edges", edges, "--target-columns", "y"],
+            "edges": [edges, "--nodes", nodes, "--target-columns", "z", "--ignore-columns", "g"],
+            "links": [nodes, "--edges", edges],
+            "graphs": [nodes, "--edges", edges, "--graph-column", "g", "--graphs", tables["graphs"],
+                       "--target-columns", "t"],
+        }[task]  # fmt: skip
+        code, _, err = edgewise("train", task, *words, *NODES[kind], *EDGES[kind], *QUICK, "-o", run)
+        assert code == 0, err
+        given = {
+            "nodes": [nodes, "--edges", edges],
+            "edges": [edges, "--nodes", nodes],
+            "links": [edges, "--nodes", nodes, "--edges", edges],
+            "graphs": [nodes, "--edges", edges, "--graphs", tables["graphs"]],
+        }[task]
+        code, _, err = edgewise("predict", run, *given, "-o", tmp_path / f"{kind}.csv")
+        assert code == 0, err
+        known = {*read_csv(nodes)[0], *read_csv(edges)[0], *read_csv(tables["graphs"])[0]}
+        found[kind] = [{name: cell for name, cell in row.items() if name not in known}
+                       for row in read_csv(tmp_path / f"{kind}.csv")]  # fmt: skip
+        content = json.loads((run / "model.json").read_text())
+        assert content["sizes"]["num_edge_features"] >= 4, "the number, two words, and the mark of a loop"
+    assert found["words"] == found["numbers"]
+    model = json.loads((tmp_path / "words/model.json").read_text())
+    assert model["categories"] == {"role": ["aide", "guest", "lead"]}
+    assert model["edge_categories"] == {"bond": ["double", "single"]}
+    # A word that the model does not know: the edge cannot be used, and is counted.
+    text = tables["edges", "words"].read_text()
+    new.write_text(text.replace("single", "triple", 1))
+    given = {"edges": [new, "--nodes", tables["nodes", "words"]], "links": [tables["edges", "words"], "--edges", new]}
+    words = given.get(task, [tables["nodes", "words"], "--edges", new])
+    words += ["--graphs", tables["graphs"]] if task == "graphs" else []
+    code, _, err = edgewise("predict", tmp_path / "words", *words, "-o", tmp_path / "new_found.csv")
+    assert code == 0, err
+    if task in ("edges", "links"):
+        assert ("149 of 150" in err) or ("'triple' is none of the 2 words that are known" in err)
+    predicted = [list(row.values()) for row in read_csv(tmp_path / "new_found.csv")]
+    assert predicted != [list(row.values()) for row in read_csv(tmp_path / "words.csv")], "an edge has no messages"
