@@ -59,20 +59,20 @@ def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, paste, tmp
 
 
 def test_a_run_goes_on_with_the_same_bits(springs, edgewise, tmp_path, monkeypatch):
-    from edgewise.train.keeper import EpochKeeper
+    from edgewise.train.training import Training
 
-    original = EpochKeeper.on_train_epoch_end
+    original = Training.end_epoch
 
-    def stop_early(self, trainer, task):
-        original(self, trainer, task)
-        if trainer.current_epoch == 1:
+    def stop_early(self, *details):
+        original(self, *details)
+        if self.epoch == 2:
             raise KeyboardInterrupt
 
     words = [springs, *SMALL, "--horizon", 2, "--epochs", 3, "--model", "graph_network", "-o"]
     assert edgewise("train", *words, tmp_path / "whole")[0] == 0
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", stop_early)
+    monkeypatch.setattr(Training, "end_epoch", stop_early)
     assert edgewise("train", *words, tmp_path / "run")[0] == 130
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", original)
+    monkeypatch.setattr(Training, "end_epoch", original)
     assert edgewise("train", *words, tmp_path / "run", "--resume")[0] == 0
     one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
     assert one.read_bytes() == other.read_bytes()

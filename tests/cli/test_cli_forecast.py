@@ -61,20 +61,20 @@ def test_it_hears_its_neighbors(learn, chain, edgewise, paste, tmp_path):
 
 
 def test_a_run_goes_on_with_the_same_bits(learn, tmp_path, monkeypatch):
-    from edgewise.train.keeper import EpochKeeper
+    from edgewise.train.training import Training
 
-    original = EpochKeeper.on_train_epoch_end
+    original = Training.end_epoch
 
-    def stop_early(self, trainer, task):
-        original(self, trainer, task)
-        if trainer.current_epoch == 0:
+    def stop_early(self, *details):
+        original(self, *details)
+        if self.epoch == 1:
             raise KeyboardInterrupt
 
     words = ["--model", "gru", "--epochs", 2, "--period", 7]
     assert learn(*words, folder="whole")[0] == 0
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", stop_early)
+    monkeypatch.setattr(Training, "end_epoch", stop_early)
     assert learn(*words)[0] == 130
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", original)
+    monkeypatch.setattr(Training, "end_epoch", original)
     assert learn(*words, "--resume")[0] == 0
     one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
     assert one.read_bytes() == other.read_bytes()

@@ -126,19 +126,19 @@ def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
 
 
 def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkeypatch):
-    from edgewise.train.keeper import EpochKeeper
+    from edgewise.train.training import Training
 
-    original = EpochKeeper.on_train_epoch_end
+    original = Training.end_epoch
 
-    def stop_early(self, trainer, task):
-        original(self, trainer, task)
-        if trainer.current_epoch == 3:
+    def stop_early(self, *details):
+        original(self, *details)
+        if self.epoch == 4:
             raise KeyboardInterrupt
 
     assert learn("--model", "gcn", folder="whole")[0] == 0
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", stop_early)
+    monkeypatch.setattr(Training, "end_epoch", stop_early)
     assert learn("--model", "gcn")[0] == 130
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", original)
+    monkeypatch.setattr(Training, "end_epoch", original)
     kept = graph[1].read_bytes()
     graph[1].write_bytes(kept + b"n1,n2,0.5\r\n")
     code, _, err = learn("--model", "gcn", "--resume")

@@ -186,22 +186,22 @@ def test_merger_trees(learn, edgewise, tmp_path):
 
 
 def test_a_run_continues_only_with_the_same_files(learn, rings, tmp_path, monkeypatch):
-    from edgewise.train.keeper import EpochKeeper
+    from edgewise.train.training import Training
 
-    original = EpochKeeper.on_train_epoch_end
+    original = Training.end_epoch
 
-    def stop_early(self, trainer, task):
-        original(self, trainer, task)
-        if trainer.current_epoch == 3:
+    def stop_early(self, *details):
+        original(self, *details)
+        if self.epoch == 4:
             raise KeyboardInterrupt
 
     words = ["--feature-columns", "a", "--no-baselines"]
     table = write_csv(tmp_path / "graphs.csv", {"g": [f"g{graph}" for graph in range(40)], "y": range(40)})
     words = [*words, "--graphs", table, "--task-type", "regression"]
     assert learn(*words, folder="whole")[0] == 0
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", stop_early)
+    monkeypatch.setattr(Training, "end_epoch", stop_early)
     assert learn(*words)[0] == 130
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", original)
+    monkeypatch.setattr(Training, "end_epoch", original)
     kept = table.read_bytes()
     table.write_bytes(kept.replace(b"g7,7", b"g7,8"))
     code, _, err = learn(*words, "--resume")

@@ -236,19 +236,19 @@ def test_parts_by_a_column_and_what_the_graph_lacks_is_said(learn, graph, tmp_pa
 
 
 def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
-    from edgewise.train.keeper import EpochKeeper
+    from edgewise.train.training import Training
 
-    original = EpochKeeper.on_train_epoch_end
+    original = Training.end_epoch
 
-    def stop_early(self, trainer, task):
-        original(self, trainer, task)
-        if trainer.current_epoch == 3:
+    def stop_early(self, *details):
+        original(self, *details)
+        if self.epoch == 4:
             raise KeyboardInterrupt
 
     assert learn("--model", "gcn", folder="whole", epochs=7)[0] == 0
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", stop_early)
+    monkeypatch.setattr(Training, "end_epoch", stop_early)
     assert learn("--model", "gcn", epochs=7)[0] == 130
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", original)
+    monkeypatch.setattr(Training, "end_epoch", original)
     code, _, err = learn("--model", "gcn", "--negatives", 3, "--resume", epochs=7)
     assert (code, "was started with negatives = 1" in err) == (2, True)
     assert learn("--model", "gcn", "--resume", epochs=7)[0] == 0

@@ -112,20 +112,20 @@ def test_a_run_leaves_everything_it_promises(files, edgewise, tmp_path):
 
 
 def test_a_run_that_was_stopped_ends_with_the_same_weights(files, edgewise, tmp_path, monkeypatch):
-    from edgewise.train.keeper import EpochKeeper
+    from edgewise.train.training import Training
 
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     words = [*files, *TAGGING, *SMALL, "--dropout", 0.2, "--epochs", 4]
     assert edgewise("train", *words, "-o", whole)[0] == 0
-    ended = EpochKeeper.on_train_epoch_end
+    ended = Training.end_epoch
 
-    def stop(keeper, trainer, task):
-        ended(keeper, trainer, task)
-        if trainer.current_epoch == 1:
+    def stop(training, *details):
+        ended(training, *details)
+        if training.epoch == 2:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(EpochKeeper, "on_train_epoch_end", stop)
+        patch.setattr(Training, "end_epoch", stop)
         code, _, err = edgewise("train", *words, "-o", stopped)
     assert code == 130
     assert "--resume" in err

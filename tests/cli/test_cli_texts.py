@@ -78,17 +78,17 @@ def test_numbers_from_a_recurrent_network(table, learn, edgewise, tmp_path):
 
 def test_an_interrupted_run_ends_with_the_same_weights(table, learn, edgewise, tmp_path, monkeypatch):
     assert learn(table, *COLUMNS, folder="whole")[0] == 0
-    from edgewise.train.keeper import EpochKeeper
+    from edgewise.train.training import Training
 
-    original = EpochKeeper.on_train_epoch_end
+    original = Training.end_epoch
 
-    def stopped(self, trainer, task):
-        original(self, trainer, task)
-        if trainer.current_epoch == 3:
+    def stopped(self, *details):
+        original(self, *details)
+        if self.epoch == 4:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(EpochKeeper, "on_train_epoch_end", stopped)
+        patch.setattr(Training, "end_epoch", stopped)
         assert learn(table, *COLUMNS)[0] == 130
     assert edgewise("train", "--resume", "-o", tmp_path / "run")[0] == 0
     whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "run"))

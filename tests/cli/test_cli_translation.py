@@ -8,7 +8,7 @@ import tomllib
 import pytest
 from cli_tables import read_csv
 
-from edgewise.train.keeper import EpochKeeper
+from edgewise.train.training import Training
 
 DIGITS = {"1": "eins", "2": "zwei", "3": "drei", "4": "vier"}
 SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 32, "--hidden-dim", 64, "--dropout", 0, "--threads", 1]
@@ -139,14 +139,14 @@ def test_a_recurrent_run_that_was_killed_ends_with_the_same_bits(edgewise, tmp_p
     recipe = [*COLUMNS, *TINY, "--dropout", 0.2, "--model", "lstm", "--local-attention", "predictive", "--epochs", 3]
     whole, run = tmp_path / "whole", tmp_path / "run"
     assert edgewise("train", data, *recipe, "--max-length", 4, "-o", whole)[0] == 0
-    original = EpochKeeper.on_train_epoch_end
+    original = Training.end_epoch
 
-    def killed(keeper, trainer, task):
-        if trainer.current_epoch == 1:
+    def killed(training, *details):
+        if training.epoch == 1:
             raise KilledError
-        original(keeper, trainer, task)
+        original(training, *details)
 
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", killed)
+    monkeypatch.setattr(Training, "end_epoch", killed)
     with pytest.raises(KilledError):
         edgewise("train", data, *recipe, "--max-length", 4, "-o", run)
     monkeypatch.undo()

@@ -3,8 +3,10 @@
 import math
 import random
 import re
+import shutil
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +15,11 @@ import torch
 from edgewise.errors import EdgewiseError, SettingError
 from edgewise.progress import monitored
 from edgewise.train.fit import fit
-from edgewise.train.keeper import EpochKeeper
 from edgewise.train.loader import RowLoader, seed_of
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import TargetLoss
 from edgewise.train.settings import TrainSettings
+from edgewise.train.training import Training
 
 SETTINGS = TrainSettings(
     epochs=6, batch_size=8, learning_rate=0.02, weight_decay=0.1, ema_decay=0.9, device="cpu", seed=5
@@ -126,30 +128,30 @@ def test_a_run_that_is_killed_within_an_epoch_goes_on_there(make_model, make_bat
     whole, visited = make_model(), []
     expected = train(whole, recorded(make_batch, visited), settings)
     assert visited.count("train") == 20 + 1, "one more for the estimate of the memory"
-    monkeypatch.setattr("edgewise.train.keeper.CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("edgewise.train.keeper.CHECKPOINT_SHARE", math.inf)
+    monkeypatch.setattr("edgewise.train.training.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("edgewise.train.training.CHECKPOINT_SHARE", math.inf)
     for stop in (1, 7, 14):
         folder = tmp_path / str(stop)
         folder.mkdir()
         with monkeypatch.context() as patch:
-            original = EpochKeeper.keep_within
+            original = Training.save_within
 
-            def dies(self, trainer, task, batches, original=original, stop=stop):
-                if trainer.global_step == stop + 1:
+            def dies(self, batches, original=original, stop=stop):
+                if self.step == stop + 1:
                     raise KilledError
-                original(self, trainer, task, batches)
+                original(self, batches)
 
-            patch.setattr(EpochKeeper, "keep_within", dies)
+            patch.setattr(Training, "save_within", dies)
             with pytest.raises(KilledError):
                 train(make_model(), make_batch, settings, folder=folder)
         assert (folder / "last.ckpt").is_file()
         resumed, steps = make_model(), []
         with monkeypatch.context() as patch:
 
-            def counts(self, trainer, task, batches, steps=steps):
-                steps.append(trainer.global_step)
+            def counts(self, batches, steps=steps):
+                steps.append(self.step)
 
-            patch.setattr(EpochKeeper, "keep_within", counts)
+            patch.setattr(Training, "save_within", counts)
             result = train(resumed, make_batch, settings, folder=folder, resume=True)
         assert steps[0] == stop + 1, "no step is taken twice"
         assert same(resumed, whole)
@@ -159,34 +161,32 @@ def test_a_run_that_is_killed_within_an_epoch_goes_on_there(make_model, make_bat
 
 
 def test_writing_within_an_epoch_takes_a_small_share_of_the_time(make_model, make_batch, tmp_path, monkeypatch):
-    import lightning.pytorch as pl
-
-    monkeypatch.setattr("edgewise.train.keeper.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("edgewise.train.training.CHECKPOINT_SECONDS", 0.0)
     written = []
-    original = pl.Trainer.save_checkpoint
+    original = Training.save
 
-    def slow(self, path, **details):
-        original(self, path, **details)
+    def slow(self):
+        original(self)
         until = time.perf_counter() + 0.05
         while time.perf_counter() < until:
             pass
-        written.append(self.global_step)
+        written.append(self.step)
 
-    monkeypatch.setattr(pl.Trainer, "save_checkpoint", slow)
+    monkeypatch.setattr(Training, "save", slow)
     train(make_model(), make_batch, TrainSettings(epochs=1, batch_size=1, device="cpu"), val=None, folder=tmp_path)
     assert len(written) < 8, "20 steps of milliseconds"
 
 
 def kill_in_epoch(monkeypatch, stop: int) -> None:
     """The process dies in the epoch, after its last step and before its end."""
-    original = EpochKeeper.on_train_epoch_end
+    original = Training.end_epoch
 
-    def dies(self, trainer, task):
-        if trainer.current_epoch == stop:
+    def dies(self, *details):
+        if self.epoch == stop:
             raise KilledError
-        original(self, trainer, task)
+        original(self, *details)
 
-    monkeypatch.setattr(EpochKeeper, "on_train_epoch_end", dies)
+    monkeypatch.setattr(Training, "end_epoch", dies)
 
 
 def recorded(make_batch, visited):
@@ -198,20 +198,18 @@ def recorded(make_batch, visited):
 
 
 def test_a_kill_between_the_two_checkpoints_of_an_epoch_does_no_harm(make_model, make_batch, tmp_path, monkeypatch):
-    import lightning.pytorch as pl
-
     settings = TrainSettings(**{**SETTINGS.__dict__, "checkpoint": "best"})
     whole = make_model()
     train(whole, make_batch, settings)
-    original = pl.Trainer.save_checkpoint
+    original = Training.save
 
-    def dies(self, path, *others, **details):
-        if self.current_epoch == 3:
-            path.with_name(".edgewise-0.part").write_bytes(b"half")
+    def dies(self):
+        if self.epoch == 4:
+            (self.folder / ".edgewise-0.part").write_bytes(b"half")
             raise KilledError
-        original(self, path, *others, **details)
+        original(self)
 
-    monkeypatch.setattr(pl.Trainer, "save_checkpoint", dies)
+    monkeypatch.setattr(Training, "save", dies)
     with pytest.raises(KilledError):
         train(make_model(), make_batch, settings, folder=tmp_path)
     monkeypatch.undo()
@@ -405,3 +403,17 @@ def test_tensorboard_gets_its_own_files(make_model, make_batch, tmp_path):
     log.close()
     assert list((tmp_path / "tensorboard").glob("events.out.tfevents.*"))
     assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 7
+
+
+@pytest.mark.parametrize("stopped", ["after_an_epoch", "within_an_epoch"])
+def test_a_run_that_an_older_version_began_ends_with_the_same_bits(make_model, make_batch, tmp_path, stopped):
+    """Checkpoints of version 0.1.0 are Lightning's."""
+    settings = TrainSettings(**{**SETTINGS.__dict__, "checkpoint": "best"})
+    whole, resumed = make_model(), make_model()
+    expected = train(whole, make_batch, settings)
+    shutil.copytree(Path(__file__).parents[1] / "frozen" / "lightning" / stopped, tmp_path, dirs_exist_ok=True)
+    visited = []
+    found = train(resumed, recorded(make_batch, visited), settings, folder=tmp_path, resume=True)
+    assert same(resumed, whole)
+    assert [record["val_loss"] for record in found.history] == [record["val_loss"] for record in expected.history]
+    assert 0 < visited.count("train") < 18

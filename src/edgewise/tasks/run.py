@@ -22,7 +22,7 @@ from edgewise.train.loader import seed_of
 from edgewise.train.log import MetricsLog, check_logger
 
 if TYPE_CHECKING:
-    from edgewise.train.fit import FitResult
+    from edgewise.train.training import FitResult
 
 
 @dataclass(frozen=True, eq=False)

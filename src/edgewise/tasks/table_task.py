@@ -32,7 +32,7 @@ from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.tasks.report.judged import Labels, Numbers
-    from edgewise.train.fit import FitResult
+    from edgewise.train.training import FitResult
 
 Features = Callable[[np.ndarray], Any]
 """From rows to what baselines predict them from."""

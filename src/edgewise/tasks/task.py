@@ -24,7 +24,7 @@ from edgewise.train.settings import TrainSettings
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import ExplainableModel
     from edgewise.tasks.report.judged import Labels, Numbers
-    from edgewise.train.fit import FitResult
+    from edgewise.train.training import FitResult
 
 Loss: TypeAlias = TargetLoss | RelativeLoss | TokenLoss
 

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -29,6 +30,12 @@ def cpu_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def autocast(precision: str, device: str) -> contextlib.AbstractContextManager[Any]:
+    """The precision of a step: mixed where `precision` is bf16 or 16, else that of the tensors."""
+    kinds = {"bf16": torch.bfloat16, "16": torch.float16}
+    return torch.autocast(device, kinds[precision]) if precision in kinds else contextlib.nullcontext()
 
 
 def keep_memory() -> None:

@@ -13,6 +13,7 @@ from edgewise.errors import SettingError
 from edgewise.neighborhood import Edges
 from edgewise.plural import plural
 from edgewise.progress import duration
+from edgewise.train.device import autocast
 from edgewise.train.loader import Loader
 from edgewise.train.loss import loss_of
 from edgewise.train.memory import available_memory
@@ -118,7 +119,7 @@ def measured(
     try:
         for _ in range(STEPS):
             began = time.perf_counter()
-            with stored.watched() if not seconds else contextlib.nullcontext(), mixed(settings, device):
+            with stored.watched() if not seconds else contextlib.nullcontext(), autocast(settings.precision, device):
                 total, weight = loss_of(model, loss, batch)
                 (total / weight.where(weight > 0, 1.0)).backward()
             if device == "cuda":
@@ -182,14 +183,6 @@ def tensors_of(batch: Any) -> Iterator[Tensor]:
             yield from tensors_of(value)
 
 
-def mixed(settings: TrainSettings, device: str) -> Any:
-    """The precision of a step."""
-    kinds = {"bf16": torch.bfloat16, "16": torch.float16}
-    if settings.precision not in kinds:
-        return contextlib.nullcontext()
-    return torch.autocast(device, kinds[settings.precision])
-
-
 def prepared(
     model: nn.Module, loss: Any, loader: Loader, settings: TrainSettings, device: str, *, measures: bool
 ) -> Estimate:
@@ -209,11 +202,9 @@ def prepared(
         found.check()
     if not measures or settings.compile or settings.precision == "64":
         return found
-    from lightning.fabric.utilities.apply_func import move_data_to_device
-
     home = next(model.parameters()).device
     try:
-        batch = move_data_to_device(batch, torch.device(device))
+        batch = batch if device == "cpu" else batch.to(device)
         found = measured(found, model.to(device), loss, batch, settings, device)
     finally:
         model.to(home)

@@ -1,44 +1,25 @@
-"""fit(): train one model, keep every epoch, continue where a killed run stopped, and end with the same bits."""
+"""fit(): train one model, save every epoch, continue where a killed run stopped, and end with the same bits."""
 
 import contextlib
-import logging
 import math
-import signal
-import threading
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch import nn
 
-from edgewise.errors import EdgewiseError, SettingError
+from edgewise.errors import SettingError
 from edgewise.progress import is_monitored, say, stage
-from edgewise.train.checkpoint import CheckpointFiles, damaged, load_checkpoint, read_history, save_checkpoint
+from edgewise.train.checkpoint import load_checkpoint, read_history, save_checkpoint
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.estimate import prepared
-from edgewise.train.keeper import EpochKeeper, ProgressKeeper
-from edgewise.train.loader import EpochLoader, Loader, StepLoader
+from edgewise.train.loader import Loader, StepLoader
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
-from edgewise.train.task import ModelTask, pl
+from edgewise.train.training import FitResult, Training
 from edgewise.train.weights import check_weights
-
-PRECISIONS: dict[str, Any] = {"32": "32-true", "bf16": "bf16-mixed", "16": "16-mixed", "64": "32-true"}
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What a training went through; the weights are in the model."""
-
-    history: list[dict[str, Any]]
-    """One record an epoch: epoch, step, learning_rate, train_loss, val_loss (None without validation), seconds."""
-    best_epoch: int
-    """The epoch of the smallest validation loss; -1 where nothing was validated."""
 
 
 def fit(
@@ -102,96 +83,35 @@ def fit(
             found = prepared(model, loss, train_loader, settings, device, measures=measures)
         if member == 0 and settings.epochs is not None:
             say(found.line(len(train_loader), len(val_loader) if val_loader is not None else 0, settings.epochs))
-    task = ModelTask(model, loss, settings, num_steps)
-    keeper = EpochKeeper(settings, folder, log, member)
-    callbacks: list[pl.Callback] = [keeper]
-    last = folder / "last.ckpt" if resume and folder is not None and (folder / "last.ckpt").is_file() else None
-    if settings.precision == "64":
-        task.double()
     devices = [torch.cuda.current_device()] if device == "cuda" else []
     with (
-        quiet_lightning(),
+        compiling(settings),
         cpu_threads(settings.threads),
         torch.random.fork_rng(devices=devices),
-        stage("training", num_steps) as training,
+        stage("training", num_steps) as progress,
     ):
-        if is_monitored():  # each hook costs every step some time
-            callbacks.append(ProgressKeeper(training, keeper))
-        trainer = pl.Trainer(
-            accelerator=device,
-            devices=1,
-            precision=PRECISIONS[settings.precision],
-            max_epochs=settings.epochs,
-            gradient_clip_val=settings.clip_norm or None,
-            callbacks=callbacks,
-            plugins=[CheckpointFiles()],
-            limit_val_batches=None if has_val else 0,
-            num_sanity_val_steps=0,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            use_distributed_sampler=False,
-            # Tensors made in inference mode cannot take part in training later: validation leaves none behind.
-            inference_mode=False,
-        )
-        with interruptible(trainer), compiling(settings), restoring(last, keeper):
-            trainer.fit(
-                task, EpochLoader(train_loader), val_loader if has_val else None, ckpt_path=last, weights_only=True
-            )
-    tensors = keeper.best if settings.keeps_best and keeper.best is not None else task.result()
-    task.swap(False)
+        model.to(device, torch.float64 if settings.precision == "64" else None)
+        training = Training(model, loss, settings, len(train_loader), device, folder=folder, log=log, member=member)
+        if resume and folder is not None and (folder / "last.ckpt").is_file():
+            training.restore(folder / "last.ckpt")
+        training.run(train_loader, val_loader if has_val else None, progress)
+    tensors = training.best if settings.keeps_best and training.best is not None else training.weights()
     model.float().cpu()
     model.load_state_dict(tensors)
     if folder is not None:
-        save_checkpoint({"state_dict": model.state_dict(), **keeper.state_dict()}, folder / "finished.ckpt")
-    return FitResult(keeper.history, keeper.best_epoch)
+        save_checkpoint({"state_dict": model.state_dict(), **training.results}, folder / "finished.ckpt")
+    return FitResult(training.history, training.best_epoch)
 
 
 def reload(model: nn.Module, path: Path, log: MetricsLog | None, member: int) -> FitResult:
     """The result of a training that had been finished before."""
     content = load_checkpoint(path)
-    weights = content.get("state_dict")
-    if not isinstance(weights, dict) or not all(isinstance(name, str) for name in weights):
-        raise damaged(path, "state_dict is missing")
     history, best_epoch = read_history(path, content)
-    check_weights(model.state_dict(), weights, path)
-    model.load_state_dict(weights)
+    check_weights(model.state_dict(), content.get("state_dict"), path)
+    model.load_state_dict(content["state_dict"])
     if log is not None:
         log.write(member, history, new=False)
     return FitResult(history, best_epoch)
-
-
-@contextlib.contextmanager
-def quiet_lightning() -> Iterator[None]:
-    """Keeps Lightning's notes (which device was found, which tips there are) and its hints out of the output."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric", "lightning")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"lightning\..*")
-        # Checkpoints within an epoch store which batch comes next.
-        warnings.filterwarnings("ignore", message="You're resuming from a checkpoint that ended before the epoch ended")
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels):
-                logger.setLevel(level)
-
-
-@contextlib.contextmanager
-def restoring(path: Path | None, keeper: EpochKeeper) -> Iterator[None]:
-    """Takes an error of a training that continues, before its first step, for damage of the checkpoint."""
-    try:
-        yield
-    except (
-        RuntimeError, LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError,
-        MisconfigurationException,
-    ) as error:  # fmt: skip
-        if path is None or keeper.has_started or isinstance(error, EdgewiseError):
-            raise
-        raise damaged(path, error) from error
 
 
 @contextlib.contextmanager
@@ -213,19 +133,3 @@ def compiling(settings: TrainSettings) -> Iterator[None]:
     except TorchDynamoException as error:
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise SettingError(f"--compile: torch cannot compile the training step ({reason}); leave it out.") from error
-
-
-@contextlib.contextmanager
-def interruptible(trainer: pl.Trainer) -> Iterator[None]:
-    """Makes Ctrl-C a KeyboardInterrupt again: Lightning turns it into an exit and mutes the signal."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit as error:
-        if trainer.interrupted:
-            raise KeyboardInterrupt from error
-        raise
-    finally:
-        if in_main_thread and handler is not None:
-            signal.signal(signal.SIGINT, handler)

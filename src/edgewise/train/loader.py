@@ -24,34 +24,6 @@ class Loader(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class EpochLoader:
-    """A loader whose next epoch may begin in its middle, where a training was interrupted.
-
-    Args:
-        loader: Its batches depend on its epoch alone.
-    """
-
-    def __init__(self, loader: Loader):
-        self.loader = loader
-        self.epoch = 0
-        self.first = 0
-        self.begin: Callable[[], None] = lambda: None
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def __iter__(self) -> Iterator[Any]:
-        # At the first `next`: by then epoch and first batch have been set.
-        self.loader.epoch = self.epoch
-        first, self.first = self.first, 0
-        batches = iter(self.loader)
-        for _ in range(first):
-            next(batches)
-        if first:
-            self.begin()
-        yield from batches
-
-
 class StepLoader:
     """A loader whose epochs have a chosen number of steps, cut from the epochs of another one.
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import SettingError
+from edgewise.errors import MissingExtraError, SettingError
 from edgewise.files import write_bytes
 from edgewise.train.folder import csv_text
 
@@ -75,12 +75,39 @@ def check_logger(logger: str | None) -> None:
 
 
 def make_logger(logger: str, folder: Path, name: str) -> Any:
-    """The Lightning logger of that name."""
+    """The logger of that name, with Lightning's two methods `log_metrics` and `finalize`."""
     check_logger(logger)
-    from lightning.pytorch import loggers
-
     if logger == "tensorboard":
-        return loggers.TensorBoardLogger(folder, name="", version="tensorboard")
+        return TensorBoard(folder / "tensorboard")
+    try:
+        from lightning.pytorch import loggers
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lightning", "loggers") from error
+
     if logger == "wandb":
         return loggers.WandbLogger(name=name, save_dir=folder, project="edgewise")
     return loggers.MLFlowLogger("edgewise", run_name=name, save_dir=os.fspath(folder / "mlruns"))
+
+
+class TensorBoard:
+    """Event files for TensorBoard. Lightning's logger does the same, and takes seconds to import.
+
+    Args:
+        folder: where they go.
+    """
+
+    def __init__(self, folder: Path):
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            from tensorboardX import SummaryWriter  # type: ignore[no-redef]
+        self.writer = SummaryWriter(os.fspath(folder))
+
+    def log_metrics(self, numbers: dict[str, float], step: int) -> None:
+        """Adds a point to each curve."""
+        for name, value in numbers.items():
+            self.writer.add_scalar(name, value, step)
+
+    def finalize(self, status: str) -> None:
+        """Ends the files."""
+        self.writer.close()

@@ -49,8 +49,10 @@ def filled(build: Callable[[], Model], tensors: Mapping[str, Tensor], path: Path
     return model.eval()
 
 
-def check_weights(expected: Mapping[str, Tensor], tensors: Mapping[str, Any], path: Path) -> None:
+def check_weights(expected: Mapping[str, Tensor], tensors: Any, path: Path) -> None:
     """Raise RunFolderError unless tensors have the names, shapes and types of a model, and are finite."""
+    if not isinstance(tensors, Mapping) or not all(isinstance(name, str) for name in tensors):
+        raise RunFolderError(f"{path} is damaged: it holds no weights by name; train again with --overwrite.")
     if differing := sorted(expected.keys() ^ tensors.keys()):
         what = "is missing" if differing[0] in expected else "is not known"
         raise RunFolderError(f"{path} does not fit the model: the tensor {differing[0][:80]} {what}.")

@@ -21,7 +21,7 @@ from edgewise.train.loss import TargetLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.train.fit import FitResult
+    from edgewise.train.training import FitResult
 
 
 class ForecastTask(Task):

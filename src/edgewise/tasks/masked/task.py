@@ -22,7 +22,7 @@ from edgewise.train.masks import Chunks, Masking, MaskLoader
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.train.fit import FitResult
+    from edgewise.train.training import FitResult
 
 
 class MaskedTask(Task):

@@ -25,7 +25,7 @@ from edgewise.train.loss import RelativeLoss, TargetLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.train.fit import FitResult
+    from edgewise.train.training import FitResult
 
 MAX_TRAJECTORIES = 20
 """Test trajectories that are rolled out."""

@@ -28,7 +28,7 @@ from edgewise.train.spans import UsualTags, tag_scores
 
 if TYPE_CHECKING:
     from edgewise.tasks.explainable import ExplainableModel
-    from edgewise.train.fit import FitResult
+    from edgewise.train.training import FitResult
 
 HEADLINES = {True: same("f1", "precision", "recall", "accuracy"), False: same("accuracy", "f1_macro")}
 """The scores that tables show, for tags that mark spans and for others."""

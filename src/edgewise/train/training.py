@@ -1,0 +1,344 @@
+"""One training on its way: weights and their averages, the optimizer, the history, and checkpoints to continue from."""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from edgewise.errors import EdgewiseError
+from edgewise.neighborhood.pairs import unchecked
+from edgewise.progress import Stage, stage
+from edgewise.records import NodeBatch
+from edgewise.train.checkpoint import check_adam, check_within, damaged, load_checkpoint, read_history, save_checkpoint
+from edgewise.train.device import autocast
+from edgewise.train.loader import Loader, seed_of
+from edgewise.train.log import MetricsLog
+from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss, loss_of
+from edgewise.train.settings import TrainSettings
+from edgewise.train.weights import check_weights
+
+CHECKPOINT_SECONDS = 10.0
+"""An epoch that takes longer is saved within, about so often, so that an interrupted run loses no more."""
+CHECKPOINT_SHARE = 0.05
+"""The share of the time that saving within epochs takes at most."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a training went through; the weights are in the model."""
+
+    history: list[dict[str, Any]]
+    """One record an epoch: epoch, step, learning_rate, train_loss, val_loss (None without validation), seconds."""
+    best_epoch: int
+    """The epoch of the smallest validation loss; -1 where nothing was validated."""
+
+
+class Training:
+    """Epochs of steps, validations of the averaged weights, and a checkpoint after each epoch and within long ones.
+
+    Args:
+        model: maps a batch to what the loss takes; on the device, in the precision of its weights.
+        loss: what is minimized.
+        settings: the recipe, resolved.
+        num_batches: steps of an epoch.
+        device: where to compute.
+        folder: where `last.ckpt` and `best.ckpt` go; None keeps the best weights in memory only.
+        log: where the history goes; None for nowhere.
+        member: the number of the ensemble member, for the log.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: TargetLoss | RelativeLoss | TokenLoss,
+        settings: TrainSettings,
+        num_batches: int,
+        device: str,
+        *,
+        folder: Path | None = None,
+        log: MetricsLog | None = None,
+        member: int = 0,
+    ):
+        self.model, self.loss, self.settings, self.device = model, loss, settings, device
+        self.num_batches, self.num_steps = num_batches, num_batches * (settings.epochs or 0)
+        self.folder, self.log, self.member = folder, log, member
+        # A function is compiled, not the model, whose tensors would get other names.
+        self.loss_in_training = torch.compile(loss_of, dynamic=True) if settings.compile else loss_of
+        self.optimizer = make_optimizer(model, settings, device)
+        self.parameters: list[Tensor] = list(model.parameters())
+        self.trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        self.averaged = [p.detach().clone() for p in self.parameters] if settings.ema_decay else []
+        # Half precision on a GPU: gradients are scaled up, as they would vanish otherwise.
+        self.scaler = torch.amp.GradScaler(device, enabled=settings.precision == "16")
+        self.step = 0
+        self.history: list[dict[str, Any]] = []
+        self.best_loss, self.best_epoch = math.inf, -1
+        self.best: dict[str, Tensor] | None = None
+        self.total, self.weight = torch.zeros(()), torch.zeros(())
+        self.within: dict[str, Any] | None = None
+        self.next_checkpoint = 0.0
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that is trained, or comes next."""
+        return len(self.history)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all epochs are trained, or the validation loss has not improved for too many of them."""
+        patience = self.settings.patience
+        waits = patience is not None and self.best_epoch >= 0 and self.epoch - 1 - self.best_epoch >= patience
+        return waits or self.epoch >= (self.settings.epochs or 0)
+
+    def run(self, train_loader: Loader, val_loader: Loader | None, progress: Stage) -> None:
+        """Trains to the end.
+
+        Raises:
+            EdgewiseError: The loss became infinite or NaN.
+        """
+        if self.log is not None and self.history:
+            self.log.write(self.member, self.history, new=False)
+        self.next_checkpoint = time.perf_counter() + CHECKPOINT_SECONDS
+        while not self.is_over:
+            began = time.perf_counter()
+            train_loss = self.train_epoch(train_loader, progress)
+            val_loss = None if val_loader is None else self.validate(val_loader)
+            self.end_epoch(train_loss, val_loss, time.perf_counter() - began)
+            progress.note = f"epoch {self.epoch}, loss {train_loss if val_loss is None else val_loss:.4g}"
+
+    def train_epoch(self, loader: Loader, progress: Stage) -> float:
+        """One epoch, or the rest of it; the mean loss.
+
+        An epoch draws its random numbers from the seed and its number alone: a continued run draws the same.
+        """
+        self.model.train()
+        loader.epoch = self.epoch
+        torch.manual_seed(seed_of(self.settings.seed, self.epoch))
+        self.total, self.weight = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        batches, first = iter(loader), 0
+        if self.within is not None:
+            first = self.within["batches"]
+            for _ in range(first):
+                next(batches)
+            self.restore_within(self.within)
+        for place, batch in enumerate(batches, first + 1):
+            self.train_step(self.moved(batch))
+            progress.done = self.step
+            if self.folder is not None and place < self.num_batches:
+                self.save_within(place)
+        return float(self.total / self.weight)
+
+    def train_step(self, batch: Any) -> None:
+        """One step: w ← Adam(w, ∇L), averaged ← d · averaged + (1 − d) · w, with a decay d that grows at first."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate_at(self.step, self.num_steps)
+        with autocast(self.settings.precision, self.device):
+            total, weight = self.loss_in_training(self.model, self.loss, batch)
+            mean = total / weight.where(weight > 0, 1.0)
+        self.optimizer.zero_grad()
+        self.scaler.scale(mean).backward()
+        if self.settings.clip_norm:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.trained, self.settings.clip_norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.step += 1
+        # Summed on the device: reading a number would wait for it.
+        self.total, self.weight = self.total + total.detach(), self.weight + weight.detach()
+        if self.averaged:
+            decay = min(self.settings.ema_decay, (1 + self.step) / (10 + self.step))
+            with torch.no_grad():
+                torch._foreach_lerp_(self.averaged, self.parameters, 1 - decay)
+
+    def validate(self, loader: Loader) -> float:
+        """The mean loss of the averaged weights."""
+        self.model.eval()
+        total: Tensor | float = 0.0
+        weight: Tensor | float = 0.0
+        with self.averaged_weights(), torch.no_grad(), stage("validation", len(loader)) as progress:
+            for batch in loader:
+                with autocast(self.settings.precision, self.device):
+                    of_batch = loss_of(self.model, self.loss, self.moved(batch))
+                total, weight = total + of_batch[0], weight + of_batch[1]
+                progress.done += 1
+        return float(total / weight)
+
+    def moved(self, batch: Any) -> Any:
+        """The batch on the device, in double precision where the training is."""
+        # A batch on the CPU stays the same object: what it has computed once, such as loops, it keeps.
+        batch = batch if self.device == "cpu" else batch.to(self.device)
+        return doubled(batch) if self.settings.precision == "64" else batch
+
+    def end_epoch(self, train_loss: float, val_loss: float | None, seconds: float) -> None:
+        """Adds the epoch to the history, keeps the best weights, and writes the checkpoint."""
+        if not all(math.isfinite(loss) for loss in (train_loss, val_loss) if loss is not None):
+            raise EdgewiseError(
+                f"the training diverged: the loss of epoch {self.epoch} is not finite; try a smaller --learning-rate."
+            )
+        record = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "learning_rate": self.settings.learning_rate_at(self.step, self.num_steps),
+            "train_loss": train_loss,
+            "val_loss": val_loss,
+            "seconds": round(seconds, 4),
+        }
+        self.history.append(record)
+        if val_loss is not None and val_loss < self.best_loss:
+            self.best_loss, self.best_epoch = val_loss, self.epoch - 1
+            self.best = self.weights()
+            if self.folder is not None:
+                save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / "best.ckpt")
+        if self.folder is not None:
+            self.save()
+            self.next_checkpoint = time.perf_counter() + CHECKPOINT_SECONDS
+        if self.log is not None:
+            self.log.write(self.member, self.history)
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of the model's tensors with the averaged weights in place, on the CPU."""
+        with self.averaged_weights():
+            return {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """The averaged weights stand in the model, the trained ones in their place."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for average, parameter in zip(self.averaged, self.parameters):
+            trained = parameter.clone()
+            parameter.copy_(average)
+            average.copy_(trained)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The history and the best of it, as checkpoints hold them."""
+        return {"history": self.history, "best_loss": self.best_loss, "best_epoch": self.best_epoch}
+
+    def save(self) -> None:
+        """Writes `last.ckpt`: all that a continued run needs."""
+        assert self.folder is not None
+        content = {
+            "state_dict": self.model.state_dict(),
+            "averaged": self.averaged,
+            "optimizer": self.optimizer.state_dict()["state"],
+            "scaler": self.scaler.state_dict(),
+            "step": self.step,
+            "within": self.within,
+            **self.results,
+        }
+        save_checkpoint(content, self.folder / "last.ckpt")
+
+    def save_within(self, batches: int) -> None:
+        """Writes the checkpoint after a step within an epoch, if it is time."""
+        now = time.perf_counter()
+        if now < self.next_checkpoint:
+            return
+        on_device = torch.cuda.get_rng_state() if self.device == "cuda" else None
+        self.within = {
+            "batches": batches,
+            "random": torch.get_rng_state(),
+            "random_on_device": on_device,
+            "sums": (self.total, self.weight),
+        }
+        self.save()
+        self.within = None
+        took = time.perf_counter() - now
+        self.next_checkpoint = now + took + max(CHECKPOINT_SECONDS, took / CHECKPOINT_SHARE)
+
+    def restore_within(self, within: dict[str, Any]) -> None:
+        """Takes the random numbers and the losses of an epoch up where its checkpoint was written."""
+        torch.set_rng_state(within["random"])
+        if within["random_on_device"] is not None:
+            torch.cuda.set_rng_state(within["random_on_device"])
+        self.total, self.weight = (each.to(self.device) for each in within["sums"])
+        self.within = None
+
+    def restore(self, path: Path) -> None:
+        """Takes over where the run was that wrote `path`.
+
+        Raises:
+            RunFolderError: the file is damaged, or of another model.
+        """
+        content = load_checkpoint(path)
+        if "pytorch-lightning_version" in content:
+            content = of_lightning(path, content)
+        self.history, self.best_epoch = read_history(path, content)
+        try:
+            self.best_loss, self.step, self.within = content["best_loss"], content["step"], content["within"]
+            check_within(path, self.within, self.num_batches)
+            trained = self.epoch * self.num_batches + (self.within["batches"] if self.within else 0)
+            if not isinstance(self.best_loss, float) or type(self.step) is not int or self.step != trained:
+                raise damaged(path, f"step is {self.step!r:.60} after {trained}, best_loss is {self.best_loss!r:.60}")
+            check_weights(self.model.state_dict(), content["state_dict"], path)
+            self.model.load_state_dict(content["state_dict"])
+            for average, value in zip(self.averaged, content["averaged"], strict=True):
+                check_weights({"averaged": average}, {"averaged": value}, path)
+                average.copy_(value)
+            groups = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({"state": content["optimizer"], "param_groups": groups})
+            self.scaler.load_state_dict(content["scaler"])
+        except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise error if isinstance(error, EdgewiseError) else damaged(path, error) from error
+        check_adam(path, self.optimizer)
+        if self.best_epoch >= 0:
+            best = path.with_name("best.ckpt")
+            self.best = load_checkpoint(best).get("state_dict")
+            check_weights(self.weights(), self.best, best)
+
+
+def of_lightning(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint that Lightning wrote, as runs of version 0.1.0 have it, in today's form."""
+    try:
+        within, (optimizer,) = content.get("within"), content["optimizer_states"]
+        if within is not None:
+            sums = within["sums"].get("train", (torch.zeros(()), torch.zeros(())))
+            within = {**within, "sums": tuple(sums)}
+        return {
+            **content["callbacks"]["EpochKeeper"],
+            "state_dict": {name.removeprefix("model."): value for name, value in content["state_dict"].items()},
+            "averaged": content["averaged"],
+            "optimizer": optimizer["state"],
+            "scaler": content.get("MixedPrecision", {}),
+            "step": content["global_step"],
+            "within": within,
+        }
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path, error) from error
+
+
+def make_optimizer(model: nn.Module, settings: TrainSettings, device: str) -> torch.optim.Optimizer:
+    """Adam or AdamW on all parameters that are trained; only matrices decay."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    # In mixed precision gradients may have to be unscaled before clipping, which the fused step does not allow.
+    fused = settings.precision in ("32", "64") and device in ("cpu", "cuda")
+    make: Callable[..., torch.optim.Optimizer]
+    make = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
+    return make([g for g in groups if g["params"]], lr=1.0, betas=(0.9, settings.second_moment_decay), fused=fused)
+
+
+def doubled(record: Any) -> Any:
+    """A copy of a batch in double precision; of a graph that it holds, too."""
+    moved: dict[str, Any] = {}
+    for name, value in vars(record).items():
+        if isinstance(value, Tensor) and value.is_floating_point():
+            moved[name] = value.double()
+        elif isinstance(value, NodeBatch):
+            moved[name] = doubled(value)
+    return unchecked(record, **moved)
