@@ -222,7 +222,7 @@ def test_tags_are_told_and_explained(client, marker):
     expected = model.explain(row["tokens"], target="film", label="O", top=2)
     assert asker.post("/explain", json=asked).json() == expected.to_json()
     assert asker.post("/page", json=asked).text.startswith("<!DOCTYPE html>")
-    assert "the words are 1 the" in asker.post("/explain", json={**asked, "target": "plot"}).json()["error"]
+    assert "one of 1 the" in asker.post("/explain", json={**asked, "target": "plot"}).json()["error"]
     assert asker.post("/explain", json={**asked, "label": "X"}).status_code == 422
 
 
