@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.attend import attend
-from edgewise.explain.groups.group import Group, Together
+from edgewise.explain.groups import Group, Together
 from edgewise.explain.symmetry import check
 from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Neighborhood, Segments, Window
 from edgewise.score import Score

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from edgewise.explain.groups.group import Transformation
+from edgewise.explain.groups import Transformation
 
 CONFIDENCE = 0.95
-"""How sure a verdict is of what it says about transformations that were not tried."""
+"""The confidence of a verdict about transformations that were not tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class Law:
     deviation: float
     """The largest difference between the two sides, relative to the size of the output; ∞ where shapes differ."""
     broken_by: Transformation | None
-    """Of the transformations that broke it, the one that takes the fewest words to say; None where it held."""
+    """Of the transformations that broke it, the one with the shortest description; None where it held."""
 
     @property
     def holds(self) -> bool:
@@ -44,8 +44,8 @@ class Verdict:
     which fewest were tried; 0 where every one was."""
     tolerance: float
     """A law holds where no deviation is larger."""
-    is_output_said: bool
-    """Whether `output_as` said what the outputs are."""
+    is_output_declared: bool
+    """Whether `output_as` says what the outputs are."""
     output_size: float
     """The largest number in the outputs, without sign; 0 where they are not fractions."""
 
@@ -54,7 +54,7 @@ class Verdict:
         """Which laws hold.
 
         "both": the output is one that the transformations leave as it is, such as zero, or rows that are all alike;
-        "invariant" also where there was nothing to ask about equivariance.
+        "invariant" also where equivariance could not be tested.
         """
         if self.is_invariant:
             return "both" if self.is_equivariant else "invariant"
@@ -72,14 +72,16 @@ class Verdict:
 
     @property
     def broken_by(self) -> Transformation | None:
-        """Where neither law holds, what broke equivariance, or invariance where that was all to ask; else None."""
+        """Where neither law holds, what broke equivariance, or invariance where only that was tested; else None."""
         if self.kind != "neither":
             return None
         return (self.equivariance or self.invariance).broken_by
 
     def __str__(self) -> str:
         found = self._broken() if self.kind == "neither" else self._held()
-        return f"{_WORDS[self.kind]} to {self.group}: {found}; {self._measured()}; tolerance {self.tolerance:.2g}."
+        kind = {"both": "both invariant and equivariant", "neither": "neither invariant nor equivariant"}
+        measured = f"{self._measured()}; tolerance {self.tolerance:.2g}"
+        return f"{kind.get(self.kind, self.kind)} to {self.group}: {found}; {measured}."
 
     def _held(self) -> str:
         inputs = "one input" if self.num_inputs == 1 else f"{self.num_inputs} inputs"
@@ -98,7 +100,9 @@ class Verdict:
             return f"invariance is broken by {self.invariance.broken_by}, and no output is one that could be moved"
         one, other = str(self.invariance.broken_by), str(self.equivariance.broken_by)
         both = f"broken by {one}" if one == other else f"invariance is broken by {one}, equivariance by {other}"
-        return both if self.is_output_said else f"{both}; output_as= says how an output is moved, if not as by default"
+        return (
+            both if self.is_output_declared else f"{both}; output_as= says how an output is moved, if not as by default"
+        )
 
     def _measured(self) -> str:
         laws = [law for law in (self.invariance, self.equivariance) if law is not None]
@@ -106,14 +110,6 @@ class Verdict:
             laws = [law for law in laws if law.holds][:1]
         size = f" of the output's size ({self.output_size:.3g})" if self.output_size else ""
         return f"deviation {' and '.join(f'{law.deviation:.2g}' for law in laws)}{size}"
-
-
-_WORDS = {
-    "invariant": "invariant",
-    "equivariant": "equivariant",
-    "both": "both invariant and equivariant",
-    "neither": "neither invariant nor equivariant",
-}
 
 
 def unseen_part(num_samples: int) -> float:

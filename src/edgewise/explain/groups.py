@@ -1,16 +1,14 @@
-"""What a transformation is, and what a set of transformations has to know: two interfaces, and their combinations."""
+"""What a transformation is, what a set of transformations has to know, and their combinations."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from edgewise.errors import ShapeError
-from edgewise.explain.groups.axes import Axes
-from edgewise.explain.groups.fit import remedy
-from edgewise.explain.groups.leaves import Array, Leaf, replaced
+from edgewise.errors import SettingError, ShapeError
+from edgewise.explain.leaves import Array, Axes, Leaf, remedy, replaced, through_numpy
 from edgewise.neighborhood import Edges
 
 
@@ -38,8 +36,44 @@ class Step(ABC):
         """What is done, as in "nodes 3 and 7 exchanged"."""
 
 
+@dataclass(frozen=True, eq=False)
+class Action(Step):
+    """One transformation, by its parts."""
+
+    words: str
+    """What is done."""
+    on: Callable[[Axes], bool]
+    """Which axes it concerns."""
+    misfit: Callable[[Array, Axes], str | None]
+    """Why an array cannot be moved."""
+    move: Callable[[np.ndarray, Axes], np.ndarray]
+    """What it does."""
+    move_edges: Callable[[Edges], Edges] = lambda edges: edges
+    """What it does to edges."""
+    value: Any = None
+    """The order, vector, matrix, factor, shift or number of turns."""
+
+    def concerns(self, axes: Axes) -> bool:
+        return self.on(axes)
+
+    def refusal(self, array: Array, axes: Axes) -> str | None:
+        return self.misfit(array, axes)
+
+    def act(self, array: Array, axes: Axes) -> Array:
+        return through_numpy(lambda plain: self.move(plain, axes), array)
+
+    def act_on_edges(self, edges: Edges) -> Edges:
+        return self.move_edges(edges)
+
+    def __str__(self) -> str:
+        return self.words
+
+
 class Group(ABC):
     """A set of transformations of one kind, and how one of them is drawn. Join sets with `|`."""
+
+    words: ClassVar[str]
+    """What the transformations are, as in "rotation"."""
 
     @abstractmethod
     def draws(self, generator: np.random.Generator, inputs: list[Leaf]) -> Iterator[Step]:
@@ -52,13 +86,12 @@ class Group(ABC):
             SettingError: no input is concerned.
         """
 
-    @abstractmethod
     def __str__(self) -> str:
-        """What the transformations are, as in "rotation"."""
+        return self.words
 
     def __or__(self, other: "Group | Together") -> "Together":
         """Both sets, each alone and one after the other."""
-        return Together((self, *(other.groups if isinstance(other, Together) else (other,))))
+        return Together((self,)) | other
 
 
 @dataclass(frozen=True)
@@ -99,15 +132,15 @@ class Transformation:
         return replaced(tree, kinds, name, lambda leaf: self._acted(leaf, is_strict=True)[0])
 
     def act_where_it_can(self, tree: Any, kinds: Any, name: str) -> tuple[Any, bool]:
-        """As `act`, with arrays of which nothing is said left as they are where they do not fit; whether any did."""
+        """As `act`, with undeclared arrays left as they are where they do not fit; and whether any did."""
         touched: list[bool] = []
-        moved = replaced(tree, kinds, name, lambda leaf: self._acted_where_it_can(leaf, touched))
-        return moved, any(touched)
 
-    def _acted_where_it_can(self, leaf: Leaf, touched: list[bool]) -> Any:
-        moved, is_touched = self._acted(leaf, is_strict=False)
-        touched.append(is_touched)
-        return moved
+        def acted(leaf: Leaf) -> Any:
+            moved, is_touched = self._acted(leaf, is_strict=False)
+            touched.append(is_touched)
+            return moved
+
+        return replaced(tree, kinds, name, acted), any(touched)
 
     def _acted(self, leaf: Leaf, is_strict: bool) -> tuple[Any, bool]:
         """The leaf moved, and whether it was this transformation's to move."""
@@ -126,3 +159,25 @@ class Transformation:
                 continue
             moved, is_touched = step.act(moved, axes), True
         return moved, is_touched
+
+
+def agreed_sizes(
+    group: Group, inputs: list[Leaf], sizes_of: Callable[[Leaf], list[tuple[int, ...]]], axis: str
+) -> tuple[int, ...]:
+    """The sizes that all inputs a set of transformations is concerned with have in common.
+
+    Args:
+        group: the set, for the message.
+        inputs: the leaves of all inputs.
+        sizes_of: the sizes of one leaf; an empty list where it is not concerned.
+        axis: what the sizes are called.
+    """
+    found = [(leaf.name, sizes) for leaf in inputs for sizes in sizes_of(leaf)]
+    if not found:
+        raise SettingError(f"check: {group} moves none of the inputs; {remedy('inputs')}.")
+    first, agreed = found[0]
+    for name, sizes in found:
+        if sizes != agreed:
+            ours, theirs = (str(each[0]) if len(each) == 1 else str(each) for each in (agreed, sizes))
+            raise ShapeError(f"check: axis '{axis}' is {ours} in {first} but {theirs} in {name}; {remedy('inputs')}.")
+    return agreed
