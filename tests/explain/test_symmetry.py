@@ -148,7 +148,7 @@ VERDICTS = [
     ("all rows alike", lambda x: 0 * x + x.sum(0), Permutation(), None, "both"),
     ("a constant", lambda x: 3.0, EVERYWHERE, None, "invariant"),
     ("said to be fixed", lambda x: x - x.mean(0), Translation(), FIXED, "invariant"),
-    ("an action of one's own", np.exp, Translation(), lambda g, y: y * np.exp(g.steps[0].vector), "equivariant"),
+    ("an action of one's own", np.exp, Translation(), lambda g, y: y * np.exp(g.steps[0].value), "equivariant"),
     ("several outputs", lambda x: (x, x.sum(), [None]), Permutation(), None, "equivariant"),
     ("by name", lambda x: {"x": x, "n": 5}, EVERYWHERE, {"x": POINTS}, "equivariant"),
     ("one of them is not", lambda x: (x, x[0]), Permutation(), None, "neither"),

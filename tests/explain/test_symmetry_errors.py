@@ -223,7 +223,7 @@ SETTINGS = {
     ),
     "too few said": (
         lambda: check(same, (CLOUD, EDGES), Permutation(), inputs_as=(NODES,)),
-        "check: inputs has 2 parts, but what they are is said of 1.",
+        "check: inputs has 2 parts, but what they are is given for 1.",
     ),
     "said of one array in a tuple": (
         lambda: check(same, CLOUD, Permutation(), inputs_as=(NODES,)),
@@ -231,11 +231,11 @@ SETTINGS = {
     ),
     "said by name of a tuple": (
         lambda: check(same, (CLOUD, CLOUD), Permutation(), inputs_as={"x": NODES}),
-        "check: inputs has no names, but what it holds is said by name: x.",
+        "check: inputs has no names, but what it holds is given by name: x.",
     ),
     "said in a tuple of names": (
         lambda: check(lambda x: x["x"], {"x": CLOUD}, Permutation(), inputs_as=(NODES,)),
-        f"check: what inputs holds must be said by name, in a dict, not ({NODES!r},).",
+        f"check: what inputs holds must be given by name, in a dict, not ({NODES!r},).",
     ),
     "another name": (
         lambda: check(lambda x: x["x"], {"x": CLOUD, "z": 1}, Permutation(), inputs_as={"y": NODES}),

@@ -194,7 +194,7 @@ def scaled(factor: float) -> Action:
     """One scaling by s."""
 
     def move(x: np.ndarray, axes: Axes) -> np.ndarray:
-        return x * factor**axes.power
+        return np.asarray(x * factor**axes.power)
 
     words = f"scaling by {factor:.3g}"
     return Action(words, lambda axes: axes.power != 0, lambda array, _: _unmovable(array), move, value=factor)
@@ -230,9 +230,7 @@ def shifted(shift: tuple[int, ...], sizes: tuple[int, ...]) -> Action:
         return None if found == sizes else f"has a grid of {found} cells, not {sizes}"
 
     words = f"shift by {plural(shift[0], 'cell') if len(shift) == 1 else f'{shift} cells'}"
-    return Action(
-        words, lambda axes: bool(axes.grid), misfit, lambda x, axes: np.roll(x, shift, axes.grid), value=shift
-    )
+    return Action(words, _on_grid, misfit, lambda x, axes: np.roll(x, shift, axes.grid), value=shift)
 
 
 @dataclass(frozen=True)
@@ -258,7 +256,7 @@ def quarter_turned(count: int) -> Action:
 
     words = f"turn by {90 * count} degrees"
     return Action(
-        words, lambda axes: bool(axes.grid), misfit, lambda x, axes: np.rot90(x, count, axes.grid), value=count
+        words, _on_grid, misfit, lambda x, axes: np.rot90(x, count, (axes.grid[0], axes.grid[1])), value=count
     )
 
 
@@ -323,6 +321,10 @@ def _num_nodes(leaf: Leaf) -> list[tuple[int, ...]]:
 def _coordinates(leaf: Leaf) -> list[tuple[int, ...]]:
     axis = leaf.meaning.coordinates
     return [] if axis is None else [(leaf.size(axis),)]
+
+
+def _on_grid(axes: Axes) -> bool:
+    return bool(axes.grid)
 
 
 def _cells(leaf: Leaf) -> list[tuple[int, ...]]:
