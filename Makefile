@@ -7,6 +7,8 @@ OLDEST := .venv-oldest
 OLDEST_TORCH := 2.11.0
 # Tests start many processes: each would compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
+# What mypy found out of files that did not change since, in this clone or in another one.
+export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/edgewise-tests/mypy
 
 .PHONY: help demo test test-all durations check format docs attack bench kernels bench-gpu test-oldest clean
 

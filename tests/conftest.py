@@ -70,6 +70,19 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_waits() -> Iterator[None]:
+    """Files are not forced to the disk, and forests have few trees.
+
+    Tests end processes, never the machine: without `fsync` they see the same files, and a run writes several an epoch.
+    A forest of hundreds of trees takes longer than a small model takes to train.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        patch.setattr("edgewise.train.baseline.num_trees", lambda *sizes: 20)
+        yield
+
+
 @pytest.fixture
 def shapes_unchecked() -> Iterator[None]:
     """The checker looks away: for tests of our own error messages, and of arguments wider than the annotation."""

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-SIZES = ["scaled_dot", "bilinear", "additive", "gat", "distance"]
+SIZES = ["scaled_dot", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("bilinear", "distance"))]
+"""Scores that are exported with any sizes; another is `strict`, and one more is in each test."""
 
 
 @pytest.fixture(autouse=True)
@@ -213,13 +214,11 @@ class Graph(torch.nn.Module):
         return self.layer(x, neighborhood=self.edges(senders, receivers, x.shape[-2], x.shape[-2]), edge=edge)
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["traced", "strict"])
-@pytest.mark.parametrize("score", SIZES)
-def test_an_exported_sequence_layer_takes_any_batch_and_length(plain_edgewise, score, strict):
+@pytest.mark.parametrize("score", [*SIZES, "additive", pytest.param("gat", marks=pytest.mark.nightly)])
+def test_an_exported_sequence_layer_takes_any_batch_and_length(plain_edgewise, score):
     from edgewise.layers import MultiHeadAttention
 
-    if strict and score != "additive":
-        pytest.skip("once is enough")
+    strict = score == "additive"  # once is enough
     model = Sequence(MultiHeadAttention(8, 2, score=score), plain_edgewise.Causal())
     sizes = {"x": {0: torch.export.Dim("member"), 1: torch.export.Dim("node")}}
     program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=sizes, strict=strict).module()
@@ -240,13 +239,11 @@ def test_an_exported_layer_over_padded_members(plain_edgewise):
     torch.testing.assert_close(program(x, lengths), model(x, lengths))
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["traced", "strict"])
-@pytest.mark.parametrize("score", SIZES)
-def test_an_exported_layer_over_edges_takes_any_number_of_nodes_and_edges(plain_edgewise, score, strict):
+@pytest.mark.parametrize("score", [*SIZES, "gat", pytest.param("additive", marks=pytest.mark.nightly)])
+def test_an_exported_layer_over_edges_takes_any_number_of_nodes_and_edges(plain_edgewise, score):
     from edgewise.layers import MultiHeadAttention
 
-    if strict and score != "gat":
-        pytest.skip("once is enough")
+    strict = score == "gat"  # once is enough
     model = Graph(MultiHeadAttention(8, 2, score=score, edge_dim=3), plain_edgewise.Edges)
     node, edge = torch.export.Dim("node"), torch.export.Dim("edge")
     sizes = {"x": {0: node}, "senders": {0: edge}, "receivers": {0: edge}, "edge": {0: edge}}
@@ -336,7 +333,10 @@ def test_what_is_exported_takes_any_length_on_such_a_device_too(plain_edgewise, 
     torch.testing.assert_close(program(x), model(x))
 
 
-@pytest.mark.parametrize(("kind", "dynamic"), [("causal_segments", False), ("window_of_lengths", True)])
+@pytest.mark.parametrize(
+    ("kind", "dynamic"),
+    [("causal_segments", False), pytest.param("window_of_lengths", True, marks=pytest.mark.nightly)],
+)
 def test_flex_becomes_part_of_the_graph(plain_edgewise, for_cuda, kind, dynamic):
     e = plain_edgewise
     neighborhood = {

@@ -1,7 +1,7 @@
 """The benchmark on a GPU, as far as it goes without one: a stand-in for the device, and tables from its numbers."""
 
 import json
-import subprocess
+import runpy
 import sys
 import warnings
 from pathlib import Path
@@ -378,20 +378,21 @@ def test_every_way_of_the_list_can_be_made():
     assert set(NAMES) == set(PARTS) | set(STUDIES)
 
 
-def command(*arguments):
-    return subprocess.run([sys.executable, FOLDER / "gpu.py", *arguments], capture_output=True, text=True, timeout=120)
+@pytest.fixture
+def main(monkeypatch):
+    """The command, in this process."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return runpy.run_path(str(FOLDER / "gpu.py"))["main"]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA GPU")
-def test_without_a_gpu_nothing_is_measured():
-    done = command()
-    assert done.returncode == 2
-    assert done.stderr.startswith("There is no CUDA GPU that torch can use: nothing is measured.")
+def test_without_a_gpu_nothing_is_measured(main, capsys):
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("There is no CUDA GPU that torch can use: nothing is measured.")
 
 
-def test_the_command_writes_the_page_without_a_gpu(tmp_path):
-    assert command("--table-only", "--out", tmp_path).returncode == 0
+def test_the_command_writes_the_page_without_a_gpu(main, capsys, tmp_path):
+    assert main(["--table-only", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "gpu.md").read_text() == report.page({})
-    wrong = command("--only", "a,nothing")
-    assert wrong.returncode == 2
-    assert wrong.stderr.startswith("--only has nothing; the parts are limits, a, b, c, ")
+    assert main(["--only", "a,nothing"]) == 2
+    assert capsys.readouterr().err.startswith("--only has nothing; the parts are limits, a, b, c, ")

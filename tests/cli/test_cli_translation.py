@@ -89,7 +89,7 @@ def test_it_learns_to_translate(edgewise, tmp_path):
     write_table(tmp_path / "train.csv", [row for row in rows if row not in unseen] * 4)
     write_table(tmp_path / "test.csv", unseen)
     words = ["--text-columns", "en", "--target-columns", "de", *SMALL, "--vocabulary-size", 280]
-    recipe = ["--epochs", 120, "--batch-size", 96, "--learning-rate", 0.003, "--task-type", "translation"]
+    recipe = ["--epochs", 60, "--batch-size", 96, "--learning-rate", 0.006, "--task-type", "translation"]
     files = [tmp_path / "train.csv", tmp_path / "test.csv"]
     code, _, err = edgewise("train", *files, *words, *recipe, "-o", tmp_path / "run")
     assert (code, err) == (0, "")

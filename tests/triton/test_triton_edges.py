@@ -1,8 +1,10 @@
 """The kernels over edges compute what the reference computes, values and gradients."""
 
+import itertools
+
 import pytest
 import torch
-from triton_cases import CHUNK, DEVICE, NORMALIZERS, RECEIVERS, SCORES, SENDERS, problem, solve
+from triton_cases import CHUNK, DEVICE, NORMALIZERS, RECEIVERS, SCORES, SENDERS, by_day, problem, solve
 
 from edgewise import Dot, Edges, Softmax, Sparsemax, attend, attention_weights, why
 from edgewise.backends.triton.edges import work
@@ -32,16 +34,16 @@ def assert_alike(found, wanted, within):
         assert error <= within * max(right.abs().max().item(), 1.0), f"{name}: {error}"
 
 
-@pytest.mark.parametrize(("score", "normalizer"), PAIRS)
-@pytest.mark.parametrize("carries", [False, True], ids=["bare", "carrying"])
+@pytest.mark.parametrize(
+    ("score", "normalizer", "carries"), by_day((*pair, carries) for carries in (True, False) for pair in PAIRS)
+)
 def test_values_and_gradients_are_those_of_the_reference(score, normalizer, carries):
     given = problem()
     wanted = solve(given, score, normalizer, carries, "reference", torch.float64)
     assert_alike(solve(given, score, normalizer, carries, "triton", torch.float32, DEVICE), wanted, 1e-5)
 
 
-@pytest.mark.parametrize("score", EVERYWHERE)
-@pytest.mark.parametrize("normalizer", ["softmax", "entmax"])
+@pytest.mark.parametrize(("score", "normalizer"), by_day(itertools.product(EVERYWHERE, ["softmax", "entmax"])))
 def test_what_all_heads_share_is_not_repeated(score, normalizer):
     given = problem(shared=True)
     wanted = solve(given, score, normalizer, True, "reference", torch.float64)

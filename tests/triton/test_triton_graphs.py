@@ -1,11 +1,12 @@
 """Small graphs in tiles: packed whole, and attended to as the reference does, values and gradients."""
 
+import itertools
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from triton_cases import DEVICE, NORMALIZERS, SCORES
+from triton_cases import DEVICE, NORMALIZERS, SCORES, by_day
 
 from edgewise import Dot, Edges, attend
 from edgewise.backends.triton.edges import operators
@@ -98,10 +99,13 @@ def test_values_and_gradients_are_those_of_the_reference(tiled, score, normalize
     assert_alike(solve(edges, numbers, "triton", torch.float32, **options), wanted)
 
 
-@pytest.mark.parametrize(("heads", "key_dim", "value_dim"), [(1, 16, 32), (3, 32, 16), (2, 64, 1)])
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("programs", [1, 4096], ids=["heads after heads", "heads apart"])
-def test_sizes_of_heads(tiled, monkeypatch, heads, key_dim, value_dim, bias, programs):
+@pytest.mark.parametrize(
+    ("dims", "bias", "programs"),
+    by_day(itertools.product([(1, 16, 32), (3, 32, 16), (2, 64, 1)], [False, True], [1, 4096])),
+)
+def test_sizes_of_heads(tiled, monkeypatch, dims, bias, programs):
+    """Heads one after the other in few programs, or each in programs of its own."""
+    heads, key_dim, value_dim = dims
     monkeypatch.setattr(launch, "PROGRAMS", programs)
     edges = small_graphs((20, 31, 32, 11))
     numbers = numbers_for(edges, heads, key_dim, value_dim)
@@ -109,10 +113,12 @@ def test_sizes_of_heads(tiled, monkeypatch, heads, key_dim, value_dim, bias, pro
     assert_alike(solve(edges, numbers, "triton", torch.float32, bias=bias), wanted)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("key_dim", "value_dim"), [(16, 16), (5, 3)], ids=["even", "uneven"])
-@pytest.mark.parametrize("normalizer", ["softmax", "identity"])
-def test_half_precision_is_storage_only(tiled, dtype, key_dim, value_dim, normalizer):
+@pytest.mark.parametrize(
+    ("dims", "dtype", "normalizer"),
+    by_day(itertools.product([(16, 16), (5, 3)], [torch.bfloat16, torch.float16], ["softmax", "identity"])),
+)
+def test_half_precision_is_storage_only(tiled, dtype, dims, normalizer):
+    key_dim, value_dim = dims
     edges = small_graphs()
     numbers = {name: x.to(dtype).double() for name, x in numbers_for(edges, 2, key_dim, value_dim).items()}
     exact, plain, found = (
@@ -134,8 +140,9 @@ def test_a_bias_that_all_heads_share(tiled):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # the interpreter's, of numpy
-@pytest.mark.parametrize("broken", ["query", "key", "value"])
-@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+@pytest.mark.parametrize(
+    ("number", "broken"), by_day(itertools.product([torch.nan, torch.inf], ["query", "key", "value"]))
+)
 def test_what_is_not_finite_stays_in_its_graph(tiled, broken, number):
     """A node of the second graph is broken: the others, in the same tile, do not notice, forward or backward."""
     edges = small_graphs((12, 9, 11), 0.7)

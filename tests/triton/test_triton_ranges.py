@@ -1,8 +1,10 @@
 """The kernels over runs of keys compute what the reference computes, values and gradients."""
 
+import itertools
+
 import pytest
 import torch
-from triton_cases import DEVICE, NORMALIZERS, SCORES
+from triton_cases import DEVICE, NORMALIZERS, SCORES, by_day
 
 from edgewise import Causal, Constant, Dot, Full, Lengths, Mean, Segments, Softmax, Window, attend
 from edgewise.backends.triton.ranges import launch
@@ -70,19 +72,24 @@ def assert_as_the_reference(neighborhood, score, normalizer, bias, **more):
         assert (one - right).abs().max() <= 1e-5 * max(right.abs().max().item(), 1.0), name
 
 
-@pytest.mark.parametrize(("score", "normalizer"), PAIRS)
+@pytest.mark.parametrize(("score", "normalizer"), by_day(PAIRS))
 def test_scores_and_normalizers_are_those_of_the_reference(score, normalizer):
     assert_as_the_reference(Window(6, 3), score, normalizer, (HEADS, QUERIES, KEYS))
 
 
-@pytest.mark.parametrize("name", NEIGHBORHOODS)
-@pytest.mark.parametrize("score", ["dot", "tanh"])
+@pytest.mark.parametrize(("score", "name"), by_day(itertools.product(["dot", "tanh"], NEIGHBORHOODS)))
 def test_neighborhoods_are_those_of_the_reference(name, score):
     assert_as_the_reference(NEIGHBORHOODS[name], score, "softmax", None)
 
 
-@pytest.mark.parametrize(("score", "normalizer"), [("scaled", "softmax"), ("dot", "hardmax"), ("tanh", "entmax")])
-@pytest.mark.parametrize("dims", [(launch.PIECE + 5, 3), (5, 2 * launch.PIECE + 3)], ids=str)
+@pytest.mark.parametrize(
+    ("dims", "score", "normalizer"),
+    by_day(
+        (dims, *pair)
+        for dims in ((launch.PIECE + 5, 3), (5, 2 * launch.PIECE + 3))
+        for pair in (("scaled", "softmax"), ("dot", "hardmax"), ("tanh", "entmax"))
+    ),
+)
 def test_features_that_are_read_piece_by_piece(score, normalizer, dims):
     assert_as_the_reference(Window(6, 3), score, normalizer, None, dims=dims)
 
@@ -177,8 +184,9 @@ def test_float16_is_rounded_where_a_device_rounds_it(score):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # the interpreter's, of numpy
-@pytest.mark.parametrize("score", ["scaled", "tanh"])
-@pytest.mark.parametrize("broken", ["query", "key", "value", "cotangent"])
+@pytest.mark.parametrize(
+    ("score", "broken"), by_day(itertools.product(["scaled", "tanh"], ["query", "key", "value", "cotangent"]))
+)
 def test_what_is_not_finite_reaches_only_those_who_see_it(score, broken):
     """Forward and backward: of a window, node 9 is broken, and those from 13 on see nothing that sees it."""
     found = []

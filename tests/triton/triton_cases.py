@@ -1,9 +1,10 @@
 """Problems for the kernels over edges: a small graph with every kind of row, and every score and normalizer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -62,6 +63,17 @@ NORMALIZERS: dict[str, Callable[[dict[str, Tensor]], Any]] = {
     "mean": lambda p: Mean(),
     "identity": lambda p: Identity(),
 }
+
+
+def by_day(cases: Iterable[tuple]) -> list:
+    """Cases as parameters of a test: each value of each parameter comes up by day, further combinations by night."""
+    seen: set[tuple[int, Any]] = set()
+    found = []
+    for case in cases:
+        new = {*enumerate(case)} - seen
+        seen |= new
+        found.append(pytest.param(*case, marks=() if new else pytest.mark.nightly))
+    return found
 
 
 @dataclass(frozen=True)
