@@ -162,7 +162,7 @@ def test_the_parameters_of_a_run_of_the_command_line(tmp_path):
         ([0.0, np.nan], "row 1 of y has no label"),
         ([0.5, 1.0], "0.5, a number with a fraction"),
         (["a", "a"], "y holds 1 class"),
-        ([["a"], ["b"]], "y has 2 axes"),
+        ([["a", "b"], ["b", "a"]], "y has 2 axes"),
     ],
 )
 def test_labels_that_are_refused(labels, message):

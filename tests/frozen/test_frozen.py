@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import math
+import pickle
 import shlex
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from openings import OPENINGS, explained, facts_of, in_folder
 
+import edgewise
 from edgewise.cli.main import main
 
 HERE = Path(__file__).parent
@@ -119,6 +121,16 @@ def test_it_opens_in_python(copies, folder):
     expected = json.loads((folder / "expected/python.json").read_text())
     with in_folder(copies(folder)):
         assert_same(facts_of(OPENINGS[folder.name]), expected, "Python")
+
+
+def test_an_estimator_of_every_kind_is_pickled():
+    """As `joblib` does it for scikit-learn."""
+    for folder in FOLDERS:
+        if OPENINGS[folder.name].python is not None:
+            kind = json.loads((folder / "expected/python.json").read_text())["class"]
+            loaded = getattr(edgewise, kind).load(folder / "run")
+            again = pickle.loads(pickle.dumps(loaded))
+            assert again.get_params() == loaded.get_params(), folder.name
 
 
 @frozen("explain")

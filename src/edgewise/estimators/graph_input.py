@@ -141,7 +141,10 @@ class GraphNodes:
         """
         table, types = _features(self.graph), self.graph.node_types
         if table is None and self.sparse_features is None:
-            raise DataError("the graph has no node_features; there is nothing that nodes could be told apart by.")
+            shape = (self.graph.num_nodes, 0)
+            raise DataError(
+                f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required: the graph has no node_features."
+            )
         named = None if types is None else RowLabels.of_array("node_types", _names_of_rows(types))
         blank = None
         if table is not None and types is not None:
@@ -230,9 +233,17 @@ def dense_features_of(held: Any) -> Tensor:
     Raises:
         DataError: They have another shape.
     """
-    values = held.detach().cpu() if isinstance(held, Tensor) else torch.from_numpy(np.array(held, dtype=np.float64))
+    if not isinstance(held, Tensor):
+        array = np.asarray(held)
+        if array.dtype.kind == "c":
+            raise DataError(
+                f"X is {array.dtype}. Complex data not supported: give real and imaginary parts as columns."
+            )
+        held = torch.from_numpy(np.array(array, dtype=np.float64))
+    values = held.detach().cpu()
     if values.ndim != 2:
-        raise DataError(f"X has {plural(values.ndim, 'axis', 'axes')}; expected (node, feature).")
+        axes = plural(values.ndim, "axis", "axes")
+        raise DataError(f"X has {axes}; expected (node, feature). Reshape your data: X.reshape(-1, 1) is one feature.")
     return values
 
 

@@ -23,8 +23,8 @@ def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(f"fit: row {row} of y has no label; leave the row out.")
     if np.issubdtype(labels.dtype, np.floating) and (labels % 1 != 0).any():
         raise DataError(
-            f"fit: y holds {labels[labels % 1 != 0][0]}, a number with a fraction; expected class labels; a regressor "
-            "learns numbers."
+            f"fit: Unknown label type: y is continuous, it holds {labels[labels % 1 != 0][0]}, a number with a "
+            "fraction; expected class labels; a regressor learns numbers."
         )
     classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -35,12 +35,18 @@ def class_numbers(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def labels_of(y: Any) -> np.ndarray:
-    """(row): labels, none merged with another by conversion; None or NaN where there is none.
+    """(row): labels, none merged with another by conversion; None or NaN where there is none; of a column, its cells.
 
     Raises:
         DataError: They have another shape, or are of several types: 1 and "1" would become one.
     """
     array = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    if array.ndim == 2 and array.shape[1] == 1:
+        from sklearn.exceptions import DataConversionWarning
+
+        message = "A column-vector y was passed when a 1d array was expected: y is read as y.ravel()."
+        warnings.warn(message, DataConversionWarning, stacklevel=5)
+        array = array.ravel()
     if array.ndim != 1:
         raise DataError(f"fit: y has {plural(array.ndim, 'axis', 'axes')}; expected (row) class labels.")
     if array.dtype != object:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgewise.data.graphs.nodes import nodes_from_arrays
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 from edgewise.estimators.graph_input import GRAPH_OPTIONS, GraphNodes
 from edgewise.estimators.one_graph import OneGraph, OneGraphClassifier, OneGraphRegressor
 from edgewise.estimators.params import AUTO, old_names
@@ -36,10 +36,23 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=TrainedNodes, required={"da
         if job is not None:
             return nodes_from_arrays(**nodes.arrays(), **options, task_type=job.columns.task_type)
         known = self.trained.types
-        found = nodes.arrays()
+        found, num_columns = nodes.arrays(), self.trained.num_columns
+        if (count := found["features"].shape[1]) != num_columns:
+            name = type(self).__name__
+            raise DataError(f"X has {count} features, but {name} is expecting {num_columns} features as input.")
         if known is None and (found["types"] is not None or found["edges"].types is not None):
             raise SettingError("the model does not use types; leave out node_types and edge_types.")
         return nodes_from_arrays(**found, known=known)
+
+    def _fit(self, data: Any, cells: Any, task_type: str, **options: Any) -> Any:
+        super()._fit(data, cells, task_type, **options)
+        self.n_features_in_ = self.trained_.num_columns
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = tags.input_tags.sparse = True
+        return tags
 
     def _job(self, data: GraphNodes, task_type: str, options: Mapping[str, Any]) -> Any:
         has_types = data.graph.node_types is not None or data.edges.types is not None

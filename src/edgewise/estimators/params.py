@@ -25,8 +25,10 @@ AUTO = "auto"
 """The default of a parameter whose value follows from the model, the data or the machine."""
 FIELDS = {"random_state": "seed", "attention_score": "score"}
 """Parameters that are called otherwise than their setting: scikit-learn has its own word, or a method has that name."""
-OF_FILES = {"data", "task_type", "split", "split_sizes", "data_seed", "strict", "baselines", "time_column"} | {
-    each.name for kind in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat) for each in fields(kind)
+OF_FILES = {
+    *("data", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
+    *("metrics", "strict", "baselines", "time_column"),
+    *(each.name for kind in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat) for each in fields(kind)),
 }
 """Settings of a run over files, which an estimator over arrays does not need."""
 

@@ -91,7 +91,13 @@ class TableEstimator(Estimator):
         options = self._named("fit", old, {**options, "sample_weight": sample_weight, "validation": validation})
         if isinstance(validation := options.get("validation"), tuple):
             data, y, options = self._with_rows(data, y, validation, options)
-        return self._fit(data, *self._cells(self._targets(data, y)), **options)
+        y = self._targets(data, y)
+        if y is None:
+            raise DataError(f"{type(self).__name__}.fit requires y to be passed, but the target y is None.")
+        cells, task_type = self._cells(y)
+        if (weights := options.get("sample_weight")) is not None:
+            _check_weights(np.asarray(weights, dtype=np.float64), len(cells))
+        return self._fit(data, cells, task_type, **options)
 
     def _targets(self, data: Any, y: Any) -> Any:
         """The targets as they are given."""
@@ -136,6 +142,8 @@ class TableEstimator(Estimator):
         """Trains on targets as the cells of a table."""
         job = self._job(data, task_type, options)
         table = self.table_of(data, job, targets=cells, weights=sample_weight, groups=groups, **options)
+        if table.num_rows < 2:
+            raise DataError("fit: n_samples = 1; expected two rows or more, to train on and to validate.")
         if validation is None:
             size: float = self.validation_size  # type: ignore[attr-defined]
             kind = "random" if groups is None else "group"
@@ -229,6 +237,11 @@ class TableRegressor(RegressorMixin, TableEstimator):
     def _restore(self) -> None:
         self.one_target_ = len(self.trained_.columns.target_columns) == 1
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def _shaped(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """The values of all targets in the shape of y."""
         return columns[0] if self.one_target_ else np.stack(columns, axis=1)
@@ -260,6 +273,14 @@ class TableRegressor(RegressorMixin, TableEstimator):
         options = self._named("score", old, {**options, "sample_weight": sample_weight})
         weight = options.pop("sample_weight", None)
         return r2(self._targets(data, y), self.predict(data, **options), self.status_of(data, **options), weight)
+
+
+def _check_weights(weights: np.ndarray, num_rows: int) -> None:
+    """Raise DataError unless there is a weight for each row, and one that is not zero."""
+    if weights.shape != (num_rows,):
+        raise DataError(f"fit: sample_weight is {weights.shape}; expected a weight for each row, ({num_rows},).")
+    if not weights.any():
+        raise DataError("fit: every weight in sample_weight is zero; there is nothing to learn from.")
 
 
 def _masked(table: Any, validation: Any) -> Splits:

@@ -75,13 +75,13 @@ class PaperLayers(nn.Module):
         self.layers = nn.ModuleList(
             spec.build(dims[place], dims[place + 1], settings, edge_dim, place == last) for place in range(last + 1)
         )
-        self.spec, self.reads_edges = spec, edge_dim > 0
+        self.attends, self.reads_edges = spec.attends, edge_dim > 0
         self.activation = F.elu if spec.attends else torch.relu
         self.dropout = FeatureDropout(settings.dropout)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes before the last layer (after it, where it is the only one), and what it tells."""
-        given: dict[str, Any] = {"trace": trace} if self.spec.attends else {}
+        given: dict[str, Any] = {"trace": trace} if self.attends else {}
         if self.reads_edges:
             given["edge"] = batch.edge_features
         nodes, hidden = self.dropout(batch.features), None
