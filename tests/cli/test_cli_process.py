@@ -64,7 +64,7 @@ def test_no_command_imports_what_takes_seconds_and_is_not_used(tmp_path):
     assert done.returncode == 0, done
 
 
-EPOCHS = 12
+EPOCHS = 20
 """Of each of two members: enough that a run is still on when it is interrupted."""
 
 

@@ -1,7 +1,5 @@
 """The full list of scikit-learn's checks over estimators whose data is an array: those of nodes, without any edge."""
 
-import logging
-
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -61,6 +59,5 @@ def name_of(value):
 
 @pytest.mark.parametrize(("estimator", "check"), list(cases()), ids=name_of)
 @pytest.mark.filterwarnings("ignore")
-def test_a_check_of_scikit_learn(estimator, check, monkeypatch):
-    monkeypatch.setattr(logging.getLogger("lightning.pytorch"), "level", logging.ERROR)
+def test_a_check_of_scikit_learn(estimator, check):
     check(estimator)
