@@ -25,7 +25,7 @@ for folder in folders:
     trained = DynamicsModel.load(folder).trained
     job = dynamics_job(RunFolder(Path(folder)).read_config(), folder)
     test = parted(read_motion(file), job.start, job.ahead, job.split_sizes, job.data_seed)["test"]
-    batch = trained.units.scaled(test.batch(np.arange(20)), trained.settings.told)
+    batch = trained.units.scaled(test.batch(np.arange(20)), trained.settings.target_quantity)
     # In float64, where rounding and what is no symmetry lie far apart.
     batch = replace(batch, **{name: value.double() for name, value in vars(batch).items() if torch.is_tensor(value)})
     new = untrained(lambda t=trained: dynamics_model(t.sizes[0], t.sizes[1], 1, t.settings), job.train.seed)

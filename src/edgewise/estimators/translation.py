@@ -43,7 +43,7 @@ class Translator(
                 the weights of the last epoch are the result.
 
         Raises:
-            DataError: A text is empty, no text at all, or longer than the context; the message says which.
+            DataError: A text is empty, no text at all, or longer than the context; the message names it.
             SettingError: A parameter has a value that it cannot have.
         """
         self._refuse(sample_weight=(sample_weight, "all texts count the same"))

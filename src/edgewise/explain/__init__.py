@@ -1,1 +1,1 @@
-"""What a model, or any other function, does and why: its symmetries, where it attends, what changes what it tells."""
+"""What a model, or any other function, does and why: its symmetries, where it attends, what changes its predictions."""

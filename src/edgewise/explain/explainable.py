@@ -77,7 +77,7 @@ class Links:
 class Explainable(ABC):
     """One input of a model, and the number of its prediction that is explained.
 
-    A task says what units can be removed and computes the number without them. All methods are built on that.
+    A task defines which units can be removed and computes the number without them. All methods are built on that.
     """
 
     methods: tuple[str, ...] = ("occlusion", "integrated gradients", "gradient × input", "attention", "rollout")

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.explain.occlusion import Predict, answers
+from edgewise.explain.occlusion import Predict, predict_without
 from edgewise.explanation import Attribution, Faithfulness, Removal
 from edgewise.rank import spearman
 
@@ -49,9 +49,9 @@ def faithfulness(
     Source: Petsiuk et al. 2018 (RISE), section 4.3: deletion and insertion; the scaling of the areas is ours.
 
     >>> weights = np.array([4.0, 2.0, 1.0, 1.0])
-    >>> def told(removed):
+    >>> def predict(removed):
     ...     return np.array([weights.sum() - weights[units].sum() for units in removed])
-    >>> found = faithfulness(told, [Attribution("occlusion", weights)], 4)
+    >>> found = faithfulness(predict, [Attribution("occlusion", weights)], 4)
     >>> found.removals[0].deletion.tolist(), found.removals[0].deletion_area
     ([8.0, 4.0, 2.0, 1.0, 0.0], 0.34375)
     """
@@ -63,10 +63,10 @@ def faithfulness(
     # All that is between nothing and everything; the ends are the same in every order.
     counts = np.unique(np.rint(np.linspace(0, num_units, steps + 1)).astype(np.int64))
     between = counts[1:-1]
-    asked = [part for order in orders.values() for k in between for part in (order[:k], order[k:])]
+    removed = [part for order in orders.values() for k in between for part in (order[:k], order[k:])]
     nothing, everything = np.zeros(0, dtype=np.int64), np.arange(num_units)
-    told = answers(predict, [nothing, everything, *asked], num_units, "faithfulness")
-    full, empty, curves = told[0], told[1], told[2:].reshape(len(orders), len(between), 2)
+    found = predict_without(predict, [nothing, everything, *removed], num_units, "faithfulness")
+    full, empty, curves = found[0], found[1], found[2:].reshape(len(orders), len(between), 2)
     removals = [
         _removal(name, counts / num_units, np.r_[full, curve[:, 0], empty], np.r_[empty, curve[:, 1], full])
         for name, curve in zip(orders, curves, strict=True)

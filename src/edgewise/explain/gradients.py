@@ -1,4 +1,4 @@
-"""Attribution by gradients: how what is told answers to the features of each unit."""
+"""Attribution by gradients: how a prediction depends on the features of each unit."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ def integrated_gradients(
     Args:
         function: f, in torch; a member of the batch must not depend on another.
         features: x.
-        baseline: b, an input that says nothing; zeros where None.
+        baseline: b, an input without information; zeros where None.
         steps: points at which gradients are taken: those of Gauss and Legendre, which are exact for gradients that
             are polynomials of degree 2 · steps − 1 along the way.
 
@@ -69,7 +69,7 @@ def integrated_gradients(
         (completeness, the second equation); there the integral is a Riemann sum.
 
     >>> x = torch.tensor([[3.0], [2.0]])
-    >>> integrated_gradients(lambda x: (x**2).sum(), x).round(4).tolist()  # gradient × input says 18 and 8
+    >>> integrated_gradients(lambda x: (x**2).sum(), x).round(4).tolist()  # gradient × input gives 18 and 8
     [9.0, 4.0]
     """
     if steps < 1:
@@ -94,13 +94,13 @@ def _gradient(name: str, function: Function, features: Tensor) -> Tensor:
     """∂f/∂x, summed over the members of a batch, none of which depends on another's features."""
     with torch.enable_grad():
         here = features.detach().requires_grad_()
-        told = function(here)
-        if not told.requires_grad:
+        output = function(here)
+        if not output.requires_grad:
             raise SettingError(
                 f"{name}: what function gives has no gradient; compute it in torch from the features that it is "
                 "handed, without detach() and outside torch.no_grad()."
             )
-        (gradient,) = torch.autograd.grad(told.sum(), here, allow_unused=True)
+        (gradient,) = torch.autograd.grad(output.sum(), here, allow_unused=True)
     return torch.zeros_like(here) if gradient is None else gradient
 
 

@@ -1,4 +1,4 @@
-"""What heads do, in numbers: how wide each looks, how far, and what is left when only the strongest weights are kept.
+"""What heads do, in numbers: how wide each looks, how far, and what is left of all but the strongest weights.
 
 All batch axes of `Weights` are heads here: record one text, or one graph.
 """
@@ -119,7 +119,7 @@ def strongest(weights: Weights, top: int) -> Weights:
 
     Args:
         weights: all of a layer, `senders (edge,)`.
-        top: how many are kept.
+        top: how many.
 
     Returns:
         `Weights` with senders and values `(*batch, edge)`, by receiver, strongest first.
@@ -154,8 +154,8 @@ def to_layer(weights: Weights, name: str, *, is_readout: bool = False, top: int 
             with 0 in the other heads.
         name: what the layer is called.
         is_readout: whether the whole attends to its units.
-        top: how many of the strongest of each query and head are kept; None keeps all that are there. Weights that
-            were recorded with a `top` stay as they are, and must be told it.
+        top: how many of the strongest of each query and head are shown; None shows all. Weights that were recorded
+            with a `top` stay as they are; give the same `top` here.
     """
     if top is not None and weights.senders.dim() == 1:
         weights = strongest(weights, top)

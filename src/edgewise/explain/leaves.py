@@ -1,6 +1,6 @@
 """What a function takes and gives: its arrays and edges, and what their axes mean.
 
-The meaning of its axes, and nothing else, says how a transformation acts on an array.
+The meaning of its axes, and nothing else, decides how a transformation acts on an array.
 """
 
 from collections.abc import Callable

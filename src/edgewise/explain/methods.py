@@ -15,7 +15,7 @@ from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attended, Explainable
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
-from edgewise.explain.occlusion import Predict, answers, occlude, share_links
+from edgewise.explain.occlusion import Predict, occlude, predict_without, share_links
 from edgewise.explain.rollout import rollout
 from edgewise.explanation import Attribution, Explanation, Faithfulness, Link, Part
 
@@ -157,11 +157,11 @@ def shapley_values(
         drawn = [random.permutation(count) for _ in range((samples + 1) // 2)]
         orders = [order for each in drawn for order in (each, each[::-1])]
     everything = np.concatenate(groups)
-    full, empty = answers(predict, [everything[:0], everything], num_units, "shapley")
+    full, empty = predict_without(predict, [everything[:0], everything], num_units, "shapley")
     values = np.zeros(count)
     for order in orders:
         removed = [np.concatenate([groups[place] for place in order[:size]]) for size in range(1, count)]
-        without = answers(predict, removed, num_units, "shapley") if removed else np.zeros(0)
+        without = predict_without(predict, removed, num_units, "shapley") if removed else np.zeros(0)
         values[order] -= np.diff(np.r_[full, without, empty])
     return values / len(orders)
 

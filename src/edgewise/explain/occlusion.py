@@ -9,7 +9,7 @@ from edgewise.errors import ShapeError
 from edgewise.plural import plural
 
 Predict = Callable[[Sequence[np.ndarray]], np.ndarray]
-"""Given lists of units that are taken away, one list for each question, what is told without them: `(question,)`."""
+"""From lists of units that are removed to the prediction without each list: `(list,)`."""
 
 
 def occlude(
@@ -19,7 +19,7 @@ def occlude(
 
         a_g = f(all units) − f(all units without those of g)
 
-    Nothing is asked twice: all questions, the first with nothing taken away, go to `predict` in one call.
+    All lists, the first of them empty, go to `predict` in one call.
 
     Args:
         predict: f, for many lists of units at once; it cuts them into batches as it likes.
@@ -27,25 +27,25 @@ def occlude(
         groups: units that are taken away together, counted from 0; each unit alone where None.
 
     Returns:
-        a, one number a group; positive where the group raises what is told.
+        a, one number a group; positive where the group raises the prediction.
 
     Raises:
-        ShapeError: a group names a unit that there is not, or `predict` gives another number of answers than questions.
+        ShapeError: a group names a unit that there is not, or `predict` gives another number of predictions than lists.
 
     Empty: an empty group changes nothing; its number is zero.
     Cost: one prediction a group, and one more.
     Source: Zeiler & Fergus 2014, "Visualizing and understanding convolutional networks", section 3.
 
     >>> weights = np.array([1.0, 2.0, 4.0])
-    >>> def told(removed):
+    >>> def predict(removed):
     ...     return np.array([weights.sum() - weights[units].sum() for units in removed])
-    >>> occlude(told, 3).tolist(), occlude(told, 3, [[0, 2], []]).tolist()
+    >>> occlude(predict, 3).tolist(), occlude(predict, 3, [[0, 2], []]).tolist()
     ([1.0, 2.0, 4.0], [5.0, 0.0])
     """
     parts = [[unit] for unit in range(num_units)] if groups is None else groups
     removed = [np.zeros(0, dtype=np.int64), *(np.asarray(part, dtype=np.int64) for part in parts)]
-    told = answers(predict, removed, num_units, "occlude")
-    return told[0] - told[1:]
+    found = predict_without(predict, removed, num_units, "occlude")
+    return found[0] - found[1:]
 
 
 def share_links(
@@ -63,7 +63,7 @@ def share_links(
         link_effects: e, of taking each link away while its ends stay.
 
     Returns:
-        φ: the Shapley values, if what is told is a sum of what units do alone and of what linked pairs do together.
+        φ: the Shapley values, if the prediction is a sum of what units do alone and of what linked pairs do together.
 
     Raises:
         ShapeError: there are not as many effects as links, or a link names a unit that there is not.
@@ -86,23 +86,23 @@ def share_links(
     return shared
 
 
-def answers(
+def predict_without(
     predict: Predict, removed: Sequence[np.ndarray], num_units: int, name: str
-) -> Float[np.ndarray, " question"]:
-    """What `predict` tells without each of these lists of units, in float64.
+) -> Float[np.ndarray, " list"]:
+    """The predictions without each of these lists of units, in float64.
 
     Raises:
-        ShapeError: a list names a unit that there is not, or there are not as many answers as lists.
+        ShapeError: a list names a unit that there is not, or there are not as many predictions as lists.
     """
     for place, units in enumerate(removed):
         if len(units) and not (units.min() >= 0 and units.max() < num_units):
             wrong = int(units.min() if units.min() < 0 else units.max())
             raise ShapeError(f"{name}: group {place - 1} names unit {wrong}, but they are 0 … {num_units - 1}.")
-    told = np.asarray(predict(removed), dtype=np.float64)
-    if told.shape != (len(removed),):
+    found = np.asarray(predict(removed), dtype=np.float64)
+    if found.shape != (len(removed),):
         raise ShapeError(
-            f"{name}: predict gives {told.shape} for {plural(len(removed), 'list')} of units, "
+            f"{name}: predict gives {found.shape} for {plural(len(removed), 'list')} of units, "
             f"expected ({len(removed)},): one "
             "number a list."
         )
-    return told
+    return found

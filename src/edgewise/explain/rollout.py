@@ -1,4 +1,4 @@
-"""Attention rollout: which nodes at the bottom of a model each node at its top has heard of, through all layers."""
+"""Attention rollout: on which nodes at the bottom of a model each node at its top depends, through all layers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,16 +30,16 @@ def rollout(
 
         A'_l = r I + (1 − r) heads(A_l), its rows divided by their sums;   R = A'_L ⋯ A'_2 A'_1
 
-    I stands for the residual connection, by which a node keeps itself. After k layers a node has heard of the nodes
-    within k hops and of no other: the pairs of R are those. Nothing here looks at values, feed-forward networks or
-    signs; rollout says where a node could have heard something, not what it made of it.
+    I stands for the residual connection, by which a node keeps itself. After k layers a node depends on the nodes
+    within k hops and on no other: the pairs of R are those. Nothing here looks at values, feed-forward networks or
+    signs: rollout finds what a node could depend on, not how it depends on it.
 
     Args:
         layers: a `Trace` that a model has filled, or weights of each layer once, first layer first. All are among the
             same nodes. The last batch axis, if there is one, is heads; the others go through.
         heads: how the heads of a layer become one: their mean, or the largest or smallest weight of each pair.
         residual: r, at least 0 and below 1.
-        queries: the nodes at the top that are asked about; all of them where None.
+        queries: the nodes at the top; all of them where None.
 
     Returns:
         `Weights` with values `(*batch, pair)`, by receiver, then sender; a row sums to one. Parallel edges are one
@@ -51,7 +51,7 @@ def rollout(
         SettingError: `heads` or `residual` is none there is, or the trace recorded only a part (`top`, `queries`).
 
     Empty: a node that attends to nothing keeps itself, with weight one; without residual its row is zero, and with it
-        those of the nodes that hear only of it.
+        those of the nodes that depend only on it.
     Cost: time and memory grow with the paths that lead from the chosen queries over one more layer: O(queries · edges)
         a layer at most. No (query, key) table is made unless the layers list more than one pair in 32 of it.
     Source: Abnar & Zuidema 2020, "Quantifying attention flow in transformers", section 3; r = ½ and the mean of the
@@ -73,8 +73,8 @@ def rollout(
     shares = [_shares(weights, heads, residual) for weights in recorded]
     is_dense = DENSE * max(len(weights.receivers) for weights in shares) >= size * size
     found = _through_tables(shares, chosen) if is_dense else _through_lists(shares, chosen)
-    heard = _anywhere(found.values != 0, 1)
-    senders, receivers, values = found.senders[heard], found.receivers[heard], found.values[..., heard]
+    used = _anywhere(found.values != 0, 1)
+    senders, receivers, values = found.senders[used], found.receivers[used], found.values[..., used]
     return Weights(senders, receivers, values.to(dtype), size, size)
 
 
@@ -169,9 +169,9 @@ def _through_lists(shares: list[Weights], chosen: Tensor | None) -> Weights:
     """R by following, from the top down, each pair over the edges of the layer below."""
     found = shares[-1]
     if chosen is not None:
-        kept = torch.isin(found.receivers, chosen)
-        senders, receivers = found.senders[kept], found.receivers[kept]
-        found = replace(found, senders=senders, receivers=receivers, values=found.values[..., kept])
+        chosen_pairs = torch.isin(found.receivers, chosen)
+        senders, receivers = found.senders[chosen_pairs], found.receivers[chosen_pairs]
+        found = replace(found, senders=senders, receivers=receivers, values=found.values[..., chosen_pairs])
     for below in reversed(shares[:-1]):
         found = _product(found, below)
     return found

@@ -45,7 +45,7 @@ class Verdict:
     tolerance: float
     """A law holds where no deviation is larger."""
     is_output_declared: bool
-    """Whether `output_as` says what the outputs are."""
+    """Whether `output_as` declares what the outputs are."""
     output_size: float
     """The largest number in the outputs, without sign; 0 where they are not fractions."""
 
@@ -101,7 +101,9 @@ class Verdict:
         one, other = str(self.invariance.broken_by), str(self.equivariance.broken_by)
         both = f"broken by {one}" if one == other else f"invariance is broken by {one}, equivariance by {other}"
         return (
-            both if self.is_output_declared else f"{both}; output_as= says how an output is moved, if not as by default"
+            both
+            if self.is_output_declared
+            else f"{both}; output_as= declares how an output is moved, if not as by default"
         )
 
     def _measured(self) -> str:

@@ -12,7 +12,7 @@ from edgewise.models.text_settings import BeamSettings
 
 @runtime_checkable
 class Writer(Protocol):
-    """A model that writes texts word by word: what the search asks of it, and every model that translates has."""
+    """A model that writes texts word by word, as the search needs it."""
 
     def begin(self, source: Tensor, lengths: Tensor, num_beams: int = 1) -> Any:
         """Before the first word of `num_beams` texts for every source; those of one stand side by side."""
@@ -22,8 +22,8 @@ class Writer(Protocol):
 
         Args:
             tokens: `(beam)`.
-            progress: what `begin` gave, which then stands behind them; its `reorder(beams)` says from which texts, each
-                in the place of one with the same source, the next call goes on.
+            progress: what `begin` gave, which then stands behind them; its `reorder(beams)` selects the texts from
+                which the next call goes on, each in the place of one with the same source.
         """
 
 
@@ -94,7 +94,7 @@ def translate(
 ) -> list[list[int]]:
     """The tokens of the translation of every source.
 
-    Cost: each step reads one token a beam; what the model knows of source and target is kept.
+    Cost: each step reads one token a beam; what the model knows of source and target is cached.
     """
     progress = model.begin(source, lengths, settings.beam_size)
 

@@ -21,7 +21,7 @@ class EquivariantDynamics(nn.Module):
     """Positions that turn, shift and are mirrored with what was put in.
 
         h_i = W (‖v_i‖, c_i);  e_ij = (c_ij, ‖x_i − x_j‖²);  (h, x, v) ← layer(h, x, v, e), L times
-        told: x, or, of accelerations, how far x came
+        output: x, or, for accelerations, how far x came
 
     Args:
         num_charges: numbers c_i that are known of a body, such as its mass and its charge.
@@ -33,7 +33,7 @@ class EquivariantDynamics(nn.Module):
 
     def __init__(self, num_charges: int, num_couplings: int, settings: DynamicsSettings):
         super().__init__()
-        self.told = settings.target_quantity
+        self.quantity = settings.target_quantity
         self.input = nn.Linear(1 + num_charges, settings.model_dim)
         self.layers = nn.ModuleList(
             EquivariantLayer(
@@ -53,13 +53,13 @@ class EquivariantDynamics(nn.Module):
         seen = beside(batch.couplings, apart.square().sum(-1, keepdim=True))
         for layer in self.layers:
             nodes, positions, velocities = layer(nodes, positions, edges, velocities=velocities, edge=seen, trace=trace)
-        return positions if self.told == "positions" else positions - batch.positions
+        return positions if self.quantity == "positions" else positions - batch.positions
 
 
 class GraphDynamics(nn.Module):
     """Positions from messages between bodies that are plain lists of numbers; nothing turns with what was put in.
 
-        h_i = W (x_i, v_i, c_i);  m_ij = φ_e(h_i, h_j, c_ij);  h_i ← h_i + φ_h(h_i, Σ_j m_ij), L times;  told: φ(h_i)
+        h_i = W (x_i, v_i, c_i);  m_ij = φ_e(h_i, h_j, c_ij);  h_i ← h_i + φ_h(h_i, Σ_j m_ij), L times;  output: φ(h_i)
 
     Args:
         space_dim: dimensions of the space.

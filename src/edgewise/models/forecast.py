@@ -14,11 +14,11 @@ from edgewise.trace import Trace
 
 
 class ForecastModel(nn.Module):
-    """A recurrent network reads the steps that were; another, from its state, tells those that come, one by one.
+    """A recurrent network reads the steps that were; another, from its state, predicts those that come, one by one.
 
         s_t = cell(s_{t−1}, x_t) over the context;  then  x_{t+1} = x_t + W s_t,  s_{t+1} = cell'(s_t, x_{t+1})
 
-    What it tells is read again at the next step, in training too. The first step starts from the last that was known.
+    Each prediction is fed back as input, in training too. The first step starts from the last that was known.
 
     Args:
         settings: the choices.
@@ -41,21 +41,21 @@ class ForecastModel(nn.Module):
         nn.init.zeros_(self.output.weight)
         nn.init.zeros_(self.output.bias)
 
-    def forward(self, batch: SeriesBatch, trace: Trace | None = None) -> Float[Tensor, " row told"]:
+    def forward(self, batch: SeriesBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
         """What every node will be, steps behind each other: (row, horizon · node), in model units."""
         states: list[Tensor | None] = [None] * self.settings.num_layers
         for step in range(self.settings.context):
             seen = self._beside(batch.values[:, step], batch.phases[:, step])
             states = self._moved(self.reader, seen, batch.edges, states, trace)
-        now, told = batch.values[:, -1], []
+        now, found = batch.values[:, -1], []
         for step in range(self.settings.horizon):
             if step:
                 phase = batch.phases[:, self.settings.context + step - 1]
                 states = self._moved(self.teller, self._beside(now, phase), batch.edges, states, trace)
             assert states[-1] is not None
             now = now + self.output(states[-1]).squeeze(-1)
-            told.append(now)
-        return torch.stack(told, 1).flatten(1)
+            found.append(now)
+        return torch.stack(found, 1).flatten(1)
 
     def _moved(
         self, cells: nn.ModuleList, nodes: Tensor, edges: Edges, states: list[Tensor | None], trace: Trace | None

@@ -1,4 +1,4 @@
-"""From a model that tells the next token to a text: draw one, append it, ask again."""
+"""Text generation: draw the next token, append it, predict again."""
 
 from collections.abc import Iterator, Sequence
 

@@ -15,7 +15,7 @@ from edgewise.trace import Trace
 
 
 class GraphModel(nn.Module):
-    """Layers over the edges, one vector of all nodes of a graph, and what it says of the targets.
+    """Layers over the edges, one vector of all nodes of a graph, and the outputs for its targets.
 
         x_i = layers(graph)_i        h_g = ⊕_{i in g} norm(x_i)        y_g = head(h_g | conditions of g)
 
@@ -45,7 +45,7 @@ class GraphModel(nn.Module):
         )
 
     def forward(self, batch: GraphBatch, trace: Trace | None = None) -> Float[Tensor, " graph variant output"]:
-        """What every variant of the head says of each graph, in model units (or logits); average them to predict."""
+        """The outputs of every variant of the head for each graph, in model units (or logits); average them to predict."""
         return self.head(self.fingerprint(batch, trace), batch.conditions)
 
     def fingerprint(self, batch: GraphBatch, trace: Trace | None = None) -> Float[Tensor, " graph model_dim"]:

@@ -184,7 +184,7 @@ class PropertySettings(Settings):
     """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
     mat (Molecule Attention Transformer), attention between all atoms, mixed with distances and bonds."""
     score: ScoreName | None = setting(None)
-    """How well a pair of atoms matches; None is what `model` says, scaled_dot for attention."""
+    """How well a pair of atoms matches; None is that of `model`, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")
     """From the scores of a neighborhood to its weights."""
     temperature: float = setting(1.0, at_least=0)

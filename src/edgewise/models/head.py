@@ -1,4 +1,4 @@
-"""From the vector of each row, and numbers beside it, to what is told of the row."""
+"""From the vector of each row, and numbers beside it, to its outputs."""
 
 import math
 
@@ -20,7 +20,7 @@ class ConditionedHead(nn.Module):
     Args:
         input_dim: size of the vector of a row.
         num_conditions: numbers of the row beside it; 0 for none.
-        num_outputs: numbers that are told of a row.
+        num_outputs: outputs for a row.
         head_dim: size of the vector between the blocks.
         num_layers: blocks.
         num_variants: variants; settings leave it open until the batch size is known.
@@ -73,7 +73,7 @@ class ConditionedHead(nn.Module):
     def forward(
         self, vectors: Float[Tensor, " row feature"], conditions: Float[Tensor, " row condition"]
     ) -> Float[Tensor, " row variant output"]:
-        """What every variant says of each row."""
+        """The outputs of every variant for each row."""
         rows, condition = self.input(vectors), None
         if self.add is not None:
             rows, condition = rows + self.add(conditions), self.condition(conditions).unsqueeze(1)

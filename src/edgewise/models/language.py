@@ -1,4 +1,4 @@
-"""A model that reads tokens and says which comes next."""
+"""A language model: from tokens to the one that comes next."""
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ class NextTokenModel(nn.Module):
         Args:
             batch: the texts, each of one token or more.
             trace: where weights are recorded.
-            vectors: what is taken for the learned vectors of the tokens, where gradients by them are asked for.
+            vectors: replace the learned vectors of the tokens, for gradients.
         """
         assert batch.offsets is not None
         return self.scores(self._of_batch(batch, trace, vectors)[batch.offsets[1:] - 1])

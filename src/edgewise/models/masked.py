@@ -1,4 +1,4 @@
-"""A model that reads texts and tells the tokens that were hidden in them."""
+"""A masked language model: the hidden tokens of texts."""
 
 import torch
 from jaxtyping import Float
@@ -40,7 +40,7 @@ class MaskedModel(nn.Module):
     def forward(
         self, batch: TextBatch | MaskedBatch, trace: Trace | None = None
     ) -> Float[Tensor, " *place num_tokens"]:
-        """The scores at every place that a batch asks about: the hidden ones of a `MaskedBatch`, or all.
+        """The scores at the hidden places of a `MaskedBatch`, or at all places of a `TextBatch`.
 
         Cost: the product with the vocabulary is the larger part of a small model; hidden places alone need a seventh.
         """
@@ -56,7 +56,7 @@ class MaskedModel(nn.Module):
         """
         if self.head is None:
             raise UnsupportedError(
-                "this model cannot tell hidden tokens: it came from a checkpoint of the encoder alone, without a head."
+                "this model cannot predict hidden tokens: it came from a checkpoint of the encoder alone, without a head."
             )
         return nn.functional.linear(self.head(nodes), self.encoder.embedding.weight, self.head.bias)
 

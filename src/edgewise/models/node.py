@@ -22,7 +22,7 @@ from edgewise.trace import Trace
 
 
 class NodeModel(nn.Module):
-    """Layers over the edges of a graph, and what they come to at the nodes that are asked about.
+    """Layers over the edges of a graph, and their outputs at the nodes of the rows.
 
     Args:
         sizes: what the data looks like.
@@ -34,7 +34,7 @@ class NodeModel(nn.Module):
         self.layers = layers_of(sizes, settings)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
-        """What is told of each row, in model units (or logits)."""
+        """The outputs for each row, in model units (or logits)."""
         return self.layers(batch, trace)[1][batch.rows]
 
     def fingerprint(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
@@ -80,7 +80,7 @@ class PaperLayers(nn.Module):
         self.dropout = FeatureDropout(settings.dropout)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """The nodes before the last layer (after it, where it is the only one), and what it tells."""
+        """The nodes before the last layer (after it, where it is the only one), and its output."""
         given: dict[str, Any] = {"trace": trace} if self.attends else {}
         if self.reads_edges:
             given["edge"] = batch.edge_features
@@ -132,7 +132,7 @@ class AttentionLayers(nn.Module):
         self.virtual = nn.Parameter(torch.randn(num_virtual, model_dim)) if num_virtual else None
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """The nodes after the last block, and what is told of them."""
+        """The nodes after the last block, and the outputs."""
         nodes = self.input(self.dropout(batch.features))
         if self.position is not None:
             assert batch.positions is not None
@@ -164,7 +164,7 @@ class HopLayers(nn.Module):
         self.hops = HopAttention(sizes.num_outputs, settings.num_hops, normalize=normalize)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """The nodes before the spreading, and what is told of them after it."""
+        """The nodes before the spreading, and the outputs after it."""
         hidden = torch.relu(self.input(self.dropout(batch.features)))
         return hidden, self.hops(self.output(self.dropout(hidden)), batch.edges, trace)
 
@@ -197,7 +197,7 @@ class RelationalConvolutionLayers(nn.Module):
         self.output = nn.Linear(model_dim, sizes.num_outputs)
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """The nodes after the last layer, and what is told of them."""
+        """The nodes after the last layer, and the outputs."""
         kinds, relations = types_of(batch)
         nodes = torch.relu(self.input(self.dropout(batch.features), kinds))
         for layer in self.layers:
@@ -231,7 +231,7 @@ class RelationalAttentionLayers(nn.Module):
         self.part = settings.dropout
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
-        """The nodes after the last layer, and what is told of them."""
+        """The nodes after the last layer, and the outputs."""
         kinds, relations = types_of(batch)
         nodes = self.input(self.dropout(batch.features), kinds)
         for layer, norm in zip(self.layers, self.norms, strict=True):

@@ -45,7 +45,7 @@ class PropertyModel(nn.Module):
         )
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
-        """What every variant of the head says of each row, in model units (or logits); average them to predict."""
+        """The outputs of every variant of the head for each row, in model units (or logits); average them to predict."""
         return self.head(self.fingerprint(batch, trace), batch.conditions)
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
@@ -133,12 +133,12 @@ def planned(batch: Batch, settings: PropertySettings) -> Batch:
     if not settings.needs_coordinates:
         walked = (batch.edges if settings.spec.score is None else batch.looped, batch.members)
         for edges in walked:
-            _ = edges.plan  # made at first use, then kept
+            _ = edges.plan  # made at first use, then reused
     return batch
 
 
 def _with_loops(features: Tensor, num_nodes: int) -> Tensor:
-    """The features of the edges and, behind them, of the nodes' loops, with one more that tells the loops apart."""
-    told = F.pad(features, (0, 1, 0, num_nodes))
-    told[features.shape[0] :, -1].fill_(1)
-    return told
+    """The features of the edges and, behind them, of the nodes' loops, with one more that marks the loops."""
+    padded = F.pad(features, (0, 1, 0, num_nodes))
+    padded[features.shape[0] :, -1].fill_(1)
+    return padded

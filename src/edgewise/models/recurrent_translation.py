@@ -79,7 +79,7 @@ class RecurrentTranslationModel(nn.Module):
 
         Args:
             source, lengths: the tokens, and how many of them are true.
-            vectors: what is taken for their learned vectors, where gradients by them are asked for.
+            vectors: replace their learned vectors, for gradients.
         """
         return self.encoder(self._nodes(source, vectors), lengths)
 

@@ -11,14 +11,14 @@ from edgewise.trace import Trace
 
 
 class TextModel(nn.Module):
-    """A vector of each text, and what it says of the targets.
+    """A vector of each text, and the outputs for its targets.
 
         x = encode(tokens);  h = Σ_i softmax_i(q · k_i / √d) v_i over the tokens of a text;  y = W h
 
     Args:
         num_tokens: size of the vocabulary.
         unknown: the token that hides others in training; None hides none.
-        num_outputs: numbers that are told of each text.
+        num_outputs: outputs for each text.
         text: what reads and how it is summed up.
         settings: the sizes of what reads.
 
@@ -49,12 +49,12 @@ class TextModel(nn.Module):
         vectors: Float[Tensor, " token model_dim"] | None = None,
         readout_trace: Trace | None = None,
     ) -> Float[Tensor, " row output"]:
-        """What the model says of each row, in model units (or logits).
+        """The outputs for each row, in model units (or logits).
 
         Args:
             batch: the rows.
             trace: where weights are recorded.
-            vectors: what is taken for the learned vectors of the tokens, where gradients by them are asked for.
+            vectors: replace the learned vectors of the tokens, for gradients.
             readout_trace: where the weights of the readout are recorded, where that is not `trace`: they are few, and
                 may be wanted whole where of the others only the strongest are.
         """

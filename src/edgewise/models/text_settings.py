@@ -177,7 +177,7 @@ class BeamSettings(Settings):
     """How wide and how far a beam search looks."""
 
     beam_size: int = setting(4, at_least=1, aliases=("num-beams",))
-    """Candidate texts that are kept at each step; 1 always takes the likeliest token."""
+    """Candidate texts at each step; 1 always takes the likeliest token."""
     length_penalty: float = setting(0.6, at_least=0, below=math.inf)
     """α: texts are compared by ln p / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 favors short ones."""
     max_length: int = setting(128, at_least=1)

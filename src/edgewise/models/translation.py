@@ -81,7 +81,7 @@ class TranslationModel(nn.Module):
 
         Args:
             source, lengths: the tokens, and how many of them are true.
-            vectors: what is taken for their learned vectors, where gradients by them are asked for.
+            vectors: replace their learned vectors, for gradients.
             trace: where the weights are recorded.
         """
         return self.encoder(self._placed(source, None, vectors), Lengths(lengths), trace=trace)

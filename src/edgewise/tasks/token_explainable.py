@@ -1,6 +1,6 @@
 """Explanations of texts, prompts, sentences and translations: their units are tokens, which are removed and put back.
 
-A removal leaves some tokens of a row; a task says in `predict_left` what its model predicts from them.
+A removal leaves some tokens of a row; `predict_left` of a task predicts from them.
 """
 
 import re

@@ -92,9 +92,9 @@ def sides_of(explanation: Explanation, layer: Layer) -> tuple[range, range]:
     if explanation.kind != "text" or len(explanation.sources) < 2 or not len(layer.senders):
         return range(1) if layer.is_readout else range(len(units)), range(len(units))
     texts = {units[sender].source for sender in np.unique(layer.senders).tolist()}
-    heard = [place for place, unit in enumerate(units) if unit.source in texts]
+    senders = [place for place, unit in enumerate(units) if unit.source in texts]
     first, last = (0, 0) if layer.is_readout else (int(layer.receivers.min()), int(layer.receivers.max()))
-    return range(first, last + 1), range(heard[0], heard[-1] + 1)
+    return range(first, last + 1), range(senders[0], senders[-1] + 1)
 
 
 def head_table(layer: Layer, head: int, rows: range, columns: range) -> Float[np.ndarray, "receiver sender"]:

@@ -108,7 +108,7 @@ class LanguageTask(Task):
             f"vocabulary of {len(prepared.fitted.tokenizer):,}"
         ]
         if not counts["validation"]:
-            lines.append("  no validation text: nothing says how good the model is")
+            lines.append("  no validation text: the model is not evaluated")
         return lines
 
     def title(self, metrics: dict[str, Any], split: str) -> str:

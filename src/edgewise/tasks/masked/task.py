@@ -124,7 +124,7 @@ class MaskedTask(Task):
                 f"  {longer} longer than --context {prepared.settings.model.context} and read in pieces of that length"
             )
         if not val.num_texts:
-            lines.append("  no validation texts: nothing says how good the model is")
+            lines.append("  no validation texts: the model is not evaluated")
         return lines
 
     def title(self, metrics: dict[str, Any], split: str) -> str:

@@ -133,7 +133,7 @@ class MotionTask(Task):
         if settings.model.target_quantity == "accelerations":
             lines += [f"  no {name} in the file: {LACKS[name]}" for name in motion.lacks]
         if not counts["val"]:
-            lines.append("  no validation moments: the last epoch is kept")
+            lines.append("  no validation moments: the last epoch is used")
         return lines
 
     def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
@@ -230,7 +230,7 @@ def predicted_table(moments: Moments, predicted: np.ndarray) -> Table:
 
 
 def pull_table(pull: PairPull, motion: Motion) -> Table:
-    """A row for each distance: what was learned, and what the law says where the file has it."""
+    """A row for each distance: the learned pull, and that of the law where the file has one."""
 
     def named(name: str, kind: str) -> str:
         unit = motion.units.get(kind, "1")
