@@ -191,7 +191,7 @@ def test_attention_weights_are_equivariant_as_a_table_of_pairs():
     assert check(run, doubles(4, 3), Permutation(), output_as=PAIRS).kind == "equivariant"
     verdict = check(run, doubles(4, 3), Permutation())
     assert verdict.kind == "neither"
-    assert "output_as= says how an output is moved" in str(verdict)
+    assert "output_as= declares how an output is moved" in str(verdict)
 
 
 def test_an_edge_index_and_an_adjacency_matrix_follow_the_nodes():
@@ -305,9 +305,9 @@ def test_by_hand():
     # f is (4, 6), after the exchange (3, 8); the exchange of (4, 6) is (6, 4).
     assert (verdict.invariance.deviation, verdict.equivariance.deviation) == (2 / 8, 4 / 8)
     assert str(verdict) == (
-        "neither invariant nor equivariant to permutation of nodes: broken by nodes 0 and 1 exchanged; output_as= says "
-        "how an output is moved, if not as by default; deviation 0.25 and 0.5 of the output's size (8); tolerance "
-        "1.5e-08."
+        "neither invariant nor equivariant to permutation of nodes: broken by nodes 0 and 1 exchanged; output_as= "
+        "declares how an output is moved, if not as by default; deviation 0.25 and 0.5 of the output's size (8); "
+        "tolerance 1.5e-08."
     )
 
 

@@ -99,9 +99,6 @@ class ForceDynamics(nn.Module):
 
     What is known: masses m, couplings c, and that forces are central and opposite. What is learned: φ.
 
-    Args:
-        settings: the choices.
-
     Source: as in `PairForce`.
     """
 

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from edgewise.layers.recurrent import CellName, RecurrentEncoder
 from edgewise.models.text_settings import EncoderName, TransformerSettings
-from edgewise.models.transformer import Stack, check_length, placing
-from edgewise.neighborhood import Full, Neighborhood, Segments, Window
+from edgewise.models.transformer import Stack, placed, placing, within_texts
+from edgewise.neighborhood import Full, Neighborhood, Window
 from edgewise.records import TextBatch
 from edgewise.trace import Trace
 
@@ -16,10 +16,6 @@ class TokenEncoder(nn.Module):
     """The vectors of the tokens of texts, each token attending to all of its own text.
 
         x = E[token] (+ position) (+ segment);  x = norm(x) where the settings say so;  x = Stack(x)
-
-    Args:
-        num_tokens: size of the vocabulary.
-        settings: sizes and choices.
 
     Source: Devlin et al. 2019 (BERT), whose choices are `CONFIGURATIONS["bert-base"]` and `"bert-large"`.
     """
@@ -53,17 +49,9 @@ class TokenEncoder(nn.Module):
         vectors: Float[Tensor, " *batch token model_dim"] | None = None,
     ) -> Float[Tensor, " *batch token model_dim"]:
         """The vector of every token of a batch; `vectors` are taken for E[token] where they are given."""
-        neighborhood, positions = self.neighborhood, None
-        if batch.offsets is not None:
-            positions = batch.places
-        # One text alone needs no segments, for which torch's kernels would take a table of all pairs.
-        if batch.offsets is not None and len(batch.offsets) > 2:
-            inside = Segments(batch.offsets)
-            neighborhood = inside if isinstance(neighborhood, Full) else neighborhood & inside
+        neighborhood, positions = within_texts(self.neighborhood, batch)
         nodes = self.embedding(batch.tokens) if vectors is None else vectors
-        if self.position is not None:
-            check_length(self.settings, nodes, positions)
-            nodes = self.position(nodes, positions)
+        nodes = placed(self.settings, self.position, nodes, positions)
         if self.segment is not None:
             segments = torch.zeros_like(batch.tokens) if batch.segments is None else batch.segments
             nodes = nodes + self.segment(segments)

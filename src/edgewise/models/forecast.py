@@ -20,9 +20,6 @@ class ForecastModel(nn.Module):
 
     Each prediction is fed back as input, in training too. The first step starts from the last that was known.
 
-    Args:
-        settings: the choices.
-
     Source: Li et al. 2018 (DCRNN) for the two networks; Zhang et al. 2018 (GaAN) for the cell.
     """
 

@@ -45,7 +45,7 @@ class GraphModel(nn.Module):
         )
 
     def forward(self, batch: GraphBatch, trace: Trace | None = None) -> Float[Tensor, " graph variant output"]:
-        """The outputs of every variant of the head for each graph, in model units (or logits); average them to predict."""
+        """The outputs of every variant of the head of each graph, in model units (or logits); their mean predicts."""
         return self.head(self.fingerprint(batch, trace), batch.conditions)
 
     def fingerprint(self, batch: GraphBatch, trace: Trace | None = None) -> Float[Tensor, " graph model_dim"]:

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from edgewise.layers.cache import Cache
 from edgewise.layers.position import first_positions
 from edgewise.models.text_settings import TransformerSettings
-from edgewise.models.transformer import Stack, check_length, placing
-from edgewise.neighborhood import Causal, Neighborhood, Segments, Window
+from edgewise.models.transformer import Stack, causal, placed, placing, within_texts
+from edgewise.neighborhood import Neighborhood
 from edgewise.records import TextBatch
 from edgewise.trace import Trace
 
@@ -18,10 +18,6 @@ class NextTokenModel(nn.Module):
         x = E[token] (+ position);  x = Stack(x), each token attending to itself and those before;  scores = x Eᵀ
 
     The matrix E serves both ends (Press and Wolf 2017).
-
-    Args:
-        num_tokens: size of the vocabulary.
-        settings: sizes and choices.
 
     Source: Radford et al. 2019 (GPT-2), whose choices are `CONFIGURATIONS["gpt2"]`.
     """
@@ -38,8 +34,7 @@ class NextTokenModel(nn.Module):
     @property
     def neighborhood(self) -> Neighborhood:
         """Whom each token attends to."""
-        window = self.settings.window
-        return Causal() if window is None else Window(window - 1, 0)
+        return causal(self.settings)
 
     def forward(self, batch: TextBatch, trace: Trace | None = None) -> Float[Tensor, " *batch token num_tokens"]:
         """The scores for the token after each token of a batch."""
@@ -63,12 +58,7 @@ class NextTokenModel(nn.Module):
         return self.scores(self._of_batch(batch, trace, vectors)[batch.offsets[1:] - 1])
 
     def _of_batch(self, batch: TextBatch, trace: Trace | None, vectors: Tensor | None) -> Tensor:
-        neighborhood, positions = self.neighborhood, None
-        if batch.offsets is not None:
-            positions = batch.places
-        # One text alone needs no segments, for which torch's kernels would take a table of all pairs.
-        if batch.offsets is not None and len(batch.offsets) > 2:
-            neighborhood = neighborhood & Segments(batch.offsets)
+        neighborhood, positions = within_texts(self.neighborhood, batch)
         return self.nodes(batch.tokens, neighborhood, positions=positions, trace=trace, vectors=vectors)
 
     def nodes(
@@ -86,9 +76,7 @@ class NextTokenModel(nn.Module):
         nodes = self.embedding(tokens) if vectors is None else vectors
         if positions is None and cache is not None:
             positions = first_positions(nodes) + cache.length
-        if self.position is not None:
-            check_length(self.settings, nodes, positions)
-            nodes = self.position(nodes, positions)
+        nodes = placed(self.settings, self.position, nodes, positions)
         neighborhood = self.neighborhood if neighborhood is None else neighborhood
         return self.stack(self.dropout(nodes), neighborhood, positions=positions, cache=cache, trace=trace)
 

@@ -56,7 +56,7 @@ class MaskedModel(nn.Module):
         """
         if self.head is None:
             raise UnsupportedError(
-                "this model cannot predict hidden tokens: it came from a checkpoint of the encoder alone, without a head."
+                "this model cannot predict hidden tokens: its checkpoint held the encoder alone, without a head."
             )
         return nn.functional.linear(self.head(nodes), self.encoder.embedding.weight, self.head.bias)
 

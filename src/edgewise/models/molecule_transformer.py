@@ -28,10 +28,6 @@ class MoleculeTransformer(nn.Module):
     is where a head looks that finds nothing. In a trace, atom a of molecule g has the number a + g, and the last
     number of each molecule is its dummy.
 
-    Args:
-        sizes: what the data looks like.
-        settings: the choices.
-
     Cost: O(Σ atoms² · model_dim) time a layer, O(atom) memory.
     Source: Maziarka et al. 2020, section 3, with the loops, the row-wise mean of bonds and the dummy atom of their
         code. There the dummy's own row of distances is uniform, here it is itself; dropout is of what the parts add,

@@ -22,12 +22,7 @@ from edgewise.trace import Trace
 
 
 class NodeModel(nn.Module):
-    """Layers over the edges of a graph, and their outputs at the nodes of the rows.
-
-    Args:
-        sizes: what the data looks like.
-        settings: the choices.
-    """
+    """Layers over the edges of a graph, and their outputs at the nodes of the rows."""
 
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()

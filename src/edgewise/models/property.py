@@ -22,11 +22,7 @@ __all__ = ["PropertyModel", "PropertySettings", "PropertySizes"]
 class PropertyModel(nn.Module):
     """Attention gives each molecule a vector; conditions modulate it; a small network predicts.
 
-        m_g = encode(graph g)        h = W [m_cation, m_anion, …]        y = predict(h | conditions)
-
-    Args:
-        sizes: what the data looks like.
-        settings: the choices.
+    m_g = encode(graph g)        h = W [m_cation, m_anion, …]        y = predict(h | conditions)
     """
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
@@ -45,7 +41,7 @@ class PropertyModel(nn.Module):
         )
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
-        """The outputs of every variant of the head for each row, in model units (or logits); average them to predict."""
+        """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts."""
         return self.head(self.fingerprint(batch, trace), batch.conditions)
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:

@@ -35,10 +35,6 @@ class RecurrentTranslationModel(nn.Module):
 
     One matrix E serves both texts and the output: they share a vocabulary.
 
-    Args:
-        num_tokens: size of the vocabulary.
-        settings: sizes and choices.
-
     Source: Bahdanau et al. 2015; Luong et al. 2015; the shared matrix of Press and Wolf 2017.
     Cost: the words of a text follow each other, forward and backward; those of a batch go side by side.
     """

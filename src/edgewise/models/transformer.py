@@ -19,7 +19,8 @@ from edgewise.layers.position import (
     T5Position,
 )
 from edgewise.models.text_settings import TransformerSettings
-from edgewise.neighborhood import Full, Neighborhood
+from edgewise.neighborhood import Causal, Full, Neighborhood, Segments, Window
+from edgewise.records import TextBatch
 from edgewise.trace import Trace
 
 
@@ -86,6 +87,32 @@ def placing(settings: TransformerSettings) -> LearnedPosition | SinusoidalPositi
     if settings.position == "learned":
         return LearnedPosition(settings.context, settings.model_dim)
     return SinusoidalPosition(settings.model_dim) if settings.position == "sinusoidal" else None
+
+
+def placed(
+    settings: TransformerSettings, position: nn.Module | None, nodes: Tensor, positions: Tensor | None
+) -> Tensor:
+    """The nodes with their positions added, where positions come in before the first block."""
+    if position is None:
+        return nodes
+    check_length(settings, nodes, positions)
+    return position(nodes, positions)
+
+
+def causal(settings: TransformerSettings) -> Neighborhood:
+    """Each token attends to itself and those before, in a window where the settings have one."""
+    return Causal() if settings.window is None else Window(settings.window - 1, 0)
+
+
+def within_texts(neighborhood: Neighborhood, batch: TextBatch) -> tuple[Neighborhood, Tensor | None]:
+    """The neighborhood within each text of a batch, and the places of the tokens; None where each row is one text."""
+    if batch.offsets is None:
+        return neighborhood, None
+    # One text alone needs no segments, for which torch's kernels would take a table of all pairs.
+    if len(batch.offsets) > 2:
+        inside = Segments(batch.offsets)
+        neighborhood = inside if isinstance(neighborhood, Full) else neighborhood & inside
+    return neighborhood, batch.places
 
 
 def check_length(settings: TransformerSettings, nodes: Tensor, positions: Tensor | None) -> None:

@@ -7,12 +7,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.errors import ShapeError
 from edgewise.layers.cache import Cache
-from edgewise.layers.position import LearnedPosition, SinusoidalPosition, first_positions
 from edgewise.models.text_settings import TransformerSettings
-from edgewise.models.transformer import Stack
-from edgewise.neighborhood import Causal, Lengths, Neighborhood, Window
+from edgewise.models.transformer import Stack, causal, placed, placing
+from edgewise.neighborhood import Lengths, Neighborhood
 from edgewise.records import PairBatch
 from edgewise.trace import Trace
 
@@ -43,10 +41,6 @@ class TranslationModel(nn.Module):
 
     One matrix E serves both texts and the output: they share a vocabulary.
 
-    Args:
-        num_tokens: size of the vocabulary.
-        settings: sizes and choices, the same for both stacks.
-
     Source: Vaswani et al. 2017, whose choices are `CONFIGURATIONS["transformer-base"]` and `"transformer-big"`.
     """
 
@@ -55,11 +49,7 @@ class TranslationModel(nn.Module):
         self.settings = settings
         self.embedding = nn.Embedding(num_tokens, settings.model_dim)
         nn.init.normal_(self.embedding.weight, std=settings.model_dim**-0.5)
-        self.position: LearnedPosition | SinusoidalPosition | None = None
-        if settings.position == "learned":
-            self.position = LearnedPosition(settings.context, settings.model_dim)
-        elif settings.position == "sinusoidal":
-            self.position = SinusoidalPosition(settings.model_dim)
+        self.position = placing(settings)
         self.dropout = nn.Dropout(settings.dropout)
         self.encoder = Stack(settings)
         self.decoder = Stack(settings, is_causal=True, has_source=True)
@@ -122,18 +112,8 @@ class TranslationModel(nn.Module):
     @property
     def neighborhood(self) -> Neighborhood:
         """Whom each token of the target attends to, among those of the target."""
-        window = self.settings.window
-        return Causal() if window is None else Window(window - 1, 0)
+        return causal(self.settings)
 
     def _placed(self, tokens: Tensor, positions: Tensor | None, vectors: Tensor | None = None) -> Tensor:
         nodes = (self.embedding(tokens) if vectors is None else vectors) * math.sqrt(self.settings.model_dim)
-        if self.position is not None:
-            places = first_positions(nodes) if positions is None else positions
-            last = int(places.max()) + 1 if places.numel() > 0 else 0
-            if self.settings.position == "learned" and last > self.settings.context:
-                raise ShapeError(
-                    f"the text has {last} tokens, but only {self.settings.context} positions were learned; shorten it, "
-                    "or train with a longer --context or with --position rotary."
-                )
-            nodes = self.position(nodes, positions)
-        return self.dropout(nodes)
+        return self.dropout(placed(self.settings, self.position, nodes, positions))

@@ -10,14 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
 from edgewise.choices import TokenKind
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError, RunFolderError
+from edgewise.progress import counted
+from edgewise.train.device import cpu_threads
 from edgewise.train.document import MAX_LAYERS, TRANSIENT, damage, read_fields, to_document, typed
 from edgewise.train.folder import RunFolder
+from edgewise.train.loss import TokenLoss
 from edgewise.train.weights import filled, read_tensors
 
 
@@ -111,6 +115,17 @@ class FittedText(Fitted):
     """From text to tokens and back."""
     tokens: TokenKind
     """What a text is cut into."""
+
+    def token_scores(self, loader: Any) -> tuple[float, float]:
+        """The mean of −ln p over the targets of some batches, and the fraction of them that is predicted."""
+        loss, total, right, count = TokenLoss(), 0.0, 0, 0
+        with torch.no_grad(), cpu_threads(self.threads):
+            for batch in counted(loader, "scoring"):
+                scores = self.model(batch)
+                sums = loss(scores, batch.targets)
+                total, count = total + float(sums[0]), count + int(sums[1])
+                right += int((scores.argmax(-1) == batch.targets).sum())
+        return total / max(count, 1), right / max(count, 1)
 
     def save_parts(self, folder: RunFolder) -> dict[str, Tensor]:
         """Writes tokenizer.json."""

@@ -122,7 +122,11 @@ class Task(ABC):
     output_formats: ClassVar[tuple[str, ...]] = WRITTEN_TABLES
     """How the files of its predictions may end."""
 
-    @abstractmethod
+    job_type: ClassVar[Any]
+    """The class of the settings of a run."""
+    usual: ClassVar[tuple[Any, Any] | None] = None
+    """The settings of the model and of the training where nothing is given; None where they follow from others."""
+
     def job(self, settings: dict[str, Any], source: str) -> Any:
         """The settings of a run, from flat settings.
 
@@ -133,6 +137,7 @@ class Task(ABC):
         Raises:
             SettingError: one is not known, or has a value it cannot have.
         """
+        return self.job_type.of(settings, source)
 
     @abstractmethod
     def prepare(self, settings: Any) -> Prepared:
@@ -237,7 +242,7 @@ class Task(ABC):
 
     def defaults(self) -> tuple[Any, Any] | None:
         """The settings of the model and of the training where nothing is given; None where they follow from others."""
-        return None
+        return self.usual
 
 
 def training_metrics(prepared: Prepared, result: "FitResult") -> dict[str, Any]:

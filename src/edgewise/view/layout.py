@@ -58,73 +58,56 @@ def lay_out(num_nodes: int, edges: Sequence[tuple[int, int]], center: int | None
     """
     if num_nodes == 0:
         return Layout(np.zeros((0, 2)), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    neighbors = _neighbors(num_nodes, edges)
-    root = center if center is not None else max(range(num_nodes), key=lambda node: (len(neighbors[node]), -node))
-    order, hops = _in_rings(neighbors, root)
-    places = _ring_places(order, hops, neighbors)
+    rings, hops, parents = _in_rings(num_nodes, edges, center)
+    places = _ring_places(rings, parents)
     if center is None and num_nodes <= MAX_BY_SPRINGS:
         places = _by_springs(places, edges)
     return Layout(places, hops, _groups(places, hops) if num_nodes > MAX_SINGLE else np.zeros(0, dtype=np.int64))
 
 
-def _neighbors(num_nodes: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    found: list[set[int]] = [set() for _ in range(num_nodes)]
-    for first, second in edges:
-        if first != second:
-            found[first].add(second)
-            found[second].add(first)
-    return [sorted(each) for each in found]
+def _in_rings(num_nodes: int, edges: Sequence[tuple[int, int]], root: int | None) -> tuple[list[Any], Any, Any]:
+    """The rings around a node, by default that with the most edges; the ring of each node, and its parent.
 
-
-def _in_rings(neighbors: list[list[int]], root: int) -> tuple[list[list[int]], np.ndarray]:
-    """The rings around a node, each in the order in which its nodes are reached, and the ring of each node.
-
-    What cannot be reached forms a last ring, one connected part after the other.
+    A ring holds its nodes in the order in which they are reached. What cannot be reached forms a last ring, one
+    connected part after the other.
     """
-    hops = np.full(len(neighbors), -1)
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    pairs = np.unique([pair for a, b in edges if a != b for pair in ((a, b), (b, a))], axis=0).reshape(-1, 2)
+    graph = csr_array((np.ones(len(pairs)), tuple(pairs.T.astype(np.int32))), shape=(num_nodes, num_nodes))
+    root = int(np.diff(graph.indptr).argmax()) if root is None else root
+    order, parents = breadth_first_order(graph, root)
+    hops = np.full(num_nodes, -1)
     hops[root] = 0
-    rings = [[root]]
-    while ring := _next_ring(rings[-1], neighbors, hops, len(rings)):
-        rings.append(ring)
-    unreached: list[int] = []
-    seen = hops >= 0
-    for node in range(len(neighbors)):
-        if seen[node]:
-            continue
+    for node in order[1:]:
+        hops[node] = hops[parents[node]] + 1
+    rings = np.split(order, np.flatnonzero(np.diff(hops[order])) + 1)
+    seen, unreached = hops >= 0, []
+    for node in np.flatnonzero(~seen).tolist():
+        waiting = [] if seen[node] else [node]
         seen[node] = True
-        waiting = [node]
         while waiting:
             unreached.append(waiting.pop())
-            for other in neighbors[unreached[-1]]:
-                if not seen[other]:
-                    seen[other] = True
-                    waiting.append(other)
-    return [*rings, unreached] if unreached else rings, hops
+            others = graph.indices[graph.indptr[unreached[-1]] : graph.indptr[unreached[-1] + 1]]
+            new = others[~seen[others]]
+            seen[new] = True
+            waiting += new.tolist()
+    return [*rings, np.array(unreached)] if unreached else rings, hops, np.maximum(parents, -1)
 
 
-def _next_ring(ring: list[int], neighbors: list[list[int]], hops: np.ndarray, hop: int) -> list[int]:
-    found = []
-    for node in ring:
-        for other in neighbors[node]:
-            if hops[other] < 0:
-                hops[other] = hop
-                found.append(other)
-    return found
-
-
-def _ring_places(rings: list[list[int]], hops: np.ndarray, neighbors: list[list[int]]) -> np.ndarray:
+def _ring_places(rings: list[np.ndarray], parents: np.ndarray) -> np.ndarray:
     """A sector for every node, as wide as what is reached through it needs; the radius by ring."""
     inner, outer = _radii([len(ring) for ring in rings])
-    parents = _parents(rings, hops, neighbors)
-    width = np.zeros(len(hops))
+    width = np.zeros(len(parents))
     for number, ring in reversed(list(enumerate(rings))):
         for node in ring:
             width[node] = max(width[node], 1 / max(1.0, inner[number]))
             if parents[node] >= 0:
                 width[parents[node]] += width[node]
-    places = np.zeros((len(hops), 2))
-    begins = np.zeros(len(hops))
-    share = np.ones(len(hops))
+    places = np.zeros((len(parents), 2))
+    begins = np.zeros(len(parents))
+    share = np.ones(len(parents))
     for number, ring in enumerate(rings):
         if number == 0:
             continue
@@ -155,19 +138,6 @@ def _radii(counts: list[int]) -> tuple[list[float], list[float]]:
         inner.append(near)
         outer.append(near if fits else math.sqrt(near**2 + count / math.pi))
     return inner, [max(radius, 1.0 if len(counts) == 1 else 0.0) for radius in outer]
-
-
-def _parents(rings: list[list[int]], hops: np.ndarray, neighbors: list[list[int]]) -> np.ndarray:
-    """The node of the ring before through which each is reached; −1 for the center and what is not reached."""
-    parents = np.full(len(hops), -1)
-    rank = np.zeros(len(hops), dtype=np.int64)
-    for number, ring in enumerate(rings):
-        rank[ring] = np.arange(len(ring))
-        for node in ring:
-            before = [other for other in neighbors[node] if hops[other] == number - 1 and hops[node] == number]
-            if before:
-                parents[node] = min(before, key=lambda other: rank[other])
-    return parents
 
 
 def _by_springs(places: np.ndarray, edges: Sequence[tuple[int, int]]) -> np.ndarray:

@@ -17,60 +17,50 @@ from edgewise.plural import plural
 SPLITS = ("train", "val", "test")
 
 
-def split_texts(
-    status: Sequence[str], file_of_row: Int64[np.ndarray, " row"], num_files: int, sizes: Sequence[float], seed: int
-) -> dict[str, Int64[np.ndarray, " _"]]:
-    """The rows of each split: files in the order train, (val), test; or one file divided at random.
-
-    Args:
-        status: `ok`, or why a row cannot be used and is in no split.
-        file_of_row: which file each row stands in, counted from 0.
-        num_files: one, two or three.
-        sizes: shares of training, validation and test rows of one file.
-        seed: of the draw.
-    """
-    rows = np.flatnonzero([each == OK for each in status])
-    if num_files == 1:
-        order, shares = np.random.default_rng(seed).permutation(rows), np.cumsum(sizes)
-        cuts = np.rint(shares[:2] * len(rows)).astype(int)
-        return dict(zip(SPLITS, (np.sort(part) for part in np.split(order, cuts)), strict=True))
-    by_file = [rows[file_of_row[rows] == number] for number in range(num_files)]
-    nothing = np.zeros(0, dtype=np.int64)
-    first, middle, last = by_file if len(by_file) == 3 else (by_file[0], nothing, by_file[1])
-    return {"train": first, "val": middle, "test": last}
-
-
 Texts = Any
 """Several texts: a list, an array, a column of a table."""
 
 
-@dataclass(frozen=True, eq=False)
-class TextPairs:
-    """Texts in the order of their files, each with its translation; what cannot be used keeps its place."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FileRows:
+    """Rows in the order of their files; one that cannot be used keeps its place."""
 
     files: tuple[str, ...]
-    """The tables, or each two aligned files joined by `+`."""
+    """The paths; of aligned files two joined by `+`."""
     file_of_row: Int64[np.ndarray, " row"]
-    """Which of them each pair stands in, counted from 0."""
+    """Which of them each row stands in, counted from 0."""
     lines: Int64[np.ndarray, " row"]
-    """The line of its file."""
-    sources: list[str]
-    """What is to be translated."""
-    targets: list[str]
-    """What it becomes."""
+    """The line on which each begins."""
     status: list[str]
-    """`ok`, or why the pair cannot be used."""
+    """`ok`, or why the row cannot be used and is in no split."""
     rejected: list[Rejection]
-    """Pairs that cannot be used, in file order."""
+    """Those that cannot be used, in file order."""
 
     def split(self, sizes: Sequence[float], seed: int) -> dict[str, Int64[np.ndarray, " _"]]:
         """The rows of each split: files in the order train, (val), test; or one file divided at random.
 
         Args:
-            sizes: shares of training, validation and test rows of one file.
+            sizes: fractions of training, validation and test rows of one file.
             seed: of the draw.
         """
-        return split_texts(self.status, self.file_of_row, len(self.files), sizes, seed)
+        rows = np.flatnonzero([each == OK for each in self.status])
+        if len(self.files) == 1:
+            order, shares = np.random.default_rng(seed).permutation(rows), np.cumsum(sizes)
+            cuts = np.rint(shares[:2] * len(rows)).astype(int)
+            return dict(zip(SPLITS, (np.sort(part) for part in np.split(order, cuts)), strict=True))
+        by_file = [rows[self.file_of_row[rows] == number] for number in range(len(self.files))]
+        middle = by_file[1] if len(by_file) == 3 else np.zeros(0, dtype=np.int64)
+        return {"train": by_file[0], "val": middle, "test": by_file[-1]}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextPairs(FileRows):
+    """Texts, each with its translation."""
+
+    sources: list[str]
+    """What is to be translated."""
+    targets: list[str]
+    """What it becomes."""
 
 
 def read_pairs(paths: Sequence[str], text_columns: Sequence[str], target_columns: Sequence[str]) -> TextPairs:
@@ -91,10 +81,7 @@ def pairs_of(parts: Mapping[str, tuple[Texts, Texts]]) -> TextPairs:
     """
     for name, sides in parts.items():
         check_pairs(name, *sides)
-    file_of_row = np.repeat(np.arange(len(parts)), [len(sides[0]) for sides in parts.values()])
-    lines = np.concatenate([np.arange(len(sides[0])) for sides in parts.values()])
-    sources, targets = ([text for sides in parts.values() for text in sides[side]] for side in (0, 1))
-    return _checked(tuple(parts), file_of_row, lines, sources, targets, ("source", "target"))
+    return _aligned(parts, 0)
 
 
 def check_pairs(name: str, sources: Texts, targets: Texts) -> None:
@@ -138,24 +125,25 @@ def _from_lines(paths: Sequence[str]) -> TextPairs:
             "two (texts, translations), four with those of the test "
             "behind, or six with those of the validation between."
         )
-    files: list[str] = []
-    file_of_row: list[int] = []
-    lines: list[int] = []
-    sources: list[str] = []
-    targets: list[str] = []
-    for number, (source, target) in enumerate(zip(paths[::2], paths[1::2], strict=True)):
-        read = [read_text(path).splitlines() for path in (source, target)]
-        if len(read[0]) != len(read[1]):
+    parts = {}
+    for source, target in zip(paths[::2], paths[1::2], strict=True):
+        texts, translations = (read_text(path).splitlines() for path in (source, target))
+        if len(texts) != len(translations):
             raise DataError(
-                f"{source} has {plural(len(read[0]), 'line')}, {target} {len(read[1]):,}: aligned "
+                f"{source} has {plural(len(texts), 'line')}, {target} {len(translations):,}: aligned "
                 "files have as many lines."
             )
-        files.append(f"{source}+{target}")
-        file_of_row += [number] * len(read[0])
-        lines += range(1, len(read[0]) + 1)
-        sources += read[0]
-        targets += read[1]
-    return _checked(tuple(files), np.array(file_of_row), np.array(lines), sources, targets, ("source", "target"))
+        parts[f"{source}+{target}"] = texts, translations
+    return _aligned(parts, 1)
+
+
+def _aligned(parts: Mapping[str, tuple[Texts, Texts]], first_line: int) -> TextPairs:
+    """The pairs of several files, or of several splits in memory."""
+    counts = [len(sides[0]) for sides in parts.values()]
+    lines = np.concatenate([np.arange(count) + first_line for count in counts])
+    sources, targets = ([text for sides in parts.values() for text in sides[side]] for side in (0, 1))
+    file_of_row = np.repeat(np.arange(len(parts)), counts)
+    return _checked(tuple(parts), file_of_row, lines, sources, targets, ("source", "target"))
 
 
 def _checked(
@@ -175,7 +163,10 @@ def _checked(
                 rejected.append(Rejection(files[file_of_row[row]], int(lines[row]), name, text, "the text is empty"))
     if len(rejected) == len(sources):
         raise DataError(f"{', '.join(files)}: none of the {len(sources)} pairs can be used; a text is empty in each.")
-    return TextPairs(files, file_of_row, lines, sources, targets, status, rejected)
+    return TextPairs(
+        files=files, file_of_row=file_of_row, lines=lines, sources=sources, targets=targets, status=status,
+        rejected=rejected,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

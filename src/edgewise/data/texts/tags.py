@@ -12,7 +12,7 @@ from jaxtyping import Int64
 
 from edgewise.data.tables.cell import OK, Rejection
 from edgewise.data.tables.decode import read_decoded
-from edgewise.data.texts.pairs import split_texts
+from edgewise.data.texts.pairs import FileRows
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -45,35 +45,16 @@ class Sentence:
     """Line, column, value and reason where it cannot be used."""
 
 
-@dataclass(frozen=True, eq=False)
-class TaggedSentences:
-    """Sentences in the order of their files; one that cannot be used keeps its place."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaggedSentences(FileRows):
+    """Sentences, and a tag for each of their words."""
 
-    files: tuple[str, ...]
-    """The paths as they were given."""
-    file_of_row: Int64[np.ndarray, " row"]
-    """Which of them each sentence stands in, counted from 0."""
-    lines: Int64[np.ndarray, " row"]
-    """The line on which each begins."""
     words: list[list[str]]
     """The words of each; none where it cannot be used."""
     tags: list[list[str]]
     """The tag of each word; none where they were not read."""
     rows: list[dict[str, Any]]
     """The whole JSON object of each; of columns, the words."""
-    status: list[str]
-    """`ok`, or why the sentence cannot be used."""
-    rejected: list[Rejection]
-    """Those that cannot be used, in file order."""
-
-    def split(self, sizes: Sequence[float], seed: int) -> dict[str, Int64[np.ndarray, " _"]]:
-        """The rows of each split: files in the order train, (val), test; or one file divided at random.
-
-        Args:
-            sizes: shares of training, validation and test rows of one file.
-            seed: of the draw.
-        """
-        return split_texts(self.status, self.file_of_row, len(self.files), sizes, seed)
 
 
 def read_tagged(
@@ -206,12 +187,8 @@ def _from_columns(path: str, names: tuple[str, str], need_tags: bool) -> Iterato
             if len(cells) == 1:
                 problem = (line, names[1], cells[0], "one column, expected a word and its tag")
             elif width is not None and len(cells) != width:
-                problem = (
-                    line,
-                    names[1],
-                    " ".join(cells),
-                    f"{plural(len(cells), 'column')}, but lines before have {width}",
-                )
+                reason = f"{plural(len(cells), 'column')}, but lines before have {width}"
+                problem = (line, names[1], " ".join(cells), reason)
             else:
                 width = len(cells)
         words, tags = [cells[0] for _, cells in block], [cells[-1] for _, cells in block]

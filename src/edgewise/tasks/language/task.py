@@ -13,7 +13,7 @@ from edgewise.errors import DataError
 from edgewise.models.text_settings import TransformerSettings
 from edgewise.plural import plural
 from edgewise.tasks.commands import command
-from edgewise.tasks.language.job import RECIPE, LanguageJob, language_job
+from edgewise.tasks.language.job import RECIPE, LanguageJob
 from edgewise.tasks.language.trained import WINDOWS_A_BATCH, TrainedLanguage
 from edgewise.tasks.scores import same
 from edgewise.tasks.task import Prepared, Task, training_metrics
@@ -31,13 +31,12 @@ class LanguageTask(Task):
     """The next token of a text."""
 
     name = "language"
+    job_type = LanguageJob
+    usual = TransformerSettings(), RECIPE
     format = TrainedLanguage.FORMAT
     noun = "tokens"
     headlines = same("loss", "perplexity")
     labels: ClassVar = {"pairs": "pairs of tokens"}
-
-    def job(self, settings: dict[str, Any], source: str) -> LanguageJob:
-        return language_job(settings, source)
 
     def prepare(self, settings: LanguageJob) -> Prepared:
         return self.prepared(settings, "".join(read_text(path) for path in settings.data))
@@ -121,9 +120,6 @@ class LanguageTask(Task):
         from edgewise.tasks.language.explainable import ExplainablePrompts
 
         return ExplainablePrompts
-
-    def defaults(self) -> tuple[Any, Any]:
-        return TransformerSettings(), RECIPE
 
 
 def pair_loss(training: np.ndarray, validation: np.ndarray, num_tokens: int) -> float:

@@ -13,11 +13,9 @@ from edgewise.errors import SettingError
 from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.text_settings import SamplingSettings, TransformerSettings
-from edgewise.progress import counted
 from edgewise.tasks.fitted import FittedText
 from edgewise.train.device import cpu_threads
 from edgewise.train.loader import WindowLoader
-from edgewise.train.loss import TokenLoss
 
 WINDOWS_A_BATCH = 64
 """Windows that are read at once where no gradient is wanted."""
@@ -51,7 +49,8 @@ class TrainedLanguage(FittedText):
 
     def loss(self, numbers: np.ndarray) -> float:
         """The mean of −ln p over the tokens of a text, read in windows of the model's context."""
-        return text_loss(self.model, torch.from_numpy(numbers), self.threads)
+        loader = WindowLoader(torch.from_numpy(numbers), self.model.settings.context, WINDOWS_A_BATCH)
+        return self.token_scores(loader)[0]
 
     def write(self, prompt: str, sampling: SamplingSettings, device: str = "cpu") -> Iterator[str]:
         """What follows the prompt, piece by piece.
@@ -120,16 +119,4 @@ class TrainedLanguage(FittedText):
         return settings.context if settings.position == "learned" else sys.maxsize
 
     def new_member(self) -> NextTokenModel:
-        """A model before its first step, drawn from torch's generator."""
         return NextTokenModel(self.num_tokens, self.settings)
-
-
-def text_loss(model: NextTokenModel, numbers: torch.Tensor, threads: int) -> float:
-    """The mean of −ln p over all tokens of a text but the first."""
-    loss, total, count = TokenLoss(), 0.0, 0
-    with torch.no_grad(), cpu_threads(threads):
-        for batch in counted(WindowLoader(numbers, model.settings.context, WINDOWS_A_BATCH), "scoring"):
-            assert batch.targets is not None
-            sums = loss(model(batch), batch.targets)
-            total, count = total + float(sums[0]), count + int(sums[1])
-    return total / max(count, 1)

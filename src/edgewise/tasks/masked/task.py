@@ -10,8 +10,8 @@ from edgewise.data.texts.tokenizer import MASK, Tokenizer
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.tasks.commands import command, free_name
-from edgewise.tasks.masked.job import MODEL, RECIPE, MaskedJob, masked_job
-from edgewise.tasks.masked.trained import TOKENS_A_BATCH, TrainedMasked, scores_of, scores_of_frequency
+from edgewise.tasks.masked.job import MODEL, RECIPE, MaskedJob
+from edgewise.tasks.masked.trained import TOKENS_A_BATCH, MaskedScores, TrainedMasked, scores_of_frequency
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import first_rejected, same
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -29,14 +29,13 @@ class MaskedTask(Task):
     """Hidden tokens of texts."""
 
     name = "masked"
+    job_type = MaskedJob
+    usual = MODEL, RECIPE
     format = TrainedMasked.FORMAT
     noun = "hidden tokens"
     headlines = same("loss", "perplexity", "accuracy")
     labels: ClassVar = {"frequency": "most frequent"}
     reads = ("text_columns",)
-
-    def job(self, settings: dict[str, Any], source: str) -> MaskedJob:
-        return masked_job(settings, source)
 
     def prepare(self, settings: MaskedJob) -> Prepared:
         texts = read_corpus(settings.data, settings.text_columns)
@@ -92,7 +91,7 @@ class MaskedTask(Task):
         if validation is not None:
             masking = masking_of(fitted.tokenizer, prepared.settings)
             metrics["tokens"]["hidden"] = sum(len(batch.places) for batch in validation)
-            metrics["validation"] = scores_of(fitted, validation).to_dict()
+            metrics["validation"] = MaskedScores(*fitted.token_scores(validation)).to_dict()
             known = scores_of_frequency(splits["train"], masking, validation, num_tokens)
             metrics["baselines"] = {"frequency": {"validation": known.to_dict()}}
         return metrics
@@ -146,9 +145,6 @@ class MaskedTask(Task):
             raise SettingError(f"{request.data} is a table; name the columns that hold texts: --text-columns text.")
         columns = Columns(text_columns=tuple(names))
         return trained, read_texts([request.data], columns, strict=request.strict, need_targets=False)
-
-    def defaults(self) -> tuple[Any, Any]:
-        return MODEL, RECIPE
 
 
 def masking_of(tokenizer: Tokenizer, settings: MaskedJob) -> Masking:

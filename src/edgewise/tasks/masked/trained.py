@@ -12,11 +12,9 @@ from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
 from edgewise.models.masked import MaskedModel
 from edgewise.models.text_settings import TransformerSettings
-from edgewise.progress import counted
 from edgewise.records import TextBatch
 from edgewise.tasks.fitted import FittedText
 from edgewise.train.device import cpu_threads
-from edgewise.train.loss import TokenLoss
 from edgewise.train.masks import Chunks, Masking, MaskLoader
 
 TOKENS_A_BATCH = 4096
@@ -80,7 +78,6 @@ class TrainedMasked(FittedText):
         return np.where(counts > 0, sums.numpy() / counts.clip(1), np.nan).astype(np.float32)
 
     def new_member(self) -> MaskedModel:
-        """A model before its first step, drawn from torch's generator."""
         return MaskedModel(self.num_tokens, self.settings, has_head=self.has_head)
 
 
@@ -96,18 +93,6 @@ class MaskedScores:
     def to_dict(self) -> dict[str, float]:
         """For `metrics.json`."""
         return {"loss": self.loss, "perplexity": math.exp(min(self.loss, 700.0)), "accuracy": self.accuracy}
-
-
-def scores_of(trained: TrainedMasked, loader: MaskLoader) -> MaskedScores:
-    """The scores of a model on the tokens that a loader hides."""
-    loss, total, right, count = TokenLoss(), 0.0, 0, 0
-    with torch.no_grad(), cpu_threads(trained.threads):
-        for batch in counted(loader, "scoring"):
-            scores = trained.model(batch)
-            sums = loss(scores, batch.targets)
-            total, count = total + float(sums[0]), count + int(sums[1])
-            right += int((scores.argmax(-1) == batch.targets).sum())
-    return MaskedScores(total / max(count, 1), right / max(count, 1))
 
 
 def scores_of_frequency(training: Chunks, masking: Masking, loader: MaskLoader, num_tokens: int) -> MaskedScores:

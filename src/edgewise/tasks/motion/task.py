@@ -13,7 +13,7 @@ from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.tasks.commands import command, prediction
 from edgewise.tasks.motion.force import PairPull, read_off
-from edgewise.tasks.motion.job import DynamicsJob, dynamics_job
+from edgewise.tasks.motion.job import DynamicsJob
 from edgewise.tasks.motion.rollout import compared, roll_out
 from edgewise.tasks.motion.trained import ROWS_A_BATCH, TrainedDynamics, Units
 from edgewise.tasks.scores import ScoreTable, number, score_table, split_line
@@ -41,14 +41,12 @@ class MotionTask(Task):
     """Moving bodies."""
 
     name = "motion"
+    job_type = DynamicsJob
     format = TrainedDynamics.FORMAT
     noun = "moving bodies"
     headlines: ClassVar = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
     labels: ClassVar = {"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"}
     output_formats = (".npz",)
-
-    def job(self, settings: dict[str, Any], source: str) -> DynamicsJob:
-        return dynamics_job(settings, source)
 
     def prepare(self, settings: DynamicsJob) -> Prepared:
         return self.prepared(settings, read_motion(settings.data[0]))

@@ -121,7 +121,6 @@ class TrainedDynamics(Fitted):
             require_masses(motion)
 
     def new_member(self) -> nn.Module:
-        """A model before its first step, drawn from torch's generator."""
         return dynamics_model(*self.sizes, 1, self.settings)
 
     def check(self) -> None:

@@ -15,7 +15,7 @@ from edgewise.tasks.commands import prediction
 from edgewise.tasks.pretrained import scheduled
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import ScoreTable, first_rejected, same, score_table, split_line
-from edgewise.tasks.tagging.job import MODEL, RECIPE, TaggingJob, tagging_job
+from edgewise.tasks.tagging.job import MODEL, RECIPE, TaggingJob
 from edgewise.tasks.tagging.trained import PIECES_A_BATCH, TrainedTagger, batches_of
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.vocabulary import coverage_warning, started
@@ -38,14 +38,13 @@ class TaggingTask(Task):
     """Sentences, and the tag of each of their words."""
 
     name = "tagging"
+    job_type = TaggingJob
+    usual = MODEL, RECIPE
     format = TrainedTagger.FORMAT
     noun = "tags"
     labels: ClassVar = {"usual_tags": "each word's most frequent tag"}
     reads = ("text_columns",)
     output_formats = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
-
-    def job(self, settings: dict[str, Any], source: str) -> TaggingJob:
-        return tagging_job(settings, source)
 
     def prepare(self, settings: TaggingJob) -> Prepared:
         sentences = read_tagged(settings.data, settings.text_columns, settings.target_columns, strict=settings.strict)
@@ -196,9 +195,6 @@ class TaggingTask(Task):
         from edgewise.tasks.tagging.explainable import ExplainableSentences
 
         return ExplainableSentences
-
-    def defaults(self) -> tuple[Any, Any]:
-        return MODEL, RECIPE
 
 
 def contents(sentences: TaggedSentences, rows: np.ndarray) -> tuple[list[Any], list[Any]]:

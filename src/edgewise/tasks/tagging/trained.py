@@ -83,7 +83,6 @@ class TrainedTagger(FittedText):
         self.model.to("cpu")
 
     def new_member(self) -> TagModel:
-        """A model before its first step, drawn from torch's generator."""
         model = TagModel(len(self.tokenizer), self.tokenizer.unknown, len(self.tags), self.reader, self.settings)
         if self.start:
             model.encoder.load_state_dict(self.start)

@@ -37,6 +37,7 @@ class TextsTask(TableTask):
     """Numbers or classes of texts."""
 
     name = "texts"
+    usual = MODEL, RECIPE
     format = TrainedTexts.FORMAT
     noun = "texts"
     reads = ("coverage", "text_columns")
@@ -112,9 +113,6 @@ class TextsTask(TableTask):
         from edgewise.tasks.texts.explainable import ExplainableTexts
 
         return ExplainableTexts
-
-    def defaults(self) -> tuple[Any, Any]:
-        return MODEL, RECIPE
 
 
 def renamed_texts(columns: Columns, texts: Any) -> Columns:

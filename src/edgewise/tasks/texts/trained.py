@@ -73,7 +73,6 @@ class TrainedTexts(TrainedTable):
         return self.scale
 
     def new_member(self) -> TextModel:
-        """A model before its first step, drawn from torch's generator."""
         hidden = self.tokenizer.unknown if self.tokenizer.mask is None else self.tokenizer.mask
         model = TextModel(self.num_tokens, hidden, self.num_outputs, self.text, self.settings)
         if self.start:

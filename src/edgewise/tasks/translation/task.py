@@ -21,11 +21,11 @@ from edgewise.tasks.scores import ScoreTable, first_rejected, split_line
 from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.trained import with_columns
-from edgewise.tasks.translation.job import MODEL, RECIPE, TranslationJob, translation_job
-from edgewise.tasks.translation.trained import TokenPairs, TrainedTranslation, bleu, token_loss, with_end
+from edgewise.tasks.translation.job import MODEL, RECIPE, TranslationJob
+from edgewise.tasks.translation.trained import TokenPairs, TrainedTranslation, bleu, with_end
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
-from edgewise.train.loader import LengthLoader, Loader
+from edgewise.train.loader import Loader
 from edgewise.train.loss import TokenLoss
 from edgewise.train.settings import TrainSettings
 
@@ -48,14 +48,13 @@ class TranslationTask(Task):
     """Sentences to their translations."""
 
     name = "translation"
+    job_type = TranslationJob
+    usual = MODEL, RECIPE
     format = TrainedTranslation.FORMAT
     noun = "translations"
     headlines: ClassVar = {"bleu": "BLEU", "loss": "loss"}
     labels: ClassVar = {"copy": "not translated"}
     reads = ("text_columns",)
-
-    def job(self, settings: dict[str, Any], source: str) -> TranslationJob:
-        return translation_job(settings, source)
 
     def prepare(self, settings: TranslationJob) -> Prepared:
         texts = read_pairs(settings.data, settings.text_columns, settings.target_columns)
@@ -92,14 +91,11 @@ class TranslationTask(Task):
     def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
         pairs, splits = prepared.data.tokens, prepared.splits
 
-        def loader(rows: np.ndarray, batch_size: int, seed: int | None) -> LengthLoader:
-            return LengthLoader(pairs.lengths(rows), lambda places: pairs.batch(rows[places]), batch_size, seed)
-
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
             size = recipe.batch_size
             assert size is not None
-            validation = loader(splits["val"], size, None) if len(splits["val"]) else None
-            return loader(splits["train"], size, recipe.seed), validation
+            validation = pairs.loader(splits["val"], size) if len(splits["val"]) else None
+            return pairs.loader(splits["train"], size, recipe.seed), validation
 
         return of_member
 
@@ -116,10 +112,9 @@ class TranslationTask(Task):
             "best_epoch": results[0].best_epoch,
             **training_metrics(prepared, results[0]),
         }
-        if counts["val"]:
-            metrics["validation"] = {"loss": token_loss(fitted, pairs, splits["val"])}
-        if counts.get("test"):
-            metrics["test"] = {"loss": token_loss(fitted, pairs, splits["test"])}
+        for split, name in (("val", "validation"), ("test", "test")):
+            if counts.get(split):
+                metrics[name] = {"loss": fitted.token_scores(pairs.loader(splits[split], 4096))[0]}
         return metrics
 
     def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
@@ -190,9 +185,6 @@ class TranslationTask(Task):
         from edgewise.tasks.translation.explainable import ExplainableTranslations
 
         return ExplainableTranslations
-
-    def defaults(self) -> tuple[Any, Any]:
-        return MODEL, RECIPE
 
 
 def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs:

@@ -19,7 +19,6 @@ from edgewise.records import PairBatch
 from edgewise.tasks.fitted import FittedText
 from edgewise.train.device import cpu_threads
 from edgewise.train.loader import LengthLoader
-from edgewise.train.loss import TokenLoss
 
 TEXTS_A_BATCH = 64
 """Texts that are translated at once."""
@@ -74,7 +73,6 @@ class TrainedTranslation(FittedText):
         return found
 
     def new_member(self) -> TranslationModel | RecurrentTranslationModel:
-        """A model before its first step, drawn from torch's generator."""
         if isinstance(self.settings, RecurrentSettings):
             return RecurrentTranslationModel(self.num_tokens, self.settings)
         return TranslationModel(self.num_tokens, self.settings)
@@ -115,9 +113,10 @@ class TokenPairs:
     end: int
     """The token that ends a text, and begins it."""
 
-    def lengths(self, rows: np.ndarray) -> np.ndarray:
-        """What a row takes in a batch: the longer of the two."""
-        return np.array([max(len(self.sources[row]), len(self.targets[row])) for row in rows], dtype=np.int64)
+    def loader(self, rows: np.ndarray, batch_size: int, seed: int | None = None) -> LengthLoader:
+        """The batches of some rows; a row takes as much of a batch as the longer of its two texts."""
+        lengths = np.array([max(len(self.sources[row]), len(self.targets[row])) for row in rows], dtype=np.int64)
+        return LengthLoader(lengths, lambda places: self.batch(rows[places]), batch_size, seed)
 
     def batch(self, rows: np.ndarray) -> PairBatch:
         """Some rows, padded."""
@@ -126,17 +125,6 @@ class TokenPairs:
         tokens, _ = padded([decoder_input(text, self.end) for text in written], self.end)
         targets, _ = padded(written, -1)
         return PairBatch(source, source_lengths, tokens, targets)
-
-
-def token_loss(trained: TrainedTranslation, pairs: TokenPairs, rows: np.ndarray) -> float:
-    """The mean of −ln p over the tokens of the translations."""
-    loss, total, count = TokenLoss(), 0.0, 0
-    with torch.no_grad(), cpu_threads(trained.threads):
-        loader = LengthLoader(pairs.lengths(rows), lambda places: pairs.batch(rows[places]), 4096)
-        for batch in counted(loader, "scoring"):
-            sums = loss(trained.model(batch), batch.targets)
-            total, count = total + float(sums[0]), count + int(sums[1])
-    return total / max(count, 1)
 
 
 def bleu(written: Sequence[str], right: Sequence[str]) -> float:
