@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Window
-from edgewise.neighborhood.drawing import GAP, MOST_MEMBERS, MOST_SIDE, SQUARE, Drawing
+from edgewise.neighborhood.drawing import GAP, MAX_MEMBERS, MAX_SIDE, SQUARE, Drawing
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -36,7 +36,7 @@ def test_members_stand_side_by_side():
     members, words = squares(Lengths(torch.tensor([1, 3])).draw(1, 4)._repr_svg_())
     assert [member.tolist() for member in members] == [[[True, False, False, False]], [[True, True, True, False]]]
     assert words == "1 query × 4 keys, 2 members"
-    assert Lengths(torch.ones(MOST_MEMBERS + 1, dtype=torch.int64)).draw(2)._repr_svg_() is None
+    assert Lengths(torch.ones(MAX_MEMBERS + 1, dtype=torch.int64)).draw(2)._repr_svg_() is None
 
 
 def test_the_pointer_says_who_attends():
@@ -53,8 +53,8 @@ def test_a_neighborhood_is_drawn_by_itself_where_it_knows_its_sizes():
 
 def test_large_and_empty_ones_stay_text():
     nobody = torch.zeros(0, dtype=torch.int64)
-    assert Causal().draw(MOST_SIDE)._repr_svg_() is not None
-    assert Causal().draw(MOST_SIDE + 1)._repr_svg_() is None
+    assert Causal().draw(MAX_SIDE)._repr_svg_() is not None
+    assert Causal().draw(MAX_SIDE + 1)._repr_svg_() is None
     # Not even the text of a graph of a million nodes is made.
     assert Edges(nobody, nobody, 10**6, 10**6)._repr_svg_() is None
     assert Edges(nobody, nobody, 0, 0)._repr_svg_() is None

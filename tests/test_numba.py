@@ -35,7 +35,8 @@ from edgewise import (
 )
 from edgewise.backends import numba
 from edgewise.backends.call import checked_call
-from edgewise.backends.numba import edge_operators, pool
+from edgewise.backends.numba import edge_operators
+from edgewise.backends.numba import threads as pool
 from edgewise.score import DotProduct
 from numba_cases import FORMS, draw, generator, neighborhood_of, random_edges, run
 from test_attend import assert_within_budget
@@ -184,7 +185,7 @@ def test_gradients_are_those_of_finite_differences(form, kind):
 @pytest.mark.parametrize("score", ["dot", "gatv2"])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_bits_do_not_depend_on_the_number_of_threads(form, score, threads, monkeypatch):
-    monkeypatch.setattr(edge_operators, "PIECE", 2**12)
+    monkeypatch.setattr(edge_operators, "CHUNK", 2**12)
     neighborhood = random_edges(3000, 200, 150) if form == "edges" else Causal()
     shapes = {"query": (4, 150, 24), "key": (4, 200, 24), "value": (200, 24)}
     tensors = {name: draw(*shape, dtype=torch.float32, seed=n) for n, (name, shape) in enumerate(shapes.items())}
@@ -195,7 +196,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(form, score, threads, m
     part = GATv2(*parameters) if parameters else ScaledDot()
     pieces = []
     whole = pool.threads_for
-    monkeypatch.setattr(pool, "threads_for", lambda num_pieces: (pieces.append(num_pieces), whole(num_pieces))[1])
+    monkeypatch.setattr(pool, "threads_for", lambda num_chunks: (pieces.append(num_chunks), whole(num_chunks))[1])
     found = {}
     for count in (1, 2, 3, 8):
         threads(count)

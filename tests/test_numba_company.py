@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from edgewise import Causal, Edges, attend
-from edgewise.backends.numba import compiled, pool
+from edgewise.backends.numba import compiled
+from edgewise.backends.numba import threads as pool
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -44,10 +45,10 @@ def run_script(folder, text, environment=None):
 def test_every_share_is_worked_on_once(two_threads):
     for count in (1, 2, 7):
         torch.set_num_threads(count)
-        for num_pieces in (0, 1, 2, 100):
+        for num_chunks in (0, 1, 2, 100):
             done = []
-            pool.run(lambda number, total, done=done: done.append((number, total)), num_pieces)
-            total = max(1, min(count, num_pieces))
+            pool.run(lambda number, total, done=done: done.append((number, total)), num_chunks)
+            total = max(1, min(count, num_chunks))
             assert sorted(done) == [(number, total) for number in range(total)]
 
 
@@ -89,7 +90,7 @@ def test_a_system_that_gives_no_threads(two_threads, monkeypatch):
 def test_several_threads_may_attend_at_once(two_threads, monkeypatch):
     from edgewise.backends.numba import edge_operators
 
-    monkeypatch.setattr(edge_operators, "PIECE", 2**12)
+    monkeypatch.setattr(edge_operators, "CHUNK", 2**12)
     generator = torch.Generator().manual_seed(0)
     edges = Edges(*torch.randint(200, (2, 3000), generator=generator), 200, 200)
 
@@ -127,9 +128,9 @@ def test_a_forked_child_attends_as_its_parent_does(tmp_path):
         ATTENDS.format(threads=2)
         + """
 import os, sys, threading, time, warnings
-from edgewise.backends.numba import edge_operators, pool
+from edgewise.backends.numba import edge_operators, threads as pool
 warnings.simplefilter("ignore")  # newer Pythons warn of a fork beside threads
-edge_operators.PIECE = 2**10
+edge_operators.CHUNK = 2**10
 expected = work()
 assert pool.start_team != 0 or len(pool._helpers.threads) == 1
 busy = [True]

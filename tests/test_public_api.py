@@ -95,7 +95,6 @@ LAYERS = [
     "GraphPosition",
     "HopAttention",
     "IsomorphismConvolution",
-    "KindLinear",
     "LearnedGlobals",
     "LearnedPosition",
     "MeanConvolution",
@@ -117,6 +116,7 @@ LAYERS = [
     "SinusoidalPosition",
     "SymmetricConvolution",
     "T5Position",
+    "TypedLinear",
 ]
 
 # name (positional) or name= (positional with a default) or *name= (by keyword only)

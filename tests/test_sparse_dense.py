@@ -38,7 +38,7 @@ from graph_cases import OTHER, SIMPLE, normal, packed, ready
 
 BLIND = {
     "GraphPosition": "adds to each node for itself",
-    "KindLinear": "turns each node by itself",
+    "TypedLinear": "turns each node by itself",
     "LearnedGlobals": "looks at no node",
     "LearnedPosition": "adds to each node for itself",
     "NodeStatistics": "nodes of a graph, without pairs",

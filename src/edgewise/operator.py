@@ -4,13 +4,14 @@
 an operator through torch's dispatcher takes a third of a millisecond, which is why it is taken only while tracing.
 
 The kernels compute an output and its gradients. Derivatives beyond these come from a formula in plain torch: gradients
-that are made with create_graph=True keep the kernels' values, and where they are differentiated again the formula is
+that are made with create_graph=True save the kernels' values, and where they are differentiated again the formula is
 computed anew, so that nothing is held for it before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from inspect import Parameter, Signature
 from typing import Any
 
 import torch
@@ -24,20 +25,16 @@ class Gradient:
     """How an operator is differentiated with respect to its first arguments, by way of its first output."""
 
     backward: Callable[..., Sequence[Tensor | None]]
-    """Gradients of the first arguments, from the gradient of the output, the outputs that were kept, all arguments, and
-    for each argument whether its gradient is wanted."""
+    """Gradients of the first arguments, from the gradient of the output, the saved outputs, all arguments, and for each
+    argument whether its gradient is wanted."""
     formula: Callable[..., Tensor]
     """The output in plain torch, from the same arguments."""
-    keeps: tuple[int, ...] = ()
+    saved_outputs: tuple[int, ...] = ()
     """Which outputs `backward` reads."""
 
 
 def define(
-    name: str,
-    function: Callable,
-    shapes: Callable,
-    gradient: Gradient | None = None,
-    tags: tuple[torch.Tag, ...] = (),
+    name: str, function: Callable, shapes: Callable, gradient: Gradient | None = None, tags: tuple[torch.Tag, ...] = ()
 ) -> Any:
     """Register `function` as `torch.ops.edgewise.<name>` and give back what to call.
 
@@ -59,13 +56,13 @@ def define(
         torch.library.register_fake(f"edgewise::{name}", shapes, lib=LIBRARY)
         if gradient is not None:
 
-            def keep(ctx: Any, inputs: tuple, output: Any) -> None:
-                _keep(ctx, gradient, inputs, output)
+            def save(ctx: Any, inputs: tuple, output: Any) -> None:
+                _save(ctx, gradient, inputs, output)
 
             def differentiate(ctx: Any, *gradients: Any) -> tuple:
                 return _differentiate(ctx, gradient, gradients)
 
-            torch.library.register_autograd(f"edgewise::{name}", differentiate, setup_context=keep, lib=LIBRARY)
+            torch.library.register_autograd(f"edgewise::{name}", differentiate, setup_context=save, lib=LIBRARY)
     operator = getattr(operators, name)
     direct = function if gradient is None else _differentiable(function, gradient)
 
@@ -77,8 +74,72 @@ def define(
     return call
 
 
+def define_with_gradient(
+    name: str,
+    inputs: Any,
+    forward: Callable,
+    shapes: Callable,
+    backward: Callable[..., Sequence[Tensor]],
+    formula: Callable[..., Tensor],
+    *,
+    num_differentiable: int,
+    saved_outputs: tuple[int, ...] = (),
+    tags: tuple[torch.Tag, ...] = (),
+) -> Any:
+    """Register an operator of many arguments and its gradients, `<name>_backward`, and give back the first to call.
+
+    Args:
+        inputs: a named tuple of the arguments; its annotations become the schema of both operators.
+        forward: the outputs, from `inputs`; its annotation says how many.
+        shapes: the same on tensors that hold nothing, for tracing.
+        backward: gradients of the first inputs, of their shapes and dtypes, from the gradient of the first output, the
+            outputs that were saved, `inputs`, and for each of the first whether its gradient is wanted.
+        formula: the first output in plain torch, from `inputs`.
+        num_differentiable: how many inputs have a gradient.
+        saved_outputs, tags: as in `Gradient` and `define`.
+    """
+    fields = dict(zip(inputs._fields, inputs.__annotations__.values(), strict=True))
+    outputs = {f"output_{place}": Tensor for place in saved_outputs}
+
+    def apart(arguments: Sequence[Any]) -> tuple[Tensor, list[Tensor], Any, Sequence[bool]]:
+        grad_out, *rest, needs = arguments
+        return grad_out, rest[: len(saved_outputs)], inputs(*rest[len(saved_outputs) :]), needs
+
+    def gradients(*arguments: Any) -> tuple[Tensor, ...]:
+        found = backward(*apart(arguments))
+        return tuple([x if need else x.new_empty(0) for x, need in zip(found, arguments[-1], strict=True)])
+
+    def gradient_shapes(*arguments: Any) -> tuple[Tensor, ...]:
+        grad_out, _, given, needs = apart(arguments)
+        return tuple(x.new_empty(x.shape) if need else grad_out.new_empty(0) for x, need in zip(given, needs))
+
+    def differentiate(grad_out: Tensor, outputs: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
+        needs = needs[:num_differentiable]
+        found = compute_gradients(grad_out, *outputs, *arguments, needs)
+        return [x if need else None for x, need in zip(found, needs)]
+
+    schema = {"grad_out": Tensor, **outputs, **fields, "needs": Sequence[bool]}
+    gradients = with_signature(gradients, schema, tuple[(Tensor,) * num_differentiable])  # type: ignore[misc]
+    compute_gradients = define(f"{name}_backward", gradients, gradient_shapes, tags=tags)
+    return define(
+        name,
+        with_signature(lambda *arguments: forward(inputs(*arguments)), fields, forward.__annotations__["return"]),
+        lambda *arguments: shapes(inputs(*arguments)),
+        Gradient(differentiate, lambda *arguments: formula(inputs(*arguments)), saved_outputs),
+        tags,
+    )
+
+
+def with_signature(function: Callable, parameters: Mapping[str, Any], returns: Any) -> Callable:
+    """The function of `*arguments` with named ones, of which a schema can be made."""
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    named = [Parameter(name, kind, annotation=annotation) for name, annotation in parameters.items()]
+    function.__signature__ = Signature(named, return_annotation=returns)  # type: ignore[attr-defined]
+    return function
+
+
 def transform_at_work() -> str:
-    """Which transform of torch asks for operations of torch, where kernels would compute past it; empty for none."""
+    """Which transform of torch needs operations of torch, where kernels would compute past it; empty for none."""
     if torch.compiler.is_compiling():
         return ""
     if torch._C._are_functorch_transforms_active():
@@ -89,7 +150,7 @@ def transform_at_work() -> str:
 
 
 def derivatives_at_work(tensors: Callable[[], Sequence[Tensor]]) -> str:
-    """Which transforms of torch ask for derivatives of tensors that an operation with one gradient of torch's own does
+    """Which transforms of torch need derivatives of tensors that an operation with one gradient of torch's own does
     not have: forward ones, and second ones; empty for none."""
     if torch.compiler.is_compiling():
         return ""
@@ -151,7 +212,7 @@ def gradients_of(formula: Callable[..., Tensor], grad_out: Tensor, wanted: Seque
 
 def is_transformed(gradient: Tensor) -> bool:
     """Whether a gradient is no plain tensor: one of many that are computed together (`is_grads_batched`), or part of a
-    transform, which has begun since the output was computed."""
+    transform, which started after the output was computed."""
     return bool(transform_at_work()) or torch._C._functorch.is_legacy_batchedtensor(gradient)
 
 
@@ -232,7 +293,7 @@ def _differentiable(function: Callable, gradient: Gradient) -> Callable:
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:  # a setup_context beside it would cost a look at the signature
             output = function(*arguments)
-            _keep(ctx, gradient, arguments, output)
+            _save(ctx, gradient, arguments, output)
             return output
 
         @staticmethod
@@ -243,10 +304,10 @@ def _differentiable(function: Callable, gradient: Gradient) -> Callable:
     return Direct.apply
 
 
-def _keep(ctx: Any, gradient: Gradient, inputs: tuple, output: Any) -> None:
+def _save(ctx: Any, gradient: Gradient, inputs: tuple, output: Any) -> None:
     """Save the outputs that are read again and all arguments: tensors, None, lists of tensors, and settings."""
     outputs = output if isinstance(output, tuple) else (output,)
-    tensors: list[Tensor | None] = [outputs[place] for place in gradient.keeps]
+    tensors: list[Tensor | None] = [outputs[place] for place in gradient.saved_outputs]
     others: list[Any] = []
     for x in inputs:
         if x is None or isinstance(x, Tensor):
@@ -277,7 +338,7 @@ def _differentiate(ctx: Any, gradient: Gradient, gradients: tuple) -> tuple:
     if grad_out is None:
         return tuple(rest)
     saved = iter(ctx.saved_tensors)
-    kept = [next(saved) for _ in gradient.keeps]
+    outputs = [next(saved) for _ in gradient.saved_outputs]
     arguments = [
         next(saved) if x is _SAVED else [next(saved) for _ in range(x)] if type(x) is _Members else x for x in others
     ]
@@ -285,7 +346,7 @@ def _differentiate(ctx: Any, gradient: Gradient, gradients: tuple) -> tuple:
     if is_transformed(grad_out):
         return _by_formula(gradient, grad_out, arguments, needs, rest, None)
     with torch.no_grad():
-        found = gradient.backward(grad_out, kept, arguments, needs)
+        found = gradient.backward(grad_out, outputs, arguments, needs)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         return _by_formula(gradient, grad_out, arguments, needs, rest, found)
     return *found, *rest[len(found) :]

@@ -1,11 +1,11 @@
 """The records that travel along the straight line: file → Example → Batch → model → Prediction → Explanation.
 
-Plain dataclasses without behavior beyond moving between devices; every field says its shape and unit.
+Plain dataclasses without behavior beyond moving between devices; every field documents its shape and unit.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -47,11 +47,22 @@ class Example:
     """One span a node."""
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Rows of a table together: the disjoint union of their distinct graphs, and what each row says of them.
+Own = TypeVar("Own", bound="Record")
 
-    A graph that several rows share stands here once; `graph_of_row` tells which row uses which.
+
+class Record:
+    """A record that moves between devices."""
+
+    def to(self: Own, device: torch.device | str) -> Own:
+        """The same record with its tensors and edges on `device`."""
+        return move(self, device)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(Record):
+    """Rows of a table together: the disjoint union of their distinct graphs, and the numbers of each row.
+
+    A graph that several rows share stands here once; `graph_of_row` names those of each row.
     """
 
     node_features: Float[Tensor, " node node_feature"]
@@ -77,13 +88,13 @@ class Batch:
 
     @property
     def looped(self) -> Edges:
-        """The edges, and behind them a loop on every node; made at first use, then kept, and moved with the batch."""
-        return _kept(self, "_looped", lambda: looped(self.edges))
+        """The edges, and behind them a loop on every node; made at first use, then cached, and moved with the batch."""
+        return _cached(self, "_looped", lambda: looped(self.edges))
 
     @property
     def members(self) -> Edges:
-        """Every node as an edge from itself to its graph; kept as `looped` is."""
-        return _kept(self, "_members", lambda: membership(self.offsets, self.node_features.shape[0]))
+        """Every node as an edge from itself to its graph; cached as `looped` is."""
+        return _cached(self, "_members", lambda: membership(self.offsets, self.node_features.shape[0]))
 
     @property
     def num_graphs(self) -> int:
@@ -95,13 +106,9 @@ class Batch:
         """How many rows of the table the batch holds."""
         return self.graph_of_row.shape[0]
 
-    def to(self, device: torch.device | str) -> "Batch":
-        """The same batch with its tensors and edges on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class SparseFeatures:
+class SparseFeatures(Record):
     """Features of nodes, nearly all of them zero: each node is connected with the few features it has."""
 
     edges: Edges
@@ -114,14 +121,10 @@ class SparseFeatures:
         """(node, feature)."""
         return self.edges.num_receivers, self.edges.num_senders
 
-    def to(self, device: torch.device | str) -> "SparseFeatures":
-        """The same features with their tensors on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class NodeBatch:
-    """A whole graph, and the nodes of it that something is to be told of."""
+class NodeBatch(Record):
+    """A whole graph, and the nodes to predict."""
 
     features: Float[Tensor, " node node_feature"] | SparseFeatures
     """What is known of each node."""
@@ -130,9 +133,9 @@ class NodeBatch:
     edge_features: Float[Tensor, " edge edge_feature"]
     """What is known of each edge; of size 0 where nothing is."""
     rows: Int64[Tensor, " row"]
-    """The nodes that something is to be told of."""
+    """The nodes to predict."""
     targets: Float[Tensor, " row target"] | None = None
-    """What is to be told, in model units; NaN where it is not known."""
+    """What is to be predicted, in model units; NaN where it is unknown."""
     weights: Float[Tensor, " row"] | None = None
     """How much each row counts in the loss."""
     positions: Float[Tensor, " node position"] | None = None
@@ -142,14 +145,10 @@ class NodeBatch:
     relations: Relations | None = None
     """The edges by what they mean; None where all mean the same."""
 
-    def to(self, device: torch.device | str) -> "NodeBatch":
-        """The same batch with its tensors on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class GraphBatch:
-    """Graphs as one graph, their disjoint union, and what is to be told of each."""
+class GraphBatch(Record):
+    """Graphs as one graph, their disjoint union, and the targets of each."""
 
     features: Float[Tensor, " node node_feature"]
     """What is known of each node, graph after graph."""
@@ -160,32 +159,28 @@ class GraphBatch:
     offsets: Int64[Tensor, " boundary"]
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     roots: Int64[Tensor, " root"]
-    """The node of each graph that all others lead to, counted in the union; none where nobody asks for them."""
+    """The node of each graph that all others lead to, counted in the union; none where they are not needed."""
     conditions: Float[Tensor, " graph condition"]
     """Numbers that belong to a graph as a whole. Of size 0 where there are none."""
     targets: Float[Tensor, " graph target"] | None = None
-    """What is to be told of each graph, in model units; NaN where it is not known."""
+    """The targets of each graph, in model units; NaN where they are unknown."""
     weights: Float[Tensor, " graph"] | None = None
     """How much each graph counts in the loss."""
 
     @property
     def members(self) -> Edges:
-        """Every node as an edge from itself to its graph; made at first use, then kept, and moved with the batch."""
-        return _kept(self, "_members", lambda: membership(self.offsets, self.features.shape[0]))
+        """Every node as an edge from itself to its graph; made at first use, then cached, and moved with the batch."""
+        return _cached(self, "_members", lambda: membership(self.offsets, self.features.shape[0]))
 
     @property
     def nodes(self) -> NodeBatch:
-        """The union alone, and its roots as the nodes that are asked about."""
+        """The union alone, and its roots as the nodes to predict."""
         return NodeBatch(self.features, self.edges, self.edge_features, self.roots)
-
-    def to(self, device: torch.device | str) -> "GraphBatch":
-        """The same batch with its tensors and edges on `device`."""
-        return move(self, device)
 
 
 @dataclass(frozen=True, eq=False)
-class LinkBatch:
-    """A whole graph, and pairs of its nodes of which it is to be told whether they are linked."""
+class LinkBatch(Record):
+    """A whole graph, and pairs of its nodes, which are linked or not."""
 
     graph: NodeBatch
     """The edges along which messages go, without rows."""
@@ -198,14 +193,10 @@ class LinkBatch:
     weights: None = None
     """All pairs count the same."""
 
-    def to(self, device: torch.device | str) -> "LinkBatch":
-        """The same batch with its tensors and edges on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class BodyBatch:
-    """Bodies at some moments, those of one moment behind those of another, and what is to be told of them."""
+class BodyBatch(Record):
+    """Bodies at some moments, those of one moment behind those of another, and their targets."""
 
     positions: Float[Tensor, " row space"]
     """Where each body is."""
@@ -227,39 +218,31 @@ class BodyBatch:
         """What an error is multiplied by."""
         return None if self.sizes is None else 1 / self.sizes
 
-    def to(self, device: torch.device | str) -> "BodyBatch":
-        """The same batch with its tensors and edges on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class SeriesBatch:
+class SeriesBatch(Record):
     """Stretches of series on one graph: what its nodes were, and what they will be."""
 
     values: Float[Tensor, " row time node"]
     """What is read, in model units."""
     phases: Float[Tensor, " row step"]
-    """Where in its period each step lies, from 0 to 1, those that are told included."""
+    """Where in its period each step lies, from 0 to 1, predicted steps included."""
     edges: Edges
-    """Who hears whom."""
-    targets: Float[Tensor, " row told"] | None = None
-    """What is to be told, steps behind each other; NaN where it is not known."""
+    """Who attends to whom."""
+    targets: Float[Tensor, " row target"] | None = None
+    """What is to be predicted, steps behind each other; NaN where it is unknown."""
     weights: None = None
     """All stretches count the same."""
 
-    def to(self, device: torch.device | str) -> "SeriesBatch":
-        """The same batch with its tensors and edges on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class TextBatch:
+class TextBatch(Record):
     """Tokens of several texts: side by side where they are equally long, else packed one behind the other."""
 
     tokens: Int64[Tensor, " *batch token"]
     """Numbers in the vocabulary."""
     targets: Int64[Tensor, " *batch token"] | None = None
-    """The token that is to be told at each place; −1 where none is."""
+    """The token to predict at each place; −1 where there is none."""
     offsets: Int64[Tensor, " boundary"] | None = None
     """Packed texts: tokens of text g are `offsets[g]:offsets[g + 1]`; None where each row is one text."""
     segments: Int64[Tensor, " *batch token"] | None = None
@@ -280,13 +263,9 @@ class TextBatch:
         begins = self.offsets[:-1].repeat_interleave(self.offsets.diff(), output_size=self.tokens.shape[-1])
         return torch.arange(self.tokens.shape[-1], device=begins.device) - begins
 
-    def to(self, device: torch.device | str) -> "TextBatch":
-        """The same batch with its tensors on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class MaskedBatch:
+class MaskedBatch(Record):
     """Texts of which some tokens are hidden, and which tokens those are."""
 
     tokens: Int64[Tensor, " token"]
@@ -296,7 +275,7 @@ class MaskedBatch:
     places: Int64[Tensor, " place"]
     """Where a token is hidden, in increasing order."""
     targets: Int64[Tensor, " place"]
-    """The token that is to be told at each of these places."""
+    """The token to predict at each of these places."""
     weights: None = None
     """All tokens count the same."""
 
@@ -305,14 +284,10 @@ class MaskedBatch:
         """The tokens alone."""
         return TextBatch(self.tokens, offsets=self.offsets)
 
-    def to(self, device: torch.device | str) -> "MaskedBatch":
-        """The same batch with its tensors on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class TextRows:
-    """Rows of a table of texts: their tokens, packed one behind the other, and what each row says of them."""
+class TextRows(Record):
+    """Rows of a table of texts: their tokens, packed one behind the other, and the targets of each row."""
 
     tokens: Int64[Tensor, " token"]
     """Numbers in the vocabulary."""
@@ -336,13 +311,9 @@ class TextRows:
         """The tokens alone."""
         return TextBatch(self.tokens, offsets=self.offsets, segments=self.segments)
 
-    def to(self, device: torch.device | str) -> "TextRows":
-        """The same batch with its tensors on `device`."""
-        return move(self, device)
-
 
 @dataclass(frozen=True, eq=False)
-class PairBatch:
+class PairBatch(Record):
     """Texts and their translations, padded to the longest of the batch."""
 
     source: Int64[Tensor, " graph key"]
@@ -350,20 +321,16 @@ class PairBatch:
     source_lengths: Int64[Tensor, " graph"]
     """How many of them are true."""
     tokens: Int64[Tensor, " graph token"]
-    """Tokens of the texts that are written, each the one before that to be told; the first is the beginning."""
+    """Tokens of the texts that are written, each before the token to predict; the first is the beginning."""
     targets: Int64[Tensor, " graph token"] | None = None
-    """The token that is to be told at each place, the last the end; −1 in the padding."""
+    """The token to predict at each place, the last the end; −1 in the padding."""
     weights: None = None
     """All tokens count the same."""
-
-    def to(self, device: torch.device | str) -> "PairBatch":
-        """The same batch with its tensors on `device`."""
-        return move(self, device)
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What the model says of one target, for every row of a table; NaN where a row cannot be predicted."""
+    """What the model predicts of one target, for every row of a table; NaN where a row cannot be predicted."""
 
     value: np.ndarray
     """(row), in the unit of the target; for classes the number of the most probable one."""
@@ -378,7 +345,7 @@ class Prediction:
     """(row, class); None for regression."""
 
 
-def _kept(record: Any, name: str, make: Callable[[], Edges]) -> Edges:
+def _cached(record: Any, name: str, make: Callable[[], Edges]) -> Edges:
     """What follows from a record, made once; a copy with other fields makes its own, and so does a traced program."""
     found = getattr(record, name, None)
     if found is None:
@@ -389,7 +356,7 @@ def _kept(record: Any, name: str, make: Callable[[], Edges]) -> Edges:
 
 
 def move(record: Any, device: torch.device | str) -> Any:
-    """A copy of a record with every tensor, edge list and graph in it on `device`, those too that it keeps."""
+    """A copy of a record with every tensor, edge list and graph in it on `device`, those too that it caches."""
     moved: dict[str, Any] = {}
     for name, value in vars(record).items():
         if isinstance(value, Tensor):

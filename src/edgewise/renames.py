@@ -1,7 +1,9 @@
 """Old names of settings and of their values: they keep working for one release, in files, flags and Python alike."""
 
+import inspect
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
 from typing import Any
 
 SETTINGS: dict[str, str] = {
@@ -25,11 +27,15 @@ ARGUMENTS: dict[str, str] = {
     "node_kinds": "node_types",
     "edge_kinds": "edge_types",
     "parts": "splits",
+    "num_kinds": "num_types",
+    "kinds": "types",
     **dict.fromkeys(("motion", "pairs", "sentences", "sources", "text", "texts"), "data"),
     **dict.fromkeys(("tags", "targets"), "y"),
     **dict.fromkeys(("graph", "prompt", "sentence"), "item"),
 }
-"""Old names of the arguments of estimators, and the new ones."""
+"""Old names of arguments of estimators and layers, and the new ones."""
+CLASSES: dict[str, str] = {"KindLinear": "TypedLinear"}
+"""Old names of classes, and the new ones."""
 VALUES: dict[str, dict[str, str]] = {"model": {"hops": "hop_attention", "mean": "sage"}}
 """Old values of a setting, by its new name, and the new ones."""
 
@@ -56,20 +62,43 @@ def renamed(values: Mapping[str, Any], known: Collection[str] | None = None, *, 
         new = SETTINGS.get(plain, plain)
         is_old = plain not in FLAGS if known is None else plain not in known and new in known
         if new != plain and is_old:
-            _note(note, f"{_flag(plain)} is now {_flag(new)}")
+            warn_old_name(note, f"{_flag(plain)} is now {_flag(new)}")
             name, plain = new.replace("_", "-") if "-" in name else new, new
         if isinstance(value, str) and value in VALUES.get(plain, {}):
             today = VALUES[plain][value]
-            _note(note, f"{_flag(plain)} {value} is now {_flag(plain)} {today}")
+            warn_old_name(note, f"{_flag(plain)} {value} is now {_flag(plain)} {today}")
             value = today
         found[name] = value
     return found
+
+
+def takes_old_arguments(function: Callable) -> Callable:
+    """The function, which takes arguments by their old names too, with a note."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        for old in [name for name in named if name not in known and ARGUMENTS.get(name) in known]:
+            warn_old_name(True, f"{function.__qualname__}: {old} is now {ARGUMENTS[old]}")
+            named[ARGUMENTS[old]] = named.pop(old)
+        return function(*arguments, **named)
+
+    return call
+
+
+def renamed_class(module: Any, name: str) -> Any:
+    """What a module calls an old name of a class today, with a note; for its `__getattr__`."""
+    if name not in CLASSES:
+        raise AttributeError(f"module {module['__name__']!r} has no attribute {name!r}")
+    warn_old_name(True, f"{module['__name__']}.{name} is now {CLASSES[name]}")
+    return module[CLASSES[name]]
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _note(wanted: bool, what: str) -> None:
+def warn_old_name(wanted: bool, what: str) -> None:
+    """Warn of an old name where that is wanted."""
     if wanted:
         warnings.warn(f"{what}; the old name works in this release only.", DeprecationWarning, stacklevel=2)

@@ -193,7 +193,7 @@ class Distance:
         squares = (query - key).square().sum(-1)
         if self.kind == "gaussian":
             return -squares / (2 * self.length**2)
-        return -_safe_sqrt(squares) / self.length
+        return -safe_sqrt(squares) / self.length
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +252,7 @@ def _name(score: Score) -> str:
     return getattr(score, "__name__", type(score).__name__)
 
 
-def _safe_sqrt(squares: Tensor) -> Tensor:
+def safe_sqrt(squares: Tensor) -> Tensor:
     """√x with gradient 0, not infinite, at 0."""
     zero = squares == 0
     return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())

@@ -40,7 +40,7 @@ OTHERS = {
     "GraphPosition": (lambda: L.GraphPosition(8, 2), lambda layer, x: layer(x, PLACES[:, :2])),
     "RelationalConvolution": (lambda: L.RelationalConvolution(8, 6, 2), lambda layer, x: layer(x, RELATIONS)),
     "RelationalAttention": (lambda: L.RelationalAttention(8, 2, 2, 2), lambda layer, x: layer(x, KINDS, RELATIONS)),
-    "KindLinear": (lambda: L.KindLinear([8, 8], 4), lambda layer, x: layer(x, KINDS)),
+    "TypedLinear": (lambda: L.TypedLinear([8, 8], 4), lambda layer, x: layer(x, KINDS)),
     "RecurrentEncoder": (lambda: L.RecurrentEncoder(8, 8), lambda layer, x: layer(x[None])),
 }
 EVERY = {name: (make, lambda layer, x, call=call: call(layer, x, EDGES)) for name, (make, call) in GRAPHS.items()}
@@ -85,7 +85,7 @@ def test_features_that_do_not_fit(name):
     called = "query" if owner == "MultiHeadAttention" else "nodes"
     with pytest.raises(ShapeError, match=rf"^{owner}: {called} must be floating point, not .*int64\. {called}\.float"):
         call(layer, x.long())
-    if name != "KindLinear":  # whose rows may be wider than what a kind has
+    if name != "TypedLinear":  # whose rows may be wider than what a kind has
         fitting = {"GraphNetwork": "GraphNetwork: 7 features came where an update was made for 8"}
         expected = fitting.get(name, rf"{owner}: axis 'feature' is 7 in {called}, but the layer was made for 8")
         with pytest.raises(ShapeError, match=f"^{expected}"):
@@ -126,7 +126,7 @@ def test_what_users_of_other_libraries_write():
     for call in (
         lambda: L.RelationalConvolution(8, 6, 2)(x, EDGES),
         lambda: L.RelationalAttention(8, 2, 2, 2)(x, KINDS, INDEX),
-        lambda: L.KindLinear([8, 8], 4)(x, torch.zeros(5)),
+        lambda: L.TypedLinear([8, 8], 4)(x, torch.zeros(5)),
         lambda: L.PairForce(8)(PLACES, EDGES, torch.ones(3)),
         lambda: L.EquivariantLayer(8)(x, PLACES[:4], EDGES),
     ):

@@ -8,7 +8,7 @@ from torch import nn
 
 from edgewise import Edges, SettingError, ShapeError, Trace
 from edgewise.layers import EdgeUpdate, GlobalUpdate, GraphNetwork, LearnedGlobals, NodeStatistics, NodeUpdate
-from edgewise.layers.aggregation import GATHERS
+from edgewise.layers.graph_update import GATHERS
 from graph_cases import GRAPH, NONE, OTHER, edges_into, normal, packed, ready, shuffled
 
 V, E, U = 4, 2, 3
@@ -265,3 +265,34 @@ def test_rows_that_are_missing():
         block(v, GRAPH, e[:1], u)
     with pytest.raises(ShapeError, match="GraphNetwork: axis 'graph' is 1 in its features but 2 in the graph"):
         block(v, GRAPH, e, u, torch.tensor([0, 2, 6]))
+
+
+@pytest.mark.parametrize("num_heads", [None, 2])
+def test_sources_and_targets_against_loops(num_heads):
+    """Targets are updated, and are the nodes of the globals; sources are seen by the edges alone."""
+    edge, node = EdgeUpdate((3, V), E, U, 6, 5, num_heads=num_heads), NodeUpdate(V, 6, U, 8)
+    block = ready(GraphNetwork(edge, node, GlobalUpdate(8, 6, U, 7)))
+    edges = Edges(torch.tensor([0, 4, 4, 2, 1]), torch.tensor([1, 0, 3, 3, 1]), 5, 4)
+    source, target, along, known = normal(5, 3), normal(4, V), normal(5, E), normal(1, U)
+    found = block((source, target), edges, along, known)
+    ends = list(zip(edges.senders.tolist(), edges.receivers.tolist(), strict=True))
+    messages = [network(edge.network, target[i], known[0], source[j], e) for (j, i), e in zip(ends, along, strict=True)]
+    if num_heads is not None:
+        queries = [affine(edge.query, torch.cat([target[i], known[0]])).view(num_heads, -1) for _, i in ends]
+        keys = [
+            (affine(edge.key, source[j]) + affine(edge.edge_key, e)).view(num_heads, -1)
+            for (j, _), e in zip(ends, along, strict=True)
+        ]
+        scores = torch.stack([(q * k).sum(-1) / math.sqrt(6 / num_heads) for q, k in zip(queries, keys, strict=True)])
+        for i in range(4):
+            into = [place for place, (_, receiver) in enumerate(ends) if receiver == i]
+            shares = scores[into].softmax(0)
+            for place, share in zip(into, shares, strict=True):
+                messages[place] = (messages[place].view(num_heads, -1) * share[:, None]).flatten()
+    messages = torch.stack(messages)
+    sums = torch.zeros(4, 6, dtype=messages.dtype).index_add(0, edges.receivers, messages)
+    nodes = torch.stack([network(node.network, sums[i], target[i], known[0]) for i in range(4)])
+    torch.testing.assert_close(found.edge, messages)
+    torch.testing.assert_close(found.nodes, nodes)
+    of_graph = network(block.graph.network, messages.sum(0), nodes.sum(0), known[0])
+    torch.testing.assert_close(found.global_features[0], of_graph)

@@ -389,7 +389,7 @@ def test_relational_attention_equals_hgt():
         data[name].edge_index = random_index(*sizes, 12, True)
     theirs = pyg.HGTConv(8, 8, data.metadata(), heads=2).double()
     graph = Graph.of(data)
-    ours = layers.RelationalAttention(8, 2, num_kinds=2, num_relations=3).double()
+    ours = layers.RelationalAttention(8, 2, num_types=2, num_relations=3).double()
 
     def rows(place):
         """Of our matrices of kinds, stacked and transposed."""

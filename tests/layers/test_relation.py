@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import gelu
 
-from edgewise import Edges, MeanConvolution, MultiHeadAttention, SettingError, ShapeError, Trace, why
-from edgewise.layers import KindLinear, RelationalAttention, RelationalConvolution
+from edgewise import Edges, MeanConvolution, MultiHeadAttention, SettingError, ShapeError, Trace, layers, why
+from edgewise.layers import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.layers.feature import FeatureLinear
 from edgewise.neighborhood import Relations, Types
 from edgewise.records import SparseFeatures
@@ -51,7 +51,7 @@ def attended(layer, x, kinds, relations):
     query, key, value = (part.unflatten(-1, (heads, dim)) for part in projected.chunk(3, -1))
     rows = []
     for i in range(edges.num_receivers):
-        heard = []
+        pair_edges = []
         near = [e for e in range(edges.num_edges) if int(edges.receivers[e]) == i]
         for h in range(heads):
             scores, said = [], []
@@ -63,8 +63,8 @@ def attended(layer, x, kinds, relations):
                 said.append(value[j, h] @ layer.value_weight[place])
             total = sum(math.exp(score) for score in scores)
             parts = (math.exp(score) / total * part for score, part in zip(scores, said, strict=True))
-            heard.append(sum(parts, torch.zeros(dim, dtype=x.dtype)))
-        rows.append(gelu(torch.cat(heard)))
+            pair_edges.append(sum(parts, torch.zeros(dim, dtype=x.dtype)))
+        rows.append(gelu(torch.cat(pair_edges)))
     return linear(layer.output, torch.stack(rows), kind)
 
 
@@ -86,7 +86,7 @@ def convolution(num_bases=None):
 
 
 def test_a_matrix_for_each_kind():
-    layer = ready(KindLinear([3, 5, 2, 0], 4))
+    layer = ready(TypedLinear([3, 5, 2, 0], 4))
     x = normal(6, 5)
     torch.testing.assert_close(layer(x, KINDS), linear(layer, x, KINDS.of_row.tolist()))
     stacked = normal(2, 6, 5)
@@ -94,11 +94,11 @@ def test_a_matrix_for_each_kind():
     spoiled = x.clone()
     spoiled[:, 3:] = torch.where(KINDS.of_row[:, None] == 1, spoiled[:, 3:], torch.nan)
     torch.testing.assert_close(layer(spoiled, KINDS), layer(x, KINDS))
-    assert KindLinear([3, 5], 4, bias=False).bias is None
+    assert TypedLinear([3, 5], 4, bias=False).bias is None
 
 
 def test_rows_in_order_of_their_kinds_and_in_disorder():
-    layer = ready(KindLinear([3, 3, 3], 2))
+    layer = ready(TypedLinear([3, 3, 3], 2))
     x, order = normal(7, 3), torch.randperm(7)
     of_row = torch.tensor([0, 0, 0, 1, 1, 2, 2])
     straight, mixed = Types(of_row, 3), Types(of_row[order], 3)
@@ -108,7 +108,7 @@ def test_rows_in_order_of_their_kinds_and_in_disorder():
 
 
 def test_sparse_features_are_counted_kind_after_kind():
-    layer = ready(KindLinear([3, 5, 2, 1], 4))
+    layer = ready(TypedLinear([3, 5, 2, 1], 4))
     x = normal(6, 5) * (torch.rand(6, 5) < 0.5)
     starts, sizes = torch.tensor([0, 3, 8, 10]), torch.tensor([3, 5, 2, 1])
     x = torch.where(torch.arange(5) < sizes[KINDS.of_row][:, None], x, 0)
@@ -118,7 +118,7 @@ def test_sparse_features_are_counted_kind_after_kind():
 
 
 def test_one_kind_is_a_linear_layer():
-    layer, plain = ready(KindLinear([5], 4)), FeatureLinear(5, 4).double()
+    layer, plain = ready(TypedLinear([5], 4)), FeatureLinear(5, 4).double()
     plain.load_state_dict({"weight": layer.weight.T, "bias": layer.bias[0]})
     x = normal(6, 5)
     torch.testing.assert_close(layer(x, Types(torch.zeros(6, dtype=torch.int64), 1)), plain(x))
@@ -127,23 +127,23 @@ def test_one_kind_is_a_linear_layer():
 def test_pairs_by_hand():
     # Senders 0 2 3 1 0 4 4 2 in relations 0 2 0 3 3 0 2 0.
     assert RELATIONS.num_pairs == 8
-    assert list(zip(RELATIONS.kinds.of_row.tolist(), RELATIONS.senders.tolist(), strict=True)) == [
+    assert list(zip(RELATIONS.types.of_row.tolist(), RELATIONS.senders.tolist(), strict=True)) == [
         (0, 0), (0, 2), (0, 3), (0, 4), (2, 2), (2, 4), (3, 0), (3, 1),
     ]  # fmt: skip
-    assert RELATIONS.heard.senders.tolist() == [0, 4, 2, 7, 6, 3, 5, 1]
-    assert RELATIONS.heard.receivers.tolist() == GRAPH.receivers.tolist()
+    assert RELATIONS.pair_edges.senders.tolist() == [0, 4, 2, 7, 6, 3, 5, 1]
+    assert RELATIONS.pair_edges.receivers.tolist() == GRAPH.receivers.tolist()
     assert RELATIONS.counts.tolist() == [3, 1, 3, 1, 1, 1, 1, 3]
-    assert RELATIONS.kinds.order is None, "pairs stand relation after relation"
+    assert RELATIONS.types.order is None, "pairs stand relation after relation"
 
 
 def test_a_sender_that_many_hear_is_one_pair():
     star = Relations(Edges(torch.zeros(9, dtype=torch.int64), torch.arange(9), 1, 9), torch.arange(9) % 2, 2)
-    assert (star.num_pairs, star.heard.num_senders, star.heard.num_edges) == (2, 2, 9)
+    assert (star.num_pairs, star.pair_edges.num_senders, star.pair_edges.num_edges) == (2, 2, 9)
 
 
 def test_they_move_together():
     moved = RELATIONS.to("cpu")
-    assert moved.heard._plan is not None
+    assert moved.pair_edges._plan is not None
     assert moved.senders.tolist() == RELATIONS.senders.tolist()
     assert KINDS.to("cpu").sizes == KINDS.sizes
 
@@ -291,7 +291,7 @@ def test_weights_are_recorded_from_node_to_node():
 
 def test_a_fused_kernel_runs():
     query, key = torch.randn(2, 6, 4), torch.randn(2, RELATIONS.num_pairs, 4)
-    assert why(query, key, key, RELATIONS.heard).startswith("numba runs")
+    assert why(query, key, key, RELATIONS.pair_edges).startswith("numba runs")
 
 
 def test_no_tensor_is_as_long_as_the_edges_and_as_wide_as_a_node():
@@ -319,9 +319,9 @@ def test_what_is_refused(shapes_unchecked):
         (lambda: Types([0.5], 4), "of_row must be whole numbers"),
         (lambda: Relations(GRAPH, RELATION[:3], 4), r"relation is \(3,\), but there are 8 edges"),
         (lambda: Relations(GRAPH, RELATION, 3), r"relation must lie in 0 … 2; found 3"),
-        (lambda: KindLinear([3, 3], 4)(x, KINDS), "KindLinear: 4 kinds came, expected 2"),
-        (lambda: KindLinear([6] * 4, 4)(x[:5], KINDS), "KindLinear: 6 rows came, expected 5"),
-        (lambda: KindLinear([6, 6, 6, 7], 4)(x, KINDS), "rows have 6 features, a kind has 7"),
+        (lambda: TypedLinear([3, 3], 4)(x, KINDS), "TypedLinear: 4 types came, expected 2"),
+        (lambda: TypedLinear([6] * 4, 4)(x[:5], KINDS), "TypedLinear: 6 rows came, expected 5"),
+        (lambda: TypedLinear([6, 6, 6, 7], 4)(x, KINDS), "rows have 6 features, a type has 7"),
         (lambda: RelationalConvolution(6, 3, 2)(x, RELATIONS), "RelationalConvolution: 4 relations came, expected 2"),
         (lambda: RelationalAttention(6, 2, 4, 2)(x, KINDS, RELATIONS), "4 relations came, expected 2"),
     ]:
@@ -331,3 +331,13 @@ def test_what_is_refused(shapes_unchecked):
         RelationalAttention(6, 4, 1, 1)
     with pytest.raises(SettingError, match="num_bases is 0; expected at least 1"):
         RelationalConvolution(6, 3, 2, num_bases=0)
+
+
+def test_old_names_work_for_one_release_with_a_note():
+    with pytest.warns(DeprecationWarning, match="KindLinear is now TypedLinear"):
+        assert layers.KindLinear is TypedLinear
+    with pytest.warns(DeprecationWarning, match="num_kinds is now num_types"):
+        layer = RelationalAttention(8, 2, num_kinds=2, num_relations=3)
+    assert layer.project.input_dims == (8, 8)
+    with pytest.warns(DeprecationWarning, match="kinds is now types"):
+        layer.project(torch.ones(3, 8), kinds=Types(torch.tensor([0, 1, 0]), 2))

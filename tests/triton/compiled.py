@@ -23,9 +23,9 @@ from triton_cases import NORMALIZERS, SCORES, problem, solve
 import edgewise.backends.triton as backend
 import triton
 from edgewise import Causal, Edges, Full, Window, attend, attention_weights
-from edgewise.backends.triton.edges import launch, operators, tiles, work
+from edgewise.backends.triton.edges import layout, operators, tiles, work
 from edgewise.backends.triton.graphs import launch as graph_launch
-from edgewise.backends.triton.ranges import launch as range_launch
+from edgewise.backends.triton.ranges import layout as range_layout
 from edgewise.backends.triton.ranges import operators as range_operators
 from edgewise.backends.triton.ranges import weights as range_weights
 
@@ -149,7 +149,7 @@ def main() -> None:
 
     def start(kernel, programs, form, *arguments, warps=None, **constants):
         if programs > 0:
-            options = launch.options_of(form, warps) if isinstance(form, tiles.Form) else range_launch.options_of(form)
+            options = layout.options_of(form, warps) if isinstance(form, tiles.Form) else range_layout.options_of(form)
             found[-1].append(compiled(kernel, arguments, {**constants, "F": form}, options))
 
     def start_graphs(kernel, programs, room, warps, *arguments, **constants):

@@ -184,8 +184,8 @@ def test_dropout_is_that_of_the_kernels_over_lists(tiled, monkeypatch):
     edges = small_graphs((12, 25, 11)).to(DEVICE)
     numbers = numbers_for(edges)
     results = []
-    for most in (work.MOST_PAIRS, 0):
-        monkeypatch.setattr(work, "MOST_PAIRS", most)
+    for most in (work.MAX_PAIRS, 0):
+        monkeypatch.setattr(work, "MAX_PAIRS", most)
         again = Edges(edges.senders, edges.receivers, edges.num_senders, edges.num_receivers)
         torch.manual_seed(4)
         results.append(solve(again, numbers, "triton", torch.float32, dropout=0.4))
@@ -214,7 +214,7 @@ def test_graphs_are_packed_whole():
     # 5 + 9 + 1, 25, 30 with the two of the three that the last of them is not joined to, that one, 40
     assert tiles == [(0, 15), (15, 25), (40, 32), (72, 1), (73, 40)]
     found = []
-    for room, group in zip(packing.rooms, packing.tiles, strict=True):
+    for room, group in zip(packing.sizes, packing.tiles, strict=True):
         for first, count, word in zip(*(x.tolist() for x in group), strict=True):
             assert count <= room
             bits = packing.seen[word : word + room * room // 32].view(room, -1, 1) >> torch.arange(32) & 1

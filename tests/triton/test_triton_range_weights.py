@@ -21,7 +21,7 @@ from edgewise import (
     attention_weights,
 )
 from edgewise.backends import weigh
-from edgewise.backends.triton.ranges import launch
+from edgewise.backends.triton.ranges import layout
 
 HEADS, QUERIES, KEYS, KEY_DIM = 2, 19, 21, 5
 NEIGHBORHOODS = {
@@ -37,7 +37,7 @@ NEIGHBORHOODS = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Several blocks of queries and of keys in small problems."""
-    monkeypatch.setattr(launch, "BLOCK", 16)
+    monkeypatch.setattr(layout, "BLOCK", 16)
 
 
 @pytest.fixture
@@ -192,6 +192,6 @@ def test_weights_that_are_learned_from_have_gradients():
 
 
 def test_more_than_registers_hold_are_found_in_blocks(monkeypatch):
-    monkeypatch.setattr(backend, "MOST_KEPT", 4)
+    monkeypatch.setattr(backend, "MAX_TOP", 4)
     monkeypatch.setattr(backend, "strongest", None)
     assert_strongest(*both(Causal(), 5))

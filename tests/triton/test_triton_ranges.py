@@ -7,7 +7,7 @@ import torch
 from triton_cases import DEVICE, NORMALIZERS, SCORES, by_day
 
 from edgewise import Causal, Constant, Dot, Full, Lengths, Mean, Segments, Softmax, Window, attend
-from edgewise.backends.triton.ranges import launch
+from edgewise.backends.triton.ranges import layout
 
 HEADS, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 2, 19, 21, 5, 3
 EVERYWHERE = ["scaled", "tanh"]
@@ -32,7 +32,7 @@ NEIGHBORHOODS = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Several blocks of queries and of keys in small problems."""
-    monkeypatch.setattr(launch, "BLOCK", 16)
+    monkeypatch.setattr(layout, "BLOCK", 16)
 
 
 def numbers(*shape, seed):
@@ -86,7 +86,7 @@ def test_neighborhoods_are_those_of_the_reference(name, score):
     ("dims", "score", "normalizer"),
     by_day(
         (dims, *pair)
-        for dims in ((launch.PIECE + 5, 3), (5, 2 * launch.PIECE + 3))
+        for dims in ((layout.FEATURES_AT_ONCE + 5, 3), (5, 2 * layout.FEATURES_AT_ONCE + 3))
         for pair in (("scaled", "softmax"), ("dot", "hardmax"), ("tanh", "entmax"))
     ),
 )
@@ -156,11 +156,11 @@ def test_dropout_is_the_same_in_both_passes_and_for_the_same_seed():
     assert not torch.equal(outs[0], outs[2])
 
 
-@pytest.mark.parametrize("dims", [(launch.WIDE, 5), (5, launch.WIDE)], ids=str)
+@pytest.mark.parametrize("dims", [(layout.WIDE, 5), (5, layout.WIDE)], ids=str)
 def test_wide_features_of_half_precision_that_dropout_reads_piece_by_piece(monkeypatch, dims):
     found = []
-    for wide in (launch.WIDE, None):
-        monkeypatch.setattr(launch, "WIDE", wide)
+    for wide in (layout.WIDE, None):
+        monkeypatch.setattr(layout, "WIDE", wide)
         torch.manual_seed(0)
         given = [
             numbers(HEADS, 19, dim, seed=seed).to(DEVICE, torch.bfloat16).requires_grad_()

@@ -72,7 +72,7 @@ _AS_IT_IS = nullcontext()
 def _others_are_better(backend: ModuleType, call: Call) -> tuple[str, ...]:
     """Why a backend that takes a call is passed over."""
     if backend is flex:
-        return ("it would be compiled, which takes seconds; backend='flex' asks for it",)
+        return ("it would be compiled, which takes seconds; backend='flex' selects it",)
     if backend is sdpa and isinstance(call.neighborhood, Ranges) and sdpa.needs_table(call):
         if numba.takes_few_pairs(call):
             return ("it would compute every pair of the table, of which few are allowed",)

@@ -26,7 +26,7 @@ class Call:
     key: Tensor
     """`(*batch, key, key_dim)`."""
     value: Tensor | None
-    """`(*batch, key, value_dim)`; None where only the weights are asked for. It has the batch axes that no other tensor
+    """`(*batch, key, value_dim)`; None where only the weights are computed. It has the batch axes that no other tensor
     has, those of a neighborhood, score or normalizer, so that the output has all of them whatever is computed."""
     neighborhood: Neighborhood
     """Who attends to whom."""

@@ -5,7 +5,7 @@ seconds at first, and again where heads, features or dtype change; `triton` has 
 once, in memory that grows with queries + keys as well. Torch calls FlexAttention a prototype. Inside a function that is
 compiled anyway its kernel becomes part of the graph, and there it is worth a try.
 
-Like `sdpa` it promises that NaN is kept out for keys that nobody may attend to.
+Like `sdpa` it promises that NaN stays out for keys that nobody may attend to.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from edgewise.neighborhood import Ranges
 
 NAME = "flex"
 DEVICES = ("cuda",)
-"""Where the kernel is compiled; tests run what it is told to do on a CPU."""
+"""Where the kernel is compiled; tests run it uncompiled on a CPU."""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 BLOCK = 128
 """Queries and keys of a block."""
-FEWEST_FEATURES, MOST_FEATURES = 16, 256
+MIN_FEATURES, MAX_FEATURES = 16, 256
 """Of a head."""
 
 
@@ -44,9 +44,9 @@ def refusals(call: Call) -> tuple[str, ...]:
         reasons.append("there is dropout")
     key_dim = call.key.shape[-1]
     value_dim = key_dim if call.value is None else call.value.shape[-1]
-    if min(key_dim, value_dim) < FEWEST_FEATURES or max(key_dim, value_dim) > MOST_FEATURES:
+    if min(key_dim, value_dim) < MIN_FEATURES or max(key_dim, value_dim) > MAX_FEATURES:
         reasons.append(
-            f"a head has {key_dim} features of keys and {value_dim} of values, not {FEWEST_FEATURES} to {MOST_FEATURES}"
+            f"a head has {key_dim} features of keys and {value_dim} of values, not {MIN_FEATURES} to {MAX_FEATURES}"
         )
     if call.num_queries == 0 or call.num_keys == 0 or call.batch_size == 0:
         reasons.append("there is nobody who attends, or nobody to attend to")
@@ -126,7 +126,7 @@ def _rule(starts: Tensor, stops: Tensor) -> Callable[[Tensor, Tensor, Tensor, Te
 
 
 def _seen(starts: Tensor, stops: Tensor, num_keys: int) -> Tensor:
-    """Whether anybody sees a key, `(*batch, key)`: more runs have begun there than ended."""
+    """Whether anybody sees a key, `(*batch, key)`: more runs have started there than ended."""
     change = torch.zeros(*starts.shape[:-1], num_keys + 1, dtype=torch.int64, device=starts.device)
     one = torch.ones((), dtype=torch.int64, device=starts.device).expand_as(starts)
     return change.scatter_add(-1, starts, one).scatter_add(-1, stops, -one).cumsum(-1)[..., :-1] > 0

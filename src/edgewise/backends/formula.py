@@ -1,4 +1,4 @@
-"""What the operators of the kernels compute, in plain torch: the meaning of derivatives of their gradients.
+"""What the operators of the kernels take, and what they compute in plain torch: the meaning of second derivatives.
 
 Operators take plain tensors, and so do these formulas: they make a call of them and give it to `gather`.
 """
@@ -6,69 +6,107 @@ Operators take plain tensors, and so do these formulas: they make a call of them
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from edgewise.backends import gather
 from edgewise.backends.call import Call
+from edgewise.backends.lower import normalizer_of, score_of
 from edgewise.neighborhood import Causal, Edges, Full, Ranges
 from edgewise.normalize import Identity, Normalize, Softmax
 from edgewise.score import Constant, ScaledDot, Score
 
 
-def over_edges(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    edge_key: Tensor | None,
-    edge_value: Tensor | None,
-    bias: Tensor | None,
-    lists: Sequence[Tensor],
-    score: Score,
-    normalize: Normalize,
-    factors: Tensor | None,
-) -> Tensor:
-    """Attention over lists of edges.
+class EdgeInputs(NamedTuple):
+    """What operators over lists of edges take, whatever compiles their kernels."""
 
-    Args:
-        query, key, value, edge_key, edge_value: `(node or edge, head or 1, …)`; bias `(edge, head or 1)`.
-        lists: offsets, neighbors and edges by receiver, as in a `Plan`.
-        factors: what dropout multiplies the weights with, `(edge, head)`.
+    query: Tensor
+    """`(receiver, head, key_dim)`; of no features where the score does not look at them."""
+    key: Tensor
+    """`(sender, head, key_dim)`."""
+    value: Tensor
+    """`(sender, head, value_dim)`."""
+    edge_key: Tensor | None
+    """`(edge, head or 1, key_dim)`, in the caller's order."""
+    edge_value: Tensor | None
+    """`(edge, head or 1, value_dim)`."""
+    bias: Tensor | None
+    """`(edge, head or 1)`."""
+    vector: Tensor | None
+    """`(head, key_dim)`, of scores that have one; ones where None."""
+    lists: Sequence[Tensor]
+    """Offsets, neighbors and edges by receiver, then by sender, as in a `Plan`."""
+    heads: Tensor | None
+    """Numba: `(5, head)`, which head of query, key, value, edge_key, edge_value each head of the call reads."""
+    kind: str
+    """The score, as `lower` names it."""
+    activation: str
+    """f of Additive."""
+    root: bool
+    """Whether Distance is the distance itself."""
+    number: float
+    """Scale, slope or value of the score."""
+    normalizer: str
+    """The class of the normalizer."""
+    dropout: float
+    """The rate."""
+    seed: Tensor
+    """`(1)`."""
 
-    Returns:
-        `(receiver, head, value_dim)`.
-    """
-    edges = edges_of(lists, key.shape[0], query.shape[0])
-    query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-    edge_key, edge_value = (None if x is None else x.transpose(0, 1) for x in (edge_key, edge_value))
-    bias = None if bias is None else bias.t()
-    call = Call(query, key, value, edges, score, normalize, bias, edge_key, edge_value, 0.0)
+
+class RangeInputs(NamedTuple):
+    """What operators over runs of keys take; triton has the batch axes as two, `outer` and `inner`."""
+
+    query: Tensor
+    """`(*batch, query, key_dim)`, batch axes expanded alike; of no features where the score does not look at them."""
+    key: Tensor
+    """`(*batch, key, key_dim)`."""
+    value: Tensor
+    """`(*batch, key, value_dim)`."""
+    bias: Tensor | None
+    """`(*batch, query or 1, key or 1)`; batch axes may be 1."""
+    vector: Tensor | None
+    """`(*batch, key_dim)`, of scores that have one."""
+    starts: Tensor
+    """`(*batch, query)`, the first key that each query attends to."""
+    stops: Tensor
+    """One past the last."""
+    key_dim: int
+    """Features of a key that are not padding."""
+    kind: str
+    activation: str
+    root: bool
+    number: float
+    normalizer: str
+    dropout: float
+    seed: Tensor
+
+
+def over_edges(inputs: EdgeInputs, factors: Tensor | None) -> Tensor:
+    """Attention over lists of edges, `(receiver, head, value_dim)`; dropout multiplies weights with `(edge, head)`."""
+    edges = edges_of(inputs.lists, inputs.key.shape[0], inputs.query.shape[0])
+    query, key, value = (x.transpose(0, 1) for x in (inputs.query, inputs.key, inputs.value))
+    edge_key, edge_value = (None if x is None else x.transpose(0, 1) for x in (inputs.edge_key, inputs.edge_value))
+    bias = None if inputs.bias is None else inputs.bias.t()
+    call = Call(query, key, value, edges, *_parts_of(inputs), bias, edge_key, edge_value, 0.0)
     drop = None if factors is None else lambda weights: weights * factors.to(weights.dtype)
     return gather.run(call, drop).transpose(0, 1).to(value.dtype)
 
 
-def over_ranges(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    starts: Tensor,
-    stops: Tensor,
-    score: Score,
-    normalize: Normalize,
-    drop: gather.Drop | None,
-) -> Tensor:
-    """Attention over runs of keys: query i attends to keys starts[i]:stops[i].
+def over_ranges(inputs: RangeInputs, drop: gather.Drop | None) -> Tensor:
+    """Attention over runs of keys, `(*batch, query, value_dim)`; `drop` as `gather` takes it."""
+    runs = Runs(inputs.starts, inputs.stops)
+    call = Call(*inputs[:3], runs, *_parts_of(inputs), inputs.bias, None, None, 0.0)
+    return gather.run(call, drop)
 
-    Args:
-        query, key, value: `(*batch, node, …)`; bias `(*batch, query or 1, key or 1)`; starts, stops `(*batch, query)`.
-        drop: as `gather` takes it.
 
-    Returns:
-        `(*batch, query, value_dim)`.
-    """
-    return gather.run(Call(query, key, value, Runs(starts, stops), score, normalize, bias, None, None, 0.0), drop)
+def _parts_of(inputs: EdgeInputs | RangeInputs) -> tuple[Score, Normalize]:
+    """The score and the normalizer."""
+    vector = inputs.query.new_ones(inputs.query.shape[-1]) if inputs.vector is None else inputs.vector
+    score = score_of(inputs.kind, inputs.number, inputs.activation, inputs.root, vector)
+    return score, normalizer_of(inputs.normalizer)
 
 
 def largest(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -> Tensor:

@@ -20,7 +20,7 @@ def tensor_refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dt
     if call.query.device.type not in devices:
         reasons.append(f"the tensors are on {call.query.device}")
     if transform := transform_at_work():
-        reasons.append(f"{transform}, which asks for operations of torch")
+        reasons.append(f"{transform}, which needs operations of torch")
     if call.query.dtype not in dtypes:
         reasons.append(f"the dtype is {call.query.dtype}")
     return reasons

@@ -16,21 +16,9 @@ from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.checks import can_be_read
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Normalize, Sigmoid, Softmax, Sparsemax
-from edgewise.score import (
-    GAT,
-    Activation,
-    Additive,
-    Bilinear,
-    Constant,
-    Cosine,
-    Distance,
-    Dot,
-    GATv2,
-    ScaledDot,
-    Score,
-)
+from edgewise.score import GAT, Activation, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
-Kind = Literal["Product", "Blind", "Bent", "Smooth", "Square"]
+Kind = Literal["Dot", "Constant", "GATv2", "Additive", "Distance"]
 Factor = float | Tensor
 _NORMALIZERS = {each.__name__: each for each in (Softmax, Hardmax, Sparsemax, Entmax15, Sigmoid, Mean, Identity)}
 
@@ -39,9 +27,9 @@ _NORMALIZERS = {each.__name__: each for each in (Softmax, Hardmax, Sparsemax, En
 class Lowered:
     """A call in the terms of the kernels.
 
-    Product  s = number · q·k                  Bent    s = v · LeakyReLU(q + k), number the slope
-    Blind    s = number, whatever the pair     Smooth  s = v · f(q + k), f the activation
-    Square   s = −‖q − k‖², or −‖q − k‖ where the root is taken
+    Dot       s = number · q·k                  GATv2     s = v · LeakyReLU(q + k), number the slope
+    Constant  s = number, whatever the pair     Additive  s = v · f(q + k), f the activation
+    Distance  s = −‖q − k‖², or −‖q − k‖ where the root is taken
     """
 
     call: Call
@@ -51,15 +39,21 @@ class Lowered:
     number: float = 1.0
     """Its scale, value or slope."""
     activation: str = ""
-    """f of a Smooth: tanh, sigmoid, silu or gelu."""
+    """f of Additive: tanh, sigmoid, silu or gelu."""
     takes_root: bool = False
-    """Whether a Square is the distance itself."""
+    """Whether Distance is the distance itself, not its square."""
     vector: Tensor | None = None
     """v, `(*batch, key_dim)`."""
     normalizer: type = Softmax
     """The class of the normalizer, without a temperature."""
     is_narrow: bool = False
     """Whether each head has one number a node, and the vector is 1."""
+
+    @property
+    def nodes(self) -> tuple[Tensor, Tensor]:
+        """Query and key; without features where the score does not look at them."""
+        query, key = self.call.query, self.call.key
+        return (query[..., :0], key[..., :0]) if self.kind == "Constant" else (query, key)
 
     @property
     def formula(self) -> tuple[str, str, bool, float, str]:
@@ -69,14 +63,14 @@ class Lowered:
 
 def score_of(kind: str, number: float, activation: str, takes_root: bool, vector: Tensor | None) -> Score:
     """One of the five in plain torch, which is what the kernels' gradients are differentiated by."""
-    if kind == "Product":
+    if kind == "Dot":
         return ScaledDot(number)
-    if kind == "Square":
+    if kind == "Distance":
         return Distance("laplacian" if takes_root else "gaussian", 1.0 if takes_root else math.sqrt(0.5))
-    if kind == "Blind":
+    if kind == "Constant":
         return Constant(number)
     assert vector is not None
-    return GATv2(vector, number) if kind == "Bent" else Additive(vector, cast(Activation, activation))
+    return GATv2(vector, number) if kind == "GATv2" else Additive(vector, cast(Activation, activation))
 
 
 def normalizer_of(name: str) -> Normalize:
@@ -92,7 +86,7 @@ def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
     call, coldness = _coldness(call)
     normalizer = type(call.normalize)
     if normalizer is Mean:
-        return Lowered(_without(call, "bias", "edge_key"), "Blind", normalizer=Mean)
+        return Lowered(_without(call, "bias", "edge_key"), "Constant", normalizer=Mean)
     if not _runs_as_it_is(call, coldness):
         call = _without_unlinked(call).in_float32(but=stored)
     if call.bias is not None and not _is_one(coldness):
@@ -112,6 +106,15 @@ def straight_through(call: Call) -> tuple[Call, Call, Call]:
     held = {name: x.detach() for name, x in getattr(score, "__dict__", {}).items() if isinstance(x, Tensor)}
     fixed = replace(call, score=replace(score, **held) if held else score, normalize=Softmax(), **free)  # type: ignore
     return replace(fixed, normalize=Hardmax()), fixed, replace(call, normalize=Softmax())
+
+
+def together(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all of these broadcast to. Mostly they are alike, and torch's own answer takes its time."""
+    if torch.compiler.is_compiling():  # sizes may be symbols, which a comparison would bind
+        return tuple(torch.broadcast_shapes(*shapes))
+    some = [tuple(shape) for shape in shapes if shape]
+    alike = all(shape == some[0] for shape in some)
+    return (some[0] if some else ()) if alike else tuple(torch.broadcast_shapes(*some))
 
 
 def _coldness(call: Call) -> tuple[Call, Factor]:
@@ -167,14 +170,14 @@ def _known_score(call: Call, coldness: Factor) -> Lowered:
         case Dot() | ScaledDot() | Cosine() | Bilinear():
             call, scale = _factored(call)
             if isinstance(coldness, Tensor):
-                return Lowered(replace(call, query=_times(call.query, coldness, 2)), "Product", scale)
-            return Lowered(call, "Product", scale * coldness)
+                return Lowered(replace(call, query=_times(call.query, coldness, 2)), "Dot", scale)
+            return Lowered(call, "Dot", scale * coldness)
         case Additive(vector=vector, activation="relu"):
-            return Lowered(call, "Bent", 0.0, vector=_times(vector, coldness, 1))
+            return Lowered(call, "GATv2", 0.0, vector=_times(vector, coldness, 1))
         case Additive(vector=vector, activation=activation):
-            return Lowered(call, "Smooth", activation=activation, vector=_times(vector, coldness, 1))
+            return Lowered(call, "Additive", activation=activation, vector=_times(vector, coldness, 1))
         case GATv2(vector=vector, negative_slope=slope):
-            return Lowered(call, "Bent", slope, vector=_times(vector, coldness, 1))
+            return Lowered(call, "GATv2", slope, vector=_times(vector, coldness, 1))
         case GAT():
             return _one_number_a_node(call, call.score, coldness)
         case Distance():
@@ -210,7 +213,7 @@ def _one_number_a_node(call: Call, score: GAT, coldness: Factor) -> Lowered:
     edge_key = None if call.edge_key is None else reduced(call.edge_key, score.key_vector)
     query, key = reduced(call.query, score.query_vector), reduced(call.key, score.key_vector)
     call = replace(call, query=query, key=key, edge_key=edge_key)
-    return Lowered(call, "Bent", score.negative_slope, vector=query.new_ones(1), is_narrow=True)
+    return Lowered(call, "GATv2", score.negative_slope, vector=query.new_ones(1), is_narrow=True)
 
 
 def _gap(call: Call, score: Distance, coldness: Factor) -> Lowered:
@@ -220,7 +223,7 @@ def _gap(call: Call, score: Distance, coldness: Factor) -> Lowered:
     scaled: dict[str, Any] = {
         name: _times(x, factor, 2) for name, x in call.tensors.items() if name in ("query", "key", "edge_key")
     }
-    return Lowered(replace(call, **scaled), "Square", takes_root=not gaussian)
+    return Lowered(replace(call, **scaled), "Distance", takes_root=not gaussian)
 
 
 def _constant(call: Call, score: Any, coldness: Factor) -> Lowered:
@@ -231,8 +234,8 @@ def _constant(call: Call, score: Any, coldness: Factor) -> Lowered:
         shape = (call.neighborhood.num_edges,) if isinstance(call.neighborhood, Edges) else (1, 1)
         every = every.expand(*every.shape[:-axes], *shape)
         biased = replace(call, bias=every if call.bias is None else call.bias + every)
-        return Lowered(_without(biased, "edge_key"), "Blind", 0.0)
-    return Lowered(_without(call, "edge_key"), "Blind", value * coldness)
+        return Lowered(_without(biased, "edge_key"), "Constant", 0.0)
+    return Lowered(_without(call, "edge_key"), "Constant", value * coldness)
 
 
 def _without(call: Call, *names: str) -> Call:

@@ -21,7 +21,7 @@ ALL = 2**31 - 1
 """Keys on a side of a window that has no end there."""
 
 
-class Parts(NamedTuple):
+class MemberParts(NamedTuple):
     """What a neighborhood of ranges is joined of."""
 
     frames: list[Lengths | Segments]
@@ -39,7 +39,7 @@ class Parts(NamedTuple):
         return min(before, default=ALL), min(after, default=ALL)
 
 
-class Sides(NamedTuple):
+class MemberBounds(NamedTuple):
     """Where the members begin and end; each `(outer, member)`."""
 
     query_start: Tensor
@@ -54,16 +54,13 @@ class Members(NamedTuple):
     query_boundaries: Tensor
     """`(member + 1)`, int32."""
     key_boundaries: Tensor
-    """The same for keys."""
-    most_queries: int
-    """No member has more."""
-    most_keys: int
-    """No member has more."""
+    max_queries: int
+    max_keys: int
 
 
-def parts_of(neighborhood: Ranges) -> Parts:
+def parts_of(neighborhood: Ranges) -> MemberParts:
     """The ranges that a neighborhood is joined of, by what they do."""
-    found = Parts([], [], [])
+    found = MemberParts([], [], [])
     joined = neighborhood.parts if isinstance(neighborhood, RangeIntersection) else (neighborhood,)
     for part in joined:
         if isinstance(part, Lengths | Segments):
@@ -104,7 +101,7 @@ def _is_alike(call: Call, frame: Lengths | Segments | None) -> bool:
 def members_of(call: Call, outer: tuple[int, ...]) -> Members:
     """Where the members of a call begin and end, on packed axes that hold the batch axes `outer`, then the nodes.
 
-    Nothing is asked of the device: what is said of the longest members is known of `Segments` since they were made.
+    No number is read from the device: the longest members are known of `Segments` since they were made.
     """
     assert isinstance(call.neighborhood, Ranges)
     parts = parts_of(call.neighborhood)
@@ -124,8 +121,8 @@ def members_of(call: Call, outer: tuple[int, ...]) -> Members:
         if is_whole:
             lists = _around(own, other, num_queries, num_keys)
         else:
-            sides = Sides(own[..., :-1], own[..., 1:], other[..., :-1], other[..., 1:])
-            lists = _between(_trimmed(sides, *parts.reach), num_queries, num_keys)
+            bounds = MemberBounds(own[..., :-1], own[..., 1:], other[..., :-1], other[..., 1:])
+            lists = _between(_trimmed(bounds, *parts.reach), num_queries, num_keys)
     else:
         lists = _between(_trimmed(_padded(call, frame), *parts.reach), num_queries, num_keys)
     return Members(_joined(lists[0], num_queries, outer), _joined(lists[1], num_keys, outer), *most)
@@ -143,7 +140,7 @@ def _most(bounds: Bounds, count: int, is_whole: bool) -> int:
     return max(min(longest, count), count - max(bounds.last, 0))
 
 
-def _padded(call: Call, lengths: Lengths | None) -> Sides:
+def _padded(call: Call, lengths: Lengths | None) -> MemberBounds:
     """One member, of true nodes, then padding."""
     queries = torch.full((1,), call.num_queries, device=call.query.device)
     keys = torch.full((1,), call.num_keys, device=call.query.device)
@@ -152,20 +149,20 @@ def _padded(call: Call, lengths: Lengths | None) -> Sides:
         if lengths.query_lengths is not None:
             queries = lengths.query_lengths[..., None].clamp(0, call.num_queries)
     queries, keys = torch.broadcast_tensors(queries, keys)
-    return Sides(torch.zeros_like(queries), queries, torch.zeros_like(keys), keys)
+    return MemberBounds(torch.zeros_like(queries), queries, torch.zeros_like(keys), keys)
 
 
-def _trimmed(sides: Sides, before: int, after: int) -> Sides:
+def _trimmed(bounds: MemberBounds, before: int, after: int) -> MemberBounds:
     """Without the keys before the first window and the queries whose window ends before the first key.
 
     The last query stands at the last key. A kernel would mask the pairs, and multiply what they hold by zero.
     """
-    query_start, query_stop, key_start, key_stop = sides
+    query_start, query_stop, key_start, key_stop = bounds
     if before < ALL:
         key_start = torch.maximum(key_start, key_stop - (query_stop - query_start) - before)
     if after < ALL:
-        query_start = torch.maximum(query_start, query_stop - (key_stop - sides.key_start) - after)
-    return Sides(query_start, query_stop, key_start, key_stop)
+        query_start = torch.maximum(query_start, query_stop - (key_stop - bounds.key_start) - after)
+    return MemberBounds(query_start, query_stop, key_start, key_stop)
 
 
 def _around(query_offsets: Tensor, key_offsets: Tensor, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
@@ -176,9 +173,9 @@ def _around(query_offsets: Tensor, key_offsets: Tensor, num_queries: int, num_ke
     return queries, F.pad(keys, (0, 1), value=num_keys)
 
 
-def _between(sides: Sides, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
+def _between(bounds: MemberBounds, num_queries: int, num_keys: int) -> tuple[Tensor, Tensor]:
     """Boundaries, but for the first: before each member a gap of queries and one of keys, and both at the end."""
-    query_start, query_stop, key_start, key_stop = sides
+    query_start, query_stop, key_start, key_stop = bounds
     stops = F.pad(key_stop, (1, 0))  # where the keys of the member before each one end, and those of the last
     queries = torch.stack([query_start, query_start, query_stop], -1).flatten(-2)
     keys = torch.stack([stops[..., :-1], key_start, key_stop], -1).flatten(-2)

@@ -13,7 +13,7 @@ class TableRows(Rows):
 
     Args:
         mask: which pairs are in the neighborhood.
-        is_whole: whether all are known to be, with finite scores, so that nothing need be kept out.
+        is_whole: whether all are known to be, with finite scores, so that nothing need be masked.
     """
 
     def __init__(self, mask: Tensor, is_whole: bool = False):

@@ -189,13 +189,7 @@ def _attach_formula(gradients: tuple, grad_outs: tuple) -> tuple | None:
 
 
 def _formula(
-    causal: bool,
-    scale: float | None,
-    dropout: float,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
+    causal: bool, scale: float | None, dropout: float, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> Tensor:
     """What the kernels compute, in plain torch."""
     if dropout > 0:

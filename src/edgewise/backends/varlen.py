@@ -7,7 +7,7 @@ blocks in which there are some.
 It writes what the boundaries cover, and nothing else. So they cover everything: queries outside every segment are made
 members without keys, whose output and gradient are zero, and keys that nobody may attend to members without queries,
 which nobody reads. The same is done to queries before the first key of a window and to keys before it. Like `sdpa`, and
-unlike the library's own kernels, it promises that NaN is kept out for such keys only: a value outside a causal mask or
+unlike the library's own kernels, it promises that NaN stays out for such keys only: a value outside a causal mask or
 a window, but in the same block, is multiplied by a weight of zero.
 
 Members shorter than a block are left to `triton`: this kernel would compute mostly padding, and its backward pass holds
@@ -29,7 +29,7 @@ DEVICES = ("cuda",)
 DTYPES = (torch.bfloat16, torch.float16)
 BLOCK = 128
 """Queries of a block."""
-MOST_FEATURES = 256
+MAX_FEATURES = 256
 """Features of a head; the kernel reads eight at a time."""
 
 
@@ -58,8 +58,8 @@ def _size_refusals(call: Call) -> list[str]:
     key_dim, value_dim = call.key.shape[-1], call.value.shape[-1]
     if key_dim != value_dim:
         return [f"a head has {key_dim} features of keys, but {value_dim} of values"]
-    if key_dim % 8 != 0 or key_dim > MOST_FEATURES:
-        return [f"a head has {key_dim} features, which is no multiple of 8 up to {MOST_FEATURES}"]
+    if key_dim % 8 != 0 or key_dim > MAX_FEATURES:
+        return [f"a head has {key_dim} features, which is no multiple of 8 up to {MAX_FEATURES}"]
     if call.num_queries == 0 or call.num_keys == 0 or call.batch_size == 0:
         return ["there is nobody who attends, or nobody to attend to"]
     frames = members.parts_of(call.neighborhood).frames
@@ -70,7 +70,7 @@ def _size_refusals(call: Call) -> list[str]:
 
 
 def _missing(device: torch.device) -> str:
-    """What of torch or of the device is missing; asked once."""
+    """What of torch or of the device is missing; looked up once."""
     if device not in _found:
         _found[device] = _missing_now(device)
     return _found[device]
@@ -111,7 +111,7 @@ def run(call: Call) -> Tensor:
     before, after = (-1 if side == members.ALL else side for side in members.parts_of(call.neighborhood).reach)
     cut = members.members_of(call, outer)
     out = varlen_attn(
-        query, key, value, cut.query_boundaries, cut.key_boundaries, cut.most_queries, cut.most_keys,
+        query, key, value, cut.query_boundaries, cut.key_boundaries, cut.max_queries, cut.max_keys,
         scale=scale, window_size=(before, after),
     )  # fmt: skip
     assert isinstance(out, Tensor)

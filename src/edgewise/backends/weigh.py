@@ -29,7 +29,7 @@ def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> We
     neighborhood, is_fused = call.neighborhood, _is_fused(call)
     if isinstance(neighborhood, Edges):
         found = _weigh_edges(call, neighborhood, is_fused, top, chosen)
-    elif is_fused and isinstance(neighborhood, Ranges) and top and min(top, call.num_keys) <= triton.MOST_KEPT:
+    elif is_fused and isinstance(neighborhood, Ranges) and top and min(top, call.num_keys) <= triton.MAX_TOP:
         found = _weigh_ranges(call, neighborhood, top, chosen)
     elif chosen is not None:
         found = _weigh_rows(call.in_float32(), top, chosen)
@@ -77,12 +77,12 @@ def _weigh_edges(
         else:
             is_wanted = torch.zeros(call.num_queries, dtype=torch.bool, device=chosen.device)
             is_wanted = is_wanted.index_fill(0, chosen, True).index_select(0, receivers)
-        kept = is_wanted.nonzero().squeeze(-1)
-        senders, receivers = senders[kept], receivers[kept]
+        wanted = is_wanted.nonzero().squeeze(-1)
+        senders, receivers = senders[wanted], receivers[wanted]
         own = torch.searchsorted(chosen, receivers)
         edges = unchecked(edges, senders=senders, receivers=own, num_receivers=chosen.shape[0], _plan=None)
-        bias = None if call.bias is None else call.bias[..., kept]
-        edge_key = None if call.edge_key is None else call.edge_key.index_select(-2, kept)
+        bias = None if call.bias is None else call.bias[..., wanted]
+        edge_key = None if call.edge_key is None else call.edge_key.index_select(-2, wanted)
         query = call.query.index_select(-2, chosen)
         call = replace(call, query=query, neighborhood=edges, bias=bias, edge_key=edge_key)
     call = call.in_float32()
@@ -192,7 +192,7 @@ def _listed(
         rows, columns = anyone.nonzero(as_tuple=True)
         return columns + first, positions[rows], weights[..., rows, columns]
     strongest, columns = torch.where(mask, weights, -torch.inf).topk(number, -1)
-    neighbor = anyone.to(torch.uint8).argmax(-1) if anyone.shape[-1] > 0 else positions  # without a key, no slot asks
+    neighbor = anyone.to(torch.uint8).argmax(-1) if anyone.shape[-1] > 0 else positions  # or there is no slot
     return _in_slots(strongest, columns + first, mask.sum(-1), neighbor + first, positions)
 
 

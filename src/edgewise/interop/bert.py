@@ -1,4 +1,4 @@
-"""BERT as Hugging Face keeps it, `config.json` and `model.safetensors`, as our model; and our model as theirs.
+"""BERT as Hugging Face stores it, `config.json` and `model.safetensors`, as our model; and our model as theirs.
 
 Every tensor of theirs is one of ours under another name. The head that predicts hidden tokens may be missing there; the
 parts that `LEFT_OUT` names have no place in our model.
@@ -47,6 +47,15 @@ MUST_BE = {
     "tie_word_embeddings": True,
 }
 """Settings that a configuration must have where it has them."""
+SIZES = {
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "model_dim": "hidden_size",
+    "hidden_dim": "intermediate_size",
+    "context": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+}
+DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 CHOICES = {"position": "learned", "norm": "post", "norm_embeddings": True, "window": None}
 """What only such a model of ours can be written as."""
 
@@ -59,18 +68,13 @@ def settings_of(config: Mapping[str, Any]) -> TransformerSettings:
     """
     read = Config(config, "bert", MUST_BE)
     return TransformerSettings(
-        num_layers=read.size("num_hidden_layers"),
-        num_heads=read.size("num_attention_heads"),
-        model_dim=read.size("hidden_size"),
-        hidden_dim=read.size("intermediate_size"),
-        context=read.size("max_position_embeddings", 512),
+        **read.sizes(SIZES, {"max_position_embeddings": 512, "type_vocab_size": 2}),
         position="learned",
         norm="post",
         norm_eps=read.number("layer_norm_eps", 1e-12),
         activation=read.activation("hidden_act", "gelu"),
-        dropout=read.dropout("hidden_dropout_prob", "attention_probs_dropout_prob"),
+        dropout=read.dropout(*DROPOUTS),
         norm_embeddings=True,
-        num_segments=read.size("type_vocab_size", 2),
     )
 
 
@@ -110,16 +114,11 @@ def checkpoint_of(model: MaskedModel) -> tuple[dict[str, Any], dict[str, Tensor]
         "architectures": ["BertForMaskedLM" if has_head else "BertModel"],
         "model_type": "bert",
         "vocab_size": own["encoder.embedding.weight"].shape[0],
-        "num_hidden_layers": settings.num_layers,
-        "num_attention_heads": settings.num_heads,
-        "hidden_size": settings.model_dim,
+        **{other: getattr(settings, name) for name, other in SIZES.items()},
         "intermediate_size": settings.hidden_dim or 4 * settings.model_dim,
-        "max_position_embeddings": settings.context,
-        "type_vocab_size": settings.num_segments,
         "hidden_act": activation_name(settings.activation),
         "layer_norm_eps": settings.norm_eps,
-        "hidden_dropout_prob": settings.dropout,
-        "attention_probs_dropout_prob": settings.dropout,
+        **dict.fromkeys(DROPOUTS, settings.dropout),
         "tie_word_embeddings": True,
     }
     if has_head:

@@ -43,6 +43,10 @@ class Config:
             raise DataError(f"config.json: {name} is {found!r}, expected a whole number.")
         return found
 
+    def sizes(self, names: Mapping[str, str], defaults: Mapping[str, int]) -> dict[str, Any]:
+        """Whole numbers by our names, from theirs."""
+        return {own: self.size(other, defaults.get(other)) for own, other in names.items()}
+
     def number(self, name: str, default: float) -> float:
         """A number; raises DataError where it is something else."""
         found = self.content.get(name, default)

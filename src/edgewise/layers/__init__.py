@@ -1,5 +1,7 @@
 """Layers over the one operator, for sequences and graphs alike."""
 
+from typing import Any
+
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.cache import Cache
@@ -12,12 +14,10 @@ from edgewise.layers.convolution import (
 from edgewise.layers.equivariant import Bodies, EquivariantLayer
 from edgewise.layers.force import PairForce
 from edgewise.layers.gated import GatedGraphAttention, GraphGRU
-from edgewise.layers.graph_attention import GraphAttention
-from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
-from edgewise.layers.graph_network import GraphFeatures, GraphNetwork
+from edgewise.layers.graph_attention import GraphAttention, HopAttention
+from edgewise.layers.graph_network import GraphFeatures, GraphNetwork, LearnedGlobals, NodeStatistics
 from edgewise.layers.graph_position import GraphPosition
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
-from edgewise.layers.hops import HopAttention
 from edgewise.layers.molecule_attention import MoleculeAttention
 from edgewise.layers.position import (
     ALiBi,
@@ -30,7 +30,8 @@ from edgewise.layers.position import (
 )
 from edgewise.layers.readout import Readout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder
-from edgewise.layers.relation import KindLinear, RelationalAttention, RelationalConvolution
+from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
+from edgewise.renames import renamed_class
 
 __all__ = [
     "ALiBi",
@@ -47,7 +48,6 @@ __all__ = [
     "GraphPosition",
     "HopAttention",
     "IsomorphismConvolution",
-    "KindLinear",
     "LearnedGlobals",
     "LearnedPosition",
     "MeanConvolution",
@@ -69,4 +69,10 @@ __all__ = [
     "SinusoidalPosition",
     "SymmetricConvolution",
     "T5Position",
+    "TypedLinear",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Old names of classes, for one release."""
+    return renamed_class(globals(), name)

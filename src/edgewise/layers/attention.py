@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.attend import attend, attention_weights
 from edgewise.choices import COMBINES, Combine, ScoreName
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.given import require_nodes
+from edgewise.layers.heads import attend_and_record, join_heads, require_multiple
 from edgewise.layers.position import PairPosition, default_positions, distances
 from edgewise.layers.scorer import Given, LearnedScore
 from edgewise.neighborhood import Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
@@ -75,7 +75,7 @@ class MultiHeadAttention(nn.Module):
         num_key_heads = num_key_heads or num_heads
         if combine not in COMBINES:
             raise SettingError(f"combine must be one of {', '.join(COMBINES)}, not {combine!r}.")
-        _require_divisible("num_heads", num_heads, "num_key_heads", num_key_heads)
+        require_multiple("MultiHeadAttention", "num_heads", num_heads, num_key_heads, "num_key_heads")
         groups = num_heads // num_key_heads
         self.input_dims = model_dim, source_dim, value_source_dim
         self.num_heads, self.combine, self.dropout, self.edge_dim = num_heads, combine, dropout, edge_dim
@@ -137,9 +137,9 @@ class MultiHeadAttention(nn.Module):
             edge: features of the edges; `Edges` only.
             positions: of the queries, where the layer has a `position`; by default the last ones of the keys.
             key_positions: of the keys; those of the queries in self-attention, else 0, 1, 2, ... by default.
-            cache: keys and values of earlier calls, which come before those of this one and are kept together with
-                them; the neighborhood is then that of the queries among all keys so far. A fixed one keeps the keys
-                and values of the first call instead, which later calls then do not compute again.
+            cache: keys and values of earlier calls, which come before those of this one and are stored together
+                with them; the neighborhood is then that of the queries among all keys so far. A fixed one stores those
+                of the first call only, which later calls then do not compute again.
             trace: where the weights are recorded.
 
         Raises:
@@ -195,17 +195,9 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """The output from what every head compares and sums; parts are k^e, v^e and b."""
         edge_key, edge_value, bias = parts
-        score, normalize = self.score(), self.normalize()
-        if trace is not None:
-            trace.record(
-                attention_weights(
-                    queries, keys, neighborhood, score=score, normalize=normalize, bias=bias, edge_key=edge_key,
-                    top=trace.top, queries=trace.queries,
-                )
-            )  # fmt: skip
-        heads = attend(
-            queries, keys, values, neighborhood, score=score, normalize=normalize, bias=bias, edge_key=edge_key,
-            edge_value=edge_value, dropout=self.dropout if self.training else 0.0,
+        heads = attend_and_record(
+            trace, queries, keys, values, neighborhood, score=self.score(), normalize=self.normalize(), bias=bias,
+            edge_key=edge_key, edge_value=edge_value, dropout=self.dropout if self.training else 0.0,
         )  # fmt: skip
         return self._combined(heads if len(self.head_shape) == 1 else heads.flatten(-4, -3))
 
@@ -248,7 +240,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, " *batch query output_dim"]:
         match self.combine:
             case "concatenate":
-                return self.output(heads.movedim(-3, -2).flatten(-2))
+                return self.output(join_heads(heads))
             case "weights":
                 return torch.einsum("...hqv,h->...qv", heads, self.head_weights)
             case "tensor":
@@ -271,13 +263,8 @@ def _sum(part: Tensor | None, other: Tensor | None) -> Tensor | None:
 def _per_head(name: str, size: int, num_heads: int, given: int | None) -> int:
     if given is not None:
         return given
-    _require_divisible(name, size, "num_heads", num_heads)
+    require_multiple("MultiHeadAttention", name, size, num_heads)
     return size // num_heads
-
-
-def _require_divisible(name: str, size: int, by_name: str, by: int) -> None:
-    if by < 1 or size % by != 0:
-        raise SettingError(f"MultiHeadAttention: {name} ({size}) must be a multiple of {by_name} ({by}).")
 
 
 def _require_equal(name: str, query_size: int, key_size: int) -> None:

@@ -74,9 +74,9 @@ class Cache:
     """
 
     layers: list[LayerCache] = field(default_factory=list)
-    """One for each self-attention, made when the layer first asks."""
+    """One for each self-attention, made when the layer first needs it."""
     sources: list[LayerCache] = field(default_factory=list)
-    """One for each cross-attention, which keeps what it first sees."""
+    """One for each cross-attention, which stores what it first sees."""
 
     @property
     def length(self) -> int:

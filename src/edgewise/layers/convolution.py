@@ -173,7 +173,7 @@ class NeighborConvolution(nn.Module):
 class IsomorphismConvolution(nn.Module):
     """A network on the node and the sum of its neighbors: W₂ σ(W₁ ((1 + ε) x_i + Σ_{j∈N(i)} x_j) + c₁) + c₂.
 
-    A sum tells apart neighborhoods that a mean or a maximum confuses: {a, b} and {a, a, b, b}, {a, b} and {a, b, b}.
+    A sum distinguishes neighborhoods that a mean or a maximum confuses: {a, b} and {a, a, b, b}, {a, b} and {a, b, b}.
 
     Args:
         input_dim, output_dim: sizes of the nodes before and after.

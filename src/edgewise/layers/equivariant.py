@@ -2,18 +2,18 @@
 
 from typing import Literal, NamedTuple
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.attend import aggregate, attend, attention_weights
-from edgewise.errors import SettingError, ShapeError
+from edgewise.attend import aggregate
+from edgewise.errors import ShapeError
 from edgewise.layers.given import require_nodes, require_places
+from edgewise.layers.heads import attend_and_record, require_choice
 from edgewise.layers.messages import EdgePerceptron, Perceptron, beside, features_of_edges
 from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of, is_edge_index
 from edgewise.normalize import Normalize
-from edgewise.score import Constant
+from edgewise.score import Constant, safe_sqrt
 from edgewise.trace import Trace
 
 
@@ -77,8 +77,7 @@ class EquivariantLayer(nn.Module):
         backend: str = "auto",
     ):
         super().__init__()
-        if how not in ("mean", "sum"):
-            raise SettingError(f"EquivariantLayer: how must be 'mean' or 'sum', not {how!r}.")
+        require_choice("EquivariantLayer", "how", how, ("mean", "sum"))
         hidden_dim = model_dim if hidden_dim is None else hidden_dim
         self.edge_dim, self.how, self.backend = edge_dim, how, backend
         self.has_bounded_steps, self.has_velocities = has_bounded_steps, has_velocities
@@ -128,7 +127,7 @@ class EquivariantLayer(nn.Module):
         squares = difference.square().sum(-1, keepdim=True)
         seen = beside(squares, edge)
         message = self.activation(self.message(nodes, nodes, seen, edges))
-        step = self.step(message) * (difference / (1 + _root(squares)) if self.has_bounded_steps else difference)
+        step = self.step(message) * (difference / (1 + safe_sqrt(squares)) if self.has_bounded_steps else difference)
         moved = aggregate(
             step.new_zeros(coordinates.shape[-2:]), edges, self.how, edge_value=step, backend=self.backend
         )
@@ -142,22 +141,8 @@ class EquivariantLayer(nn.Module):
         nothing = message.new_zeros(edges.num_senders, message.shape[-1])
         if self.normalize is None:
             return aggregate(nothing, edges, "sum", edge_value=message, backend=self.backend)
-        # The score is made of the message alone: it enters as a bias, beside queries and keys that say nothing.
+        # The score is made of the message alone: it enters as a bias, beside queries and keys of zeros.
         blind, bias, normalize = nothing[:, :1], self.score(message).squeeze(-1), self.normalize()
-        if trace is not None:
-            trace.record(
-                attention_weights(
-                    blind, blind, edges, score=Constant(0.0), normalize=normalize, bias=bias, top=trace.top,
-                    queries=trace.queries,
-                )
-            )  # fmt: skip
-        return attend(
-            blind, blind, nothing, edges, score=Constant(0.0), normalize=normalize, bias=bias, edge_value=message,
-            backend=self.backend,
-        )  # fmt: skip
-
-
-def _root(squares: Tensor) -> Tensor:
-    """√x with gradient 0, not infinite, at 0, where two nodes stand at the same place."""
-    zero = squares == 0
-    return torch.where(zero, 0.0, torch.where(zero, 1.0, squares).sqrt())
+        parts = {"score": Constant(0.0), "normalize": normalize, "bias": bias}
+        given = trace, blind, blind, nothing, edges
+        return attend_and_record(*given, edge_value=message, backend=self.backend, **parts)

@@ -1,4 +1,4 @@
-"""Attention over the edges of a graph in which every node says how much each head is to be heard; and with memory."""
+"""Attention over the edges of a graph in which every node gates each head; and a recurrent unit made of it."""
 
 from collections.abc import Callable
 
@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.attend import aggregate, attend, attention_weights
+from edgewise.attend import aggregate
 from edgewise.layers.given import require_nodes
+from edgewise.layers.heads import attend_and_record, split_heads
 from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.score import Dot
 from edgewise.trace import Trace
@@ -88,12 +89,9 @@ class GatedGraphAttention(nn.Module):
         source = nodes if source is None else source
         require_nodes("GatedGraphAttention", source, self.key.in_features, self.key.weight, "source")
         neighborhood = neighborhood_of("GatedGraphAttention", neighborhood, nodes.shape[-2], source.shape[-2])
-        query, key = self._split(self.query(nodes)), self._split(self.key(source))
-        value = self._split(F.leaky_relu(self.value(source), 0.1))
-        by_head = neighborhood.with_head_axis()
-        if trace is not None:
-            trace.record(attention_weights(query, key, by_head, score=Dot(), top=trace.top, queries=trace.queries))
-        heads = attend(query, key, value, by_head, score=Dot()).movedim(-3, -2)
+        features = self.query(nodes), self.key(source), F.leaky_relu(self.value(source), 0.1)
+        query, key, value = (split_heads(x, self.num_heads) for x in features)
+        heads = attend_and_record(trace, query, key, value, neighborhood.with_head_axis(), score=Dot()).movedim(-3, -2)
         gated = self._gates(nodes, source, neighborhood).unsqueeze(-1) * heads
         return self.output(torch.cat([nodes, gated.flatten(-2)], -1))
 
@@ -103,12 +101,9 @@ class GatedGraphAttention(nn.Module):
         mean = aggregate(source, neighborhood, "mean", num_queries=nodes.shape[-2])
         return self.gate(torch.cat([nodes, largest, mean], -1)).sigmoid()
 
-    def _split(self, nodes: Tensor) -> Tensor:
-        return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
-
 
 class GraphGRU(nn.Module):
-    """One step of a gated recurrent unit whose nodes hear their neighbors, now and as they were.
+    """One step of a gated recurrent unit whose nodes attend to their neighbors, now and at the step before.
 
         u = sigmoid(Γ_xu(X, X) + Γ_hu([X; H], H))
         r = sigmoid(Γ_xr(X, X) + Γ_hr([X; H], H))
@@ -169,7 +164,7 @@ class GraphGRU(nn.Module):
 
         Args:
             nodes: X, what is read at this step.
-            neighborhood: who hears whom.
+            neighborhood: who attends to whom.
             state: H before it; zero where None, as before the first step.
             trace: where the weights of all six attentions are recorded, those of u, r and h on X first.
         """

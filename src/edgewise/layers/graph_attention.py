@@ -1,7 +1,7 @@
-"""Attention over the edges of a graph as its papers have it: one matrix, one vector a head."""
+"""Attention over the edges of a graph as its papers have it, and over distances in it."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -9,12 +9,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, UnsupportedError
+from edgewise.layers.convolution import spread_evenly
 from edgewise.layers.feature import FeatureLinear, Nodes, Pair
-from edgewise.layers.given import pair_of, two
+from edgewise.layers.given import pair_of, require_nodes, two
+from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
 from edgewise.layers.messages import features_of_edges
-from edgewise.neighborhood import GivenNeighborhood, edges_of
-from edgewise.score import GAT, GATv2, Score
+from edgewise.neighborhood import Full, GivenNeighborhood, edges_of
+from edgewise.normalize import Normalize, Sigmoid
+from edgewise.score import GAT, Dot, GATv2, Score
 from edgewise.trace import Trace
 
 GraphScore = Literal["gat", "gatv2"]
@@ -74,10 +77,8 @@ class GraphAttention(nn.Module):
             raise SettingError(f"GraphAttention: combine must be concatenate or mean, not {combine!r}.")
         if score not in ("gat", "gatv2"):
             raise SettingError(f"GraphAttention: score must be gat or gatv2, not {score!r}.")
-        if combine == "concatenate" and output_dim % num_heads != 0:
-            raise SettingError(
-                f"GraphAttention: output_dim ({output_dim}) must be a multiple of num_heads ({num_heads})."
-            )
+        if combine == "concatenate":
+            require_multiple("GraphAttention", "output_dim", output_dim, num_heads)
         self.sizes = source_dim, target_dim = two(input_dim)
         if share_weights and (score == "gat" or isinstance(input_dim, tuple)):
             raise SettingError("GraphAttention: share_weights is for gatv2 with one input_dim; drop it.")
@@ -114,34 +115,29 @@ class GraphAttention(nn.Module):
             trace: where the weights are recorded.
         """
         source, target = pair_of("GraphAttention", nodes, self.sizes, self.linear.weight)
-        query, key = (self._split(side) for side in self._sides(source, target))
+        query, key = (split_heads(x, self.num_heads) for x in self._projected(source, target))
         value = F.dropout(key, self.value_dropout, self.training)
         score: Score
         if edge is not None or self.edge is not None:
             edges = edges_of("GraphAttention", edges, query.shape[-2], key.shape[-2])
             edge = features_of_edges("GraphAttention", edge, edges, self.edge_dim, query)
-        edge_key = None if edge is None or self.edge is None else self._split(self.edge(edge))
+        edge_key = None if edge is None or self.edge is None else split_heads(self.edge(edge), self.num_heads)
         if self.score == "gatv2":
             score = GATv2(self.vector, self.negative_slope)
         elif edge_key is None:
             score = GAT(self.vector, self.key_vector, self.negative_slope)
         else:  # each of the three is one number a head
-            parts = (query, self.vector), (key, self.key_vector), (edge_key, self.edge_vector)
-            query, key, edge_key = ((rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in parts)
+            vectors = (query, self.vector), (key, self.key_vector), (edge_key, self.edge_vector)
+            query, key, edge_key = ((rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in vectors)
             score = GAT(query.new_ones(1), query.new_ones(1), self.negative_slope)
-        if trace is not None:
-            trace.record(
-                attention_weights(
-                    query, key, edges, score=score, edge_key=edge_key, top=trace.top, queries=trace.queries
-                )
-            )
+        parts: dict[str, Any] = {"score": score, "edge_key": edge_key}
         dropout = self.dropout if self.training else 0.0
-        out = attend(query, key, value, edges, score=score, edge_key=edge_key, dropout=dropout)
-        joined = out.mean(-3) if self.combine == "mean" else out.movedim(-3, -2).flatten(-2)
+        out = attend_and_record(trace, query, key, value, edges, dropout=dropout, **parts)
+        joined = out.mean(-3) if self.combine == "mean" else join_heads(out)
         joined = joined if self.residual is None else joined + self.residual(target)
         return joined if self.bias is None else joined + self.bias
 
-    def _sides(self, source: Nodes, target: Nodes) -> tuple[Tensor, Tensor]:
+    def _projected(self, source: Nodes, target: Nodes) -> tuple[Tensor, Tensor]:
         """Queries and keys, heads side by side."""
         if self.target is not None:
             return self.target(target), self.linear(source)
@@ -149,8 +145,57 @@ class GraphAttention(nn.Module):
         at_source = at_target if source is target else self.linear(source)
         return (at_target.chunk(2, -1)[0], at_source.chunk(2, -1)[1]) if self.is_stacked else (at_target, at_source)
 
-    def _split(self, nodes: Tensor) -> Tensor:
-        return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+
+class HopAttention(nn.Module):
+    """Spreads nodes over the graph K times, and lets each node choose which distance to believe.
+
+        z_0 = x;  z_k = D^−½ Â D^−½ z_{k−1};  o_i = Σ_k α_ik z_ik,  α_i = normalize_k(w · z_ik)
+
+    Every node attends, with one learned query w, over its own K + 1 versions: far is seen without many layers, and near
+    is not washed out.
+
+    Args:
+        model_dim: size of the nodes.
+        num_hops: K.
+        normalize: from scores to weights; with `Sigmoid` each distance is taken or left for itself.
+
+    Empty: a node without neighbors sees itself alone, K + 1 times the same.
+    Cost: O(K · edge · model_dim).
+    Source: Liu, Gao & Ji 2020 (DAGNN), eqs. 8 to 10, whose s is our w, with `Sigmoid`.
+    """
+
+    def __init__(self, model_dim: int, num_hops: int = 10, *, normalize: Normalize = Sigmoid()):
+        super().__init__()
+        self.num_hops, self.normalize = num_hops, normalize
+        bound = math.sqrt(3 / model_dim)
+        self.query = nn.Parameter(torch.empty(1, model_dim).uniform_(-bound, bound))
+
+    def forward(
+        self,
+        nodes: Float[Tensor, " node model_dim"] | tuple[Tensor, Tensor],
+        edges: GivenNeighborhood,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " node model_dim"]:
+        """The nodes after the layer.
+
+        Raises:
+            UnsupportedError: the nodes are a pair (source, target), over which hops cannot follow each other.
+        """
+        if isinstance(nodes, tuple):
+            raise UnsupportedError(
+                "HopAttention: nodes are a pair (source, target), but hops follow each other over one set of nodes; "
+                "use GraphAttention or a convolution, which take pairs, or join both sets in one graph."
+            )
+        require_nodes("HopAttention", nodes, self.query.shape[-1], self.query)
+        edges = edges_of("HopAttention", edges, nodes.shape[-2], nodes.shape[-2])
+        versions = [nodes]
+        for _ in range(self.num_hops):
+            versions.append(spread_evenly(versions[-1], edges))
+        distances = torch.stack(versions, -2)
+        parts: dict[str, Any] = {"score": Dot(), "normalize": self.normalize}
+        if trace is not None:  # a row a node, whatever the trace selects
+            trace.record(attention_weights(self.query, distances, Full(), **parts))
+        return attend(self.query, distances, distances, **parts).squeeze(-2)
 
 
 def _glorot(input_dim: int, output_dim: int, bias: bool) -> FeatureLinear:

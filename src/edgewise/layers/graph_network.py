@@ -1,4 +1,4 @@
-"""The full block of a graph network: edges, nodes and the whole graph learn from each other."""
+"""The full block of a graph network: edges, nodes and the whole graph learn from each other; and sources of globals."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,12 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from edgewise.attend import aggregate
 from edgewise.errors import ShapeError
 from edgewise.layers.given import require_nodes
-from edgewise.layers.graph_globals import LearnedGlobals, NodeStatistics
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
 from edgewise.neighborhood import GivenNeighborhood, edges_of, membership
+from edgewise.score import safe_sqrt
 from edgewise.trace import Trace
 
 
@@ -23,6 +24,55 @@ class GraphFeatures(NamedTuple):
     """One row an edge, in the order of the edges; of size 0 where nothing is."""
     global_features: Float[Tensor, " *global_batch graph global_dim"]
     """One row a graph; of size 0 where nothing is."""
+
+
+class NodeStatistics(nn.Module):
+    """How many nodes a graph has, and the mean, spread, smallest and largest of each of their features.
+
+        u_g = [n; mean x; √(mean (x − mean x)²); min x; max x]    over the n nodes of graph g
+
+    Args:
+        node_dim: size of the nodes.
+
+    Empty: a graph without nodes gives zero. One node has no spread, and no gradient through it.
+    """
+
+    def __init__(self, node_dim: int):
+        super().__init__()
+        self.global_dim = 1 + 4 * node_dim
+        """How many numbers that are."""
+
+    def forward(
+        self, nodes: Float[Tensor, " *batch node node_dim"], offsets: Int64[Tensor, " boundary"]
+    ) -> Float[Tensor, " *batch graph global_dim"]:
+        """The statistics of each graph; nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+        members = membership(offsets, nodes.shape[-2])
+        mean = aggregate(nodes, members, "mean")
+        squares = aggregate((nodes - mean.index_select(-2, members.receivers)).square(), members, "mean")
+        spread = safe_sqrt(squares)
+        count = offsets.diff().to(nodes.dtype).unsqueeze(-1).expand(*mean.shape[:-1], 1)
+        extremes = [aggregate(nodes, members, "min"), aggregate(nodes, members, "max")]
+        return torch.cat([count, mean, spread, *extremes], -1)
+
+
+class LearnedGlobals(nn.Module):
+    """The same learned vector for every graph, from which each goes its own way.
+
+    Args:
+        global_dim: its size.
+    """
+
+    def __init__(self, global_dim: int):
+        super().__init__()
+        self.global_dim = global_dim
+        """Its size."""
+        self.vector = nn.Parameter(torch.randn(global_dim))
+
+    def forward(
+        self, nodes: Float[Tensor, " *batch node node_dim"], offsets: Int64[Tensor, " boundary"]
+    ) -> Float[Tensor, " graph global_dim"]:
+        """The vector, once a graph."""
+        return self.vector.expand(offsets.shape[0] - 1, -1)
 
 
 class GraphNetwork(nn.Module):
@@ -64,7 +114,7 @@ class GraphNetwork(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " *node_batch node node_dim"],
+        nodes: Float[Tensor, " *node_batch node node_dim"] | tuple[Tensor, Tensor],
         edges: GivenNeighborhood,
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
         global_features: Float[Tensor, " *global_batch graph global_dim"] | None = None,
@@ -75,7 +125,7 @@ class GraphNetwork(nn.Module):
         """Nodes, edges and globals after the block.
 
         Args:
-            nodes: v.
+            nodes: v; or (sources, targets), of which the targets are updated and returned, and are the nodes of u.
             edges: who sends to whom, within each graph.
             edge: e, one row an edge; of size 0 where None.
             global_features: u, one row a graph; from `global_source` where None.
@@ -85,26 +135,28 @@ class GraphNetwork(nn.Module):
         Raises:
             ShapeError: edge features are not one row an edge, or globals not one row a graph.
         """
-        require_nodes("GraphNetwork", nodes, None, next(self.parameters(), None))
-        edges = edges_of("GraphNetwork", edges, nodes.shape[-2], nodes.shape[-2])
+        source, target = nodes if isinstance(nodes, tuple) else (nodes, nodes)
+        for name, each in (("source", source), ("target", target)) if isinstance(nodes, tuple) else (("nodes", nodes),):
+            require_nodes("GraphNetwork", each, None, next(self.parameters(), None), name)
+        edges, ends = edges_of("GraphNetwork", edges, target.shape[-2], source.shape[-2]), nodes
         if offsets is None:
-            offsets = torch.tensor([0, nodes.shape[-2]], device=nodes.device)
+            offsets = torch.tensor([0, target.shape[-2]], device=target.device)
         if edge is None:
-            edge = nodes.new_zeros(edges.num_edges, 0)
+            edge = target.new_zeros(edges.num_edges, 0)
         if global_features is None:
-            made = None if self.global_source is None else self.global_source(nodes, offsets)
-            global_features = nodes.new_zeros(offsets.shape[0] - 1, 0) if made is None else made
+            made = None if self.global_source is None else self.global_source(target, offsets)
+            global_features = target.new_zeros(offsets.shape[0] - 1, 0) if made is None else made
         rows = ("edge", edge, edges.num_edges), ("graph", global_features, offsets.shape[0] - 1)
         for axis, features, expected in rows:
             if features.shape[-2] != expected:
                 raise ShapeError(
                     f"GraphNetwork: axis '{axis}' is {features.shape[-2]} in its features but {expected} in the graph."
                 )
-        graph_of_node = membership(offsets, nodes.shape[-2]).receivers
+        graph_of_node = membership(offsets, target.shape[-2]).receivers
         if self.edge is not None:
-            edge = self.edge(nodes, edge, global_features, edges, graph_of_node, trace=trace)
+            edge = self.edge(ends, edge, global_features, edges, graph_of_node, trace=trace)
         if self.node is not None:
-            nodes = self.node(nodes, edge, global_features, edges, graph_of_node, trace=trace)
+            target = self.node(target, edge, global_features, edges, graph_of_node, trace=trace)
         if self.graph is not None:
-            global_features = self.graph(nodes, edge, global_features, edges, graph_of_node, trace=trace)
-        return GraphFeatures(nodes, edge, global_features)
+            global_features = self.graph(target, edge, global_features, edges, graph_of_node, trace=trace)
+        return GraphFeatures(target, edge, global_features)

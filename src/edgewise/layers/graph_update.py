@@ -1,16 +1,71 @@
-"""The three updates of a graph network: of its edges, of its nodes and of the whole graph."""
+"""The three updates of a graph network: of its edges, of its nodes and of the whole graph; and aggregations."""
+
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.attend import attention_weights
+from edgewise.attend import aggregate, attention_weights
 from edgewise.errors import SettingError, ShapeError
-from edgewise.layers.aggregation import Aggregation, Gather
+from edgewise.layers.given import two
+from edgewise.layers.heads import attend_and_record, join_heads, record, require_multiple, split_heads
 from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, beside
-from edgewise.neighborhood import Edges
-from edgewise.neighborhood.derived import derived
+from edgewise.neighborhood import Edges, derived
 from edgewise.trace import Trace
+
+Gather = Literal["sum", "mean", "max", "min", "attention"]
+GATHERS: tuple[str, ...] = get_args(Gather)
+
+
+class Aggregation(nn.Module):
+    """One vector a receiver from those that its edges carry, whatever their order: o_i = ⊕_{e→i} m_e.
+
+        attention    o_i = Σ_{e→i} α_e W^V m_e,   α = softmax over the edges into i of (W^Q x_i)·(W^K m_e) / √d
+
+    Args:
+        edge_dim: size of the m_e, and of the output.
+        receiver_dim: size of the x_i, which only attention looks at; 0 leaves one learned query.
+        how: ⊕, "sum", "mean", "max", "min" or "attention".
+        num_heads: heads of the attention, side by side.
+
+    Empty: zero.
+    Cost: O(edge · edge_dim), with attention O(edge · edge_dim²) for its matrices.
+    """
+
+    def __init__(self, edge_dim: int, receiver_dim: int, how: Gather = "sum", num_heads: int = 1):
+        super().__init__()
+        if how not in GATHERS:
+            raise SettingError(f"Aggregation: how must be one of {', '.join(GATHERS)}, not {how!r}.")
+        self.how, self.num_heads, self.receiver_dim = how, num_heads, receiver_dim
+        if how == "attention":
+            require_multiple("Aggregation", "what edges carry", edge_dim, num_heads)
+            if receiver_dim > 0:
+                self.query = nn.Linear(receiver_dim, edge_dim)
+            else:
+                self.learned_query = nn.Parameter(torch.randn(edge_dim))
+            self.key, self.value = nn.Linear(edge_dim, edge_dim), nn.Linear(edge_dim, edge_dim)
+
+    def forward(
+        self,
+        edge: Float[Tensor, " *edge_batch edge edge_dim"],
+        edges: Edges,
+        receivers: Float[Tensor, " *receiver_batch query receiver_dim"],
+        *,
+        trace: Trace | None = None,
+    ) -> Float[Tensor, " *batch query edge_dim"]:
+        """The vector of each receiver; attention records its weights into `trace`."""
+        if self.how != "attention":
+            return aggregate(edge.new_zeros(edges.num_senders, edge.shape[-1]), edges, self.how, edge_value=edge)
+        # Senders have no features of their own: keys and values are on the edges alone.
+        edge_key, edge_value = (split_heads(part(edge), self.num_heads) for part in (self.key, self.value))
+        if self.receiver_dim > 0:
+            query = self.query(receivers)
+        else:
+            query = self.learned_query.to(edge_key.dtype).expand(edges.num_receivers, -1)
+        query, nothing = split_heads(query, self.num_heads), edge_key.new_zeros(edges.num_senders, edge_key.shape[-1])
+        given = trace, query, nothing, nothing, edges
+        return join_heads(attend_and_record(*given, edge_key=edge_key, edge_value=edge_value))
 
 
 class EdgeUpdate(nn.Module):
@@ -20,7 +75,8 @@ class EdgeUpdate(nn.Module):
         α_k = 1, or with attention the softmax of (W [v_i; u])·(U [v_j; e_k]) / √d over the edges into i, per head
 
     Args:
-        node_dim, edge_dim, global_dim: sizes of v, e and u; 0 for what it does not look at.
+        node_dim, edge_dim, global_dim: sizes of v, e and u; 0 for what it does not look at. Two sizes of nodes are
+            those of sources and targets.
         output_dim: size of the edges after.
         hidden_dim: between the two matrices of φ; output_dim by default.
         num_heads: heads of the attention, each of which weighs its part of φ; None for no attention.
@@ -31,7 +87,7 @@ class EdgeUpdate(nn.Module):
 
     def __init__(
         self,
-        node_dim: int,
+        node_dim: int | tuple[int, int],
         edge_dim: int,
         global_dim: int,
         output_dim: int,
@@ -42,19 +98,17 @@ class EdgeUpdate(nn.Module):
     ):
         super().__init__()
         self.node_dim, self.edge_dim, self.global_dim, self.num_heads = node_dim, edge_dim, global_dim, num_heads
-        receiver_dim, hidden_dim = node_dim + global_dim, output_dim if hidden_dim is None else hidden_dim
-        self.network = EdgePerceptron(receiver_dim, node_dim, edge_dim, hidden_dim, output_dim, activation)
+        source_dim, target_dim = two(node_dim)
+        receiver_dim, hidden_dim = target_dim + global_dim, output_dim if hidden_dim is None else hidden_dim
+        self.network = EdgePerceptron(receiver_dim, source_dim, edge_dim, hidden_dim, output_dim, activation)
         if num_heads is not None:
-            if output_dim % num_heads != 0:
-                raise SettingError(
-                    f"EdgeUpdate: output_dim ({output_dim}) must be a multiple of num_heads ({num_heads})."
-                )
-            self.query, self.key = nn.Linear(receiver_dim, output_dim), nn.Linear(node_dim, output_dim)
+            require_multiple("EdgeUpdate", "output_dim", output_dim, num_heads)
+            self.query, self.key = nn.Linear(receiver_dim, output_dim), nn.Linear(source_dim, output_dim)
             self.edge_key = nn.Linear(edge_dim, output_dim, bias=False) if edge_dim > 0 else None
 
     def forward(
         self,
-        nodes: Float[Tensor, " *node_batch node node_dim"],
+        nodes: Float[Tensor, " *node_batch node node_dim"] | tuple[Tensor, Tensor],
         edge: Float[Tensor, " *edge_batch edge edge_dim"],
         global_features: Float[Tensor, " *global_batch graph global_dim"],
         edges: Edges,
@@ -62,22 +116,23 @@ class EdgeUpdate(nn.Module):
         *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch edge output_dim"]:
-        """The edges after the update, in the order of `edges`; attention records its weights into `trace`."""
-        senders, edge = looked_at(nodes, self.node_dim), looked_at(edge, self.edge_dim)
+        """The edges after the update, in the order of `edges`; attention records its weights into `trace`.
+
+        Nodes may be (sources, targets); `graph_of_node` is then that of the targets.
+        """
+        source, target = nodes if isinstance(nodes, tuple) else (nodes, nodes)
+        source_dim, target_dim = two(self.node_dim)
+        senders, edge = looked_at(source, source_dim), looked_at(edge, self.edge_dim)
         known = looked_at(global_features, self.global_dim).index_select(-2, graph_of_node)
-        receivers = beside(senders, known)
+        receivers = beside(looked_at(target, target_dim), known)
         message = self.network(receivers, senders, edge, edges)
         if self.num_heads is None:
             return message
-        query, key = self._split(self.query(receivers)), self._split(self.key(senders))
-        edge_key = None if self.edge_key is None else self._split(self.edge_key(edge))
-        if trace is not None:
-            trace.record(attention_weights(query, key, edges, edge_key=edge_key, top=trace.top, queries=trace.queries))
+        query, key = split_heads(self.query(receivers), self.num_heads), split_heads(self.key(senders), self.num_heads)
+        edge_key = None if self.edge_key is None else split_heads(self.edge_key(edge), self.num_heads)
+        record(trace, query, key, edges, edge_key=edge_key)
         weights = attention_weights(query, key, edges, edge_key=edge_key).values
-        return (self._split(message) * weights.unsqueeze(-1)).movedim(-3, -2).flatten(-2)
-
-    def _split(self, features: Tensor) -> Tensor:
-        return features.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+        return join_heads(split_heads(message, self.num_heads) * weights.unsqueeze(-1))
 
 
 class NodeUpdate(nn.Module):
@@ -200,5 +255,5 @@ def looked_at(features: Float[Tensor, " *batch row feature"], size: int) -> Floa
 
 
 def _members(graph_of: Tensor, num_graphs: int) -> Edges:
-    """Nodes or edges as edges to their graph, all from one sender that says nothing."""
+    """Nodes or edges as edges to their graph, all from one sender without features."""
     return derived(torch.zeros_like(graph_of), graph_of, 1, num_graphs)

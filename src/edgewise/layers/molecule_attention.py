@@ -1,4 +1,4 @@
-"""Attention between all atoms of a molecule that also knows who is near and who is bonded."""
+"""Attention between all atoms of a molecule that also knows distances and bonds."""
 
 from typing import Literal
 
@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.attend import aggregate, attend, attention_weights
-from edgewise.errors import SettingError
+from edgewise.attend import aggregate, attend
 from edgewise.layers.given import require_nodes, require_places
+from edgewise.layers.heads import attend_and_record, join_heads, require_choice, require_multiple, split_heads
 from edgewise.neighborhood import Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Rows, Softmax
 from edgewise.score import Distance
@@ -55,14 +55,9 @@ class MoleculeAttention(nn.Module):
         bonds_how: Literal["sum", "mean"] = "sum",
     ):
         super().__init__()
-        if model_dim % num_heads != 0:
-            raise SettingError(
-                f"MoleculeAttention: model_dim ({model_dim}) must be a multiple of num_heads ({num_heads})."
-            )
-        if kernel not in ("softmax", "exponential"):
-            raise SettingError(f"MoleculeAttention: kernel must be 'softmax' or 'exponential', not {kernel!r}.")
-        if bonds_how not in ("sum", "mean"):
-            raise SettingError(f"MoleculeAttention: bonds_how must be 'sum' or 'mean', not {bonds_how!r}.")
+        require_multiple("MoleculeAttention", "model_dim", model_dim, num_heads)
+        require_choice("MoleculeAttention", "kernel", kernel, ("softmax", "exponential"))
+        require_choice("MoleculeAttention", "bonds_how", bonds_how, ("sum", "mean"))
         self.num_heads, self.kernel, self.bonds_how = num_heads, kernel, bonds_how
         self.shares = attention_share, distance_share, bond_share
         self.query, self.key, self.value = (nn.Linear(model_dim, model_dim) for _ in range(3))
@@ -94,12 +89,9 @@ class MoleculeAttention(nn.Module):
             neighborhood_of("MoleculeAttention", each, number, number) for each in (bonds, neighborhood)
         )
         query, key, value = (
-            linear(nodes).unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
-            for linear in (self.query, self.key, self.value)
+            split_heads(linear(nodes), self.num_heads) for linear in (self.query, self.key, self.value)
         )
         together, bonds = neighborhood.with_head_axis(), bonds.with_head_axis()
-        if trace is not None:
-            trace.record(attention_weights(query, key, together, top=trace.top, queries=trace.queries))
         # Distances are differences of places: half precision, which is enough for values, would round them away.
         precise = torch.promote_types(coordinates.dtype, value.dtype)
         places, values = coordinates.to(precise).unsqueeze(-3), value.to(precise)
@@ -108,13 +100,13 @@ class MoleculeAttention(nn.Module):
         with torch.autocast(places.device.type, enabled=False):
             near = attend(places, places, values, together, score=Distance("laplacian"), normalize=nearness)
         heads = (
-            attention_share * attend(query, key, value, together)
+            attention_share * attend_and_record(trace, query, key, value, together)
             + distance_share * near.to(value.dtype)
             + bond_share * aggregate(value, bonds, self.bonds_how)
         )
-        return self.output(heads.movedim(-3, -2).flatten(-2))
+        return self.output(join_heads(heads))
 
 
 def _exponential(scores: Tensor, rows: Rows) -> Tensor:
-    """α_ij = exp(s_ij): each pair for itself. What stands outside the neighborhood is kept out of the gradient, too."""
+    """α_ij = exp(s_ij): each pair for itself. What is outside the neighborhood has no gradient."""
     return rows.keep(torch.exp(rows.keep(scores)))

@@ -1,7 +1,7 @@
 """Where a node stands in its sequence: without it, self-attention sees a bag of words.
 
 Self-attention without positions is permutation equivariant: nodes in another order give the same outputs in that order.
-Each of these says what becomes of that. Two kinds, by what they touch:
+Each position below documents what becomes of that. There are two kinds:
 
     of nodes   SinusoidalPosition, LearnedPosition: added to the nodes once, before the first layer
     of pairs   RotaryPosition, ALiBi, T5Position, ShawPosition: inside every attention, which sees how far key and query
@@ -92,7 +92,7 @@ class LearnedPosition(nn.Module):
 
 
 class PairPosition(nn.Module):
-    """What an attention layer asks of positions: it turns queries and keys, adds a bias, or puts vectors on edges.
+    """What an attention layer needs of positions: it turns queries and keys, adds a bias, or puts vectors on edges.
 
     A subclass overrides what it needs; the rest does nothing.
     """

@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.attend import aggregate, attend, attention_weights
+from edgewise.attend import aggregate
 from edgewise.errors import SettingError
 from edgewise.layers.given import require_nodes
-from edgewise.neighborhood import Edges, membership
-from edgewise.neighborhood.derived import derived
+from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
+from edgewise.neighborhood import Edges, derived, membership
 from edgewise.trace import Trace
 
 How = Literal["attention", "mean", "sum", "max"]
@@ -37,8 +37,7 @@ class Readout(nn.Module):
             raise SettingError(f"Readout: how must be one of {', '.join(HOWS)}, not {how!r}.")
         self.how, self.num_heads = how, num_heads
         if how == "attention":
-            if model_dim % num_heads != 0:
-                raise SettingError(f"Readout: model_dim ({model_dim}) must be a multiple of num_heads ({num_heads}).")
+            require_multiple("Readout", "model_dim", model_dim, num_heads)
             self.query = nn.Parameter(torch.randn(num_heads, 1, model_dim // num_heads))
             self.key, self.value = nn.Linear(model_dim, model_dim), nn.Linear(model_dim, model_dim)
 
@@ -67,14 +66,9 @@ class Readout(nn.Module):
         members = offsets if isinstance(offsets, Edges) else members_of(offsets, batch, num_graphs, nodes)
         if self.how != "attention":
             return aggregate(nodes, members, self.how)
-        key, value = (self._split(linear(nodes)) for linear in (self.key, self.value))
+        key, value = (split_heads(linear(nodes), self.num_heads) for linear in (self.key, self.value))
         query = self.query.to(key.dtype).expand(-1, members.num_receivers, -1)  # under autocast keys are half precision
-        if trace is not None:
-            trace.record(attention_weights(query, key, members, top=trace.top, queries=trace.queries))
-        return attend(query, key, value, members).movedim(-3, -2).flatten(-2)
-
-    def _split(self, nodes: Tensor) -> Tensor:
-        return nodes.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+        return join_heads(attend_and_record(trace, query, key, value, members))
 
 
 def members_of(offsets: Tensor | None, batch: Tensor | None, num_graphs: int | None, nodes: Tensor) -> Edges:

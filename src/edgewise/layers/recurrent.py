@@ -188,7 +188,7 @@ class RecurrentDecoder(nn.Module):
         """h_t of every word, each made from the words up to it and the source.
 
         Args:
-            nodes: what is read, such as the vectors of the words before those to be told.
+            nodes: what is read, such as the vectors of the words before those to be predicted.
             source: the encoder's states.
             lengths: how many of them are true; all where None.
             trace: where the weights are recorded: one record a word, or one of all words where the cell reads nothing
@@ -260,18 +260,21 @@ class RecurrentDecoder(nn.Module):
 
     def _moved(self, read: Tensor, state: RecurrentState) -> RecurrentState:
         """The state after one step of the cell: torch's, but for W x + b of its input, which comes as `read`."""
-        kept = nn.functional.linear(state.hidden, self.cell.weight_hh, self.cell.bias_hh)
+        recurrent = nn.functional.linear(state.hidden, self.cell.weight_hh, self.cell.bias_hh)
         if isinstance(self.cell, nn.LSTMCell):
             assert state.memory is not None
-            enter, stay, new, leave = (read + kept).chunk(4, -1)
+            enter, stay, new, leave = (read + recurrent).chunk(4, -1)
             memory = stay.sigmoid() * state.memory + enter.sigmoid() * new.tanh()
             return replace(state, hidden=leave.sigmoid() * memory.tanh(), memory=memory, time=state.time + 1)
         if isinstance(self.cell, nn.GRUCell):
-            (reset, stay, new), (kept_reset, kept_stay, kept_new) = read.chunk(3, -1), kept.chunk(3, -1)
-            new = (new + (reset + kept_reset).sigmoid() * kept_new).tanh()
-            hidden = torch.lerp(new, state.hidden, (stay + kept_stay).sigmoid())
+            (reset, stay, new), (recurrent_reset, recurrent_stay, recurrent_new) = (
+                read.chunk(3, -1),
+                recurrent.chunk(3, -1),
+            )
+            new = (new + (reset + recurrent_reset).sigmoid() * recurrent_new).tanh()
+            hidden = torch.lerp(new, state.hidden, (stay + recurrent_stay).sigmoid())
         else:
-            hidden = (read + kept).tanh()
+            hidden = (read + recurrent).tanh()
         return replace(state, hidden=hidden, time=state.time + 1)
 
     def _joined(self, context: Tensor, hidden: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Layers for graphs with several kinds of nodes and edges: a matrix for each kind, over the same operator."""
+"""Layers for graphs with several types of nodes and edges: a matrix for each type, over the same operator."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,26 +14,28 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, Pair, summed, weighted_sum
 from edgewise.layers.given import pair_of, require_nodes, two
+from edgewise.layers.heads import require_multiple
 from edgewise.neighborhood import Relations, Types
 from edgewise.records import SparseFeatures
+from edgewise.renames import takes_old_arguments
 from edgewise.trace import Trace
 
 
-class KindLinear(nn.Module):
-    """A linear layer with a matrix and a bias for each kind of rows: y_i = x_i W_κ(i) + c_κ(i).
+class TypedLinear(nn.Module):
+    """A linear layer with a matrix and a bias for each type of rows: y_i = x_i W_κ(i) + c_κ(i).
 
-    Types may have different numbers of features. In a table those of a kind stand first in its rows, and what stands
-    behind them is not looked at; sparse features are counted kind after kind, those of the first kind first.
+    Types may have different numbers of features. In a table those of a type stand first in its rows, and what stands
+    behind them is ignored; sparse features are counted type after type, those of the first type first.
 
     Args:
-        input_dims: how many features each kind has; may be 0, and the row is then its kind's bias.
+        input_dims: how many features each type has; may be 0, and the row is then its type's bias.
         output_dim: size of every row after the layer.
         bias: whether there is c.
 
-    Empty: a kind that no row is of gets a gradient of zero.
-    Cost: O(row · input_dim · output_dim), one matrix product a kind; O(entry · output_dim) for sparse features.
+    Empty: a type without rows gets a gradient of zero.
+    Cost: O(row · input_dim · output_dim), one matrix product a type; O(entry · output_dim) for sparse features.
 
-    >>> layer = KindLinear([3, 1], 4)
+    >>> layer = TypedLinear([3, 1], 4)
     >>> layer(torch.ones(5, 3), Types(torch.tensor([0, 1, 1, 0, 1]), 2)).shape
     torch.Size([5, 4])
     """
@@ -42,7 +44,7 @@ class KindLinear(nn.Module):
         super().__init__()
         self.input_dims, self.output_dim = tuple(input_dims), output_dim
         bounds = torch.tensor([1 / math.sqrt(max(size, 1)) for size in self.input_dims])
-        # The matrices of all kinds one above the other: of sparse features each is one row of them.
+        # The matrices of all types one above the other: of sparse features each is one row of them.
         each = bounds.repeat_interleave(
             torch.tensor(self.input_dims, dtype=torch.int64), output_size=sum(self.input_dims)
         )
@@ -52,30 +54,31 @@ class KindLinear(nn.Module):
             start = bounds[:, None] * torch.empty(len(bounds), output_dim).uniform_(-1, 1)
             self.bias = nn.Parameter(start)
 
-    def forward(self, nodes: Nodes, kinds: Types) -> Float[Tensor, " *batch node output_dim"]:
+    @takes_old_arguments
+    def forward(self, nodes: Nodes, types: Types) -> Float[Tensor, " *batch node output_dim"]:
         """The rows after the layer, `(*batch, node, input_dim)` or sparse before.
 
         Raises:
-            ShapeError: there are other kinds, or rows, or fewer features than the layer was made for.
+            ShapeError: there are other types, or rows, or fewer features than the layer was made for.
         """
-        require_nodes("KindLinear", nodes, None, self.weight)
-        if not isinstance(kinds, Types):
-            raise SettingError(f"KindLinear: kinds must be Types(of_row, num_types), not {type(kinds).__name__}.")
-        _require_same("KindLinear", "kinds", len(self.input_dims), kinds.num_types)
-        _require_same("KindLinear", "rows", nodes.shape[-2], len(kinds))
+        require_nodes("TypedLinear", nodes, None, self.weight)
+        if not isinstance(types, Types):
+            raise SettingError(f"TypedLinear: types must be Types(of_row, num_types), not {type(types).__name__}.")
+        _require_same("TypedLinear", "types", len(self.input_dims), types.num_types)
+        _require_same("TypedLinear", "rows", nodes.shape[-2], len(types))
         if isinstance(nodes, SparseFeatures):
-            _require_same("KindLinear", "features", self.weight.shape[0], nodes.shape[-1])
+            _require_same("TypedLinear", "features", self.weight.shape[0], nodes.shape[-1])
             found = summed(nodes, self.weight)
-            return found if self.bias is None else found + self.bias[kinds.of_row]
+            return found if self.bias is None else found + self.bias[types.of_row]
         if nodes.shape[-1] < max(self.input_dims, default=0):
-            raise ShapeError(f"KindLinear: rows have {nodes.shape[-1]} features, a kind has {max(self.input_dims)}.")
+            raise ShapeError(f"TypedLinear: rows have {nodes.shape[-1]} features, a type has {max(self.input_dims)}.")
         weights = self.weight.split(self.input_dims)
 
-        def product(kind: int, rows: Tensor) -> Tensor:
-            found = rows[..., : self.input_dims[kind]] @ weights[kind]
-            return found if self.bias is None else found + self.bias[kind]
+        def product(number: int, rows: Tensor) -> Tensor:
+            found = rows[..., : self.input_dims[number]] @ weights[number]
+            return found if self.bias is None else found + self.bias[number]
 
-        return by_kind(nodes, kinds, -2, product)
+        return by_type(nodes, types, -2, product)
 
 
 class RelationalConvolution(nn.Module):
@@ -137,63 +140,61 @@ class RelationalConvolution(nn.Module):
         _require_relations("RelationalConvolution", relations, self.num_relations, source, target)
         weight = self.weight if self.shares is None else torch.einsum("rb,bio->rio", self.shares, self.weight)
         sent = source.index_select(-2, relations.senders)
-        sent = by_kind(sent, relations.kinds, -2, lambda relation, rows: rows @ weight[relation])
+        sent = by_type(sent, relations.types, -2, lambda relation, rows: rows @ weight[relation])
         precise = torch.promote_types(sent.dtype, torch.float32)  # float16 ends at 65,504 edges
         share = relations.counts.to(precise).reciprocal().to(sent.dtype)
-        out = weighted_sum(sent, relations.heard, share) + self.itself(target)
+        out = weighted_sum(sent, relations.pair_edges, share) + self.itself(target)
         return self.activation(out if self.bias is None else out + self.bias)
 
 
 class RelationalAttention(nn.Module):
-    """H attentions over the neighbors in all relations at once, with projections by kind of node and by relation.
+    """H attentions over the neighbors in all relations at once, with projections by type of node and by relation.
 
-        q = x Q_κ;   k = x K_κ;   v = x V_κ                                     κ the kind of the node
+        q = x Q_κ;   k = x K_κ;   v = x V_κ                                     κ the type of the node
         s_(j,r)i = μ_r (k_j A_r)·q_i / √d;   o_i = Σ_{(j,r)∈N(i)} softmax_{(j,r)}(s_(j,r)i) v_j M_r       each head
         y_i = σ(o_i) C_κ(i) + c_κ(i),   o_i of all heads side by side
 
-    The softmax runs over all neighbors of all relations: a relation can be unheard. Keys and values are computed once
-    for each node and relation it sends in, so that none is as long as the edges: it is `attend` over those pairs.
+    The softmax runs over all neighbors of all relations: a relation can get no weight. Keys and values are computed
+    once for each node and relation it sends in, so that none is as long as the edges: it is `attend` over those pairs.
     The residual that follows in the paper is left to the caller.
 
     Args:
         model_dim: size of the nodes before and after.
         num_heads: H; a head has d = model_dim / H.
-        num_kinds, num_relations: how many kinds of nodes and relations there are.
+        num_types, num_relations: how many types of nodes and relations there are.
         activation: σ.
         dropout: the probability that a weight is set to zero in training.
 
-    Empty: a node with no neighbor gets c + σ(0) C; kinds without nodes and relations without edges change nothing.
+    Empty: a node with no neighbor gets c + σ(0) C; types without nodes and relations without edges change nothing.
     Cost: O(node · model_dim² + pair · model_dim² / H + edge · model_dim).
     Source: Hu et al. 2020 (HGT), eqs. 3 to 5, whose W^ATT, W^MSG, Q-, K-, M- and A-Linear are our A, M, Q, K, V and C.
-    Our μ is one number a relation and head, as in their code; a relation that joins several kinds of nodes has one
-    matrix, but is best told apart by them, as `edgewise train` does.
+    Our μ is one number a relation and head, as in their code; a relation that joins several types of nodes has one
+    matrix, but is best split by them, as `edgewise train` does.
 
     >>> from edgewise import Edges
-    >>> layer = RelationalAttention(8, 2, num_kinds=2, num_relations=3)
+    >>> layer = RelationalAttention(8, 2, num_types=2, num_relations=3)
     >>> relations = Relations(Edges([0, 1, 1], [1, 2, 2], 4, 4), torch.tensor([0, 1, 2]), 3)
     >>> layer(torch.ones(4, 8), Types(torch.tensor([0, 1, 0, 1]), 2), relations).shape
     torch.Size([4, 8])
     """
 
+    @takes_old_arguments
     def __init__(
         self,
         model_dim: int,
         num_heads: int,
-        num_kinds: int,
+        num_types: int,
         num_relations: int,
         *,
         activation: Activation = F.gelu,
         dropout: float = 0.0,
     ):
         super().__init__()
-        if num_heads < 1 or model_dim % num_heads != 0:
-            raise SettingError(
-                f"RelationalAttention: model_dim ({model_dim}) must be a multiple of num_heads ({num_heads})."
-            )
+        require_multiple("RelationalAttention", "model_dim", model_dim, num_heads)
         head_dim = model_dim // num_heads
         self.num_heads, self.num_relations = num_heads, num_relations
         self.activation, self.dropout = activation, dropout
-        self.project = KindLinear([model_dim] * num_kinds, 3 * model_dim)
+        self.project = TypedLinear([model_dim] * num_types, 3 * model_dim)
         """Q, K and V side by side."""
         self.key_weight = _drawn(num_relations * num_heads, head_dim, head_dim)
         """A, `(relation · head, d, d)`."""
@@ -201,12 +202,13 @@ class RelationalAttention(nn.Module):
         """M, likewise."""
         self.prior = nn.Parameter(torch.ones(num_relations, num_heads))
         """μ."""
-        self.output = KindLinear([model_dim] * num_kinds, model_dim)
+        self.output = TypedLinear([model_dim] * num_types, model_dim)
 
+    @takes_old_arguments
     def forward(
         self,
         nodes: Float[Tensor, " *batch node model_dim"] | tuple[Tensor, Tensor],
-        kinds: Types | tuple[Types, Types],
+        types: Types | tuple[Types, Types],
         relations: Relations,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node model_dim"]:
@@ -214,47 +216,47 @@ class RelationalAttention(nn.Module):
 
         Args:
             nodes: what attends, and is attended to; or (sources, targets), of which targets attend to sources.
-            kinds: of the nodes; or of the sources and of the targets.
+            types: of the nodes; or of the sources and of the targets.
             relations: who attends to whom, and how they are related.
             trace: where the weights are recorded, from node to node.
 
         Raises:
-            ShapeError: there are other kinds or relations than the layer was made for.
+            ShapeError: there are other types or relations than the layer was made for.
         """
         size = self.project.input_dims[0]
         source, target = pair_of("RelationalAttention", nodes, (size, size), self.key_weight)
         _require_relations("RelationalAttention", relations, self.num_relations, source, target)
-        of_source, of_target = kinds if isinstance(kinds, tuple) else (kinds, kinds)
+        of_source, of_target = types if isinstance(types, tuple) else (types, types)
         query, key, value = self.project(source, of_source).chunk(3, -1)
         query = query if source is target else self.project(target, of_target).chunk(3, -1)[0]
         query = self._split(query).movedim(-2, -3)
         by_head = self.num_relations, self.num_heads
         key_weight = self.key_weight.unflatten(0, by_head) * self.prior[..., None, None]
-        key = self._said(key, key_weight, relations)
-        value = self._said(value, self.value_weight.unflatten(0, by_head), relations)
+        key = self._messages(key, key_weight, relations)
+        value = self._messages(value, self.value_weight.unflatten(0, by_head), relations)
         if trace is not None:
-            found = attention_weights(query, key, relations.heard, top=trace.top, queries=trace.queries)
+            found = attention_weights(query, key, relations.pair_edges, top=trace.top, queries=trace.queries)
             senders = relations.senders[found.senders]
             trace.record(replace(found, senders=senders, num_senders=relations.edges.num_senders))
         dropout = self.dropout if self.training else 0.0
-        heads = attend(query, key, value, relations.heard, dropout=dropout).movedim(-3, -2)
+        heads = attend(query, key, value, relations.pair_edges, dropout=dropout).movedim(-3, -2)
         return self.output(self.activation(heads.flatten(-2)), of_target)
 
-    def _said(self, nodes: Tensor, weight: Tensor, relations: Relations) -> Tensor:
-        """What each pair's sender says in its relation: `(*batch, head, pair, d)`, heads together in memory."""
+    def _messages(self, nodes: Tensor, weight: Tensor, relations: Relations) -> Tensor:
+        """The message of each pair's sender in its relation: `(*batch, head, pair, d)`, heads together in memory."""
         rows = self._split(nodes.index_select(-2, relations.senders))
-        said = by_kind(
-            rows, relations.kinds, -3, lambda relation, part: torch.einsum("...nhd,hde->...nhe", part, weight[relation])
+        messages = by_type(
+            rows, relations.types, -3, lambda relation, part: torch.einsum("...nhd,hde->...nhe", part, weight[relation])
         )
-        return said.movedim(-2, -3)
+        return messages.movedim(-2, -3)
 
     def _split(self, nodes: Tensor) -> Tensor:
         return nodes.unflatten(-1, (self.num_heads, -1))
 
 
-def by_kind(rows: Tensor, kinds: Types, axis: int, apply: Callable[[int, Tensor], Tensor]) -> Tensor:
-    """What becomes of the rows along an axis when those of each kind go through `apply(kind, rows)` together."""
-    return kinds.join([apply(kind, part) for kind, part in enumerate(kinds.split(rows, axis))], axis)
+def by_type(rows: Tensor, types: Types, axis: int, apply: Callable[[int, Tensor], Tensor]) -> Tensor:
+    """What becomes of the rows along an axis when those of each type go through `apply(type, rows)` together."""
+    return types.join([apply(number, part) for number, part in enumerate(types.split(rows, axis))], axis)
 
 
 def _drawn(num: int, input_dim: int, output_dim: int) -> nn.Parameter:

@@ -9,8 +9,7 @@ from edgewise.layers.molecule_attention import MoleculeAttention
 from edgewise.layers.readout import Readout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.head import describer
-from edgewise.neighborhood import Edges, Segments
-from edgewise.neighborhood.derived import derived
+from edgewise.neighborhood import Edges, Segments, derived
 from edgewise.records import Batch
 from edgewise.trace import Trace
 

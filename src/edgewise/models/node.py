@@ -11,9 +11,9 @@ from edgewise.errors import ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.feature import FeatureDropout, FeatureLinear
+from edgewise.layers.graph_attention import HopAttention
 from edgewise.layers.graph_position import GraphPosition
-from edgewise.layers.hops import HopAttention
-from edgewise.layers.relation import KindLinear, RelationalAttention, RelationalConvolution
+from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import Relations, Types
 from edgewise.normalize import normalizer_of
@@ -184,7 +184,7 @@ class RelationalConvolutionLayers(nn.Module):
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
         model_dim = settings.model_dim
-        self.dropout, self.input = FeatureDropout(settings.dropout), KindLinear(sizes.type_features, model_dim)
+        self.dropout, self.input = FeatureDropout(settings.dropout), TypedLinear(sizes.type_features, model_dim)
         self.layers = nn.ModuleList(
             RelationalConvolution(model_dim, model_dim, sizes.num_relations, num_bases=settings.num_bases)
             for _ in range(settings.num_layers)
@@ -210,7 +210,7 @@ class RelationalAttentionLayers(nn.Module):
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
         model_dim = settings.model_dim
-        self.dropout, self.input = FeatureDropout(settings.dropout), KindLinear(sizes.type_features, model_dim)
+        self.dropout, self.input = FeatureDropout(settings.dropout), TypedLinear(sizes.type_features, model_dim)
         self.layers = nn.ModuleList(
             RelationalAttention(
                 model_dim,

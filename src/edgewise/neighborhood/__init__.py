@@ -12,24 +12,18 @@ the table.
 `Types` and `Relations` say which nodes and edges share a matrix, where a graph has several types of them.
 """
 
-from edgewise.neighborhood.derived import looped, membership
 from edgewise.neighborhood.extended import EDGE_TYPES, ExtendedEdges, expander_edges, extend_edges, virtual_edges
 from edgewise.neighborhood.given import (
     EdgeIndex,
     GivenNeighborhood,
+    derived,
     edges_of,
     is_edge_index,
+    looped,
+    membership,
     neighborhood_of,
 )
-from edgewise.neighborhood.pairs import (
-    Edges,
-    Intersection,
-    Mask,
-    Neighborhood,
-    RangeIntersection,
-    Ranges,
-    Union,
-)
+from edgewise.neighborhood.pairs import Edges, Intersection, Mask, Neighborhood, RangeIntersection, Ranges, Union
 from edgewise.neighborhood.plan import Plan
 from edgewise.neighborhood.ranges import Bounds, Causal, Full, Lengths, Segments, Window
 from edgewise.neighborhood.types import Relations, Types
@@ -55,6 +49,7 @@ __all__ = [
     "Types",
     "Union",
     "Window",
+    "derived",
     "edges_of",
     "expander_edges",
     "extend_edges",

@@ -9,9 +9,9 @@ from torch import Tensor
 HERE, NOT_HERE = "■", "·"
 SQUARE, GAP, MARGIN = 14, 2, 20
 """Pixels of a square, between squares, and around a table for its words."""
-MOST_SIDE, MOST_MEMBERS = 96, 8
+MAX_SIDE, MAX_MEMBERS = 96, 8
 """Queries or keys, and members of a batch, beyond which notebooks show the text."""
-# Both are told apart from a white and from a black ground.
+# Both are visible on a white and on a black ground.
 BLUE, GRAY = "#2a7fbf", "#8a93a3"
 
 
@@ -19,7 +19,7 @@ class Drawing(str):
     """A line for a query, a column for a key, ■ where the query may attend to the key; members follow each other.
 
     A plain string wherever strings are printed or compared. A notebook shows squares, keys from left to right and
-    queries from top to bottom, up to `MOST_SIDE` a side and `MOST_MEMBERS` members.
+    queries from top to bottom, up to `MAX_SIDE` a side and `MAX_MEMBERS` members.
     """
 
     @classmethod
@@ -37,7 +37,7 @@ class Drawing(str):
         """The squares as SVG; None, and so the text, where there are too many or none."""
         members = [[line.split(" ") for line in member.splitlines()] for member in self.split("\n\n")]
         rows, columns = len(members[0]), len(members[0][0]) if members[0] else 0
-        if not 0 < rows <= MOST_SIDE or not 0 < columns <= MOST_SIDE or len(members) > MOST_MEMBERS:
+        if not 0 < rows <= MAX_SIDE or not 0 < columns <= MAX_SIDE or len(members) > MAX_MEMBERS:
             return None
         words = f"{rows} {'query' if rows == 1 else 'queries'} × {columns} {'key' if columns == 1 else 'keys'}"
         words += f", {len(members)} members" if len(members) > 1 else ""
@@ -58,12 +58,12 @@ class Drawing(str):
 
 
 def _squares(rows: list[list[str]]) -> str:
-    """A square for each cell of a table; the pointer on one says what it means."""
+    """A square for each cell of a table; its title explains it."""
     paints = {HERE: f'fill="{BLUE}"', NOT_HERE: f'fill="none" stroke="{GRAY}" stroke-opacity="0.5"'}
-    says = {HERE: "attends", NOT_HERE: "does not attend"}
+    titles = {HERE: "attends", NOT_HERE: "does not attend"}
     return "".join(
         f'<rect x="{column * (SQUARE + GAP)}" y="{row * (SQUARE + GAP)}" width="{SQUARE}" height="{SQUARE}" rx="2" '
-        f"{paints[cell]}><title>query {row} {says[cell]} to key {column}</title></rect>"
+        f"{paints[cell]}><title>query {row} {titles[cell]} to key {column}</title></rect>"
         for row, cells in enumerate(rows)
         for column, cell in enumerate(cells)
     )

@@ -14,6 +14,7 @@ from torch import Tensor
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood.index import integers
 from edgewise.neighborhood.pairs import Edges
+from edgewise.renames import warn_old_name
 
 EDGE_TYPES = ("graph", "expander", "to_virtual", "from_virtual")
 """Where an edge of an extended graph comes from."""
@@ -24,8 +25,14 @@ class ExtendedEdges(NamedTuple):
 
     edges: Edges
     """Over the nodes of the graph and, behind them, its virtual nodes."""
-    kinds: Int64[Tensor, " edge"]
+    edge_types: Int64[Tensor, " edge"]
     """What each edge is, as a place in `EDGE_TYPES`."""
+
+    @property
+    def kinds(self) -> Tensor:
+        """The old name of `edge_types`."""
+        warn_old_name(True, "ExtendedEdges.kinds is now ExtendedEdges.edge_types")
+        return self.edge_types
 
 
 def expander_edges(
@@ -153,20 +160,20 @@ def extend_edges(
             f"{edges.num_receivers}); it is defined for one set of nodes."
         )
     num_nodes, device = edges.num_senders, edges.senders.device
-    parts, kinds = [(edges.senders, edges.receivers)], [torch.zeros_like(edges.senders)]
+    parts, types = [(edges.senders, edges.receivers)], [torch.zeros_like(edges.senders)]
     if expander_degree:
         expander = expander_edges(num_nodes, expander_degree, seed=seed, offsets=offsets)
         parts.append((expander.senders, expander.receivers))
-        kinds.append(torch.full_like(expander.senders, EDGE_TYPES.index("expander")))
+        types.append(torch.full_like(expander.senders, EDGE_TYPES.index("expander")))
     total = num_nodes
     if num_virtual_nodes:
         virtual = virtual_edges(num_nodes, num_virtual_nodes, offsets=offsets)
         parts.append((virtual.senders, virtual.receivers))
         is_from = virtual.senders >= num_nodes
-        kinds.append(torch.where(is_from, EDGE_TYPES.index("from_virtual"), EDGE_TYPES.index("to_virtual")))
+        types.append(torch.where(is_from, EDGE_TYPES.index("from_virtual"), EDGE_TYPES.index("to_virtual")))
         total = virtual.num_senders
-    senders, receivers = (torch.cat([side.to(device) for side in sides]) for sides in zip(*parts, strict=True))
-    return ExtendedEdges(Edges(senders, receivers, total, total), torch.cat([kind.to(device) for kind in kinds]))
+    senders, receivers = (torch.cat([part.to(device) for part in ends]) for ends in zip(*parts, strict=True))
+    return ExtendedEdges(Edges(senders, receivers, total, total), torch.cat([each.to(device) for each in types]))
 
 
 def _sizes(owner: str, num_nodes: int, offsets: Tensor | None) -> np.ndarray:

@@ -1,13 +1,14 @@
-"""Who attends to whom as it is handed to the operator and to layers: one conversion, at the public edge."""
+"""Who attends to whom as the operator and layers take it: one conversion, at the public edge;
+and edges that follow from those of a graph."""
 
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Int64
 from torch import Tensor
 
 from edgewise.errors import SettingError
-from edgewise.neighborhood.pairs import Edges, Neighborhood
+from edgewise.neighborhood.pairs import Edges, Neighborhood, unchecked
 
 EdgeIndex = Int[Tensor, " 2 edge"]
 """PyTorch Geometric's table of edges: sources, which are senders, above targets, which are receivers."""
@@ -27,7 +28,7 @@ def neighborhood_of(verb: str, given: Any, num_queries: int, num_keys: int) -> N
         num_queries, num_keys: the sizes of the edges that are made.
 
     Raises:
-        SettingError: it is neither; the message says what would make it one.
+        SettingError: it is neither; the message names a remedy.
         ShapeError: a number of the table names no node.
     """
     if isinstance(given, Neighborhood):
@@ -68,3 +69,27 @@ def _called(given: Any) -> str:
     if given.dtype == torch.bool:
         return f"{what}; Mask(mask) makes one, True = may attend"
     return f"{what}; Edges.from_adjacency makes one of a matrix, and an additive mask goes to bias"
+
+
+def derived(
+    senders: Int64[Tensor, " edge"], receivers: Int64[Tensor, " edge"], num_senders: int, num_receivers: int
+) -> Edges:
+    """Edges made of others that were checked: only on a CPU, where nobody waits for it, are they looked at again."""
+    if senders.device.type == "cpu" or torch.compiler.is_compiling():
+        return Edges(senders, receivers, num_senders, num_receivers)
+    fields = {"senders": senders, "receivers": receivers, "num_senders": num_senders, "num_receivers": num_receivers}
+    return unchecked(object.__new__(Edges), **fields, _plan=None)
+
+
+def looped(edges: Edges) -> Edges:
+    """The edges as they are, and behind them a loop on every node, in the order of the nodes."""
+    size = edges.num_receivers
+    nodes = torch.arange(size, device=edges.senders.device)
+    return derived(torch.cat([edges.senders, nodes]), torch.cat([edges.receivers, nodes]), size, size)
+
+
+def membership(offsets: Int64[Tensor, " boundary"], num_nodes: int) -> Edges:
+    """Every node as an edge from itself to its graph; nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+    nodes = torch.arange(num_nodes, device=offsets.device)
+    graph_of_node = torch.searchsorted(offsets[1:], nodes, right=True)
+    return derived(nodes, graph_of_node, num_nodes, offsets.shape[0] - 1)

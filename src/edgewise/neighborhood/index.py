@@ -1,4 +1,4 @@
-"""Whole numbers that name nodes: made, moved, told apart."""
+"""Whole numbers that name nodes: made, moved, compared."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from edgewise.errors import ShapeError
+
+SPARSE_LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
 def plain(x: Tensor) -> Tensor:
@@ -98,3 +100,45 @@ def one_way(senders: Tensor, receivers: Tensor, num_nodes: int, kinds: Tensor | 
     num_other = torch.where(ways[other] == ways ^ 1, counts[other], 0)
     left_over = order[rank >= num_other[run]]
     return left_over[senders[left_over] != receivers[left_over]].sort().values
+
+
+def entries(adjacency: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:
+    """Row and column of each entry that is not zero, row by row, then column by column; and the shape.
+
+    Entries at one place are added up first, as every format does that lists them.
+
+    Raises:
+        ShapeError: it is no matrix, or of a layout that is not read.
+    """
+    if hasattr(adjacency, "tocoo"):  # SciPy's, which need not be installed
+        _require_two_axes(adjacency)
+        matrix = adjacency.tocsr(copy=True)
+        matrix.sum_duplicates()
+        rows, columns = (torch.as_tensor(places, dtype=torch.int64) for places in matrix.nonzero())
+        return rows, columns, (matrix.shape[0], matrix.shape[1])
+    try:
+        adjacency = plain(torch.as_tensor(adjacency)).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ShapeError(
+            f"from_adjacency: adjacency must be a tensor, an array or a sparse matrix of torch or SciPy, not "
+            f"{type(adjacency).__name__} ({error})."
+        ) from error
+    _require_two_axes(adjacency)
+    shape = adjacency.shape[0], adjacency.shape[1]
+    if adjacency.layout == torch.strided:
+        rows, columns = adjacency.nonzero(as_tuple=True)
+        return rows, columns, shape
+    if adjacency.layout not in SPARSE_LAYOUTS or adjacency.dense_dim() > 0:
+        raise ShapeError(
+            f"from_adjacency: adjacency has the layout {adjacency.layout} with {adjacency.dense_dim()} dense axes; "
+            "expected a dense matrix or torch's COO, CSR or CSC without them: to_dense() makes one."
+        )
+    listed = adjacency.to_sparse_coo().coalesce()
+    rows, columns = listed.indices()[:, listed.values() != 0].unbind(0)
+    return rows, columns, shape
+
+
+def _require_two_axes(adjacency: Any) -> None:
+    shape = tuple(adjacency.shape)
+    if len(shape) != 2:
+        raise ShapeError(f"from_adjacency: adjacency must have the axes (query, key), not shape {shape}.")

@@ -10,10 +10,9 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from edgewise.errors import ShapeError
-from edgewise.neighborhood.adjacency import entries
 from edgewise.neighborhood.checks import check_edges, joint_batch, joint_sizes, known_sizes, whole
-from edgewise.neighborhood.drawing import MOST_SIDE, Drawing
-from edgewise.neighborhood.index import copied, integers, one_way, pairs_among, sent
+from edgewise.neighborhood.drawing import MAX_SIDE, Drawing
+from edgewise.neighborhood.index import copied, entries, integers, one_way, pairs_among, sent
 from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
@@ -106,7 +105,7 @@ class Neighborhood:
 
     def _repr_svg_(self) -> str | None:
         """What notebooks show: the drawing, where the neighborhood knows its sizes and they are small."""
-        return self.draw()._repr_svg_() if max(size or MOST_SIDE + 1 for size in self.sizes) <= MOST_SIDE else None
+        return self.draw()._repr_svg_() if max(size or MAX_SIDE + 1 for size in self.sizes) <= MAX_SIDE else None
 
     def _device(self, device: Any) -> Any:
         return device
@@ -136,10 +135,7 @@ class Frame(NamedTuple):
 
     def intersect(self, other: "Frame") -> "Frame":
         """The runs that lie in both."""
-        starts = (
-            torch.maximum(self.query_start, other.query_start),
-            torch.maximum(self.key_start, other.key_start),
-        )
+        starts = (torch.maximum(self.query_start, other.query_start), torch.maximum(self.key_start, other.key_start))
         stops = torch.minimum(self.query_stop, other.query_stop), torch.minimum(self.key_stop, other.key_stop)
         return Frame(starts[0], stops[0], starts[1], stops[1])
 
@@ -177,7 +173,7 @@ class Mask(Neighborhood):
     """Any set of pairs as a table. **True means "may attend"**.
 
     An axis of size 1 serves every query, or every key, as in torch: `Mask(is_true_token[:, None, None, :])` is padding,
-    `(member, 1, 1, key)`. It is not repeated in memory. Where nothing else says how many there are, there is one.
+    `(member, 1, 1, key)`. It is not repeated in memory. Where nothing else gives their number, there is one.
     """
 
     mask: Bool[Tensor, " *batch #query #key"]
@@ -269,8 +265,8 @@ class Edges(Neighborhood):
     def from_adjacency(cls, adjacency: Any) -> "Edges":
         """From a matrix: i attends to j where `adjacency[i, j]` is not zero, as in D⁻¹AH.
 
-        Edges follow row by row, then column by column, as `adjacency[adjacency != 0]` lists the values, which are not
-        kept; nor are stored zeros. Entries at one place are added up first.
+        Edges follow row by row, then column by column, as `adjacency[adjacency != 0]` lists the values, which are
+        dropped, as are stored zeros. Entries at one place are added up first.
 
         Args:
             adjacency: dense, or sparse: torch's COO, CSR or CSC, or any format of SciPy.
@@ -289,9 +285,9 @@ class Edges(Neighborhood):
 
     @property
     def plan(self) -> Plan:
-        """The edges grouped by receiver and by sender, as kernels walk them; made at first use, then kept."""
+        """The edges grouped by receiver and by sender, as kernels walk them; made at first use, then cached."""
         plan = self._plan or Plan.of(self.senders, self.receivers, self.num_senders, self.num_receivers)
-        if plan is not self._plan and type(plan.senders) is type(self.senders):  # no tracer's stand-in is kept
+        if plan is not self._plan and type(plan.senders) is type(self.senders):  # a tracer's stand-in is not cached
             object.__setattr__(self, "_plan", plan)
         return plan
 
@@ -326,7 +322,7 @@ class Edges(Neighborhood):
 
     def to(self, device: torch.device | str) -> "Edges":
         if (senders := sent(self.senders, device)) is self.senders:
-            return self  # and so keeps the plan, step after step
+            return self  # and so the plan stays, step after step
         plan = self._plan and self._plan.to(device)
         return unchecked(self, senders=senders, receivers=sent(self.receivers, device), _plan=plan)
 

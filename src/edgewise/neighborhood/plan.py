@@ -47,6 +47,11 @@ class Plan:
     sender_edges: Int[Tensor, " edge"]
     """The caller's number of the edge at each of these places, ascending within a sender."""
 
+    @property
+    def lists(self) -> list[Tensor]:
+        """All six, in the order of the fields, as operators take them."""
+        return [getattr(self, field.name) for field in fields(self)]
+
     @classmethod
     def of(
         cls, senders: Int64[Tensor, " edge"], receivers: Int64[Tensor, " edge"], num_senders: int, num_receivers: int
@@ -100,9 +105,9 @@ def group_by_counting(
     """Both groups by a counting sort in numba, in O(edge + node)."""
     sort = counting_sort()
     assert sort is not None
-    sides = ("receivers", receivers, senders, num_receivers), ("senders", senders, receivers, num_senders)
+    directions = ("receivers", receivers, senders, num_receivers), ("senders", senders, receivers, num_senders)
     grouped = []
-    for name, keys, others, num_keys in sides:
+    for name, keys, others, num_keys in directions:
         offsets = keys.new_zeros(num_keys + 1, dtype=dtype)
         placed, edges = (keys.new_empty(keys.shape, dtype=dtype) for _ in range(2))
         # As an unsigned number a negative one lies beyond every node.
@@ -140,7 +145,7 @@ def counting_sort() -> Callable[..., bool] | None:
         return None
     try:
         return njit(nogil=True, cache=True)(place_by_counting)
-    except RuntimeError:  # no folder that the compiled code could be kept in
+    except RuntimeError:  # no folder for the compiled code
         return njit(nogil=True)(place_by_counting)
 
 

@@ -17,7 +17,7 @@ Made = TypeVar("Made", bound="Types | Relations")
 
 @dataclass(frozen=True, eq=False)
 class Types:
-    """The type of each row, and the order in which the rows of a type stand together; made once, then kept.
+    """The type of each row, and the order in which the rows of a type stand together; made once, then cached.
 
     >>> Types.of(["paper", "author", "paper"]).names
     ('paper', 'author')
@@ -53,7 +53,7 @@ class Types:
 
     @classmethod
     def of(cls, rows: Sequence[Hashable], names: Sequence[Hashable] | None = None) -> "Types":
-        """The types by the name that each row has; `names` says their order, else they stand as they first occur."""
+        """The types by the name that each row has; `names` gives their order, else they stand as they first occur."""
         names = tuple(dict.fromkeys(rows) if names is None else names)
         number = {name: place for place, name in enumerate(names)}
         for row, name in enumerate(rows):
@@ -95,7 +95,7 @@ class Types:
 class Relations:
     """Edges of several relations, also seen as edges from (sender, relation) pairs: a pair is computed once.
 
-    What a sender says in a relation is the same for all who hear it, so that attention over the pairs needs nothing
+    What a sender sends in a relation is the same for all its receivers, so that attention over the pairs needs nothing
     that is as long as the edges.
     """
 
@@ -107,9 +107,9 @@ class Relations:
     """How many relations there are, also such as no edge is of."""
     senders: Int64[Tensor, " pair"] = field(init=False, repr=False)
     """The sender of each pair that occurs; pairs stand relation after relation."""
-    kinds: Types = field(init=False, repr=False)
+    types: Types = field(init=False, repr=False)
     """The relation of each pair."""
-    heard: Edges = field(init=False, repr=False)
+    pair_edges: Edges = field(init=False, repr=False)
     """From the pairs to the receivers, in the order of `edges`."""
     counts: Int64[Tensor, " edge"] = field(init=False, repr=False)
     """How many edges of its relation the receiver of each edge has, this one among them."""
@@ -126,14 +126,14 @@ class Relations:
         found = {
             "relation": relation,
             "senders": pairs % size,
-            "kinds": Types(pairs // size, self.num_relations),
-            "heard": Edges(place, edges.receivers, len(pairs), edges.num_receivers),
+            "types": Types(pairs // size, self.num_relations),
+            "pair_edges": Edges(place, edges.receivers, len(pairs), edges.num_receivers),
             "counts": _counted(relation * edges.num_receivers + edges.receivers),
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
         # Copies on a device take the plan along instead of making one each.
-        _ = self.heard.plan
+        _ = self.pair_edges.plan
 
     @property
     def num_pairs(self) -> int:
@@ -142,7 +142,7 @@ class Relations:
 
     def to(self, device: torch.device | str) -> "Relations":
         """The same relations with their tensors on `device`."""
-        return _moved(self, device, "edges", "relation", "senders", "kinds", "heard", "counts")
+        return _moved(self, device, "edges", "relation", "senders", "types", "pair_edges", "counts")
 
 
 def _counted(codes: Tensor) -> Tensor:

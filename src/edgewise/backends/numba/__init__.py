@@ -1,7 +1,7 @@
 """Fused kernels for the CPU, compiled at first use by numba: every score and normalizer, over edges and ranges.
 
     attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients)
-           → compiled (runs a kernel on the threads of `team` or `pool`)
+           → compiled (runs a kernel on the threads of `threads`)
            → edges, ranges (the kernels) → pairs, score, normalize (their parts) → heads, simd (vectors in numba)
 
 They hold no (edge, head, feature) intermediate: memory is O(query + key) beside what the caller holds.

@@ -6,12 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.backends import lower
 from edgewise.backends.numba.normalize import ENTMAX15, HARDMAX, IDENTITY, MEAN, SIGMOID, SOFTMAX, SPARSEMAX
-from edgewise.backends.numba.score import ACTIVATIONS, Bent, Blind, Product, Smooth, Square, Twist
+from edgewise.backends.numba.score import ACTIVATIONS, Additive, Constant, Distance, Dot, FactoredTanh, GATv2
 from edgewise.backends.numba.tables import Dropout, chance
-from edgewise.normalize import Normalize
-from edgewise.score import Score, parted
+from edgewise.score import parted
 
 CODES = {
     "Softmax": SOFTMAX,
@@ -25,23 +23,24 @@ CODES = {
 """What kernels call a normalizer, by the name of its class."""
 
 SHORT = {torch.bfloat16: np.uint16, torch.float16: np.int16}
-"""What numba is told that these are; see `simd`."""
+"""The numpy dtypes that stand for them; see `simd`."""
 
 
-def score_of(kind: str, number: float, flag: int, vector: Any) -> Any:
+def score_of(kind: str, activation: str, root: bool, number: float, vector: Tensor | None) -> Any:
     """The score as a kernel takes it: its type decides what is compiled."""
+    weights: Any = None if vector is None else array_of(vector)
     match kind:
-        case "Product":
-            return Product(*parted(float(number)))
-        case "Bent":
-            return Bent(vector, float(number))
-        case "Smooth":
-            return Smooth(vector, int(flag))
-        case "Twist":
-            return Twist(vector)
-        case "Square":
-            return Square(int(flag))
-    return Blind(float(number))
+        case "Dot":
+            return Dot(*parted(float(number)))
+        case "GATv2":
+            return GATv2(weights, float(number))
+        case "Additive":
+            return Additive(weights, ACTIVATIONS.index(activation))
+        case "FactoredTanh":
+            return FactoredTanh(weights)
+        case "Distance":
+            return Distance(int(root))
+    return Constant(float(number))
 
 
 def array_of(x: Tensor) -> np.ndarray:
@@ -50,13 +49,6 @@ def array_of(x: Tensor) -> np.ndarray:
     if x.dtype in SHORT:
         return x.reshape(-1).view(torch.int16).numpy().view(SHORT[x.dtype])
     return x.numpy().reshape(-1)
-
-
-def formula_of(kind: str, number: float, flag: int, normalizer: int, vector: Tensor | None) -> tuple[Score, Normalize]:
-    """The score and the normalizer in plain torch."""
-    activation = ACTIVATIONS[flag] if kind == "Smooth" else ""
-    name = next(name for name, code in CODES.items() if code == normalizer)
-    return lower.score_of(kind, number, activation, kind == "Square" and flag == 1, vector), lower.normalizer_of(name)
 
 
 def factors_of(rate: float, seed: Tensor, edges: Tensor, heads: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""How the kernels are compiled, and where their code is kept until another process needs it.
+"""How the kernels are compiled, and where their code is cached for other processes.
 
-A kernel is compiled at its first call for each kind of arguments, which takes seconds. Its code is kept where numba
-keeps code: in NUMBA_CACHE_DIR, beside the source or in the user's cache, the first that can be written to; where none
+A kernel is compiled at its first call for each kind of arguments, which takes seconds. Its code is cached where numba
+caches code: in NUMBA_CACHE_DIR, beside the source or in the user's cache, the first that can be written to; where none
 can, each process compiles for itself. Two things are not as in numba. Code is stale as soon as any file of this folder
 changes: kernels are made of helpers from all of them. And each piece of code has a file named by all that it depends
 on: numba has an index, which it reads, changes and writes back, so that of two processes that compile at once one may
@@ -21,8 +21,7 @@ import numpy as np
 from numba import njit, typeof, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-from edgewise.backends.numba import pool
-from edgewise.backends.numba.team import on_team
+from edgewise.backends.numba import threads
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 ALONE: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True}
@@ -34,10 +33,10 @@ inlined: Any = njit(**INSIDE)
 
 
 class Kernel:
-    """A function that is compiled at its first call for each kind of arguments, and kept where there is a place for it.
+    """A function that is compiled at its first call for each kind of arguments, and cached where there is a place.
 
     It takes the number of its share, how many shares there are, and arguments: arrays, whole numbers and named tuples
-    of both. The classes of the tuples and the dtypes of the arrays say all about their kind; numba's own way to tell it
+    of both. The classes of the tuples and the dtypes of the arrays say all about their kind; numba's own way to find it
     is slow for tuples, and swallows a Ctrl-C that falls into it.
     """
 
@@ -45,17 +44,17 @@ class Kernel:
         self.compiled = compiled(function)
         self.variants: dict[tuple, Variant] = {}
 
-    def run(self, num_pieces: int, *arguments: Any) -> None:
+    def run(self, num_chunks: int, *arguments: Any) -> None:
         """Run it on as many threads as torch uses, or as there are pieces of work."""
         kind = tuple([kind_of(argument) for argument in arguments])
         variant = self.variants.get(kind)
         if variant is None:
             variant = self.variants[kind] = Variant(self.compiled, tuple(typeof(argument) for argument in arguments))
-        count = pool.threads_for(num_pieces)
-        if count > 1 and pool.start_team:
+        count = threads.threads_for(num_chunks)
+        if count > 1 and threads.start_team:
             variant.run_on_team(count, arguments)
         else:
-            pool.run(lambda share, number: variant.entry(share, number, *arguments), num_pieces)
+            threads.run(lambda share, number: variant.entry(share, number, *arguments), num_chunks)
 
 
 class Variant:
@@ -81,7 +80,7 @@ class Variant:
             signature = (types.int64, types.int64, types.int64, types.Tuple(self.kinds))
             team.compile(signature)
             self.entry_on_team = team.overloads[signature].entry_point
-        if self.entry_on_team(self.address, pool.start_team, count, arguments):
+        if self.entry_on_team(self.address, threads.start_team, count, arguments):
             raise MemoryError("A kernel found no memory for its scratch.")
 
 
@@ -90,25 +89,26 @@ def kind_of(argument: Any) -> Any:
     kind = type(argument)
     if kind is np.ndarray:
         return argument.dtype
-    if kind not in _array_fields:
+    if kind not in _varying_fields:
         fields = enumerate(argument) if isinstance(argument, tuple) else ()
-        _array_fields[kind] = [place for place, field in fields if isinstance(field, np.ndarray)]
-    places = _array_fields[kind]
-    return (kind, *[argument[place].dtype for place in places]) if places else kind
+        _varying_fields[kind] = [place for place, field in fields if isinstance(field, np.ndarray | tuple)]
+    places = _varying_fields[kind]
+    return (kind, *[kind_of(argument[place]) for place in places]) if places else kind
 
 
-_array_fields: dict[type, list[int]] = {}
+_varying_fields: dict[type, list[int]] = {}
+"""The places of arrays and tuples in a named tuple."""
 
 
 def compiled(function: Callable) -> Any:
-    """The function as numba compiles it, with its code kept where there is a place."""
+    """The function as numba compiles it, with its code cached where there is a place."""
     dispatcher = njit(**ALONE)(function)
     with suppress(RuntimeError):  # there is no place
-        dispatcher._cache = KeptCode(function)
+        dispatcher._cache = CachedCode(function)
     return dispatcher
 
 
-class KeptCode(FunctionCache):
+class CachedCode(FunctionCache):
     """The code of one kernel on disk, in the folder that numba chooses."""
 
     def __init__(self, function: Callable):
@@ -116,7 +116,7 @@ class KeptCode(FunctionCache):
         self._cache_file = CodeFiles(self._cache_path, self._impl.filename_base, SOURCES)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep it if it can be kept: a disk may be full, or a folder have gone."""
+        """Save it if it can be saved: a disk may be full, or a folder have gone."""
         with suppress(OSError):
             super().save_overload(sig, data)
 
@@ -129,15 +129,15 @@ class CodeFiles(IndexDataCacheFile):
         self.folder, self.kernel_name = Path(folder), kernel_name
 
     def load(self, key: Any) -> Any:
-        """What was kept for this kind of arguments; None where nothing was, or it cannot be read."""
+        """What was saved for this kind of arguments; None where nothing was, or it cannot be read."""
         try:
-            kept, data = self._load_data(self.name_of(key))
+            saved, data = self._load_data(self.name_of(key))
         except (OSError, EOFError, UnpicklingError):
             return None
-        return data if kept == key else None
+        return data if saved == key else None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep it, and nothing that was made from other sources."""
+        """Save it, and remove what was made from other sources."""
         name, _, rest = self.kernel_name.rpartition("-")  # the rest is the line it begins at, and the version of Python
         for path in self.folder.glob(f"{name}-*.{rest.partition('.')[2]}.*"):
             if not path.name.startswith(f"{self.kernel_name}.{self._source_stamp}."):
@@ -150,7 +150,7 @@ class CodeFiles(IndexDataCacheFile):
 
 
 def stamp_of(folder: Traversable) -> str:
-    """What tells the sources in a folder from all others."""
+    """A hash of the sources in a folder."""
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     return digest(*(file.read_text("utf-8") for file in files if file.name.endswith(".py")))
 
@@ -164,4 +164,4 @@ SOURCES = stamp_of(resources.files(__package__))
 """The sources of these kernels, as they were when they were loaded."""
 
 kernel: Any = Kernel
-team = compiled(on_team)
+team = compiled(threads.on_team)

@@ -9,196 +9,139 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
-from edgewise.backends.numba.arrays import array_of, factors_of, formula_of, score_of
+from edgewise.backends.formula import EdgeInputs
+from edgewise.backends.numba.arrays import CODES, array_of, factors_of, score_of
 from edgewise.backends.numba.edges import forward
-from edgewise.backends.numba.edges_backward import backward_receivers, backward_senders
+from edgewise.backends.numba.edges_backward import (
+    ReceiverGradients,
+    Rows,
+    SenderGradients,
+    backward_receivers,
+    backward_senders,
+)
 from edgewise.backends.numba.simd import WIDE, WIDTH
-from edgewise.backends.numba.tables import Absent, Dropout, Lists, Sizes, Table, TiledSizes, WideSizes
-from edgewise.operator import Gradient, define
+from edgewise.backends.numba.tables import (
+    Absent,
+    CallSettings,
+    Dropout,
+    Lists,
+    Operands,
+    Sizes,
+    Table,
+    TiledSizes,
+    WideSizes,
+)
+from edgewise.operator import define_with_gradient
 
-PIECE = 2**19
-"""Numbers to gather in one piece of work: some tenths of a millisecond."""
-MOST_PIECES = 64
-MOST_KEPT = 2**24
-"""Bytes of weights and derivatives, two numbers an edge and head, up to which they are kept between backward passes."""
+CHUNK = 2**19
+"""Numbers to gather in one chunk of work: some tenths of a millisecond."""
+MAX_CHUNKS = 64
+MAX_SAVED_BYTES = 2**24
+"""Of weights and d_score, two numbers an edge and head, up to which they are saved from one backward pass to the next.
+"""
 
 
-def edges(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    edge_key: Tensor | None,
-    edge_value: Tensor | None,
-    bias: Tensor | None,
-    vector: Tensor | None,
-    heads: Tensor,
-    lists: Sequence[Tensor],
-    kind: str,
-    number: float,
-    flag: int,
-    normalizer: int,
-    dropout: float,
-    seed: Tensor,
-) -> tuple[Tensor, Tensor]:
+def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """Attention over lists of edges, and the two numbers of each row that the gradient needs.
 
     Args:
-        query: `(receiver, own head, key_dim)`; key, value `(sender, own head, …)`; dims whole numbers of vectors. Where
+        inputs: dims are whole numbers of vectors. Query, key and value have heads of their own, as `heads` says. Where
             a head has one number, query, key and edge_key are `(…, lane, 1)`: lanes are all heads of the call, and more
-            up to a whole vector.
-        edge_key, edge_value: `(edge, own head, …)` in the caller's order; bias `(edge, lane)`.
-        vector: `(head, key_dim)`, for scores that have one.
-        heads: `(5, head)`: which own head of query, key, value, edge_key, edge_value each head reads.
-        lists: offsets, neighbors and edges by receiver, then by sender.
-        kind, number, flag: the score; normalizer: its code.
-        dropout: the rate; seed: `(1)`.
+            up to a whole vector, and so is bias `(edge, lane)`.
 
     Returns:
         `(receiver, head, value_dim)` and `(receiver, 2, lane)`.
     """
-    job = Job(query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed)
-    num_heads, num_rows = heads.shape[1], query.shape[0]
-    out = torch.empty(num_rows, num_heads, value.shape[-1], dtype=query.dtype)
-    stats = torch.empty(num_rows, 2, job.sizes.lanes, dtype=job.dtype)
-    by_receiver = as_lists(lists[:3])
-    pieces = pieces_of(by_receiver, job.width)
-    forward.run(
-        pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *job.operands, job.dropout,
-        array_of(stats), table_of(out),
-    )  # fmt: skip
+    job = Job(inputs)
+    out, stats = edges_shapes(inputs)
+    by_receiver = as_lists(inputs.lists[:3])
+    chunks = chunks_of(by_receiver, job.width)
+    forward.run(chunks, job.call, by_receiver, chunks, job.operands, array_of(stats), table_of(out))
     return out, stats
 
 
-def edges_shapes(
-    query, key, value, edge_key, edge_value, bias, vector, heads, lists, kind, number, flag, normalizer, dropout, seed
-):
+def edges_shapes(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """What tracers see of the output."""
-    num_heads, num_rows = heads.shape[1], query.shape[0]
+    query, num_heads = inputs.query, _num_heads(inputs)
+    out = query.new_empty(query.shape[0], num_heads, inputs.value.shape[-1])
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
-    out = query.new_empty(num_rows, num_heads, value.shape[-1])
-    return out, query.new_empty(num_rows, 2, lanes_of(num_heads), dtype=dtype)
+    return out, query.new_empty(query.shape[0], 2, lanes_of(num_heads), dtype=dtype)
 
 
-def edges_backward(
-    grad_out: Tensor,
-    stats: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    edge_key: Tensor | None,
-    edge_value: Tensor | None,
-    bias: Tensor | None,
-    vector: Tensor | None,
-    heads: Tensor,
-    lists: Sequence[Tensor],
-    kind: str,
-    number: float,
-    flag: int,
-    normalizer: int,
-    dropout: float,
-    seed: Tensor,
-    of_values_only: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where a tensor is absent.
-
-    Args:
-        of_values_only: nobody asks for the others, and no score is made of a query and a key: a convolution.
-    """
-    job = Job(query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed)
-    grads = _gradients(query, key, value, edge_key, edge_value, bias, stats)
-    by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
-    pieces, sender_pieces = pieces_of(by_receiver, 2 * job.width), pieces_of(by_sender, 2 * job.width)
-    vector_parts = torch.zeros(pieces, 0 if vector is None else vector.numel(), dtype=job.dtype)
-    num_kept = 2 * job.sizes.lanes * len(by_receiver.edges)
-    keeps = not of_values_only and num_kept * stats.element_size() <= MOST_KEPT
-    kept = table_of(stats.new_empty(len(by_receiver.edges), 2 * job.sizes.lanes) if keeps else None, None, stats)
-    centers = stats.new_empty(0 if keeps else stats.shape[0], stats.shape[2])
-    rows = array_of(stats), array_of(centers)
-    common, gradient = (*job.operands, job.dropout), table_of(grad_out)
+def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, needs: Sequence[bool]) -> list[Tensor]:
+    """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where a tensor is absent."""
+    job, (stats,) = Job(inputs), outputs
+    tensors, vector = inputs[:6], inputs.vector
+    # A convolution: no score is made of a query and a key, and only the values have gradients.
+    of_values_only = inputs.key.shape[-1] == 0 and not any(needs[4:6])
+    grads = [torch.empty(x.shape, dtype=x.dtype) for x in inputs[:3]]
+    # Heads that share what an edge carries add up in its gradient.
+    grads += [torch.zeros(0 if x is None else x.shape, dtype=stats.dtype) for x in inputs[3:6]]
+    by_receiver, by_sender = as_lists(inputs.lists[:3]), as_lists(inputs.lists[3:])
+    chunks, sender_chunks = chunks_of(by_receiver, 2 * job.width), chunks_of(by_sender, 2 * job.width)
+    vector_parts = torch.zeros(chunks, 0 if vector is None else vector.numel(), dtype=job.dtype)
+    num_saved = 2 * job.call.sizes.lanes * len(by_receiver.edges)
+    saves = not of_values_only and num_saved * stats.element_size() <= MAX_SAVED_BYTES
+    saved = table_of(stats.new_empty(len(by_receiver.edges), 2 * job.call.sizes.lanes) if saves else None, None, stats)
+    deltas = stats.new_empty(0 if saves else stats.shape[0], stats.shape[2])
+    rows = Rows(array_of(stats), array_of(deltas), saved, table_of(grad_out))
     if of_values_only:  # which need the weights alone, and no δ
-        centers.zero_()
+        deltas.zero_()
     else:
-        backward_receivers.run(
-            pieces, job.score, normalizer, job.sizes, by_receiver, pieces, *common, rows[0], gradient,
-            rows[1], kept, table_of(grads[0]), table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]),
-            table_of(grads[5]), array_of(vector_parts),
-        )  # fmt: skip
-    backward_senders.run(
-        sender_pieces, job.score, normalizer, job.sizes, by_sender, sender_pieces, *common, *rows, kept, gradient,
-        table_of(grads[1]), table_of(grads[2]),
-    )  # fmt: skip
-    grad_vector = torch.empty(0) if vector is None else vector_parts.sum(0).view_as(vector)
-    grad_query, grad_key, grad_value, *grad_edges = (x if x.dtype == query.dtype else x.to(query.dtype) for x in grads)
-    grad_edge_key, grad_edge_value, grad_bias = grad_edges
-    return grad_query, grad_key, grad_value, grad_edge_key, grad_edge_value, grad_bias, grad_vector
+        to_edges = table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]), table_of(grads[5])
+        gradients = ReceiverGradients(table_of(grads[0]), *to_edges, array_of(vector_parts))
+        backward_receivers.run(chunks, job.call, by_receiver, chunks, job.operands, rows, gradients)
+    to_senders = SenderGradients(table_of(grads[1]), table_of(grads[2]))
+    backward_senders.run(sender_chunks, job.call, by_sender, sender_chunks, job.operands, rows, to_senders)
+    grads.append(stats.new_empty(0) if vector is None else vector_parts.sum(0).view_as(vector))
+    return [x if own is None else x.to(own.dtype) for x, own in zip(grads, (*tensors, vector), strict=True)]
 
 
-def _gradients(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    edge_key: Tensor | None,
-    edge_value: Tensor | None,
-    bias: Tensor | None,
-    stats: Tensor,
-) -> list[Tensor]:
-    """Empty gradients of the nodes, and zeros for those of the edges, which heads that share one add up in."""
-    nodes = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
-    edges = [torch.zeros(0 if x is None else x.shape, dtype=stats.dtype) for x in (edge_key, edge_value, bias)]
-    return nodes + edges
-
-
-def edges_backward_shapes(grad_out, stats, query, key, value, edge_key, edge_value, bias, vector, *rest):
-    """What tracers see of the gradients."""
-    edges = [query.new_empty(0) if x is None else query.new_empty(x.shape) for x in (edge_key, edge_value, bias)]
-    grad_vector = query.new_empty(0, dtype=torch.float32) if vector is None else torch.empty_like(vector)
-    return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape), *edges, grad_vector
-
-
-def _differentiate(grad_out: Tensor, kept: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
-    tensors, of_values_only = arguments[:7], arguments[1].shape[-1] == 0 and not any(needs[4:6])
-    found = attend_edges_backward(grad_out, *kept, *arguments, of_values_only)
-    return [None if x is None else grad for x, grad in zip(tensors, found)]
-
-
-def edges_formula(
-    query, key, value, edge_key, edge_value, bias, vector, heads, lists, kind, number, flag, normalizer, dropout, seed
-):
+def edges_formula(inputs: EdgeInputs) -> Tensor:
     """The output in plain torch."""
-    num_heads, is_narrow = heads.shape[1], query.shape[-1] == 1
-    tables = [query, key, value, edge_key, edge_value]
+    assert inputs.heads is not None
+    num_heads, is_narrow = _num_heads(inputs), inputs.query.shape[-1] == 1
+    tables: list[Any] = list(inputs[:5])
     for place, table in enumerate(tables):
         if is_narrow and place in (0, 1, 3):
             tables[place] = None if table is None else table[:, :num_heads]
         elif table is not None and table.shape[1] not in (1, num_heads):
-            tables[place] = table.index_select(1, heads[place])
+            tables[place] = table.index_select(1, inputs.heads[place])
     factors = None
-    if dropout > 0:
-        edges = torch.arange(len(lists[2])).unsqueeze(1)
-        factors = factors_of(dropout, seed, edges, torch.arange(num_heads))
-    score, normalize = formula_of(kind, number, flag, normalizer, vector)
-    bias = None if bias is None else bias[:, :num_heads]
-    return formula.over_edges(*tables, bias, lists, score, normalize, factors)
+    if inputs.dropout > 0:
+        edges = torch.arange(len(inputs.lists[2])).unsqueeze(1)
+        factors = factors_of(inputs.dropout, inputs.seed, edges, torch.arange(num_heads))
+    bias = None if inputs.bias is None else inputs.bias[:, :num_heads]
+    return formula.over_edges(EdgeInputs(*[*tables, bias, *inputs[6:]]), factors)
 
 
-attend_edges_backward = define("attend_edges_backward", edges_backward, edges_backward_shapes)
-GRADIENT = Gradient(_differentiate, edges_formula, keeps=(1,))
-attend_edges = define("attend_edges", edges, edges_shapes, GRADIENT)
+attend_edges = define_with_gradient(
+    "attend_edges", EdgeInputs, forward_edges, edges_shapes, backward_edges, edges_formula, num_differentiable=7,
+    saved_outputs=(1,),
+)  # fmt: skip
 
 
 class Job:
     """The arguments of an operator as the kernels take them."""
 
-    def __init__(self, query, key, value, edge_key, edge_value, bias, vector, heads, kind, number, flag, dropout, seed):
+    def __init__(self, inputs: EdgeInputs):
+        query, key, value = inputs[:3]
+        assert inputs.heads is not None
         self.dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
-        tensors = (query, key, value, edge_key, edge_value)
-        self.sizes = sizes_of(tuple([None if x is None else x.shape for x in tensors]), heads.shape[1])
-        self.heads = _rows_of(heads.numpy().tobytes(), len(tensors))
-        self.operands = [table_of(x, own, query) for x, own in zip(tensors, self.heads)]
-        self.operands.append(table_of(bias, None, query))
+        tensors = inputs[:5]
+        sizes = sizes_of(tuple([None if x is None else x.shape for x in tensors]), _num_heads(inputs))
+        self.heads = _rows_of(inputs.heads.numpy().tobytes(), len(tensors))
+        owns = [*self.heads, None]
+        self.operands = Operands(*(table_of(x, own, query) for x, own in zip(inputs[:6], owns, strict=True)))
         self.width = key.shape[1] * key.shape[2] + value.shape[1] * value.shape[2]
-        self.dropout = Dropout(float(dropout), int(seed)) if dropout > 0 else NO_DROPOUT
-        self.score = score_of(kind, number, flag, None if vector is None else array_of(vector))
+        dropout = Dropout(float(inputs.dropout), int(inputs.seed)) if inputs.dropout > 0 else NO_DROPOUT
+        score = score_of(inputs.kind, inputs.activation, inputs.root, inputs.number, inputs.vector)
+        self.call = CallSettings(score, CODES[inputs.normalizer], sizes, dropout)
+
+
+def _num_heads(inputs: EdgeInputs) -> int:
+    assert inputs.heads is not None
+    return inputs.heads.shape[1]
 
 
 # What follows from shapes alone is remembered: for a small graph the kernels are done in a third of a millisecond.
@@ -276,6 +219,6 @@ def as_lists(lists: Sequence[Tensor]) -> Lists:
     return Lists(*(x.numpy() for x in lists))
 
 
-def pieces_of(lists: Lists, width: int) -> int:
-    """How many pieces of work there are, where each row or edge gathers so many numbers."""
-    return max(1, min(MOST_PIECES, (len(lists.offsets) - 1 + len(lists.edges)) * max(width, 1) // PIECE))
+def chunks_of(lists: Lists, width: int) -> int:
+    """How many chunks of work there are, where each row or edge gathers so many numbers."""
+    return max(1, min(MAX_CHUNKS, (len(lists.offsets) - 1 + len(lists.edges)) * max(width, 1) // CHUNK))

@@ -11,37 +11,20 @@ from typing import Any
 import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
-from edgewise.backends.numba.heads import (
-    heads_of,
-    load_heads,
-    spread,
-    store_heads,
-    stream_heads,
-    width_of,
-)
+from edgewise.backends.numba.heads import heads_of, load_heads, spread, store_heads, stream_heads, width_of
 from edgewise.backends.numba.normalize import Column, normalize
 from edgewise.backends.numba.pairs import put_scores
-from edgewise.backends.numba.simd import (
-    WIDE,
-    WIDTH,
-    fill,
-    fma,
-    get,
-    keep,
-    load,
-    pointer,
-    store,
-)
+from edgewise.backends.numba.simd import WIDE, WIDTH, fill, fma, get, keep_alive, load, pointer, store
 from edgewise.backends.numba.tables import (
     BLOCK,
-    ask_ahead,
-    ask_next,
     features,
     first_row,
     is_streamed,
     longest_row,
     no_features,
     places,
+    prefetch_ahead,
+    prefetch_next,
     put_factors,
     row_of,
     source,
@@ -82,7 +65,7 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
                 sums = load_heads(so_far, feature, step, none) if start > 0 else none
                 for place in range(begin + start, begin + stop):
                     if feature == 0:
-                        ask_ahead(lists, place, value)
+                        prefetch_ahead(lists, place, value)
                     row, edge = get(lists.neighbors, place) * value.stride, get(lists.edges, place) * edge_value.stride
                     found = features(value, row + at, edge_value, edge + edge_at, step, none)
                     sums = fma(spread(weights, (place - begin) * sizes.lanes + head, none), found, sums)
@@ -95,23 +78,23 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
 
 
 @kernel
-def forward(first, step, score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value, bias,
-            dropout, stats, out):  # fmt: skip
+def forward(first, step, call, lists, chunks, operands, stats, out):
     """out = Σ α (v + v^e) of every receiver; a and b of each row in `stats`, `(receiver, 2, lane)`."""
-    longest, lanes = longest_row(lists), sizes.lanes
+    score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout
+    longest, lanes, streams, out = longest_row(lists), sizes.lanes, is_streamed(out), source(out)
+    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), places(lists)
+    edge_key, edge_value, bias = source(operands.edge_key), source(operands.edge_value), source(operands.bias)
     scratch = np.zeros((2, longest * lanes), stats.dtype)
     scores, factors, numbers = pointer(scratch[0]), pointer(scratch[1]), pointer(stats)
     sums = np.zeros(sizes.heads * sizes.value_dim + WIDTH * WIDE + query.width, stats.dtype)
-    parts, so_far, room = pointer(sums), pointer(sums[WIDTH * WIDE + query.width :]), pointer(sums[WIDTH * WIDE :])
-    zero, none, streams = fill(scores, 0.0), no_features(sizes, scores), is_streamed(out)
-    query, key, value, out, lists = source(query), source(key), source(value), source(out), places(lists)
-    edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
-    for piece in range(first, pieces, step):
-        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
+    parts, so_far, own_row = pointer(sums), pointer(sums[WIDTH * WIDE + query.width :]), pointer(sums[WIDTH * WIDE :])
+    zero, none = fill(scores, 0.0), no_features(sizes, scores)
+    for chunk in range(first, chunks, step):
+        for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin = get(lists.offsets, row)
             count = get(lists.offsets, row + 1) - begin
-            ask_next(query, row)
-            own = row_of(query, row, room)
+            prefetch_next(query, row)
+            own = row_of(query, row, own_row)
             put_scores(score, sizes, lists, begin, count, own, key, edge_key, scores, parts, none)
             if bias.there:
                 for e in range(count):
@@ -126,5 +109,5 @@ def forward(first, step, score, normalizer, sizes, lists, pieces, query, key, va
                 put_all_factors(sizes, lists, begin, count, dropout, factors)
                 drop(sizes, scores, factors, count)
             sum_row(sizes, lists, begin, count, value, edge_value, scores, so_far, out, row * out.stride, streams, none)
-    keep(scratch)
-    keep(sums)
+    keep_alive(scratch)
+    keep_alive(sums)

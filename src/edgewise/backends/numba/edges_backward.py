@@ -1,55 +1,39 @@
 """Attention over lists of edges, backward: two passes, each over the rows that it owns.
 
-    backward_receivers per receiver: scores and weights again, and their derivatives → dq, d bias, dk^e, dv^e and δ
-    backward_senders   per sender: the weights of its edges again, from a, b and δ of each receiver → dk, dv
+    backward_receivers per receiver: scores and weights again, and their derivatives → dQ, d bias, dK^e, dV^e and Δ
+    backward_senders   per sender: the weights of its edges again, from a, b and Δ of each receiver → dK, dV
 
-Where edges are few, weights and derivatives of each are kept from the first pass for the second, which has half of its
-work then; where they are many, that would be most of the memory of a call.
+Where edges are few, the first pass saves weight and d_score of each for the second, which has half of its work then;
+where they are many, that would be most of the memory of a call.
 
-What is summed over all rows (the vector of a score) is summed for each piece of work and then over the pieces in order;
-the pieces do not depend on the number of threads.
+What is summed over all rows (the vector of a score) is summed for each chunk of work and then over the chunks in order;
+the chunks do not depend on the number of threads.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
 from edgewise.backends.numba.edges import biased, drop, put_all_factors
-from edgewise.backends.numba.heads import (
-    heads_of,
-    load_heads,
-    spread,
-    store_heads,
-    width_of,
-)
-from edgewise.backends.numba.normalize import Column, center, move, weigh
+from edgewise.backends.numba.heads import heads_of, load_heads, spread, store_heads, width_of
+from edgewise.backends.numba.normalize import Column, d_score_of, delta_of, weigh
 from edgewise.backends.numba.pairs import put_scores_and_products
-from edgewise.backends.numba.score import has_vector, toward_key, toward_query, toward_vector, unfinish, vector_of
-from edgewise.backends.numba.simd import (
-    WIDE,
-    WIDTH,
-    fill,
-    fma,
-    get,
-    keep,
-    load,
-    pointer,
-    prefetch,
-    store,
-    stream,
-)
+from edgewise.backends.numba.score import d_raw_of, has_vector, toward_key, toward_query, toward_vector, vector_of
+from edgewise.backends.numba.simd import WIDE, WIDTH, fill, fma, get, keep_alive, load, pointer, prefetch, store, stream
 from edgewise.backends.numba.tables import (
     AHEAD,
     BLOCK,
-    ask_ahead,
-    ask_next,
+    Absent,
+    Table,
     features,
     first_row,
     is_streamed,
     longest_row,
     no_features,
     places,
+    prefetch_ahead,
+    prefetch_next,
     row_of,
     source,
 )
@@ -75,7 +59,7 @@ def copy(target: Any, at: int, found: Any, width: int, streams: bool) -> None:
 
 @inlined
 def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
-                  edge_key: Any, slopes: Any, sums: Any, grad_edge_key: Any, grad_vector: Any,
+                  edge_key: Any, d_scores: Any, sums: Any, grad_edge_key: Any, grad_vector: Any,
                   none: Any) -> None:  # fmt: skip
     """dq of a row into `sums`; dk^e of its edges; and what it adds to the gradient of the vector."""
     for start in range(0, count, BLOCK):
@@ -85,40 +69,40 @@ def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, qu
             for d in range(0, sizes.key_dim, width_of(none)):
                 feature, own_at, key_at = head * step + d, get(query.heads, head) + d, get(key.heads, head) + d
                 own = load_heads(query.data, own_at, step, none)
-                vector, grown = vector_of(score, feature, step, own), load_heads(sums, own_at, step, none)
-                grown_vector = load_heads(grad_vector, feature, step, none) if has_vector(score) else own
+                vector, d_query = vector_of(score, feature, step, own), load_heads(sums, own_at, step, none)
+                d_vector = load_heads(grad_vector, feature, step, none) if has_vector(score) else own
                 for e in range(start, stop):
-                    moved, edge = spread(slopes, e * sizes.lanes + head, none), get(lists.edges, begin + e)
+                    d_score, edge = spread(d_scores, e * sizes.lanes + head, none), get(lists.edges, begin + e)
                     sender_at = get(lists.neighbors, begin + e) * key.stride + key_at
                     other = features(key, sender_at, edge_key, edge * edge_key.stride + edge_at + d, step, none)
-                    grown = toward_query(score, grown, moved, own, other, vector)
-                    grown_vector = toward_vector(score, grown_vector, moved, own, other)
+                    d_query = toward_query(score, d_query, d_score, own, other, vector)
+                    d_vector = toward_vector(score, d_vector, d_score, own, other)
                     if edge_key.there:
                         at = edge * grad_edge_key.stride + edge_at + d
                         found = load_heads(grad_edge_key.data, at, step, none)
-                        found = toward_key(score, found, moved, own, other, vector)
+                        found = toward_key(score, found, d_score, own, other, vector)
                         store_heads(grad_edge_key.data, at, step, found)
-                store_heads(sums, own_at, step, grown)
+                store_heads(sums, own_at, step, d_query)
                 if has_vector(score):
-                    store_heads(grad_vector, feature, step, grown_vector)
+                    store_heads(grad_vector, feature, step, d_vector)
 
 
 @inlined
 def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
-                         edge_key: Any, slopes: Any, sums: Any, grad_edge_key: Any) -> None:  # fmt: skip
+                         edge_key: Any, d_scores: Any, sums: Any, grad_edge_key: Any) -> None:  # fmt: skip
     """The same where each head has one number: lanes are heads."""
     for group in range(0, sizes.lanes, WIDTH):
-        own, grown = load(query.data, group), load(sums, group)
+        own, d_query = load(query.data, group), load(sums, group)
         one = fill(own, 1.0)
         for e in range(count):
             sender, edge = get(lists.neighbors, begin + e), get(lists.edges, begin + e)
             other = features(key, sender * key.stride + group, edge_key, edge * edge_key.stride + group, 0, own)
-            moved = load(slopes, e * sizes.lanes + group)
-            grown = toward_query(score, grown, moved, own, other, one)
+            d_score = load(d_scores, e * sizes.lanes + group)
+            d_query = toward_query(score, d_query, d_score, own, other, one)
             if edge_key.there:
-                found = toward_key(score, fill(own, 0.0), moved, own, other, one)
+                found = toward_key(score, fill(own, 0.0), d_score, own, other, one)
                 store(grad_edge_key.data, edge * grad_edge_key.stride + group, found)
-        store(sums, group, grown)
+        store(sums, group, d_query)
 
 
 @inlined
@@ -130,48 +114,76 @@ def value_edge_gradients(sizes: Any, edge: int, weights: Any, at: int, grad_out:
         weight, grad_at = spread(weights, at + head, none), edge * grad.stride + get(grad.heads, head)
         for d in range(0, sizes.value_dim, width_of(none)):
             own = load_heads(grad_out.data, head * step + d, step, none)
-            grown = fma(weight, own, load_heads(grad.data, grad_at + d, step, none))
-            store_heads(grad.data, grad_at + d, step, grown)
+            d_value = fma(weight, own, load_heads(grad.data, grad_at + d, step, none))
+            store_heads(grad.data, grad_at + d, step, d_value)
+
+
+class Rows(NamedTuple):
+    """What both passes know of receivers and edges."""
+
+    stats: np.ndarray
+    """a and b of each row, `(receiver, 2, lane)`, from the forward pass."""
+    deltas: np.ndarray
+    """δ, `(receiver, lane)`: from the first pass to the second where nothing is saved."""
+    saved: Table | Absent
+    """d_score and weight of each edge, `(edge, 2 lanes)`, where they are saved."""
+    grad_out: Table | Absent
+
+
+class ReceiverGradients(NamedTuple):
+    """What the first pass writes."""
+
+    query: Table | Absent
+    edge_key: Table | Absent
+    edge_value: Table | Absent
+    bias: Table | Absent
+    vector: np.ndarray
+    """A share for each chunk of work."""
+
+
+class SenderGradients(NamedTuple):
+    """What the second pass writes."""
+
+    key: Table | Absent
+    value: Table | Absent
 
 
 @kernel
-def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value,
-                       bias, dropout, stats, grad_out, centers, kept, grad_query, grad_edge_key, grad_edge_value,
-                       grad_bias, grad_vector):  # fmt: skip
-    """What the receivers own: dq, dk^e, dv^e, d bias and, for each piece, its share in d vector; and for those who own
-    the senders either δ of each row in `centers`, `(receiver, lane)`, or the derivatives and weights of each edge in
-    `kept`, `(edge, 2 lanes)`."""
-    longest, lanes = longest_row(lists), sizes.lanes
+def backward_receivers(first, step, call, lists, chunks, operands, rows, gradients):
+    """dq, dk^e, dv^e, d bias and, for each chunk, its share in d vector; and for the second pass either δ of each row
+    or d_score and weight of each edge."""
+    score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout
+    stats, streams, longest, lanes = rows.stats, is_streamed(gradients.query), longest_row(lists), sizes.lanes
+    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), places(lists)
+    edge_key, edge_value, bias = source(operands.edge_key), source(operands.edge_value), source(operands.bias)
+    grad_out, saved, grad_query = source(rows.grad_out), source(rows.saved), source(gradients.query)
+    grad_edge_key, grad_edge_value = source(gradients.edge_key), source(gradients.edge_value)
+    grad_bias = source(gradients.bias)
     drops, vector_width = dropout.rate > 0.0, sizes.heads * sizes.key_dim if has_vector(score) else 0
     scratch = np.zeros((4, longest * lanes), stats.dtype)
-    scores, weights, slopes, factors = (
+    scores, weights, d_scores, factors = (
         pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
     )  # fmt: skip
     row_sums = np.zeros(WIDTH * WIDE + 2 * query.width + grad_out.width, stats.dtype)
     parts, sums = pointer(row_sums), pointer(row_sums[WIDTH * WIDE :])
-    room = pointer(row_sums[WIDTH * WIDE + query.width :])
-    grad_room = pointer(row_sums[WIDTH * WIDE + 2 * query.width :])
-    numbers, deltas, zero, none = pointer(stats), pointer(centers), fill(scores, 0.0), no_features(sizes, scores)
-    streams = is_streamed(grad_query)
-    query, key, value, lists = source(query), source(key), source(value), places(lists)
-    edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
-    grad_out, grad_query, grad_bias = source(grad_out), source(grad_query), source(grad_bias)
-    grad_edge_key, grad_edge_value, kept = source(grad_edge_key), source(grad_edge_value), source(kept)
-    for piece in range(first, pieces, step):
-        vector_sums = pointer(grad_vector[piece * vector_width :])
-        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
+    query_scratch = pointer(row_sums[WIDTH * WIDE + query.width :])
+    grad_scratch = pointer(row_sums[WIDTH * WIDE + 2 * query.width :])
+    numbers, deltas, zero, none = pointer(stats), pointer(rows.deltas), fill(scores, 0.0), no_features(sizes, scores)
+    for chunk in range(first, chunks, step):
+        vector_sums = pointer(gradients.vector[chunk * vector_width :])
+        for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin = get(lists.offsets, row)
             count = get(lists.offsets, row + 1) - begin
-            ask_next(query, row)
-            ask_next(grad_out, row)
-            own, own_grad = row_of(query, row, room), row_of(grad_out, row, grad_room)
+            prefetch_next(query, row)
+            prefetch_next(grad_out, row)
+            own, own_grad = row_of(query, row, query_scratch), row_of(grad_out, row, grad_scratch)
             put_scores_and_products(
                 score, sizes, lists, begin, count, own, key, edge_key, own_grad, value, edge_value, False,
-                scores, slopes, parts, none,
+                scores, d_scores, parts, none,
             )  # fmt: skip
             if drops:
                 put_all_factors(sizes, lists, begin, count, dropout, factors)
-                drop(sizes, slopes, factors, count)
+                drop(sizes, d_scores, factors, count)
             for group in range(0, lanes, WIDTH):
                 of = row * 2 * lanes + group
                 a, b = load(numbers, of), load(numbers, of + lanes)
@@ -181,130 +193,134 @@ def backward_receivers(first, step, score, normalizer, sizes, lists, pieces, que
                     store(weights, at, weigh(normalizer, found, a, b))
             for group in range(0, lanes, WIDTH):
                 weight_column = Column(weights, group, lanes, count, zero, zero, False)
-                delta = center(normalizer, weight_column, Column(slopes, group, lanes, count, zero, zero, False))
-                if not kept.there:
+                delta = delta_of(normalizer, weight_column, Column(d_scores, group, lanes, count, zero, zero, False))
+                if not saved.there:
                     store(deltas, row * lanes + group, delta)
                 for e in range(count):
                     at = e * lanes + group
-                    moved = move(normalizer, load(weights, at), load(slopes, at) - delta)
+                    d_score = d_score_of(normalizer, load(weights, at), load(d_scores, at) - delta)
                     if bias.there:
-                        store(grad_bias.data, get(lists.edges, begin + e) * grad_bias.stride + group, moved)
-                    store(slopes, at, unfinish(score, load(scores, at), moved))
-            if drops and (edge_value.there or kept.there):
+                        store(grad_bias.data, get(lists.edges, begin + e) * grad_bias.stride + group, d_score)
+                    store(d_scores, at, d_raw_of(score, load(scores, at), d_score))
+            if drops and (edge_value.there or saved.there):
                 drop(sizes, weights, factors, count)
-            if kept.there:
+            if saved.there:
                 for e in range(count):
-                    at = get(lists.edges, begin + e) * kept.stride
+                    at = get(lists.edges, begin + e) * saved.stride
                     for group in range(0, lanes, WIDTH):
-                        store(kept.data, at + group, load(slopes, e * lanes + group))
-                        store(kept.data, at + lanes + group, load(weights, e * lanes + group))
+                        store(saved.data, at + group, load(d_scores, e * lanes + group))
+                        store(saved.data, at + lanes + group, load(weights, e * lanes + group))
             if edge_value.there:
                 for e in range(count):
                     edge = get(lists.edges, begin + e)
                     value_edge_gradients(sizes, edge, weights, e * lanes, own_grad, grad_edge_value, none)
             clear(sums, query.width)
             if sizes.key_dim == 1:
-                narrow_receiver_sums(score, sizes, lists, begin, count, own, key, edge_key, slopes, sums, grad_edge_key)
+                narrow_receiver_sums(
+                    score, sizes, lists, begin, count, own, key, edge_key, d_scores, sums, grad_edge_key
+                )
             else:
                 receiver_sums(
-                    score, sizes, lists, begin, count, own, key, edge_key, slopes, sums, grad_edge_key,
+                    score, sizes, lists, begin, count, own, key, edge_key, d_scores, sums, grad_edge_key,
                     vector_sums, none,
                 )  # fmt: skip
             copy(grad_query.data, row * query.width, sums, query.width, streams)
-    keep(scratch)
-    keep(row_sums)
+    keep_alive(scratch)
+    keep_alive(row_sums)
 
 
 @inlined
 def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
-                edge_key: Any, grad_out: Any, slopes: Any, weights: Any, key_sums: Any, value: Any, value_sums: Any,
+                edge_key: Any, grad_out: Any, d_scores: Any, weights: Any, key_sums: Any, value: Any, value_sums: Any,
                 none: Any) -> None:  # fmt: skip
     """What a block of edges adds to dk and dv of its sender."""
     for head in range(0, sizes.heads, heads_of(none)):
         edge_at, step = get(edge_key.heads, head) if edge_key.there else 0, sizes.key_dim
         for d in range(0, sizes.key_dim if sizes.key_dim > 1 else 0, width_of(none)):
             query_at, key_at = get(query.heads, head) + d, get(key.heads, head) + d
-            grown = load_heads(key_sums, key_at, step, none)
+            d_key = load_heads(key_sums, key_at, step, none)
             vector = vector_of(score, head * step + d, step, none)
             for e in range(count):
                 other = load_heads(query.data, get(lists.neighbors, begin + e) * query.stride + query_at, step, none)
                 edge = get(lists.edges, begin + e) * edge_key.stride if edge_key.there else 0
                 own = features(key, key_at, edge_key, edge + edge_at + d, step, none)
-                grown = toward_key(score, grown, spread(slopes, e * sizes.lanes + head, none), other, own, vector)
-            store_heads(key_sums, key_at, step, grown)
+                d_key = toward_key(score, d_key, spread(d_scores, e * sizes.lanes + head, none), other, own, vector)
+            store_heads(key_sums, key_at, step, d_key)
         step = sizes.value_dim
         for d in range(0, sizes.value_dim, width_of(none)):
             value_at, out_at = get(value.heads, head) + d, head * step + d
-            grown = load_heads(value_sums, value_at, step, none)
+            d_value = load_heads(value_sums, value_at, step, none)
             for e in range(count):
                 receiver = get(lists.neighbors, begin + e)
                 other = load_heads(grad_out.data, receiver * grad_out.stride + out_at, step, none)
-                grown = fma(spread(weights, e * sizes.lanes + head, none), other, grown)
-            store_heads(value_sums, value_at, step, grown)
+                d_value = fma(spread(weights, e * sizes.lanes + head, none), other, d_value)
+            store_heads(value_sums, value_at, step, d_value)
 
 
 @inlined
 def narrow_sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
-                       edge_key: Any, slopes: Any, key_sums: Any) -> None:  # fmt: skip
+                       edge_key: Any, d_scores: Any, key_sums: Any) -> None:  # fmt: skip
     """dk where each head has one number: lanes are heads."""
     for group in range(0, sizes.lanes, WIDTH):
-        grown = load(key_sums, group)
+        d_key = load(key_sums, group)
         for e in range(count):
             edge_at = get(lists.edges, begin + e) * edge_key.stride + group
-            own = features(key, group, edge_key, edge_at, 0, grown)
+            own = features(key, group, edge_key, edge_at, 0, d_key)
             other = load(query.data, get(lists.neighbors, begin + e) * query.stride + group)
-            grown = toward_key(score, grown, load(slopes, e * sizes.lanes + group), other, own, fill(own, 1.0))
-        store(key_sums, group, grown)
+            d_key = toward_key(score, d_key, load(d_scores, e * sizes.lanes + group), other, own, fill(own, 1.0))
+        store(key_sums, group, d_key)
 
 
 @inlined
-def take_kept(sizes: Any, lists: Any, begin: int, count: int, kept: Any, query: Any, grad_out: Any, slopes: Any,
+def load_saved(sizes: Any, lists: Any, begin: int, count: int, saved: Any, query: Any, grad_out: Any, d_scores: Any,
               weights: Any) -> None:  # fmt: skip
-    """What the receivers' pass kept of a run of edges, into scratch; and the rows that come later are asked for."""
+    """What the first pass saved of a run of edges, into scratch; and a prefetch of the rows that come later."""
     for e in range(count):
-        ask_ahead(lists, begin + e, query)
-        ask_ahead(lists, begin + e, grad_out)
-        at = get(lists.edges, begin + e) * kept.stride
+        prefetch_ahead(lists, begin + e, query)
+        prefetch_ahead(lists, begin + e, grad_out)
+        at = get(lists.edges, begin + e) * saved.stride
         for group in range(0, sizes.lanes, WIDTH):
-            store(slopes, e * sizes.lanes + group, load(kept.data, at + group))
-            store(weights, e * sizes.lanes + group, load(kept.data, at + sizes.lanes + group))
+            store(d_scores, e * sizes.lanes + group, load(saved.data, at + group))
+            store(weights, e * sizes.lanes + group, load(saved.data, at + sizes.lanes + group))
 
 
 @kernel
-def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query, key, value, edge_key, edge_value,
-                     bias, dropout, stats, centers, kept, grad_out, grad_key, grad_value):  # fmt: skip
-    """What the senders own: dk and dv."""
+def backward_senders(first, step, call, lists, chunks, operands, rows, gradients):
+    """dk and dv."""
+    score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout
+    stats, grad_key, grad_value = rows.stats, source(gradients.key), source(gradients.value)
+    streams_key, streams_value = is_streamed(gradients.key), is_streamed(gradients.value)
+    query, key, value, lists = source(operands.query), source(operands.key), source(operands.value), places(lists)
+    edge_key, edge_value, bias = source(operands.edge_key), source(operands.edge_value), source(operands.bias)
+    grad_out, saved = source(rows.grad_out), source(rows.saved)
     drops, lanes = dropout.rate > 0.0, sizes.lanes
     scratch = np.zeros((4, BLOCK * lanes), stats.dtype)
-    scores, weights, slopes, factors = (
+    scores, weights, d_scores, factors = (
         pointer(scratch[0]), pointer(scratch[1]), pointer(scratch[2]), pointer(scratch[3]),
     )  # fmt: skip
     sums = np.zeros(WIDTH * WIDE + 2 * (key.width + value.width), stats.dtype)
-    parts, key_sums, room = pointer(sums), pointer(sums[WIDTH * WIDE :]), pointer(sums[WIDTH * WIDE + key.width :])
+    parts, key_sums = pointer(sums), pointer(sums[WIDTH * WIDE :])
+    key_scratch = pointer(sums[WIDTH * WIDE + key.width :])
     value_sums = pointer(sums[WIDTH * WIDE + 2 * key.width :])
-    value_room = pointer(sums[WIDTH * WIDE + 2 * key.width + value.width :])
+    value_scratch = pointer(sums[WIDTH * WIDE + 2 * key.width + value.width :])
     one, none = fill(weights, 1.0), no_features(sizes, weights)
-    numbers, deltas, lists = pointer(stats), pointer(centers), places(lists)
-    streams_key, streams_value = is_streamed(grad_key), is_streamed(grad_value)
-    query, key, value, grad_out = source(query), source(key), source(value), source(grad_out)
-    edge_key, edge_value, bias = source(edge_key), source(edge_value), source(bias)
-    grad_key, grad_value, kept = source(grad_key), source(grad_value), source(kept)
-    for piece in range(first, pieces, step):
-        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
+    numbers, deltas = pointer(stats), pointer(rows.deltas)
+    for chunk in range(first, chunks, step):
+        for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
-            ask_next(key, row)
-            ask_next(value, row)
-            own, own_value = row_of(key, row, room), row_of(value, row, value_room)
+            prefetch_next(key, row)
+            prefetch_next(value, row)
+            own, own_value = row_of(key, row, key_scratch), row_of(value, row, value_scratch)
             clear(key_sums, key.width)
             clear(value_sums, value.width)
             for start in range(begin, end, BLOCK):
                 count = min(BLOCK, end - start)
-                if kept.there:
-                    take_kept(sizes, lists, start, count, kept, query, grad_out, slopes, weights)
+                if saved.there:
+                    load_saved(sizes, lists, start, count, saved, query, grad_out, d_scores, weights)
                 else:
                     put_scores_and_products(
                         score, sizes, lists, start, count, own, query, edge_key, own_value, grad_out, edge_value,
-                        True, scores, slopes, parts, none,
+                        True, scores, d_scores, parts, none,
                     )  # fmt: skip
                     for at in range(0, count * lanes, WIDTH):
                         store(factors, at, one)
@@ -321,16 +337,16 @@ def backward_senders(first, step, score, normalizer, sizes, lists, pieces, query
                             delta = load(deltas, receiver * lanes + group)
                             found, factor = load(scores, at), load(factors, at)
                             weight = weigh(normalizer, biased(found, bias, edge, group), a, b)
-                            moved = move(normalizer, weight, load(slopes, at) * factor - delta)
+                            d_score = d_score_of(normalizer, weight, load(d_scores, at) * factor - delta)
                             store(weights, at, weight * factor)
-                            store(slopes, at, unfinish(score, found, moved))
+                            store(d_scores, at, d_raw_of(score, found, d_score))
                 if sizes.key_dim == 1:
-                    narrow_sender_sums(score, sizes, lists, start, count, query, own, edge_key, slopes, key_sums)
+                    narrow_sender_sums(score, sizes, lists, start, count, query, own, edge_key, d_scores, key_sums)
                 sender_sums(
-                    score, sizes, lists, start, count, query, own, edge_key, grad_out, slopes, weights,
+                    score, sizes, lists, start, count, query, own, edge_key, grad_out, d_scores, weights,
                     key_sums, value, value_sums, none,
                 )  # fmt: skip
             copy(grad_key.data, row * key.width, key_sums, key.width, streams_key)
             copy(grad_value.data, row * value.width, value_sums, value.width, streams_value)
-    keep(scratch)
-    keep(sums)
+    keep_alive(scratch)
+    keep_alive(sums)

@@ -1,11 +1,21 @@
-"""The largest value of each feature over the edges of a receiver, and its gradient, which values that tie share."""
+"""The largest value of each feature over the edges of a receiver, and its gradient, which values that tie share.
+
+First the kernels, then the operator that torch sees.
+"""
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
+from edgewise.backends import formula
 from edgewise.backends.numba.compiled import inlined, kernel
+from edgewise.backends.numba.edge_operators import as_lists, chunks_of, table_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, store, where
-from edgewise.backends.numba.tables import ask_ahead, features, first_row, places, source
+from edgewise.backends.numba.tables import features, first_row, places, prefetch_ahead, source
+from edgewise.operator import define_with_gradient
 
 
 @inlined
@@ -16,14 +26,14 @@ def carried(lists: Any, place: int, value: Any, edge_value: Any, d: int, like: A
 
 
 @kernel
-def largest(first, step, lists, pieces, value, edge_value, out):
+def largest(first, step, lists, chunks, value, edge_value, out):
     """out = max (v + v^e) of every receiver, 0 where it has no edge."""
     value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
-    for piece in range(first, pieces, step):
-        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
+    for chunk in range(first, chunks, step):
+        for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for place in range(begin, end):
-                ask_ahead(lists, place, value)
+                prefetch_ahead(lists, place, value)
             for d in range(0, out.width, WIDTH):
                 zero = fill(load(out.data, row * out.stride + d), 0.0)
                 found = fill(zero, -math.inf) if end > begin else zero
@@ -33,12 +43,12 @@ def largest(first, step, lists, pieces, value, edge_value, out):
 
 
 @kernel
-def share_among_ties(first, step, lists, pieces, value, edge_value, out, grad_out, shares, grad_edge_value):
+def share_among_ties(first, step, lists, chunks, value, edge_value, out, grad_out, shares, grad_edge_value):
     """The gradient of every receiver divided by how many values tie; and d v^e."""
     value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
     grad_out, shares, grad_edge_value = source(grad_out), source(shares), source(grad_edge_value)
-    for piece in range(first, pieces, step):
-        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
+    for chunk in range(first, chunks, step):
+        for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for d in range(0, out.width, WIDTH):
                 top = load(out.data, row * out.stride + d)
@@ -55,12 +65,12 @@ def share_among_ties(first, step, lists, pieces, value, edge_value, out, grad_ou
 
 
 @kernel
-def collect_shares(first, step, lists, pieces, value, edge_value, out, shares, grad_value):
+def collect_shares(first, step, lists, chunks, value, edge_value, out, shares, grad_value):
     """dv of every sender: the shares of the receivers for which it is the largest."""
     value, edge_value, out, lists = source(value), source(edge_value), source(out), places(lists)
     shares, grad_value = source(shares), source(grad_value)
-    for piece in range(first, pieces, step):
-        for row in range(first_row(lists, piece, pieces), first_row(lists, piece + 1, pieces)):
+    for chunk in range(first, chunks, step):
+        for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin, end = get(lists.offsets, row), get(lists.offsets, row + 1)
             for d in range(0, value.width, WIDTH):
                 own = load(value.data, row * value.stride + d)
@@ -73,3 +83,48 @@ def collect_shares(first, step, lists, pieces, value, edge_value, out, shares, g
                     wins = found == load(out.data, receiver * out.stride + d)
                     sums = sums + where(wins, load(shares.data, receiver * shares.stride + d), 0.0)
                 store(grad_value.data, row * grad_value.width + d, sums)
+
+
+class LargestInputs(NamedTuple):
+    """What the operator takes."""
+
+    value: Tensor
+    """`(sender, feature)`, features a whole number of vectors."""
+    edge_value: Tensor | None
+    """`(edge, feature)`."""
+    lists: Sequence[Tensor]
+    """Offsets, neighbors and edges by receiver, then by sender."""
+
+
+def forward(inputs: LargestInputs) -> Tensor:
+    """The largest v + v^e of every receiver."""
+    value, by_receiver, out = inputs.value, as_lists(inputs.lists[:3]), shapes(inputs)
+    chunks = chunks_of(by_receiver, value.shape[-1])
+    tables = table_of(value), table_of(inputs.edge_value, None, value), table_of(out)
+    largest.run(chunks, by_receiver, chunks, *tables)
+    return out
+
+
+def shapes(inputs: LargestInputs) -> Tensor:
+    """What tracers see of the output."""
+    return inputs.value.new_empty(inputs.lists[0].shape[0] - 1, inputs.value.shape[-1])
+
+
+def backward(grad_out: Tensor, outputs: list[Tensor], inputs: LargestInputs, needs: Sequence[bool]) -> list[Tensor]:
+    """The gradients of value and edge_value; the second empty where there is no such tensor."""
+    (out,), (value, edge_value, lists) = outputs, inputs
+    by_receiver, by_sender = as_lists(lists[:3]), as_lists(lists[3:])
+    chunks, sender_chunks = chunks_of(by_receiver, value.shape[-1]), chunks_of(by_sender, value.shape[-1])
+    shares, grad_value = torch.empty_like(out), value.new_empty(value.shape)
+    grad_edge_value = value.new_empty(0 if edge_value is None else edge_value.shape)
+    common = table_of(value), table_of(edge_value, None, value), table_of(out)
+    to_edges = table_of(grad_out), table_of(shares), table_of(grad_edge_value)
+    share_among_ties.run(chunks, by_receiver, chunks, *common, *to_edges)
+    collect_shares.run(sender_chunks, by_sender, sender_chunks, *common, table_of(shares), table_of(grad_value))
+    return [grad_value, grad_edge_value]
+
+
+largest_over_edges = define_with_gradient(
+    "largest_over_edges", LargestInputs, forward, shapes, backward, lambda inputs: formula.largest(*inputs),
+    num_differentiable=2, saved_outputs=(0,),
+)  # fmt: skip

@@ -58,17 +58,17 @@ def _exponential(x: Any) -> Any:
 @inlined
 def exp(x: Any) -> Any:
     """eˣ to a unit or two in the last place; 0 where it would be denormal."""
-    power, grown = _exponential(x)
+    power, fraction = _exponential(x)
     low = _range_and_ln2(x)[0]
-    found = fma(power, grown, power)
+    found = fma(power, fraction, power)
     return where(x == x, where(x > low, found, 0.0), x)
 
 
 @inlined
 def exp_minus_one(x: Any) -> Any:
     """eˣ − 1, exact also near 0."""
-    power, grown = _exponential(x)
-    found = fma(power, grown, power - 1.0)
+    power, fraction = _exponential(x)
+    found = fma(power, fraction, power - 1.0)
     return where(x == x, found, x)
 
 
@@ -98,8 +98,8 @@ def _power_of_two(typing: Any, x: Any) -> Any:
 def tanh(z):
     """tanh z = (e²ᶻ − 1) / (e²ᶻ + 1)."""
     z = where(z > 20.0, 20.0, where(z < -20.0, -20.0, z))
-    grown = exp_minus_one(z + z)
-    return grown / (grown + 2.0)
+    fraction = exp_minus_one(z + z)
+    return fraction / (fraction + 2.0)
 
 
 @inlined

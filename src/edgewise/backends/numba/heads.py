@@ -2,12 +2,12 @@
 
 Where heads come in whole groups, one after the other in memory, what is computed with is a *tile*: lanes of WIDTH
 heads, WIDE features of each, eight registers where each holds 512 bits. A step of a loop is then many independent
-instructions, and none of them tells heads apart. Else it is a vector of features of one head. The lanes that are handed
-to a primitive decide.
+instructions, and none of them depends on the head. Else it is a vector of features of one head. The lanes that a
+primitive gets decide.
 
-    heads_of  last_of         how many heads lanes stand for          no_lanes      zeros, as many as are asked for
+    heads_of  last_of         how many heads lanes stand for          no_lanes      zeros, as many as are needed
     load_heads  store_heads   their features, and back                spread        a number each
-    lay_aside  totals         the sum over the features of each head  ask_for_tile  prefetch
+    lay_aside  totals         the sum over the features of each head  prefetch_tile  prefetch
 """
 
 from collections.abc import Sequence
@@ -165,7 +165,7 @@ def totals(typing: Any, parts: Any, sums: Any) -> Any:
 
 
 @intrinsic
-def ask_for_tile(typing: Any, source: Any, index: Any) -> Any:
+def prefetch_tile(typing: Any, source: Any, index: Any) -> Any:
     """Prefetch as many numbers from `index` on as a tile has."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:

@@ -1,20 +1,19 @@
 """From a call to the plain tensors of the numba operators, and back: one layout for edges, one for ranges."""
 
 import math
+from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from edgewise.backends.call import Call
-from edgewise.backends.lower import Lowered, lower, straight_through
-from edgewise.backends.numba import edge_operators, extreme_operators, range_operators
-from edgewise.backends.numba.arrays import CODES
-from edgewise.backends.numba.score import ACTIVATIONS
+from edgewise.backends.formula import EdgeInputs, RangeInputs
+from edgewise.backends.lower import Lowered, lower, straight_through, together
+from edgewise.backends.numba import edge_operators, extremes, range_operators
 from edgewise.backends.numba.simd import WIDTH
-from edgewise.neighborhood import Edges, Plan, Ranges
+from edgewise.neighborhood import Edges, Ranges
 from edgewise.normalize import Hardmax
 
 
@@ -49,18 +48,16 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     """The operator over lists: `(*batch, query, value_dim)`, the value_dim that of padded values."""
     call = lowered.call
     assert call.value is not None
-    query, key, edge_key = call.query, call.key, call.edge_key
-    if lowered.kind == "Blind":
-        query, key = query[..., :0], key[..., :0]
+    query, key = lowered.nodes
     originals = (call.query, call.key, call.value, call.edge_key, call.edge_value)
     shapes = tuple([() if x is None else x.shape[:-2] for x in originals])
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     bias_batch = () if call.bias is None else call.bias.shape[:-1]
-    batch = _together(*shapes, vector_batch, bias_batch)
+    batch = together(*shapes, vector_batch, bias_batch)
     bias = None if call.bias is None else _head_lanes(call.bias.unsqueeze(-1), batch).squeeze(-1)
     arrange = partial(_head_lanes, batch=batch) if lowered.is_narrow else _node_major
     query, key, value = arrange(query), arrange(key), _node_major(call.value)
-    edge_key = None if edge_key is None else arrange(edge_key)
+    edge_key = None if call.edge_key is None else arrange(call.edge_key)
     edge_value = None if call.edge_value is None else _node_major(call.edge_value)
     heads = _own_heads(shapes, batch) if torch.compiler.is_compiling() else _same_heads(shapes, batch)
     vector = lowered.vector
@@ -69,19 +66,12 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
         vector = vector if lowered.is_narrow else _padded(vector)
         vector = vector.expand(*batch, -1).reshape(heads.shape[1], vector.shape[-1])
         vector = vector.contiguous()  # or there would be a second code for one number that all heads share
-    out, _ = edge_operators.attend_edges(
-        query, key, value, edge_key, edge_value, bias, vector, heads,
-        _lists(edges.plan),
-        lowered.kind, lowered.number, _flag(lowered), CODES[lowered.normalizer.__name__], call.dropout, seed,
-    )  # fmt: skip
+    tensors = query, key, value, edge_key, edge_value, bias, vector
+    inputs = EdgeInputs(*tensors, edges.plan.lists, heads, *lowered.formula, call.dropout, seed)
+    out, _ = edge_operators.attend_edges(*inputs)
     if len(batch) == 1:
         return out.transpose(0, 1)
     return out.unflatten(1, batch).movedim(0, -2) if batch else out.squeeze(1)
-
-
-def _flag(lowered: Lowered) -> int:
-    """Which activation of a Smooth; 1 where a Square takes the root."""
-    return ACTIVATIONS.index(lowered.activation) if lowered.activation else int(lowered.takes_root)
 
 
 def largest(call: Call) -> Tensor:
@@ -91,15 +81,10 @@ def largest(call: Call) -> Tensor:
     if call.edge_value is not None:  # a sum that was rounded when it was stored is found again in no edge
         call = call.in_float32()
     tensors = [x for x in (call.value, call.edge_value) if x is not None]
-    batch = _together(*(x.shape[:-2] for x in tensors))
+    batch = together(*(x.shape[:-2] for x in tensors))
     flat = [_node_major(x.expand(*batch, *x.shape[-2:])).flatten(1) for x in tensors]
-    out = extreme_operators.largest_over_edges(flat[0], flat[1] if len(flat) > 1 else None, _lists(plan))
+    out = extremes.largest_over_edges(flat[0], flat[1] if len(flat) > 1 else None, plan.lists)
     return out.unflatten(1, (*batch, width + -width % WIDTH)).movedim(0, -2)[..., :width].to(dtype)
-
-
-def _lists(plan: Plan) -> list[Tensor]:
-    by_receiver = [plan.receiver_offsets, plan.senders, plan.receiver_edges]
-    return [*by_receiver, plan.sender_offsets, plan.receivers, plan.sender_edges]
 
 
 def _own_heads(shapes: tuple, batch: tuple) -> Tensor:
@@ -128,15 +113,6 @@ def _same_seed() -> Tensor:
         return torch.zeros(1, dtype=torch.int64)
 
 
-def _together(*shapes: tuple) -> tuple:
-    """The shape that all of these broadcast to. Mostly they are alike, and torch's own answer takes its time."""
-    if torch.compiler.is_compiling():  # sizes may be symbols, which a comparison would bind
-        return tuple(torch.broadcast_shapes(*shapes))
-    some = [tuple(shape) for shape in shapes if shape]
-    alike = all(shape == some[0] for shape in some)
-    return (some[0] if some else ()) if alike else tuple(torch.broadcast_shapes(*some))
-
-
 def _node_major(x: Tensor) -> Tensor:
     """`(*batch, node, feature)` as `(node, head, feature)`, a node's heads together in memory; features padded."""
     if x.dim() == 3:
@@ -152,7 +128,7 @@ def _padded(x: Tensor) -> Tensor:
     return F.pad(x, (0, missing)) if missing else x
 
 
-def _head_lanes(x: Tensor, batch: Any) -> Tensor:
+def _head_lanes(x: Tensor, batch: tuple[int, ...]) -> Tensor:
     """`(*batch, node, 1)` as `(node, lane, 1)`, every head of the call its own lane, padded to whole vectors."""
     x = x.expand(*batch, *x.shape[-2:]).movedim(-2, 0)
     x = x.flatten(1, -2) if x.dim() > 2 else x.unsqueeze(1)
@@ -168,16 +144,14 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
     """The operator over runs of keys: `(*batch, query, value_dim)`, the value_dim that of padded values."""
     call = lowered.call.in_float32()
     assert call.value is not None
-    query, key, value = call.query, call.key, _padded(call.value)
-    if lowered.kind == "Blind":
-        query, key = query[..., :0], key[..., :0]
+    (query, key), value = replace(lowered, call=call).nodes, _padded(call.value)
     key_dim = query.shape[-1]
     query, key = _padded(query), _padded(key)
     starts, stops = ranges.runs(torch.arange(call.num_queries), call.num_queries, call.num_keys)
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     bias_batch = () if call.bias is None else call.bias.shape[:-2]
     shapes = [x.shape[:-2] for x in (query, key, value)]
-    batch = _together(*shapes, vector_batch, bias_batch, starts.shape[:-1], stops.shape[:-1])
+    batch = together(*shapes, vector_batch, bias_batch, starts.shape[:-1], stops.shape[:-1])
     query, key, value = (x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
     starts, stops = (x.contiguous().expand(*batch, x.shape[-1]) for x in torch.broadcast_tensors(starts, stops))
     bias, vector = call.bias, lowered.vector
@@ -186,7 +160,5 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
     if vector is not None:
         vector = vector.to(query.dtype).expand(*vector_batch, key_dim)
         vector = _padded(vector).contiguous().expand(*batch, -1)  # the kernels read its numbers one behind the other
-    return range_operators.attend_ranges(
-        query, key, value, bias, vector, starts, stops, key_dim, lowered.kind, lowered.number, _flag(lowered),
-        CODES[lowered.normalizer.__name__], call.dropout, seed,
-    )  # fmt: skip
+    tensors = query, key, value, bias, vector, starts, stops
+    return range_operators.attend_ranges(*RangeInputs(*tensors, key_dim, *lowered.formula, call.dropout, seed))

@@ -3,10 +3,10 @@
 A table of scratch holds one vector a neighbor; lane l of it belongs to row l (a head of a receiver, or a query). Two
 numbers say all there is to know about a row:
 
-    α_ij = weigh(s_ij; a_i, b_i)        ds_ij = slope(α_ij) · (dα_ij − δ_i)        δ_i = Σ_j slope · dα / Σ_j slope
+    α_ij = weigh(s_ij; a_i, b_i)        ds_ij = α′_ij · (dα_ij − Δ_i)        Δ_i = Σ_j α′ dα / Σ_j α′
 
 Softmax has a = the largest score and b = 1 / Σ exp(s − a); sparsemax and entmax a = the largest score and b = their
-threshold below it; and so on. δ is 0 where a weight does not depend on the rest of its row. So the forward pass keeps
+threshold below it; and so on. Δ is 0 where a weight does not depend on the rest of its row. So the forward pass stores
 two numbers a row, and the backward passes compute each weight again where they need it, with the same bits.
 """
 
@@ -26,13 +26,11 @@ class Column(NamedTuple):
     """Scratch for some rows at once: neighbor e of all of them at data[at + e · step]."""
 
     data: Any
-    """Pointer to the scratch."""
     at: int
     """Where the first neighbor stands."""
     step: int
     """From one neighbor to the next."""
     size: int
-    """How many neighbors there are."""
     start: Any
     """Lanes: the first neighbor that each row has."""
     stop: Any
@@ -80,8 +78,8 @@ def weigh(normalizer: int, scores: Any, a: Any, b: Any) -> Any:
 
 
 @inlined
-def slope(normalizer: int, weights: Any) -> Any:
-    """How much a weight moves with its own score."""
+def derivative(normalizer: int, weights: Any) -> Any:
+    """α′: how fast a weight grows with its own score."""
     if normalizer == SOFTMAX:
         return weights
     if normalizer == SPARSEMAX:
@@ -94,22 +92,22 @@ def slope(normalizer: int, weights: Any) -> Any:
 
 
 @inlined
-def move(normalizer: int, weights: Any, gradient: Any) -> Any:
-    """ds of a pair, from its weight and dα − δ; 0, whatever the gradient, where small changes of a score do nothing."""
+def d_score_of(normalizer: int, weights: Any, gradient: Any) -> Any:
+    """ds of a pair, from its weight and dα − Δ; 0, whatever the gradient, where small changes of a score do nothing."""
     if normalizer in (HARDMAX, MEAN):
         return fill(weights, 0.0)
-    return slope(normalizer, weights) * gradient
+    return derivative(normalizer, weights) * gradient
 
 
 @inlined
-def center(normalizer: int, weights: Any, gradients: Any) -> Any:
-    """δ of each row, from the columns of α and dα."""
+def delta_of(normalizer: int, weights: Any, gradients: Any) -> Any:
+    """Δ of each row, from the columns of α and dα."""
     zero = fill(weights.start, 0.0)
     if normalizer != SOFTMAX and normalizer != SPARSEMAX and normalizer != ENTMAX15:
         return zero
     weighted, moved = zero, zero
     for e in range(weights.size):
-        share = slope(normalizer, cell(weights, e, 0.0))
+        share = derivative(normalizer, cell(weights, e, 0.0))
         weighted = fma(share, cell(gradients, e, 0.0), weighted)
         moved = moved + share
     return weighted / where(moved == 0.0, 1.0, moved)
@@ -148,9 +146,9 @@ def _weighed(normalizer: int, scores: Any, a: Any, b: Any) -> Any:
 def _softmax(scores: Any, a: Any) -> Any:
     sums = fill(a, 0.0)
     for e in range(scores.size):
-        grown = exp(cell(scores, e, -math.inf) - a)
-        store(scores.data, scores.at + e * scores.step, grown)
-        sums = sums + grown
+        share = exp(cell(scores, e, -math.inf) - a)
+        store(scores.data, scores.at + e * scores.step, share)
+        sums = sums + share
     b = 1.0 / where(sums == 0.0, 1.0, sums)
     for e in range(scores.size):
         at = scores.at + e * scores.step

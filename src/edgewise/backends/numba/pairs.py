@@ -10,9 +10,9 @@ from typing import Any
 
 from edgewise.backends.numba.compiled import inlined
 from edgewise.backends.numba.heads import heads_of, last_of, lay_aside, load_heads, totals, width_of
-from edgewise.backends.numba.score import Product, finish, pair, vector_of
+from edgewise.backends.numba.score import Dot, finish, pair, vector_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, store
-from edgewise.backends.numba.tables import ask_ahead
+from edgewise.backends.numba.tables import prefetch_ahead
 
 
 @inlined
@@ -24,7 +24,7 @@ def put_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int, query
     for group in range(0, sizes.lanes, WIDTH):
         for e in range(count):
             if group == 0:
-                ask_ahead(lists, begin + e, key)
+                prefetch_ahead(lists, begin + e, key)
             found = sum_of_pairs(
                 score, sizes, sizes.key_dim, lists, begin + e, group, query, key, edge_key, False, parts, none
             )
@@ -43,7 +43,7 @@ def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, coun
     for group in range(0, sizes.lanes, WIDTH):
         for e in range(count):
             if group == 0:
-                ask_ahead(lists, begin + e, others)
+                prefetch_ahead(lists, begin + e, others)
             if sizes.key_dim >= WIDTH:
                 found = sum_of_pairs(
                     score, sizes, sizes.key_dim, lists, begin + e, group, node, others, edge_key,
@@ -51,10 +51,10 @@ def put_scores_and_products(score: Any, sizes: Any, lists: Any, begin: int, coun
                 )  # fmt: skip
                 store(scores, e * sizes.lanes + group, finish(score, found))
             if group == 0:
-                ask_ahead(lists, begin + e, other_values)
+                prefetch_ahead(lists, begin + e, other_values)
             if sizes.key_dim > 0 or not sender_is_fixed:  # a sender needs the products for its key alone
                 found = sum_of_pairs(
-                    Product(1.0, 1.0), sizes, sizes.value_dim, lists, begin + e, group, value, other_values,
+                    Dot(1.0, 1.0), sizes, sizes.value_dim, lists, begin + e, group, value, other_values,
                     edge_value, sender_is_fixed, parts, none,
                 )  # fmt: skip
                 store(products, e * sizes.lanes + group, found)
@@ -88,7 +88,7 @@ def put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int
                       edges: Any, joins_fixed: bool, scores: Any) -> None:  # fmt: skip
     """Where each head has one number, or none: lanes are heads."""
     for e in range(count):
-        ask_ahead(lists, begin + e, others)
+        prefetch_ahead(lists, begin + e, others)
         other_at, edge_at = get(lists.neighbors, begin + e) * others.stride, get(lists.edges, begin + e) * edges.stride
         for group in range(0, sizes.lanes, WIDTH):
             found = fill(scores, 0.0)

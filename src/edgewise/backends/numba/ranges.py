@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from edgewise.backends.numba.compiled import inlined, kernel
-from edgewise.backends.numba.normalize import Column, cell, center, move, normalize, put_cell
+from edgewise.backends.numba.normalize import Column, cell, d_score_of, delta_of, normalize, put_cell
 from edgewise.backends.numba.score import (
+    d_raw_of,
     finish,
     has_vector,
     pair,
@@ -22,11 +23,10 @@ from edgewise.backends.numba.score import (
     toward_key,
     toward_query,
     toward_vector,
-    unfinish,
     vector_of,
 )
-from edgewise.backends.numba.simd import WIDTH, fill, fma, get, keep, load, pointer, put, store, where
-from edgewise.backends.numba.tables import kept
+from edgewise.backends.numba.simd import WIDTH, fill, fma, get, keep_alive, load, pointer, put, store, where
+from edgewise.backends.numba.tables import dropout_factor
 
 KEYS = 4
 """Keys, or features of a value, taken together: as many sums as fit into registers beside what they are made of."""
@@ -73,6 +73,31 @@ class Bias(NamedTuple):
     members: np.ndarray
     query_stride: int
     key_stride: int
+
+
+class Operands(NamedTuple):
+    """What scores and values are made of, and who attends to whom."""
+
+    query: Panel
+    key: Panel
+    value: Panel
+    bias: Bias
+    runs: Runs
+
+
+class Gradients(NamedTuple):
+    """What the backward pass writes, and adds to; zeros before."""
+
+    query: np.ndarray
+    """`(member, query, key_width)`."""
+    bias: np.ndarray
+    """`(member, query, key)`."""
+    keys: np.ndarray
+    """What each slice of a member adds to dk."""
+    values: np.ndarray
+    """The same for dv."""
+    vectors: np.ndarray
+    """The same for the vector of the score."""
 
 
 @inlined
@@ -148,7 +173,7 @@ def drop_block(
         pair_number = (member * extent.queries + first + row) * extent.keys + low
         for j in range(count):
             place = j * WIDTH + row
-            put(weights, place, get(weights, place) * kept(dropout, pair_number + j, 0))
+            put(weights, place, get(weights, place) * dropout_factor(dropout, pair_number + j, 0))
 
 
 @inlined
@@ -169,8 +194,10 @@ def sum_block(weights: Any, count: int, value: Any, value_at: int, stride: int, 
 
 
 @kernel
-def forward(first_slice, step, score, normalizer, extent, runs, per_member, query, key, value, bias, dropout, out):
+def forward(first_slice, step, call, operands, per_member, out):
     """out = Σ α v of every query of every member, `(member, query, value_dim)`."""
+    score, normalizer, extent, dropout = call.score, call.normalizer, call.sizes, call.dropout
+    query, key, value, bias, runs = operands.query, operands.key, operands.value, operands.bias, operands.runs
     dim, width = extent.value_dim, extent.key_width
     memory = np.zeros((extent.keys + max(dim, width) + extent.key_dim + 2) * WIDTH, out.dtype)
     scores = pointer(memory)
@@ -200,28 +227,28 @@ def forward(first_slice, step, score, normalizer, extent, runs, per_member, quer
                 at = (member * extent.queries + first + row) * dim
                 for d in range(dim):
                     put(target, at + d, get(block_out, d * WIDTH + row))
-    keep(memory)
+    keep_alive(memory)
 
 
 @inlined
 def add_gradients(score: Any, extent: Any, rows: int, count: int, queries: Any, key: Any, key_at: int, stride: int,
-                  slopes: Any, vector_at: int, grad_query: Any, grad_key: Any, grad_vector: Any) -> None:  # fmt: skip
+                  d_scores: Any, vector_at: int, grad_query: Any, grad_key: Any, grad_vector: Any) -> None:  # fmt: skip
     """dq of a block, and what it adds to dk and to the gradient of the vector; lanes are features."""
     width = extent.key_width
     for d in range(0, width, WIDTH):
         vector = vector_of(score, vector_at + d, 0, load(queries, d))
-        grown_vector = load(grad_vector, d) if has_vector(score) else vector
+        d_vector = load(grad_vector, d) if has_vector(score) else vector
         for j in range(count):
-            other, grown = load(key, key_at + j * stride + d), load(grad_key, j * width + d)
+            other, d_key = load(key, key_at + j * stride + d), load(grad_key, j * width + d)
             for row in range(rows):
-                moved, own = get(slopes, j * WIDTH + row), load(queries, row * width + d)
-                grown = toward_key(score, grown, moved, own, other, vector)
+                d_score, own = get(d_scores, j * WIDTH + row), load(queries, row * width + d)
+                d_key = toward_key(score, d_key, d_score, own, other, vector)
                 at = row * width + d
-                store(grad_query, at, toward_query(score, load(grad_query, at), moved, own, other, vector))
-                grown_vector = toward_vector(score, grown_vector, moved, own, other)
-            store(grad_key, j * width + d, grown)
+                store(grad_query, at, toward_query(score, load(grad_query, at), d_score, own, other, vector))
+                d_vector = toward_vector(score, d_vector, d_score, own, other)
+            store(grad_key, j * width + d, d_key)
         if has_vector(score):
-            store(grad_vector, d, grown_vector)
+            store(grad_vector, d, d_vector)
 
 
 @inlined
@@ -230,21 +257,22 @@ def add_values(dim: int, rows: int, count: int, weights: Any, grad_out: Any, out
     """What a block adds to dv; lanes are features."""
     for j in range(count):
         for d in range(0, dim, WIDTH):
-            grown = load(grad_value, j * dim + d)
+            d_value = load(grad_value, j * dim + d)
             for row in range(rows):
-                grown = fma(get(weights, j * WIDTH + row), load(grad_out, out_at + row * stride + d), grown)
-            store(grad_value, j * dim + d, grown)
+                d_value = fma(get(weights, j * WIDTH + row), load(grad_out, out_at + row * stride + d), d_value)
+            store(grad_value, j * dim + d, d_value)
 
 
 @kernel
-def backward(first_slice, step, score, normalizer, extent, runs, per_member, query, key, value, bias, dropout, grad_out,
-             grad_query, grad_bias, grad_keys, grad_values, grad_vectors):  # fmt: skip
-    """dq `(member, query, key_width)`, d bias `(member, query, key)`, and what each slice of a member adds to dk, dv
-    and the gradient of the vector; all must come as zeros."""
+def backward(first_slice, step, call, operands, per_member, grad_out, gradients):
+    """dq, d bias, and what each slice of a member adds to dk, dv and the gradient of the vector."""
+    score, normalizer, extent, dropout = call.score, call.normalizer, call.sizes, call.dropout
+    query, key, value, bias, runs = operands.query, operands.key, operands.value, operands.bias, operands.runs
+    grad_query, grad_bias, grad_vectors = gradients.query, gradients.bias, gradients.vectors
     dim, width, many = extent.value_dim, extent.key_width, extent.keys * WIDTH
     tall = max(dim, width, extent.key_dim) * WIDTH
     memory = np.zeros(4 * many + 3 * tall + 2 * WIDTH, grad_query.dtype)
-    scores, weights, slopes, factors = (
+    scores, weights, d_scores, factors = (
         pointer(memory), pointer(memory[many:]), pointer(memory[2 * many :]), pointer(memory[3 * many :]),
     )  # fmt: skip
     queries, outs, own_rows = (
@@ -273,32 +301,32 @@ def backward(first_slice, step, score, normalizer, extent, runs, per_member, que
                 add_bias(bias, member, first, rows, low, count, weights)
             column = Column(weights, 0, WIDTH, count, start, stop, ragged)
             normalize(normalizer, column)
-            sum_products(outs, values, value_at, value.stride, dim, count, slopes, zero)
+            sum_products(outs, values, value_at, value.stride, dim, count, d_scores, zero)
             if dropout.rate > 0.0:
                 drop_block(dropout, extent, member, first, rows, low, count, factors)
-            move_block(score, normalizer, count, scores, weights, slopes, factors, start, stop, ragged)
+            d_scores_of_block(normalizer, count, weights, d_scores, factors, start, stop, ragged)
             if bias.data.size > 0:
                 for row in range(rows):
                     at = (member * extent.queries + first + row) * extent.keys + low
                     for j in range(count):
-                        put(pointer(grad_bias), at + j, get(slopes, j * WIDTH + row))
+                        put(pointer(grad_bias), at + j, get(d_scores, j * WIDTH + row))
             for j in range(count):
                 at = j * WIDTH
-                store(slopes, at, unfinished(score, load(scores, at), load(slopes, at)))
+                store(d_scores, at, masked_d_raw_of(score, load(scores, at), load(d_scores, at)))
             add_values(
                 dim, rows, count, weights, gradient, out_at, grad_out.stride,
-                pointer(grad_values[(slice_number * extent.keys + low) * dim :]),
+                pointer(gradients.values[(slice_number * extent.keys + low) * dim :]),
             )  # fmt: skip
             if width > 0:
                 for row in range(rows):
                     for d in range(0, width, WIDTH):
                         store(own_rows, row * width + d, load(data, query_at + row * query.stride + d))
                 add_gradients(
-                    score, extent, rows, count, own_rows, keys, key_at, key.stride, slopes, member * width,
+                    score, extent, rows, count, own_rows, keys, key_at, key.stride, d_scores, member * width,
                     pointer(grad_query[(member * extent.queries + first) * width :]),
-                    pointer(grad_keys[(slice_number * extent.keys + low) * width :]), grad_vector,
+                    pointer(gradients.keys[(slice_number * extent.keys + low) * width :]), grad_vector,
                 )  # fmt: skip
-    keep(memory)
+    keep_alive(memory)
 
 
 @inlined
@@ -327,22 +355,22 @@ def sum_products(
 
 
 @inlined
-def move_block(score: Any, normalizer: int, count: int, scores: Any, weights: Any, slopes: Any, factors: Any,
-               start: Any, stop: Any, ragged: bool) -> None:  # fmt: skip
+def d_scores_of_block(normalizer: int, count: int, weights: Any, d_scores: Any, factors: Any,
+                      start: Any, stop: Any, ragged: bool) -> None:  # fmt: skip
     """From dO·v to ds toward the bias, in place, 0 outside the runs; and the weights as dropout leaves them."""
     for j in range(count):
         at = j * WIDTH
-        store(slopes, at, load(slopes, at) * load(factors, at))
+        store(d_scores, at, load(d_scores, at) * load(factors, at))
     weight_column = Column(weights, 0, WIDTH, count, start, stop, ragged)
-    slope_column = Column(slopes, 0, WIDTH, count, start, stop, ragged)
-    delta = center(normalizer, weight_column, slope_column)
+    d_score_column = Column(d_scores, 0, WIDTH, count, start, stop, ragged)
+    delta = delta_of(normalizer, weight_column, d_score_column)
     for j in range(count):
         at = j * WIDTH
-        put_cell(slope_column, j, move(normalizer, cell(weight_column, j, 0.0), load(slopes, at) - delta))
+        put_cell(d_score_column, j, d_score_of(normalizer, cell(weight_column, j, 0.0), load(d_scores, at) - delta))
         put_cell(weight_column, j, load(weights, at) * load(factors, at))
 
 
 @inlined
-def unfinished(score: Any, scores: Any, slopes: Any) -> Any:
-    """ds toward the sum; 0 where ds is 0, whatever the score of a pair that nobody has."""
-    return where(slopes == 0.0, 0.0, unfinish(score, scores, slopes))
+def masked_d_raw_of(score: Any, scores: Any, d_scores: Any) -> Any:
+    """ds toward the sum; 0 where ds is 0, whatever the score of a pair outside the neighborhood."""
+    return where(d_scores == 0.0, 0.0, d_raw_of(score, scores, d_scores))

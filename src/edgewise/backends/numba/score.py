@@ -1,10 +1,11 @@
 """How well a query and a key match, on lanes: each score is its sum over the features and the derivatives of it.
 
     raw = Σ_d pair(q_d, k_d)        s = finish(raw)
-    dq_d = ds' · toward_query       dk_d = ds' · toward_key       dv_d = ds' · toward_vector       ds' = unfinish(s, ds)
+    dq_d = ds' · toward_query       dk_d = ds' · toward_key       dv_d = ds' · toward_vector       ds' = d_raw_of(s, ds)
 
-Both forms, edges and ranges, are written over these few functions; a new score is a class here and its entry in PARTS.
-Scores that a change of the operands turns into another (cosine, bilinear, GAT, a learned length) are made in `lower`.
+Both forms, edges and ranges, are written over these few functions; a new score is a class here, which says what is not
+the default. Scores that a change of the operands turns into another (cosine, bilinear, GAT, a learned length) are made
+in `lower`.
 """
 
 from typing import Any, NamedTuple
@@ -21,47 +22,157 @@ ACTIVATIONS = ("tanh", "sigmoid", "silu", "gelu")
 TANH, SIGMOID, SILU, GELU = range(4)
 
 
-class Product(NamedTuple):
+class Dot(NamedTuple):
     """s = after · (before · q)·k, so that no product overflows whose score does not; see `edgewise.score.parted`."""
 
     before: float
     after: float
 
+    @staticmethod
+    def pair(score, sums, query, key, vector):
+        return fma(query * score.before, key, sums)
 
-class Blind(NamedTuple):
+    @staticmethod
+    def finish(score, raw):
+        return raw * score.after
+
+    @staticmethod
+    def d_raw_of(score, found, d_score):
+        return d_score * score.before * score.after
+
+    @staticmethod
+    def toward_query(score, sums, d_raw, query, key, vector):
+        return fma(d_raw, key, sums)
+
+    @staticmethod
+    def toward_key(score, sums, d_raw, query, key, vector):
+        return fma(d_raw, query, sums)
+
+
+class Constant(NamedTuple):
     """s = value, whatever the pair."""
 
     value: float
 
+    @staticmethod
+    def pair(score, sums, query, key, vector):
+        return sums
 
-class Bent(NamedTuple):
+    @staticmethod
+    def finish(score, raw):
+        return raw + score.value
+
+    @staticmethod
+    def toward_query(score, sums, d_raw, query, key, vector):
+        return sums
+
+    @staticmethod
+    def toward_key(score, sums, d_raw, query, key, vector):
+        return sums
+
+
+class GATv2(NamedTuple):
     """s = v · LeakyReLU(q + k); ReLU where the slope is 0."""
 
     vector: np.ndarray
     """v of every head, `head · key_dim`."""
-    slope: float
+    negative_slope: float
+
+    @staticmethod
+    def pair(score, sums, query, key, vector):
+        z = query + key
+        return fma(vector, where(z > 0.0, z, z * score.negative_slope), sums)
+
+    @staticmethod
+    def toward_query(score, sums, d_raw, query, key, vector):
+        return fma(d_raw, where(query + key > 0.0, vector, vector * score.negative_slope), sums)
+
+    @staticmethod
+    def toward_key(score, sums, d_raw, query, key, vector):
+        return fma(d_raw, where(query + key > 0.0, vector, vector * score.negative_slope), sums)
+
+    @staticmethod
+    def toward_vector(score, sums, d_raw, query, key):
+        z = query + key
+        return fma(d_raw, where(z > 0.0, z, z * score.negative_slope), sums)
 
 
-class Smooth(NamedTuple):
+class Additive(NamedTuple):
     """s = v · f(q + k), f one of TANH, SIGMOID, SILU, GELU."""
 
     vector: np.ndarray
-    """v of every head, `head · key_dim`."""
     activation: int
 
+    @staticmethod
+    def pair(score, sums, query, key, vector):
+        return fma(vector, activated(score.activation, query + key), sums)
 
-class Twist(NamedTuple):
+    @staticmethod
+    def toward_query(score, sums, d_raw, query, key, vector):
+        return fma(d_raw, vector * activation_derivative(score.activation, query + key), sums)
+
+    @staticmethod
+    def toward_key(score, sums, d_raw, query, key, vector):
+        return fma(d_raw, vector * activation_derivative(score.activation, query + key), sums)
+
+    @staticmethod
+    def toward_vector(score, sums, d_raw, query, key):
+        return fma(d_raw, activated(score.activation, query + key), sums)
+
+
+class FactoredTanh(NamedTuple):
     """s = v · (1 − 2 / (1 + x y)), which for x = e²ᵠ and y = e²ᵏ is v · tanh(q + k) without an exponential a pair."""
 
     vector: np.ndarray
-    """v of every head, `head · key_dim`."""
+
+    @staticmethod
+    def pair(score, sums, query, key, vector):
+        return fma(vector, fma(-2.0, inverse(fma(query, key, fill(key, 1.0))), fill(key, 1.0)), sums)
+
+    @staticmethod
+    def toward_query(score, sums, d_raw, query, key, vector):
+        found = inverse(fma(query, key, fill(key, 1.0)))
+        return fma(d_raw + d_raw, vector * key * found * found, sums)
+
+    @staticmethod
+    def toward_key(score, sums, d_raw, query, key, vector):
+        found = inverse(fma(query, key, fill(key, 1.0)))
+        return fma(d_raw + d_raw, vector * query * found * found, sums)
+
+    @staticmethod
+    def toward_vector(score, sums, d_raw, query, key):
+        return fma(d_raw, fma(-2.0, inverse(fma(query, key, fill(key, 1.0))), fill(key, 1.0)), sums)
 
 
-class Square(NamedTuple):
+class Distance(NamedTuple):
     """s = −‖q − k‖², or its root with a minus."""
 
     root: int
     """1 for the distance itself, 0 for its square."""
+
+    @staticmethod
+    def pair(score, sums, query, key, vector):
+        gap = query - key
+        return fma(gap, gap, sums)
+
+    @staticmethod
+    def finish(score, raw):
+        return 0.0 - square_root(raw) if score.root else 0.0 - raw
+
+    @staticmethod
+    def d_raw_of(score, found, d_score):
+        # −√raw has the derivative 1 / (2 · −√raw); at the distance 0 it has none, and gets 0.
+        if score.root:
+            return where(found == 0.0, 0.0, d_score / where(found == 0.0, 1.0, found + found))
+        return 0.0 - d_score
+
+    @staticmethod
+    def toward_query(score, sums, d_raw, query, key, vector):
+        return fma(d_raw + d_raw, query - key, sums)
+
+    @staticmethod
+    def toward_key(score, sums, d_raw, query, key, vector):
+        return fma(d_raw + d_raw, key - query, sums)
 
 
 def pair(score: Any, sums: Any, query: Any, key: Any, vector: Any) -> Any:
@@ -72,19 +183,19 @@ def finish(score: Any, raw: Any) -> Any:
     """The score, from the sum over all features."""
 
 
-def unfinish(score: Any, found: Any, slope: Any) -> Any:
+def d_raw_of(score: Any, found: Any, d_score: Any) -> Any:
     """The derivative toward the sum, from the score and the derivative toward it."""
 
 
-def toward_query(score: Any, sums: Any, slope: Any, query: Any, key: Any, vector: Any) -> Any:
+def toward_query(score: Any, sums: Any, d_raw: Any, query: Any, key: Any, vector: Any) -> Any:
     """The gradient of the query's features so far, and what this pair adds."""
 
 
-def toward_key(score: Any, sums: Any, slope: Any, query: Any, key: Any, vector: Any) -> Any:
+def toward_key(score: Any, sums: Any, d_raw: Any, query: Any, key: Any, vector: Any) -> Any:
     """The gradient of the key's features so far, and what this pair adds."""
 
 
-def toward_vector(score: Any, sums: Any, slope: Any, query: Any, key: Any) -> Any:
+def toward_vector(score: Any, sums: Any, d_raw: Any, query: Any, key: Any) -> Any:
     """The gradient of the vector's features so far, and what this pair adds."""
 
 
@@ -100,191 +211,20 @@ def has_vector(score: Any) -> Any:
     """Whether the score has a vector."""
 
 
-def _product_pair(score, sums, query, key, vector):
-    return fma(query * score.before, key, sums)
-
-
-def _bent_pair(score, sums, query, key, vector):
-    z = query + key
-    return fma(vector, where(z > 0.0, z, z * score.slope), sums)
-
-
-def _smooth_pair(score, sums, query, key, vector):
-    return fma(vector, activated(score.activation, query + key), sums)
-
-
-def _twist_pair(score, sums, query, key, vector):
-    return fma(vector, fma(-2.0, inverse(fma(query, key, fill(key, 1.0))), fill(key, 1.0)), sums)
-
-
-def _square_pair(score, sums, query, key, vector):
-    gap = query - key
-    return fma(gap, gap, sums)
-
-
-def _blind_pair(score, sums, query, key, vector):
-    return sums
-
-
-def _product_finish(score, raw):
-    return raw * score.after
-
-
-def _as_it_is(score, raw):
-    return raw
-
-
-def _square_finish(score, raw):
-    return 0.0 - square_root(raw) if score.root else 0.0 - raw
-
-
-def _blind_finish(score, raw):
-    return raw + score.value
-
-
-def _product_unfinish(score, found, slope):
-    return slope * score.before * score.after
-
-
-def _unchanged(score, found, slope):
-    return slope
-
-
-def _square_unfinish(score, found, slope):
-    # −√raw has the derivative 1 / (2 · −√raw); at the distance 0 it has none, and gets 0.
-    if score.root:
-        return where(found == 0.0, 0.0, slope / where(found == 0.0, 1.0, found + found))
-    return 0.0 - slope
-
-
-def _product_toward_query(score, sums, slope, query, key, vector):
-    return fma(slope, key, sums)
-
-
-def _product_toward_key(score, sums, slope, query, key, vector):
-    return fma(slope, query, sums)
-
-
-def _bent_toward(score, sums, slope, query, key, vector):
-    return fma(slope, where(query + key > 0.0, vector, vector * score.slope), sums)
-
-
-def _smooth_toward(score, sums, slope, query, key, vector):
-    return fma(slope, vector * activation_slope(score.activation, query + key), sums)
-
-
-def _twist_toward_query(score, sums, slope, query, key, vector):
-    found = inverse(fma(query, key, fill(key, 1.0)))
-    return fma(slope + slope, vector * key * found * found, sums)
-
-
-def _twist_toward_key(score, sums, slope, query, key, vector):
-    found = inverse(fma(query, key, fill(key, 1.0)))
-    return fma(slope + slope, vector * query * found * found, sums)
-
-
-def _square_toward_query(score, sums, slope, query, key, vector):
-    return fma(slope + slope, query - key, sums)
-
-
-def _square_toward_key(score, sums, slope, query, key, vector):
-    return fma(slope + slope, key - query, sums)
-
-
-def _blind_toward(score, sums, slope, query, key, vector):
-    return sums
-
-
-def _bent_toward_vector(score, sums, slope, query, key):
-    z = query + key
-    return fma(slope, where(z > 0.0, z, z * score.slope), sums)
-
-
-def _twist_toward_vector(score, sums, slope, query, key):
-    return fma(slope, fma(-2.0, inverse(fma(query, key, fill(key, 1.0))), fill(key, 1.0)), sums)
-
-
-def _smooth_toward_vector(score, sums, slope, query, key):
-    return fma(slope, activated(score.activation, query + key), sums)
-
-
-def _no_vector(score, sums, slope, query, key):
-    return sums
-
-
-def _own_vector(score, index, step, otherwise):
-    return load_heads(pointer(score.vector), index, step, otherwise)
-
-
-def _own_spread_vector(score, index, otherwise):
-    return fill(otherwise, get(pointer(score.vector), index))
-
-
-def _otherwise(score, index, step, otherwise):
-    return otherwise
-
-
-def _spread_otherwise(score, index, otherwise):
-    return otherwise
-
-
-def _yes(score):
-    return True
-
-
-def _no(score):
-    return False
-
-
-DEFAULTS = {
-    finish: _as_it_is,
-    unfinish: _unchanged,
-    toward_vector: _no_vector,
-    vector_of: _otherwise,
-    spread_vector_of: _spread_otherwise,
-    has_vector: _no,
+WITHOUT_VECTOR: dict[str, Any] = {
+    "finish": lambda score, raw: raw,
+    "d_raw_of": lambda score, found, d_score: d_score,
+    "toward_vector": lambda score, sums, d_raw, query, key: sums,
+    "vector_of": lambda score, index, step, otherwise: otherwise,
+    "spread_vector_of": lambda score, index, otherwise: otherwise,
+    "has_vector": lambda score: False,
 }
-"""A score that is the sum itself and has no vector."""
-WITH_VECTOR = {vector_of: _own_vector, spread_vector_of: _own_spread_vector, has_vector: _yes}
-PARTS: dict[type, dict[Any, Any]] = {
-    Product: {
-        pair: _product_pair,
-        finish: _product_finish,
-        unfinish: _product_unfinish,
-        toward_query: _product_toward_query,
-        toward_key: _product_toward_key,
-    },
-    Bent: {
-        **WITH_VECTOR,
-        pair: _bent_pair,
-        toward_query: _bent_toward,
-        toward_key: _bent_toward,
-        toward_vector: _bent_toward_vector,
-    },
-    Smooth: {
-        **WITH_VECTOR,
-        pair: _smooth_pair,
-        toward_query: _smooth_toward,
-        toward_key: _smooth_toward,
-        toward_vector: _smooth_toward_vector,
-    },
-    Twist: {
-        **WITH_VECTOR,
-        pair: _twist_pair,
-        toward_query: _twist_toward_query,
-        toward_key: _twist_toward_key,
-        toward_vector: _twist_toward_vector,
-    },
-    Square: {
-        pair: _square_pair,
-        finish: _square_finish,
-        unfinish: _square_unfinish,
-        toward_query: _square_toward_query,
-        toward_key: _square_toward_key,
-    },
-    Blind: {pair: _blind_pair, finish: _blind_finish, toward_query: _blind_toward, toward_key: _blind_toward},
+"""The defaults: a score that is the sum itself and has no vector."""
+WITH_VECTOR = WITHOUT_VECTOR | {
+    "vector_of": lambda score, index, step, otherwise: load_heads(pointer(score.vector), index, step, otherwise),
+    "spread_vector_of": lambda score, index, otherwise: fill(otherwise, get(pointer(score.vector), index)),
+    "has_vector": lambda score: True,
 }
-"""What each score is made of, where it is not the default."""
 
 
 def _choose(function: Any) -> None:
@@ -292,10 +232,12 @@ def _choose(function: Any) -> None:
 
     @overload(function, strict=False, jit_options={"forceinline": True, "error_model": "numpy"})
     def chosen(score, *arguments):
-        return (DEFAULTS | PARTS[score.instance_class])[function]
+        kind, name = score.instance_class, function.__name__
+        return getattr(kind, name, None) or (WITH_VECTOR if "vector" in kind._fields else WITHOUT_VECTOR)[name]
 
 
-for _function in (*DEFAULTS, pair, toward_query, toward_key):
+_PARTS = pair, toward_query, toward_key, finish, d_raw_of, toward_vector, vector_of, spread_vector_of, has_vector
+for _function in _PARTS:
     _choose(_function)
 
 
@@ -312,7 +254,7 @@ def activated(activation, z):
 
 
 @inlined
-def activation_slope(activation, z):
+def activation_derivative(activation, z):
     """f′(z)."""
     if activation == TANH:
         found = tanh(z)

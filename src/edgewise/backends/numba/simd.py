@@ -161,7 +161,7 @@ class PointerModel(models.PrimitiveModel):
 
 @intrinsic
 def pointer(typing: Any, array: Any) -> Any:
-    """Where the array begins. numba frees an array after its last use: `keep` it for as long as the pointer is used."""
+    """Where the array begins. numba frees an array after its last use, which `keep_alive` delays."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         return context.make_array(array)(context, builder, values[0]).data
@@ -180,7 +180,7 @@ def shifted(typing: Any, source: Any, index: Any) -> Any:
 
 
 @intrinsic
-def keep(typing: Any, array: Any) -> Any:
+def keep_alive(typing: Any, array: Any) -> Any:
     """Nothing but a last use of an array that pointers lead to."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
@@ -263,7 +263,7 @@ def store_to(builder: Builder, target: Pointer, place: ir.Value, value: ir.Value
 
 
 def _to_bfloat16(builder: Builder, value: ir.Value) -> ir.Value:
-    """The upper half of the bits, rounded to nearest even; NaN keeps a bit that says so."""
+    """The upper half of the bits, rounded to nearest even; NaN stays NaN."""
     integers = ir.VectorType(INT32, value.type.count)
 
     def number(x: int) -> ir.Constant:
@@ -273,8 +273,8 @@ def _to_bfloat16(builder: Builder, value: ir.Value) -> ir.Value:
     odd = builder.and_(builder.lshr(bits, number(16)), number(1))
     rounded = builder.add(bits, builder.add(odd, number(0x7FFF)))
     broken = builder.or_(bits, number(0x400000))
-    kept = builder.select(builder.fcmp_unordered("uno", value, value), broken, rounded)
-    return builder.trunc(builder.lshr(kept, number(16)), ir.VectorType(ir.IntType(16), value.type.count))
+    found = builder.select(builder.fcmp_unordered("uno", value, value), broken, rounded)
+    return builder.trunc(builder.lshr(found, number(16)), ir.VectorType(ir.IntType(16), value.type.count))
 
 
 @intrinsic
@@ -301,7 +301,7 @@ def put(typing: Any, target: Any, index: Any, x: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, source: Any, index: Any) -> Any:
-    """Ask for the cache line of an element that will be read soon; its place may lie outside the array."""
+    """Prefetch the cache line of an element that will be read soon; its place may lie outside the array."""
 
     def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
         prefetch_at(builder, builder.gep(values[0], [values[1]]))
@@ -311,8 +311,8 @@ def prefetch(typing: Any, source: Any, index: Any) -> Any:
 
 
 def prefetch_at(builder: Builder, place: ir.Value) -> None:
-    """Ask for the cache line of a place, into the second cache: the first has few places for lines that are on their
-    way, and a processor that finds them taken stands still. Asked for in the second, rows from anywhere arrive up to
+    """Prefetch the cache line of a place, into the second cache: the first has few places for lines that are on their
+    way, and a processor that finds them taken stands still. Prefetched into the second, rows from anywhere arrive up to
     twice as fast (`benchmarks/cpu_attention/limits.py` measures both)."""
     kind = ir.FunctionType(ir.VoidType(), [BYTES, INT32, INT32, INT32])
     declared = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")

@@ -1,4 +1,4 @@
-"""What the kernels over edges are handed, and how they read it."""
+"""What the kernels over edges take, and how they read it."""
 
 from typing import Any, NamedTuple
 
@@ -6,13 +6,13 @@ import numpy as np
 from numba.extending import overload
 
 from edgewise.backends.numba.compiled import inlined
-from edgewise.backends.numba.heads import TILE, ask_for_tile, load_heads, no_lanes
+from edgewise.backends.numba.heads import TILE, load_heads, no_lanes, prefetch_tile
 from edgewise.backends.numba.simd import LINE, WIDE, WIDTH, get, load, pointer, prefetch, put, shifted, store
 
 AHEAD = 16
-"""How many edges ahead the row of a neighbor is asked for: some times a memory access over an edge."""
+"""How many edges ahead the row of a neighbor is prefetched: some times a memory access over an edge."""
 ROWS_AHEAD = 4
-"""How many rows ahead that of a node itself is asked for."""
+"""How many rows ahead that of a node itself is prefetched."""
 PAST_CACHES = 2**22
 """Bytes from which on an output is written past the caches: most of it would have left them before it is read again."""
 BLOCK = 16
@@ -34,7 +34,6 @@ class Table(NamedTuple):
     """Features of nodes or edges: those of head h of node n begin at data[n · stride + heads[h]]."""
 
     data: np.ndarray
-    """All features."""
     stride: int
     """From one node to the next."""
     width: int
@@ -56,7 +55,6 @@ class Sizes(NamedTuple):
     """What all tables agree on."""
 
     heads: int
-    """Heads of the call."""
     lanes: int
     """The same, rounded up to whole vectors."""
     key_dim: int
@@ -87,11 +85,34 @@ LANES = {Sizes: WIDTH, WideSizes: WIDE, TiledSizes: TILE}
 """How many features are read at once."""
 
 
+class Operands(NamedTuple):
+    """What scores and values are made of: tables, any of those of the edges absent."""
+
+    query: Table | Absent
+    key: Table | Absent
+    value: Table | Absent
+    edge_key: Table | Absent
+    edge_value: Table | Absent
+    bias: Table | Absent
+
+
 class Dropout(NamedTuple):
     """Which weights are set to zero: a function of the seed, the edge and the head alone."""
 
     rate: float
     seed: int
+
+
+class CallSettings(NamedTuple):
+    """What is the same for all rows of a call."""
+
+    score: Any
+    """Its type decides which formula is compiled."""
+    normalizer: int
+    """Its code."""
+    sizes: Any
+    """Its type decides how features are read."""
+    dropout: Dropout
 
 
 class Places(NamedTuple):
@@ -102,18 +123,15 @@ class Places(NamedTuple):
     edges: Any
     num_rows: int
     last: int
-    """The last place."""
 
 
 class Source(NamedTuple):
     """A table as the loops read it."""
 
     data: Any
-    """Pointer to the features."""
     stride: int
     width: int
     heads: Any
-    """Pointer to where each head begins."""
     bytes_each: int
     there: bool
     """Whether the call has such a tensor."""
@@ -136,7 +154,7 @@ def _source_of(table):
 
 def row_of(table: Any, row: int, scratch: Any) -> Any:
     """A table with one row of another, in the numbers that are computed with: what a row meets each of its neighbors
-    with is not converted once for each. `scratch` has room for a row."""
+    with is not converted once for each. `scratch` holds a row."""
 
 
 @overload(row_of, strict=False, jit_options={"forceinline": True})
@@ -170,11 +188,11 @@ def places(lists: Any) -> Any:
 
 
 @inlined
-def first_row(lists: Any, piece: int, pieces: int) -> int:
-    """Where a piece of work begins: rows are split where they and their edges are alike in number, and the split is the
+def first_row(lists: Any, chunk: int, chunks: int) -> int:
+    """Where a chunk of work begins: rows are split where they and their edges are alike in number, and the split is the
     same for any number of threads."""
     low, high = 0, lists.num_rows
-    before = (lists.num_rows + lists.last + 1) * piece // pieces
+    before = (lists.num_rows + lists.last + 1) * chunk // chunks
     while low < high:
         middle = (low + high) // 2
         if middle + get(lists.offsets, middle) < before:
@@ -206,7 +224,7 @@ def chance(seed: int, edge: Any, head: Any) -> Any:
 
 
 @inlined
-def kept(dropout: Any, edge: int, head: int) -> Any:
+def dropout_factor(dropout: Any, edge: int, head: int) -> Any:
     """1 / (1 − rate) where the weight stays, 0 where it is dropped."""
     return 0.0 if chance(dropout.seed, edge, head) < dropout.rate else 1.0 / (1.0 - dropout.rate)
 
@@ -215,16 +233,16 @@ def kept(dropout: Any, edge: int, head: int) -> Any:
 def put_factors(dropout: Any, edge: int, heads: int, factors: Any, at: int) -> None:
     """What dropout does to the weights of an edge, head by head."""
     for head in range(heads):
-        put(factors, at + head, kept(dropout, edge, head))
+        put(factors, at + head, dropout_factor(dropout, edge, head))
 
 
 @inlined
-def ask_for(table: Any, row: int) -> None:
+def prefetch_row(table: Any, row: int) -> None:
     """Prefetch a row; it may lie outside the table."""
     at, end = row * table.stride, row * table.stride + table.width
     if table.width % TILE == 0:
         while at < end:
-            ask_for_tile(table.data, at)
+            prefetch_tile(table.data, at)
             at += TILE
     while at < end:
         prefetch(table.data, at)
@@ -232,16 +250,16 @@ def ask_for(table: Any, row: int) -> None:
 
 
 @inlined
-def ask_ahead(lists: Any, place: int, table: Any) -> None:
+def prefetch_ahead(lists: Any, place: int, table: Any) -> None:
     """Prefetch the row of the neighbor that comes some edges later."""
-    ask_for(table, get(lists.neighbors, min(place + AHEAD, lists.last)))
+    prefetch_row(table, get(lists.neighbors, min(place + AHEAD, lists.last)))
 
 
 @inlined
-def ask_next(table: Any, row: int) -> None:
+def prefetch_next(table: Any, row: int) -> None:
     """Prefetch the row of a node that comes soon, where nodes are walked in order: between rows from anywhere the
     processor does not see that these follow on each other."""
-    ask_for(table, row + ROWS_AHEAD)
+    prefetch_row(table, row + ROWS_AHEAD)
 
 
 @inlined

@@ -1,6 +1,6 @@
 """Fused kernels for CUDA devices, compiled at first use by triton: every score and normalizer, over edges and ranges.
 
-    attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients) → launch
+    attend → lower (few scores) → layout (plain tensors, sizes of tiles) → operators (what torch sees, with gradients)
 
     edges/    lists of edges: work (rows dealt out to programs) → forward, backward (the kernels) → tiles (their parts)
     graphs/   lists that are small graphs side by side: work (whole graphs packed into tiles) → kernels
@@ -17,27 +17,29 @@ from torch import Tensor
 
 from edgewise.backends import kernels
 from edgewise.backends.call import Call
+from edgewise.backends.lower import lower, straight_through
 from edgewise.backends.triton.sizes import ceiling, power_of_two
 from edgewise.neighborhood import Edges
+from edgewise.normalize import Hardmax
 
 NAME = "triton"
 DEVICES = ("cuda",)
 """Where the kernels run; under triton's interpreter, tests run them on a CPU."""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-MOST_FEATURES = 256
+MAX_FEATURES = 256
 """Features of a head."""
-MOST_GROUPS = 65_535
+MAX_GROUPS = 65_535
 """Groups of heads, of all members of a batch, over edges: a device takes no more on the second axis of a grid."""
-MOST_KEPT = 64
-"""Weights of a query over ranges that are kept as its strongest."""
+MAX_TOP = 64
+"""Weights of a query over ranges that are held as its strongest."""
 
 
 def refusals(call: Call) -> tuple[str, ...]:
-    """Why these kernels cannot take the call, in words; empty where they can."""
+    """Why these kernels cannot take the call; empty where they can."""
     reasons = kernels.refusals(call, DEVICES, DTYPES)
     widest = max(x.shape[-1] for x in (call.query, call.key, call.value) if x is not None)
-    if widest > MOST_FEATURES:
-        reasons.append(f"a head has {widest} features, more than {MOST_FEATURES}")
+    if widest > MAX_FEATURES:
+        reasons.append(f"a head has {widest} features, more than {MAX_FEATURES}")
     elif not reasons and isinstance(call.neighborhood, Edges) and (heads := _heads_beyond(call, widest)):
         reasons.append(f"{heads:,} heads of {widest} features over edges, of all members, are more than a launch takes")
     if not reasons and (missing := kernels.import_error("triton", "it comes with torch for CUDA on Linux")):
@@ -50,24 +52,38 @@ def _heads_beyond(call: Call, widest: int) -> int:
     tensors = (call.query, call.key, call.value, call.edge_key, call.edge_value)
     most = prod(x.shape[:-2].numel() for x in tensors if x is not None)
     most *= 1 if call.bias is None else call.bias.shape[:-1].numel()
-    at_once = MOST_FEATURES // power_of_two(widest)
-    if ceiling(most, at_once) <= MOST_GROUPS:  # the product of all is at least what they make together, and known soon
+    at_once = MAX_FEATURES // power_of_two(widest)
+    if ceiling(most, at_once) <= MAX_GROUPS:  # the product of all is at least what they make together, and known soon
         return 0
-    return call.batch_size if ceiling(call.batch_size, at_once) > MOST_GROUPS else 0
+    return call.batch_size if ceiling(call.batch_size, at_once) > MAX_GROUPS else 0
 
 
 def run(call: Call) -> Tensor:
     """o_i = Σ_j α_ij (v_j + v^e_ij)."""
-    from edgewise.backends.triton import layout
+    seed = torch.empty(1, dtype=torch.int64, device=call.query.device)
+    if call.dropout > 0:
+        seed = seed.random_(2**31 - 1)
+    if isinstance(call.normalize, Hardmax) and call.normalize.straight_through:
+        hard, fixed, soft = straight_through(call)
+        return (_run(hard, seed) + (_run(soft, seed) - _run(fixed, seed))).to(call.query.dtype)
+    return _run(call, seed).to(call.query.dtype)
 
-    return layout.run(call)
+
+def _run(call: Call, seed: Tensor) -> Tensor:
+    if isinstance(call.neighborhood, Edges):  # each table is read as it is stored: what no score is made of stays so
+        from edgewise.backends.triton.edges.operators import over_edges
+
+        return over_edges(lower(call, stored=("value", "edge_value")), seed)
+    from edgewise.backends.triton.ranges.operators import over_ranges
+
+    return over_ranges(lower(call), seed)
 
 
 def weights(call: Call) -> Tensor:
     """α of every edge, `(*batch, edge)`, in the caller's order; without a gradient."""
-    from edgewise.backends.triton.edges import layout
+    from edgewise.backends.triton.edges import operators
 
-    return layout.weights(call)
+    return operators.weights(lower(call))
 
 
 def strongest(call: Call, top: int, queries: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -76,6 +92,6 @@ def strongest(call: Call, top: int, queries: Tensor | None) -> tuple[Tensor, Ten
     The strongest stand first, of equals that with the smallest key; −∞ where a query has fewer neighbors. There is no
     gradient.
     """
-    from edgewise.backends.triton.ranges import layout
+    from edgewise.backends.triton.ranges.weights import strongest_of
 
-    return layout.strongest(call, top, queries)
+    return strongest_of(lower(call), top, queries)

@@ -2,9 +2,28 @@
 
 from typing import no_type_check
 
+import torch
 import triton.language as tl
+from torch import Tensor
 
 import triton
+from edgewise.backends.triton.sizes import ceiling
+
+BLOCK = 1024
+"""Factors that a program of `draw` makes."""
+
+
+def dropout_factors(seed: Tensor, rate: float, members: int, queries: tuple[int, int], keys: tuple[int, int]) -> Tensor:
+    """0 where a weight is dropped, else 1 / (1 − rate): `(member, query, key)`, of queries and keys from … to.
+
+    For formulas in plain torch, which the kernels do without. Over edges a key is an edge and a query is a head.
+    """
+    shape = members, queries[1] - queries[0], keys[1] - keys[0]
+    factors = torch.empty(shape, dtype=torch.float32, device=seed.device)
+    if factors.numel() > 0:
+        grid = (ceiling(factors.numel(), BLOCK),)
+        draw[grid](seed, float(rate), factors, factors.numel(), queries[0], keys[0], *shape[1:], BLOCK=BLOCK)
+    return factors
 
 
 @triton.jit
@@ -23,7 +42,7 @@ def activated(x, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def steepness(x, F: tl.constexpr):
+def activation_derivative(x, F: tl.constexpr):
     """f'(x)."""
     if F.activation == "tanh":
         found = 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
@@ -40,40 +59,40 @@ def steepness(x, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def unfinished(slope, score, number, F: tl.constexpr):
+def d_raw_of(d_score, score, number, F: tl.constexpr):
     """The derivative toward the sum over features, from that toward the score."""
-    if F.kind == "Product":
-        return slope * number
-    elif F.kind == "Square":
-        # d(−√x) = −dx / (2 √x); at no distance the slope is taken to be 0.
-        return tl.where(score < 0.0, slope * 0.5 / tl.where(score < 0.0, score, 1.0), 0.0) if F.root else -slope
+    if F.kind == "Dot":
+        return d_score * number
+    elif F.kind == "Distance":
+        # d(−√x) = −dx / (2 √x); at no distance the d_score is taken to be 0.
+        return tl.where(score < 0.0, d_score * 0.5 / tl.where(score < 0.0, score, 1.0), 0.0) if F.root else -d_score
     else:
-        return slope
+        return d_score
 
 
 @triton.jit
 @no_type_check
-def slopes_of(weight, product, center, F: tl.constexpr):
-    """ds of each edge, from its weight, the derivative toward the weight and the center of its row."""
+def d_score_of(weight, d_weight, delta, F: tl.constexpr):
+    """ds of each edge, from its weight, dα and Δ of its row."""
     if F.normalizer == "Softmax":
-        return weight * (product - center)
+        return weight * (d_weight - delta)
     elif F.normalizer == "Sparsemax":
-        return tl.where(weight > 0.0, product - center, 0.0)
+        return tl.where(weight > 0.0, d_weight - delta, 0.0)
     elif F.normalizer == "Entmax15":
-        return tl.sqrt(weight) * (product - center)
+        return tl.sqrt(weight) * (d_weight - delta)
     elif F.normalizer == "Sigmoid":
-        return weight * (1.0 - weight) * product
+        return weight * (1.0 - weight) * d_weight
     elif F.normalizer == "Identity":
-        return product
+        return d_weight
     else:
-        return 0.0 * product
+        return 0.0 * d_weight
 
 
 @triton.jit
 @no_type_check
-def finite(most):
+def finite(row_max):
     """The largest score, to be subtracted; 0 where all are −∞."""
-    return tl.where(most == float("-inf"), 0.0, most)
+    return tl.where(row_max == float("-inf"), 0.0, row_max)
 
 
 @triton.jit
@@ -101,3 +120,16 @@ def nearer_threshold(threshold, total, fall):
     """
     higher = threshold + tl.where(fall > 0.0, (total - 1.0) / tl.where(fall > 0.0, fall, 1.0), 0.0)
     return tl.maximum(higher, threshold), tl.where(higher > threshold, 1, 0)
+
+
+@triton.jit
+@no_type_check
+def draw(seed, dropout, factors, count, first_query, first_key, num_queries, num_keys, BLOCK: tl.constexpr):
+    """The factors that `factors_of_edges` and `factors_of_pairs` draw."""
+    at = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+    key = (first_key + at % num_keys).to(tl.uint32)
+    query = (first_query + at // num_keys % num_queries).to(tl.uint32)
+    member = (at // num_keys // num_queries).to(tl.uint32)
+    chance, _, _, _ = tl.philox(tl.load(seed), key, query, member, key * 0)
+    factor = tl.where(tl.uint_to_uniform_float(chance) < dropout, 0.0, 1.0 / (1.0 - dropout))
+    tl.store(factors + at, factor, mask=at < count)

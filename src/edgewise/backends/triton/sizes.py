@@ -1,8 +1,6 @@
-"""Sizes that every call asks for. Triton's and torch's own functions take as long for them as a launch."""
+"""Sizes that every launch needs. Triton's and torch's own functions for them take as long as a launch."""
 
-import torch
-
-MOST_REGISTERS = 255
+MAX_REGISTERS = 255
 """Of a thread: as many as it can have."""
 
 
@@ -19,8 +17,3 @@ def is_padded(dim: int, width: int) -> bool:
 def ceiling(number: int, divisor: int) -> int:
     """How many divisors make at least the number."""
     return -(-number // divisor)
-
-
-def together(shapes: list[torch.Size]) -> tuple[int, ...]:
-    """The batch axes of all; mostly they are alike."""
-    return tuple(shapes[0] if all(shape == shapes[0] for shape in shapes) else torch.broadcast_shapes(*shapes))

@@ -42,7 +42,7 @@ def with_types(batch: NodeBatch, types: GraphTypes) -> NodeBatch:
 def by_type(features: NodeFeatures, types: GraphTypes, scaler: TypeScaler | None) -> NodeFeatures:
     """The features of each type side by side, in units of their spread where there is a scaler.
 
-    What stays sparse is counted type after type, as `KindLinear` takes it.
+    What stays sparse is counted type after type, as `TypedLinear` takes it.
     """
     columns = types.names.features
     if scaler is not None:

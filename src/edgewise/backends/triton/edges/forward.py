@@ -15,13 +15,13 @@ import triton.language as tl
 import triton
 from edgewise.backends.triton.edges.tiles import (
     block_of,
+    chunk_of,
+    factors_of_edges,
     for_edges,
     gathered,
-    kept,
-    most_of_edges,
+    max_of_edges,
     numbers_of,
     over_edges,
-    piece_of,
     put,
     put_numbers,
     scored,
@@ -31,41 +31,39 @@ from edgewise.backends.triton.edges.tiles import (
 from edgewise.backends.triton.formulas import finite, nearer_threshold, over_threshold
 
 
-class Operands(NamedTuple):
-    """What the scores and values of edges are made of; tables, of which those of the edges may be absent.
+class Parts(NamedTuple):
+    """Workspaces of hubs, a row a chunk."""
 
-    Kernels take them one by one and put them together: triton 3.6 loses constants of tuples within tuples.
-    """
+    outs: Any
+    row_max: Any
+    """Their largest score, for softmax."""
+    row_sum: Any
+    """Σ exp(s − max) of them."""
+
+
+class Operands(NamedTuple):
+    """What the scores and values of edges are made of; tables, of which those of the edges may be absent."""
 
     query: Any
-    """Of the receivers."""
     key: Any
-    """Of the senders."""
     value: Any
-    """Of the senders."""
     edge_key: Any
-    """Joins the key."""
     edge_value: Any
-    """Joins the value."""
     bias: Any
-    """Joins the score."""
     vector: Any
     """Of the score, `head · key_dim`."""
     weights: Any
     """Made beforehand, by the caller's edges."""
     number: Any
-    """Scale, slope or value of the score."""
     dropout: Any
-    """The rate."""
     seed: Any
-    """Where the seed of the dropout is."""
 
 
 @triton.jit
 @no_type_check
 def keys_of(operands, neighbor, edge, there, group, F: tl.constexpr):
     """k + k^e of a block of edges, as a tile; one number where no score is made of them."""
-    if F.kind == "Blind":
+    if F.kind == "Constant":
         return tl.full((F.rows * F.block, 1), 0.0, tl.float32)
     else:
         found = gathered(operands.key, neighbor, there, group, F.key_dim, F.key_width, F)
@@ -78,7 +76,7 @@ def keys_of(operands, neighbor, edge, there, group, F: tl.constexpr):
 @no_type_check
 def raw_scores(operands, queries, keys, vector, F: tl.constexpr):
     """s of a block of edges, `(row · block, head)`, from tiles of both sides."""
-    if F.kind == "Blind":
+    if F.kind == "Constant":
         return tl.full((F.rows * F.block, F.heads), 0.0, tl.float32) + operands.number
     else:
         return scored(queries, keys, vector, operands.number, F)
@@ -107,7 +105,7 @@ def values_of(operands, neighbor, edge, there, group, F: tl.constexpr):
 @no_type_check
 def own_query(operands, row, here, group, F: tl.constexpr):
     """The queries of a program's rows; one number where no score is made of them."""
-    if F.kind == "Blind" or F.given:
+    if F.kind == "Constant" or F.given:
         return tl.full((F.rows, 1), 0.0, tl.float32)
     else:
         return gathered(operands.query, row, here, group, F.key_dim, F.key_width, F)
@@ -115,17 +113,13 @@ def own_query(operands, row, here, group, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def forward(
-    query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed,
-    lists, pieces, out, stats, part_sums, part_most, part_total, F: tl.constexpr,
-):  # fmt: skip
-    """out = Σ α (v + v^e) of each piece's row, and ln Σ exp s in `stats`; or a part of both."""
-    operands = Operands(query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed)
+def forward(operands, lists, chunks, out, logsumexp, parts, F: tl.constexpr):
+    """out = Σ α (v + v^e) of each piece's row, and ln Σ exp s in `logsumexp`; or a part of both."""
     group = tl.program_id(1)
-    row, begin, end, slot, here = piece_of(pieces, tl.program_id(0), F)
+    row, begin, end, slot, here = chunk_of(chunks, tl.program_id(0), F)
     own, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
-    most = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
-    total = tl.full((F.rows, F.heads), 0.0, tl.float32)
+    row_max = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
+    row_sum = tl.full((F.rows, F.heads), 0.0, tl.float32)
     sums = tl.full((F.rows, F.heads * F.value_width), 0.0, tl.float32)
     if F.normalizer == "Mean":
         count = tl.load(lists.offsets + row + 1, mask=here, other=1) - tl.load(lists.offsets + row, mask=here, other=0)
@@ -141,75 +135,71 @@ def forward(
             score = raw_scores(operands, for_edges(own, F.block), keys, vector, F)
             score = biased(operands, score, edge, there, group, F)
             if F.normalizer == "Softmax":
-                higher = tl.maximum(most, most_of_edges(score, F.rows))
-                shrink = tl.exp(most - finite(higher))
+                higher = tl.maximum(row_max, max_of_edges(score, F.rows))
+                shrink = tl.exp(row_max - finite(higher))
                 weight = tl.exp(score - for_edges(finite(higher), F.block))
-                total = total * shrink + over_edges(weight, F.rows)
+                row_sum = row_sum * shrink + over_edges(weight, F.rows)
                 sums *= spread(shrink, F.value_width)
-                most = higher
+                row_max = higher
             elif F.normalizer == "Sigmoid":
                 weight = 1.0 / (1.0 + tl.exp(-score))
             else:
                 weight = tl.where(there[:, None], score, 0.0)
         if F.drops:
-            weight *= kept(operands.seed, edge, group, operands.dropout, F)
+            weight *= factors_of_edges(operands.seed, edge, group, operands.dropout, F)
         values = keys if F.shares else values_of(operands, neighbor, edge, there, group, F)
         sums += over_edges(spread(weight, F.value_width) * values, F.rows)
     whole = here & (slot < 0)
-    if part_sums is not None:
+    if parts is not None:
         part = here & (slot >= 0)
-        put(part_sums, slot, part, group, sums, F.value_dim, F.value_width, F)
+        put(parts.outs, slot, part, group, sums, F.value_dim, F.value_width, F)
         if F.normalizer == "Softmax":
-            put_numbers(part_most, slot, part, group, most, F)
-            put_numbers(part_total, slot, part, group, total, F)
+            put_numbers(parts.row_max, slot, part, group, row_max, F)
+            put_numbers(parts.row_sum, slot, part, group, row_sum, F)
     if F.normalizer == "Softmax":
-        total = tl.where(total == 0.0, 1.0, total)
-        sums *= spread(1.0 / total, F.value_width)
-        put_numbers(stats, row, whole, group, finite(most) + tl.log(total), F)
+        row_sum = tl.where(row_sum == 0.0, 1.0, row_sum)
+        sums *= spread(1.0 / row_sum, F.value_width)
+        put_numbers(logsumexp, row, whole, group, finite(row_max) + tl.log(row_sum), F)
     put(out, row, whole, group, sums, F.value_dim, F.value_width, F)
 
 
 @triton.jit
 @no_type_check
-def merge(part_sums, part_most, part_total, hubs, hub_slots, out, stats, F: tl.constexpr):
+def merge(parts, hubs, hub_slots, out, logsumexp, F: tl.constexpr):
     """The parts of a hub, block after block, as one row; F.block of them at once."""
     hub, group = tl.program_id(0), tl.program_id(1)
     first, last = tl.load(hub_slots + hub), tl.load(hub_slots + hub + 1)
     row = tl.load(hubs + hub) + tl.full((1,), 0, tl.int32)
     here = row >= 0
-    most = tl.full((1, F.heads), float("-inf"), tl.float32)
-    total = tl.full((1, F.heads), 0.0, tl.float32)
+    row_max = tl.full((1, F.heads), float("-inf"), tl.float32)
+    row_sum = tl.full((1, F.heads), 0.0, tl.float32)
     sums = tl.full((1, F.heads * F.value_width), 0.0, tl.float32)
     for at in range(first, last, F.block):
         slot = at + tl.arange(0, F.block)
         there = slot < last
-        found = gathered(part_sums, slot, there, group, F.value_dim, F.value_width, F)
+        found = gathered(parts.outs, slot, there, group, F.value_dim, F.value_width, F)
         if F.normalizer == "Softmax":
-            each = tl.where(there[:, None], numbers_of(part_most, slot, there, group, F), float("-inf"))
-            higher = tl.maximum(most, most_of_edges(each, 1))
-            shrink, grown = tl.exp(most - finite(higher)), tl.exp(each - finite(higher))
-            total = total * shrink + over_edges(grown * numbers_of(part_total, slot, there, group, F), 1)
-            sums = sums * spread(shrink, F.value_width) + over_edges(spread(grown, F.value_width) * found, 1)
-            most = higher
+            each = tl.where(there[:, None], numbers_of(parts.row_max, slot, there, group, F), float("-inf"))
+            higher = tl.maximum(row_max, max_of_edges(each, 1))
+            shrink, share = tl.exp(row_max - finite(higher)), tl.exp(each - finite(higher))
+            row_sum = row_sum * shrink + over_edges(share * numbers_of(parts.row_sum, slot, there, group, F), 1)
+            sums = sums * spread(shrink, F.value_width) + over_edges(spread(share, F.value_width) * found, 1)
+            row_max = higher
         else:
             sums += over_edges(found, 1)
     if F.normalizer == "Softmax":
-        total = tl.where(total == 0.0, 1.0, total)
-        sums *= spread(1.0 / total, F.value_width)
-        put_numbers(stats, row, here, group, finite(most) + tl.log(total), F)
+        row_sum = tl.where(row_sum == 0.0, 1.0, row_sum)
+        sums *= spread(1.0 / row_sum, F.value_width)
+        put_numbers(logsumexp, row, here, group, finite(row_max) + tl.log(row_sum), F)
     put(out, row, here, group, sums, F.value_dim, F.value_width, F)
 
 
 @triton.jit
 @no_type_check
-def score_edges(
-    query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed,
-    lists, pieces, made, F: tl.constexpr,
-):  # fmt: skip
+def score_edges(operands, lists, chunks, made, F: tl.constexpr):
     """s + b of the edges of each piece, by the caller's edges."""
-    operands = Operands(query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed)
     group = tl.program_id(1)
-    row, begin, end, _, here = piece_of(pieces, tl.program_id(0), F)
+    row, begin, end, _, here = chunk_of(chunks, tl.program_id(0), F)
     own, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
     for at in range(0, tl.max(end - begin, 0), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
@@ -220,11 +210,11 @@ def score_edges(
 
 @triton.jit
 @no_type_check
-def relative(weights, lists, begin, end, at, most, group, F: tl.constexpr):
+def relative(weights, lists, begin, end, at, row_max, group, F: tl.constexpr):
     """The scores of a block relative to the largest of their row; −∞ where there is none."""
     _, edge, there = block_of(lists, begin, end, at, F)
     found = tl.where(there[:, None], numbers_of(weights, edge, there, group, F), float("-inf"))
-    return found - for_edges(finite(most), F.block), edge, there
+    return found - for_edges(finite(row_max), F.block), edge, there
 
 
 @triton.jit
@@ -242,37 +232,37 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
     begin = tl.load(lists.offsets + row, mask=here, other=0)
     end = tl.load(lists.offsets + row + 1, mask=here, other=0)
     length = tl.max(end - begin, 0)
-    most = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
+    row_max = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
     for at in range(0, length, F.block):
         _, edge, there = block_of(lists, begin, end, at, F)
         found = tl.where(there[:, None], numbers_of(weights, edge, there, group, F), float("-inf"))
-        most = tl.maximum(most, most_of_edges(found, F.rows))
+        row_max = tl.maximum(row_max, max_of_edges(found, F.rows))
     threshold = tl.full((F.rows, F.heads), -1.0, tl.float32)
-    total = tl.full((F.rows, F.heads), 0.0, tl.float32)
+    row_sum = tl.full((F.rows, F.heads), 0.0, tl.float32)
     if NORMALIZER == "Hardmax" or NORMALIZER == "Softmax":
         for at in range(0, length, F.block):
-            found, edge, there = relative(weights, lists, begin, end, at, most, group, F)
+            found, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
             share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
-            total += over_edges(share, F.rows)
-        total = tl.where(total == 0.0, 1.0, total)
+            row_sum += over_edges(share, F.rows)
+        row_sum = tl.where(row_sum == 0.0, 1.0, row_sum)
     else:
         step, moves = 0, 1
         while (moves > 0) & (step < 64):  # about ten are needed
-            total = tl.full((F.rows, F.heads), 0.0, tl.float32)
+            row_sum = tl.full((F.rows, F.heads), 0.0, tl.float32)
             falls = tl.full((F.rows, F.heads), 0.0, tl.float32)
             for at in range(0, length, F.block):
-                found, edge, there = relative(weights, lists, begin, end, at, most, group, F)
+                found, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
                 weight, fall = over_threshold(found, for_edges(threshold, F.block), F)
-                total += over_edges(weight, F.rows)
+                row_sum += over_edges(weight, F.rows)
                 falls += over_edges(fall, F.rows)
-            threshold, moved = nearer_threshold(threshold, total, falls)
+            threshold, moved = nearer_threshold(threshold, row_sum, falls)
             moves = tl.max(tl.max(moved, 1), 0)
             step += 1
     for at in range(0, length, F.block):
-        found, edge, there = relative(weights, lists, begin, end, at, most, group, F)
+        found, edge, there = relative(weights, lists, begin, end, at, row_max, group, F)
         if NORMALIZER == "Hardmax" or NORMALIZER == "Softmax":
             share = tl.exp(found) if NORMALIZER == "Softmax" else tl.where(found == 0.0, 1.0, 0.0)
-            weight = share / for_edges(total, F.block)
+            weight = share / for_edges(row_sum, F.block)
         else:
             weight, _ = over_threshold(found, for_edges(threshold, F.block), F)
         put_numbers(weights, edge, there, group, weight, F)

@@ -1,97 +1,57 @@
-"""From a call over edges to the plain tensors of its operators, and back."""
+"""From a call over edges to the plain tensors of its operators and back, and how its kernels are compiled."""
 
 import math
-from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from torch import Tensor
 
-from edgewise.backends.call import Call
-from edgewise.backends.lower import Lowered, lower
-from edgewise.backends.triton.edges import operators
-from edgewise.backends.triton.edges.launch import forms_of
-from edgewise.backends.triton.sizes import together
-from edgewise.neighborhood import Edges, Plan
+from edgewise.backends.formula import EdgeInputs
+from edgewise.backends.lower import Lowered, together
+from edgewise.backends.triton.edges.tiles import Form
+from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded, power_of_two
+from edgewise.neighborhood import Edges
+
+CHANNELS = 256
+"""Channels that a program holds of each edge; heads beyond them are for other programs."""
+WARP = 128
+"""Channels for each warp of a program. Programs are small: many of them wait for memory at the same time."""
+NUMBERS = 1024
+"""Numbers of a tile that a warp holds, 32 a thread, in registers."""
+NARROW = 64
+"""Channels of a narrow tile."""
+SHORT = 8
+"""Features of a head that is short: a tile of such heads has many numbers of a head and an edge beside it."""
+BLOCKS = (32, 16, 4)
+"""Edges of a row that are read at once: the fewest that hold a low row, or as many as a program's registers do."""
 
 
-def over_edges(lowered: Lowered, seed: Tensor) -> Tensor:
-    """The operator over lists: `(*batch, query, value_dim)`."""
+def inputs_of(lowered: Lowered, seed: Tensor) -> tuple[EdgeInputs, tuple[int, ...]]:
+    """The operator's arguments, and the batch axes of all tensors together, which are the heads."""
     call = lowered.call
-    assert call.value is not None
-    arranged = Arranged.of(lowered)
-    out, _, _ = operators.attend_edges(
-        arranged.query, arranged.key, _node_major(call.value, arranged.batch), arranged.edge_key,
-        None if call.edge_value is None else _of_edges(call.edge_value, arranged.batch, arranged.may_share),
-        arranged.bias, arranged.vector, arranged.lists, *arranged.score, call.dropout, seed,
-    )  # fmt: skip
-    return _by_batch(out, arranged.batch)
+    assert isinstance(call.neighborhood, Edges)
+    query, key = lowered.nodes
+    nodes = (call.query, call.key, call.value, call.edge_key, call.edge_value)
+    shapes = [x.shape[:-2] for x in nodes if x is not None]
+    shapes += [] if call.bias is None else [call.bias.shape[:-1]]
+    vector = None if lowered.is_narrow else lowered.vector
+    shapes += [] if vector is None else [vector.shape[:-1]]
+    batch = together(*shapes)
+    num_heads, key_dim = math.prod(batch), query.shape[-1]
+    if vector is not None:
+        vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
+    key = _node_major(key, batch)
+    value = key.new_empty(*key.shape[:2], 1) if call.value is None else _node_major(call.value, batch)
+    # Where one program has all heads, what an edge carries for all of them is not repeated.
+    high, *_ = forms_of(Form(lowered.kind, num_heads=num_heads, key_dim=key_dim, value_dim=value.shape[-1]))
+    of_edges = [call.edge_key, call.edge_value, None if call.bias is None else call.bias.unsqueeze(-1)]
+    edge_key, edge_value, bias = (None if x is None else _of_edges(x, batch, high.heads >= num_heads) for x in of_edges)
+    tensors = _node_major(query, batch), key, value, edge_key, edge_value, None if bias is None else bias.squeeze(-1)
+    lists = call.neighborhood.plan.lists
+    return EdgeInputs(*tensors, vector, lists, None, *lowered.formula, call.dropout, seed), batch
 
 
-def weights(call: Call) -> Tensor:
-    """α of every edge, `(*batch, edge)`, in the caller's order; without a gradient."""
-    arranged = Arranged.of(lower(call))
-    found = operators.edge_weights(
-        arranged.query, arranged.key, arranged.edge_key, arranged.bias, arranged.vector, arranged.lists, *arranged.score
-    )
-    return found.t().unflatten(0, arranged.batch) if arranged.batch else found.squeeze(1)
-
-
-@dataclass(frozen=True, eq=False)
-class Arranged:
-    """What scores are made of, as the operators take it."""
-
-    batch: tuple[int, ...]
-    """The batch axes of all together, which are the heads."""
-    may_share: bool
-    """Whether one program has all heads, so that what an edge carries for all of them is not repeated."""
-    query: Tensor
-    """`(receiver, head, key_dim)`."""
-    key: Tensor
-    """`(sender, head, key_dim)`."""
-    edge_key: Tensor | None
-    """`(edge, head or 1, key_dim)`."""
-    bias: Tensor | None
-    """`(edge, head or 1)`."""
-    vector: Tensor | None
-    """`(head, key_dim)`."""
-    lists: list[Tensor]
-    """Offsets, neighbors and edges by receiver, then by sender."""
-    score: tuple[str, str, bool, float, str]
-    """Its kind, activation, root and number, and the name of the normalizer."""
-
-    @classmethod
-    def of(cls, lowered: Lowered) -> "Arranged":
-        """The operands of a call over edges."""
-        call = lowered.call
-        assert isinstance(call.neighborhood, Edges)
-        query, key = call.query, call.key
-        if lowered.kind == "Blind":
-            query, key = query[..., :0], key[..., :0]
-        nodes = (call.query, call.key, call.value, call.edge_key, call.edge_value)
-        shapes = [x.shape[:-2] for x in nodes if x is not None]
-        shapes += [] if call.bias is None else [call.bias.shape[:-1]]
-        vector = None if lowered.is_narrow else lowered.vector
-        shapes += [] if vector is None else [vector.shape[:-1]]
-        batch = together(shapes)
-        num_heads, key_dim = math.prod(batch), query.shape[-1]
-        if vector is not None:
-            vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
-        value_dim = 1 if call.value is None else call.value.shape[-1]
-        form, *_ = forms_of(lowered.kind, "", False, "", False, False, False, False, num_heads, key_dim, value_dim)
-        may_share = form.heads >= num_heads
-        return cls(
-            batch=batch,
-            may_share=may_share,
-            query=_node_major(query, batch),
-            key=_node_major(key, batch),
-            edge_key=None if call.edge_key is None else _of_edges(call.edge_key, batch, may_share),
-            bias=None if call.bias is None else _of_edges(call.bias.unsqueeze(-1), batch, may_share).squeeze(-1),
-            vector=vector,
-            lists=_lists(call.neighborhood.plan),
-            score=lowered.formula,
-        )
-
-
-def _by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:
+def by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:
     """`(query, head, value_dim)` as `(*batch, query, value_dim)`."""
     return out.unflatten(1, batch).movedim(0, -2) if batch else out.squeeze(1)
 
@@ -108,6 +68,45 @@ def _of_edges(x: Tensor, batch: tuple, may_share: bool) -> Tensor:
     return _node_major(x[(0,) * (x.dim() - 2)] if is_shared else x, () if is_shared else batch)
 
 
-def _lists(plan: Plan) -> list[Tensor]:
-    by_receiver = [plan.receiver_offsets, plan.senders, plan.receiver_edges]
-    return [*by_receiver, plan.sender_offsets, plan.receivers, plan.sender_edges]
+@cache
+def forms_of(form: Form) -> tuple[Form, ...]:
+    """How programs are compiled: those of high rows, then those that hold several rows, of fewer and fewer edges.
+
+    Tiles are smaller where edges carry keys and values of their own, of which there are tiles too; where weights are
+    dropped, for which numbers are drawn; where features are not as many as a power of two, and are read one by one; and
+    where tiles are narrow or heads short, as there are more numbers of edges then.
+
+    Args:
+        form: which formulas, and how many heads and features; the other sizes are not looked at.
+    """
+    key, value = (power_of_two(dim) for dim in (form.key_dim, form.value_dim))
+    heads = min(power_of_two(form.num_heads), max(1, CHANNELS // max(key, value)))
+    width = heads * max(key, value)
+    is_narrow = width <= NARROW or max(key, value) <= SHORT
+    halvings = (
+        form.carries + form.drops + (is_padded(form.key_dim, key) or is_padded(form.value_dim, value)) + is_narrow
+    )
+    edges = max(1, min(BLOCKS[0], (NUMBERS >> halvings) * max(1, width // WARP) // width))
+    high = form._replace(heads=heads, key_width=key, value_width=value, rows=1, block=edges)
+    return high, *(high._replace(rows=edges // block, block=block) for block in BLOCKS if block < edges)
+
+
+def warps_of(form: Form) -> int:
+    """Warps of a program."""
+    return max(1, form.heads * max(form.key_width, form.value_width) // WARP)
+
+
+def options_of(form: Form, warps: int | None = None) -> dict[str, int]:
+    """How the compiler is to make a program.
+
+    Left alone it gives programs fewer registers than they need, for the sake of more programs at once, and puts some
+    numbers aside into memory.
+    """
+    return {"num_warps": warps or warps_of(form), "maxnreg": MAX_REGISTERS}
+
+
+def launch(kernel: Any, programs: int, form: Form, *arguments: Any, warps: int | None = None, **constants: Any) -> None:
+    """Runs a kernel: so many programs for each group of heads."""
+    groups = ceiling(form.num_heads, form.heads)
+    if programs > 0:
+        kernel[(programs, groups)](*arguments, **constants, F=form, **options_of(form, warps))

@@ -4,7 +4,7 @@ A tile holds the features of some edges, `(edge, head · dim)`, flat, so that on
 addresses; it is seen as `(edge, head, dim)` only to sum each head. Everything is float32 from the load on.
 
     raw = Σ_d pair(q_d, k_d)        s = finish(raw)
-    dq_d = ds' · toward_query       dk_d = ds' · toward_key       dv_d = ds' · toward_vector       ds' = unfinish(s, ds)
+    dq_d = ds' · toward_query       dk_d = ds' · toward_key       dv_d = ds' · toward_vector       ds' = d_raw_of(s, ds)
 
 Tables and forms are named tuples, which kernels take as they are: tables hold pointers and numbers, a form is compiled
 in.
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.formulas import activated, steepness
+from edgewise.backends.triton.formulas import activated, activation_derivative
 
 
 class Table(NamedTuple):
@@ -33,62 +33,48 @@ class Lists(NamedTuple):
     """The edges of each row, as a plan has them."""
 
     offsets: Any
-    """Those of row i are at `offsets[i]:offsets[i + 1]`."""
     neighbors: Any
-    """The node at the other end."""
     edges: Any
-    """The caller's number of the edge."""
 
 
-class Pieces(NamedTuple):
+class Chunks(NamedTuple):
     """Which rows a program works on; see `work.Work`."""
 
     rows: Any
-    """The row of each piece."""
     starts: Any
-    """Its first place."""
     stops: Any
-    """One past its last."""
     slots: Any
-    """Where its result goes where it is only a part of its row's; else −1."""
     count: Any
-    """How many there are."""
 
 
 class Form(NamedTuple):
     """What is compiled in: which formulas, and which sizes."""
 
     kind: str
-    """The score, as `backends.lower` names it."""
-    activation: str
-    """f of a Smooth."""
-    root: bool
-    """Whether a Square takes the root."""
-    normalizer: str
-    """The class of the normalizer."""
-    given: bool
+    activation: str = ""
+    root: bool = False
+    normalizer: str = ""
+    given: bool = False
     """Whether the weights were made beforehand."""
-    drops: bool
-    """Whether weights are dropped out."""
-    shares: bool
+    drops: bool = False
+    carries: bool = False
+    """Whether edges have keys or values of their own."""
+    shares: bool = False
     """Whether the keys are the values too, as in GATv2: they are gathered once."""
-    num_heads: int
-    """Heads of the call."""
-    key_dim: int
-    """Features of a key."""
-    value_dim: int
-    """Features of a value."""
-    heads: int
+    num_heads: int = 0
+    key_dim: int = 0
+    value_dim: int = 0
+    heads: int = 0
     """Heads of a program, a power of two."""
-    key_width: int
+    key_width: int = 0
     """key_dim, or the power of two above it."""
-    value_width: int
+    value_width: int = 0
     """value_dim, or the power of two above it."""
-    rows: int
+    rows: int = 0
     """Rows of a program."""
-    block: int
+    block: int = 0
     """Edges of each row that are read at once."""
-    unit: int
+    unit: int = 1
     """A power of two that divides all distances between rows and between heads: so many numbers may be read at once."""
 
 
@@ -202,7 +188,7 @@ def over_edges(tile, ROWS: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def most_of_edges(numbers, ROWS: tl.constexpr):
+def max_of_edges(numbers, ROWS: tl.constexpr):
     """The largest over the edges of each row, `(row, head)`."""
     edges: tl.constexpr = numbers.shape[0] // ROWS
     width: tl.constexpr = numbers.shape[1]
@@ -237,26 +223,26 @@ def block_of(lists, begin, end, at, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def piece_of(pieces, tile, F: tl.constexpr):
-    """The pieces of a tile: row, first place, one past the last, slot, and whether there is one, `(row)`."""
-    piece = tile * F.rows + tl.arange(0, F.rows)
-    here = piece < pieces.count
-    row = tl.load(pieces.rows + piece, mask=here, other=0)
-    begin = tl.load(pieces.starts + piece, mask=here, other=0)
-    end = tl.load(pieces.stops + piece, mask=here, other=0)
-    return row, begin, end, tl.load(pieces.slots + piece, mask=here, other=-1), here
+def chunk_of(chunks, tile, F: tl.constexpr):
+    """The chunks of a tile: row, first place, one past the last, slot, and whether there is one, `(row)`."""
+    chunk = tile * F.rows + tl.arange(0, F.rows)
+    here = chunk < chunks.count
+    row = tl.load(chunks.rows + chunk, mask=here, other=0)
+    begin = tl.load(chunks.starts + chunk, mask=here, other=0)
+    end = tl.load(chunks.stops + chunk, mask=here, other=0)
+    return row, begin, end, tl.load(chunks.slots + chunk, mask=here, other=-1), here
 
 
 @triton.jit
 @no_type_check
 def scored(query, key, vector, number, F: tl.constexpr):
     """s of each edge and head, from tiles of queries and keys."""
-    if F.kind == "Product":
+    if F.kind == "Dot":
         return number * per_head(query * key, F.key_width)
-    elif F.kind == "Bent":
+    elif F.kind == "GATv2":
         z = query + key
         return per_head(vector * tl.where(z > 0.0, z, z * number), F.key_width)
-    elif F.kind == "Smooth":
+    elif F.kind == "Additive":
         return per_head(vector * activated(query + key, F), F.key_width)
     else:
         gap = query - key
@@ -266,45 +252,45 @@ def scored(query, key, vector, number, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def toward_query(slope, query, key, vector, number, F: tl.constexpr):
-    """What each pair adds to the gradient of the query; `slope` as a tile."""
-    if F.kind == "Product":
-        return slope * key
-    elif F.kind == "Bent":
-        return slope * vector * tl.where(query + key > 0.0, 1.0, number)
-    elif F.kind == "Smooth":
-        return slope * vector * steepness(query + key, F)
+def toward_query(d_raw, query, key, vector, number, F: tl.constexpr):
+    """What each pair adds to the gradient of the query; `d_raw` as a tile."""
+    if F.kind == "Dot":
+        return d_raw * key
+    elif F.kind == "GATv2":
+        return d_raw * vector * tl.where(query + key > 0.0, 1.0, number)
+    elif F.kind == "Additive":
+        return d_raw * vector * activation_derivative(query + key, F)
     else:
-        return slope * 2.0 * (query - key)
+        return d_raw * 2.0 * (query - key)
 
 
 @triton.jit
 @no_type_check
-def toward_key(slope, query, key, vector, number, F: tl.constexpr):
-    """What each pair adds to the gradient of the key; `slope` as a tile."""
-    if F.kind == "Product":
-        return slope * query
-    elif F.kind == "Square":
-        return slope * 2.0 * (key - query)
+def toward_key(d_raw, query, key, vector, number, F: tl.constexpr):
+    """What each pair adds to the gradient of the key; `d_raw` as a tile."""
+    if F.kind == "Dot":
+        return d_raw * query
+    elif F.kind == "Distance":
+        return d_raw * 2.0 * (key - query)
     else:
-        return toward_query(slope, query, key, vector, number, F)
+        return toward_query(d_raw, query, key, vector, number, F)
 
 
 @triton.jit
 @no_type_check
-def toward_vector(slope, query, key, number, F: tl.constexpr):
-    """What each pair adds to the gradient of the vector; `slope` as a tile."""
+def toward_vector(d_raw, query, key, number, F: tl.constexpr):
+    """What each pair adds to the gradient of the vector; `d_raw` as a tile."""
     z = query + key
-    if F.kind == "Bent":
-        return slope * tl.where(z > 0.0, z, z * number)
+    if F.kind == "GATv2":
+        return d_raw * tl.where(z > 0.0, z, z * number)
     else:
-        return slope * activated(z, F)
+        return d_raw * activated(z, F)
 
 
 @triton.jit
 @no_type_check
-def kept(seed, edge, group, dropout, F: tl.constexpr):
-    """What dropout does to the weight of each edge and head: 0, or 1 / (1 − dropout); the same wherever it is asked."""
+def factors_of_edges(seed, edge, group, dropout, F: tl.constexpr):
+    """What dropout does to the weight of each edge and head: 0, or 1 / (1 − dropout); the same in every kernel."""
     head = (group * F.heads + tl.arange(0, F.heads)).to(tl.uint32)[None, :]
     edge = edge.to(tl.uint32)[:, None]
     zero = (edge + head) * 0

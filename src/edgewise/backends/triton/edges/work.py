@@ -16,7 +16,7 @@ CHUNK = 256
 
 
 class Level(NamedTuple):
-    """Pieces of rows, each for one place in a program."""
+    """Chunks of rows, each for one place in a program."""
 
     rows: Tensor
     """The row of each piece."""
@@ -30,7 +30,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The pieces of all rows. All tensors are int32, or int64 where the plan's are.
+    """The chunks of all rows. All tensors are int32, or int64 where the plan's are.
 
     High rows come first, the longest at the beginning; then, level by level, rows of fewer and fewer edges in the order
     of the graph, at last those with the fewest or none. Only hubs have more than one piece: these lie one after the
@@ -38,28 +38,28 @@ class Work:
     """
 
     levels: tuple[Level, ...]
-    """The pieces of each level, the high rows' first."""
+    """The chunks of each level, the high rows' first."""
     high_rows: Tensor
     """The rows of the first level, longest first."""
     num_hubs: int
-    """How many of these, the first, have several pieces."""
+    """How many of these, the first, have several chunks."""
     hub_slots: Tensor
     """The slots of hub h, one of the first of the high rows, are `hub_slots[h]:hub_slots[h + 1]`."""
     num_slots: int
     """Rows of the workspace."""
 
     def to(self, device: torch.device) -> "Work":
-        """The same pieces for programs on `device`, sent there as one tensor."""
+        """The same chunks for programs on `device`, sent there as one tensor."""
         if self.high_rows.device == device:
             return self
         tensors = [*(x for level in self.levels for x in level), self.high_rows, self.hub_slots]
-        *pieces, high_rows, hub_slots = sent_together(tensors, device)
-        levels = tuple(Level(*pieces[first : first + 4]) for first in range(0, len(pieces), 4))
+        *chunks, high_rows, hub_slots = sent_together(tensors, device)
+        levels = tuple(Level(*chunks[first : first + 4]) for first in range(0, len(chunks), 4))
         return replace(self, levels=levels, high_rows=high_rows, hub_slots=hub_slots)
 
 
 def work_of(offsets: Tensor, lows: tuple[int, ...]) -> Work:
-    """The pieces of the rows that `offsets` bound; made once and kept as long as the offsets are.
+    """The chunks of the rows that `offsets` bound; made once and cached as long as the offsets live.
 
     Rows of a plan that was made on the CPU are dealt out there: on the device a few numbers would have to be read back.
     """
@@ -91,7 +91,7 @@ def deal(offsets: Tensor, lows: tuple[int, ...], chunk: int) -> Work:
     high_rows = (degrees > bounds[0]).nonzero().squeeze(1)
     high_degrees, order = degrees[high_rows].sort(descending=True, stable=True)
     high_rows = high_rows[order]
-    num_hubs = int((high_degrees > chunk).sum())  # the longest rows, so that their pieces are the first
+    num_hubs = int((high_degrees > chunk).sum())  # the longest rows, so that their chunks are the first
     high, hub_slots, num_slots = _whole(offsets, high_rows[num_hubs:]), offsets.new_zeros(1), 0
     if num_hubs > 0:
         cut, hub_slots = _cut(offsets, high_rows[:num_hubs], chunk)
@@ -110,12 +110,12 @@ def _whole(offsets: Tensor, rows: Tensor) -> Level:
 
 
 def _cut(offsets: Tensor, rows: Tensor, chunk: int) -> tuple[Level, Tensor]:
-    """Rows in pieces of at most so many edges, and where in the workspace those of each begin."""
+    """Rows in chunks of at most so many edges, and where in the workspace those of each begin."""
     starts, stops = offsets[rows], offsets[rows + 1]
-    pieces = (stops - starts + chunk - 1) // chunk
-    owner = torch.repeat_interleave(torch.arange(len(rows), device=offsets.device), pieces)
+    chunks = (stops - starts + chunk - 1) // chunk
+    owner = torch.repeat_interleave(torch.arange(len(rows), device=offsets.device), chunks)
     slots = torch.arange(len(owner), device=offsets.device, dtype=offsets.dtype)
-    ends = pieces.cumsum(0, dtype=offsets.dtype)
-    begins = starts[owner] + (slots - (ends - pieces)[owner]) * chunk
+    ends = chunks.cumsum(0, dtype=offsets.dtype)
+    begins = starts[owner] + (slots - (ends - chunks)[owner]) * chunk
     level = Level(rows[owner].to(offsets.dtype), begins, torch.minimum(begins + chunk, stops[owner]), slots)
     return level, torch.cat([ends.new_zeros(1), ends])

@@ -16,14 +16,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.edges.forward import Operands
-from edgewise.backends.triton.formulas import (
-    finite,
-    nearer_threshold,
-    over_threshold,
-    slopes_of,
-    unfinished,
-)
+from edgewise.backends.triton.formulas import d_raw_of, d_score_of, finite, nearer_threshold, over_threshold
 from edgewise.backends.triton.ranges.tiles import mixed, product, weights_of
 
 RUN = tl.constexpr(256)
@@ -34,40 +27,36 @@ class Tiles(NamedTuple):
     """Where the nodes and edges of each tile are; see `work.Packing`."""
 
     firsts: Any
-    """The first node of each tile."""
     counts: Any
-    """How many nodes it has."""
     words: Any
-    """Where its bits begin."""
     seen: Any
     """The bits."""
     offsets: Any
-    """Where the edges of each receiver begin."""
     edges: Any
-    """The caller's number of each edge."""
 
 
-class Room(NamedTuple):
+class Gradients(NamedTuple):
+    """Where gradients go; None where none is wanted."""
+
+    query: Any
+    key: Any
+    value: Any
+    bias: Any
+
+
+class TileForm(NamedTuple):
     """What is compiled in: which formulas, and which sizes."""
 
     kind: str
-    """The score: Product or Blind."""
     normalizer: str
-    """The class of the normalizer."""
     drops: bool
-    """Whether weights are dropped out."""
     compiled: bool
     """Whether for a device: the interpreter multiplies no bfloat16."""
     num_heads: int
-    """Heads of the call."""
     key_dim: int
-    """Features of a key."""
     value_dim: int
-    """Features of a value."""
     key_width: int
-    """The power of two that holds key_dim."""
     value_width: int
-    """The power of two that holds value_dim."""
     nodes: int
     """Nodes of a tile, a multiple of 32."""
     rows: int
@@ -82,7 +71,7 @@ class Pairs(NamedTuple):
     seen: Any
     """1 where there is an edge."""
     edge: Any
-    """The caller's number of each edge, where anybody asks for it."""
+    """The caller's number of each edge, where it is needed."""
 
 
 @triton.jit
@@ -108,9 +97,9 @@ def nodes_of(table, first, node, count, head, DIM: tl.constexpr, WIDTH: tl.const
 
 @triton.jit
 @no_type_check
-def side_of(table, first, node, count, head, F: tl.constexpr):
+def operand_of(table, first, node, count, head, F: tl.constexpr):
     """Queries or keys of some nodes; one number where no score is made of them."""
-    if F.kind == "Blind":
+    if F.kind == "Constant":
         return 0.0
     else:
         return nodes_of(table, first, node, count, head, F.key_dim, F.key_width, F)
@@ -147,10 +136,10 @@ def pairs_of(tiles, tile, first, count, begin, NUMBERED: tl.constexpr, F: tl.con
 
 @triton.jit
 @no_type_check
-def scores_of(operands, asking, asked, pairs, head, F: tl.constexpr):
+def scores_of(operands, queries, keys, pairs, head, F: tl.constexpr):
     """s + b of every pair, −∞ where there is no edge."""
-    if F.kind == "Product":
-        score = product(asking, tl.trans(asked)) * operands.number
+    if F.kind == "Dot":
+        score = product(queries, tl.trans(keys)) * operands.number
     else:
         score = tl.full((F.rows, F.nodes), 0.0, tl.float32) + operands.number
     if operands.bias is not None:
@@ -169,27 +158,27 @@ def row_weights(score, seen, F: tl.constexpr):
         total = tl.sum(share, 1)
         return share * (1.0 / tl.where(total == 0.0, 1.0, total))[:, None]
     elif F.normalizer == "Mean":
-        rest = 1.0 / tl.maximum(tl.sum(seen, 1), 1).to(tl.float32)
-        return weights_of(score, rest, rest, there, False, F)
+        row_sum = 1.0 / tl.maximum(tl.sum(seen, 1), 1).to(tl.float32)
+        return weights_of(score, row_sum, row_sum, there, False, F)
     elif F.normalizer == "Hardmax":
-        most = tl.max(score, 1)
-        rest = 1.0 / tl.maximum(tl.sum(tl.where(score == most[:, None], 1.0, 0.0), 1), 1.0)
-        return weights_of(score, most, rest, there, False, F)
+        row_max = tl.max(score, 1)
+        row_sum = 1.0 / tl.maximum(tl.sum(tl.where(score == row_max[:, None], 1.0, 0.0), 1), 1.0)
+        return weights_of(score, row_max, row_sum, there, False, F)
     elif F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
-        most = finite(tl.max(score, 1))
-        return weights_of(score, most, threshold_of(score, most, F), there, False, F)
+        row_max = finite(tl.max(score, 1))
+        return weights_of(score, row_max, threshold_of(score, row_max, F), there, False, F)
     else:
         return weights_of(score, score, score, there, False, F)
 
 
 @triton.jit
 @no_type_check
-def threshold_of(score, most, F: tl.constexpr):
+def threshold_of(score, row_max, F: tl.constexpr):
     """τ of each row; see `nearer_threshold`."""
-    threshold = most * 0.0 - 1.0
+    threshold = row_max * 0.0 - 1.0
     step, moves = 0, 1
     while (moves > 0) & (step < 64):  # about ten are needed
-        weight, fall = over_threshold(score - most[:, None], threshold[:, None], F)
+        weight, fall = over_threshold(score - row_max[:, None], threshold[:, None], F)
         threshold, moved = nearer_threshold(threshold, tl.sum(weight, 1), tl.sum(fall, 1))
         moves = tl.max(moved, 0)
         step += 1
@@ -198,7 +187,7 @@ def threshold_of(score, most, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def kept_pairs(operands, edge, head, F: tl.constexpr):
+def factors_of_pairs(operands, edge, head, F: tl.constexpr):
     """What dropout does to each weight, by the number of its edge: the same as in the kernels over lists."""
     edge = edge.to(tl.uint32)
     zero = edge * 0
@@ -220,16 +209,16 @@ def attend_tile(operands, tiles, tile, head, out, WHOLE: tl.constexpr, F: tl.con
     first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
     node = tl.arange(0, F.nodes)
     numbered: tl.constexpr = F.drops or operands.bias is not None
-    asked = side_of(operands.key, first, node, count, head, F)
+    keys = operand_of(operands.key, first, node, count, head, F)
     values = nodes_of(operands.value, first, node, count, head, F.value_dim, F.value_width, F)
     broken = 0.0
     for begin in range(0, count, F.rows):
         pairs = pairs_of(tiles, tile, first, count, begin, numbered, F)
-        asking = side_of(operands.query, first, pairs.row, count, head, F)
-        score = scores_of(operands, asking, asked, pairs, head, F)
+        queries = operand_of(operands.query, first, pairs.row, count, head, F)
+        score = scores_of(operands, queries, keys, pairs, head, F)
         weight = row_weights(score, pairs.seen, F)
         if F.drops:
-            weight *= kept_pairs(operands, pairs.edge, head, F)
+            weight *= factors_of_pairs(operands, pairs.edge, head, F)
         found = mixed(weight, pairs.seen, values, WHOLE)
         put_nodes(out, first, pairs.row, count, head, found, F.value_dim, F.value_width)
         if WHOLE:
@@ -239,13 +228,13 @@ def attend_tile(operands, tiles, tile, head, out, WHOLE: tl.constexpr, F: tl.con
 
 @triton.jit
 @no_type_check
-def center_of(weight, gained, there, F: tl.constexpr):
+def delta_of(weight, d_weight, there, F: tl.constexpr):
     """What is subtracted from dα: Σ α dα of softmax; Σ g dα / Σ g, g = 1[α > 0] or √α, of sparsemax and entmax-1.5."""
     if F.normalizer == "Softmax":
-        return tl.sum(tl.where(there, weight * gained, 0.0), 1)
+        return tl.sum(tl.where(there, weight * d_weight, 0.0), 1)
     elif F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
         share = tl.sqrt(weight) if F.normalizer == "Entmax15" else tl.where(weight > 0.0, 1.0, 0.0)
-        top, bottom = tl.sum(tl.where(there, share * gained, 0.0), 1), tl.sum(share, 1)
+        top, bottom = tl.sum(tl.where(there, share * d_weight, 0.0), 1), tl.sum(share, 1)
         return top / tl.where(bottom > 0.0, bottom, 1.0)
     else:
         return tl.full((F.rows,), 0.0, tl.float32)
@@ -253,58 +242,57 @@ def center_of(weight, gained, there, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def differentiate_tile(operands, tiles, tile, head, grad_out, grad_query, grad_key, grad_value, grad_bias,
-                       WHOLE: tl.constexpr, F: tl.constexpr):  # fmt: skip
+def differentiate_tile(operands, tiles, tile, head, grad_out, gradients, WHOLE: tl.constexpr, F: tl.constexpr):
     """dq, dk and dv of a head of the nodes of a tile, and d bias of its edges; and whether all are finite."""
     first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
     node = tl.arange(0, F.nodes)
     numbered: tl.constexpr = F.drops or operands.bias is not None
-    asked = side_of(operands.key, first, node, count, head, F)
+    keys = operand_of(operands.key, first, node, count, head, F)
     values = nodes_of(operands.value, first, node, count, head, F.value_dim, F.value_width, F)
-    grown = tl.full((F.nodes, F.key_width), 0.0, tl.float32)
-    grown_value = tl.full((F.nodes, F.value_width), 0.0, tl.float32)
+    d_key = tl.full((F.nodes, F.key_width), 0.0, tl.float32)
+    d_value = tl.full((F.nodes, F.value_width), 0.0, tl.float32)
     broken = 0.0
     for begin in range(0, count, F.rows):
         pairs = pairs_of(tiles, tile, first, count, begin, numbered, F)
         there = pairs.seen != 0
-        asking = side_of(operands.query, first, pairs.row, count, head, F)
+        queries = operand_of(operands.query, first, pairs.row, count, head, F)
         grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
-        score = scores_of(operands, asking, asked, pairs, head, F)
-        tl.debug_barrier()  # what comes behind is not begun before: its numbers would find no register
+        score = scores_of(operands, queries, keys, pairs, head, F)
+        tl.debug_barrier()  # what comes behind must not start before: its numbers would find no register
         weight = row_weights(score, pairs.seen, F)
-        gained = product(grad, tl.trans(values))
+        d_weight = product(grad, tl.trans(values))
         tl.debug_barrier()
-        left = tl.where(there, weight, 0.0)  # a row that is broken is so everywhere
+        dropped = tl.where(there, weight, 0.0)  # a row that is broken is so everywhere
         if F.drops:
-            factor = kept_pairs(operands, pairs.edge, head, F)
-            left, gained = left * factor, gained * factor
-        if grad_value is not None:
-            if F.drops:  # read again, as the queries are below: they are not kept in registers so long
+            factor = factors_of_pairs(operands, pairs.edge, head, F)
+            dropped, d_weight = dropped * factor, d_weight * factor
+        if gradients.value is not None:
+            if F.drops:  # read again, as the queries are below: they do not stay in registers so long
                 grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
-            grown_value += mixed(tl.trans(left), tl.trans(pairs.seen), grad, WHOLE)
-        if grad_bias is not None or grad_query is not None or grad_key is not None:
-            center = center_of(weight, gained, there, F)
-            slope = tl.where(there, slopes_of(weight, gained, center[:, None], F), 0.0)
-            if grad_bias is not None:
-                at = home_of(grad_bias, pairs.edge, head)
-                tl.store(at, slope.to(grad_bias.data.dtype.element_ty), mask=there)
-            slope = unfinished(slope, score, operands.number, F)
-            if grad_query is not None:
-                found = mixed(slope, pairs.seen, asked, WHOLE)
-                put_nodes(grad_query, first, pairs.row, count, head, found, F.key_dim, F.key_width)
+            d_value += mixed(tl.trans(dropped), tl.trans(pairs.seen), grad, WHOLE)
+        if gradients.bias is not None or gradients.query is not None or gradients.key is not None:
+            delta = delta_of(weight, d_weight, there, F)
+            d_score = tl.where(there, d_score_of(weight, d_weight, delta[:, None], F), 0.0)
+            if gradients.bias is not None:
+                at = home_of(gradients.bias, pairs.edge, head)
+                tl.store(at, d_score.to(gradients.bias.data.dtype.element_ty), mask=there)
+            d_score = d_raw_of(d_score, score, operands.number, F)
+            if gradients.query is not None:
+                found = mixed(d_score, pairs.seen, keys, WHOLE)
+                put_nodes(gradients.query, first, pairs.row, count, head, found, F.key_dim, F.key_width)
                 if WHOLE:
                     broken += is_broken(found)
-            if grad_key is not None:
-                asking = side_of(operands.query, first, pairs.row, count, head, F)
-                grown += mixed(tl.trans(slope), tl.trans(pairs.seen), asking, WHOLE)
-    if grad_key is not None:
-        put_nodes(grad_key, first, node, count, head, grown, F.key_dim, F.key_width)
+            if gradients.key is not None:
+                queries = operand_of(operands.query, first, pairs.row, count, head, F)
+                d_key += mixed(tl.trans(d_score), tl.trans(pairs.seen), queries, WHOLE)
+    if gradients.key is not None:
+        put_nodes(gradients.key, first, node, count, head, d_key, F.key_dim, F.key_width)
         if WHOLE:
-            broken += is_broken(grown)
-    if grad_value is not None:
-        put_nodes(grad_value, first, node, count, head, grown_value, F.value_dim, F.value_width)
+            broken += is_broken(d_key)
+    if gradients.value is not None:
+        put_nodes(gradients.value, first, node, count, head, d_value, F.value_dim, F.value_width)
         if WHOLE:
-            broken += is_broken(grown_value)
+            broken += is_broken(d_value)
     return broken
 
 
@@ -329,12 +317,8 @@ def heads_of(heads, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def forward(
-    query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed, tiles, flags, count,
-    heads, out, AGAIN: tl.constexpr, F: tl.constexpr,
-):  # fmt: skip
+def forward(operands, tiles, flags, count, heads, out, AGAIN: tl.constexpr, F: tl.constexpr):
     """out = Σ α v of a tile and some heads; or of the flagged ones of a run of such pairs."""
-    operands = Operands(query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed)
     if AGAIN:
         begin, end = flagged_run(flags, count)
         for at in range(begin, end):
@@ -349,24 +333,15 @@ def forward(
 
 @triton.jit
 @no_type_check
-def backward(
-    query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed, tiles, flags, count,
-    heads, grad_out, grad_query, grad_key, grad_value, grad_bias, AGAIN: tl.constexpr, F: tl.constexpr,
-):  # fmt: skip
+def backward(operands, tiles, flags, count, heads, grad_out, gradients, AGAIN: tl.constexpr, F: tl.constexpr):
     """dq, dk, dv and d bias, likewise."""
-    operands = Operands(query, key, value, edge_key, edge_value, bias, vector, weights, number, dropout, seed)
     if AGAIN:
         begin, end = flagged_run(flags, count)
         for at in range(begin, end):
             if tl.load(flags + at) != 0:
-                differentiate_tile(
-                    operands, tiles, at // F.num_heads, at % F.num_heads, grad_out, grad_query, grad_key, grad_value,
-                    grad_bias, False, F,
-                )  # fmt: skip
+                differentiate_tile(operands, tiles, at // F.num_heads, at % F.num_heads, grad_out, gradients, False, F)
     else:
         tile, begin, end = heads_of(heads, F)
         for head in range(begin, end):
-            broken = differentiate_tile(
-                operands, tiles, tile, head, grad_out, grad_query, grad_key, grad_value, grad_bias, True, F
-            )
+            broken = differentiate_tile(operands, tiles, tile, head, grad_out, gradients, True, F)
             tl.store(flags + tile * F.num_heads + head, (broken != 0.0).to(tl.int8))

@@ -9,11 +9,11 @@ from torch import Tensor
 import triton
 from edgewise.backends.triton.edges.forward import Operands
 from edgewise.backends.triton.edges.tiles import Form
-from edgewise.backends.triton.graphs.kernels import RUN, Room, Tiles, forward
-from edgewise.backends.triton.graphs.work import ROOMS, Packing, packing_of
-from edgewise.backends.triton.sizes import MOST_REGISTERS, ceiling, is_padded
+from edgewise.backends.triton.graphs.kernels import RUN, TileForm, Tiles, forward
+from edgewise.backends.triton.graphs.work import TILE_SIZES, Packing, packing_of
+from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded
 
-LEAST = 16
+MIN_SIDE = 16
 """The smallest side of a matrix product."""
 NUMBERS = 4096
 """Nodes times features of a tile at most, half as many in float32, of which products hold three parts."""
@@ -23,7 +23,7 @@ WARP = 512
 """Nodes times features, at least 32, for each warp of a program. Fewer hold more than they have registers for."""
 HEADS, PROGRAMS = 8, 4096
 """Heads that a program has one after the other at most, and how many programs there should be if possible."""
-MOST_WARPS = 8
+MAX_WARPS = 8
 """Of a program, each thread of which can have all of its registers; so many take care of what is not finite."""
 
 
@@ -33,32 +33,32 @@ def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing |
     Products of all pairs are cheap beside what is read. Other scores, and what edges carry beside a bias, would cost a
     pair that is no edge as much as one that is. Features that are read one by one leave no registers for what dropout
     draws, nor for what products make of float32; which finds none either where no sum of a row comes between the
-    products, and for narrow rows only in the smaller room.
+    products, and for narrow rows only in the smaller tile.
     """
-    if form.kind not in ("Product", "Blind"):
+    if form.kind not in ("Dot", "Constant"):
         return None
-    width = max(LEAST, form.key_width, form.value_width)
-    most = min(2 * NUMBERS // (itemsize * width), ROOMS[-1])
+    width = max(MIN_SIDE, form.key_width, form.value_width)
+    max_nodes = min(2 * NUMBERS // (itemsize * width), TILE_SIZES[-1])
     if is_uneven(form) and (itemsize == 4 or form.drops):
         return None
     if itemsize == 4:
         if form.normalizer == "Identity":
             return None
-        most = ROOMS[0] if width == LEAST else most
-    return packing_of(lists, most) if most >= ROOMS[0] else None
+        max_nodes = TILE_SIZES[0] if width == MIN_SIDE else max_nodes
+    return packing_of(lists, max_nodes) if max_nodes >= TILE_SIZES[0] else None
 
 
 def launch_graphs(
     kernel: Any, packing: Packing, offsets: Tensor, form: Form, operands: Operands, *arguments: Any
 ) -> None:
-    """Runs a kernel over all tiles and heads, the rooms one after the other, and again over those it flags.
+    """Runs a kernel over all tiles and heads, the sizes of tiles one after the other, and again over those it flags.
 
-    The offsets are those of the plan by receiver: a packing is kept as long as they are, and so cannot hold them.
+    The offsets are those of the plan by receiver: a packing is cached as long as they live, and so cannot hold them.
     """
-    key, value = max(LEAST, form.key_width), max(LEAST, form.value_width)
+    key, value = max(MIN_SIDE, form.key_width), max(MIN_SIDE, form.value_width)
     rows = 2 * ROWS // operands.value.data.itemsize
-    for nodes, (firsts, counts, words) in zip(packing.rooms, packing.tiles, strict=True):
-        room = Room(
+    for nodes, (firsts, counts, words) in zip(packing.sizes, packing.tiles, strict=True):
+        tile_form = TileForm(
             form.kind, form.normalizer, form.drops, isinstance(forward, triton.JITFunction), form.num_heads,
             form.key_dim, form.value_dim, key, value, nodes, rows,
         )  # fmt: skip
@@ -66,35 +66,35 @@ def launch_graphs(
         count = len(firsts) * form.num_heads
         flags = torch.empty(count, dtype=torch.int8, device=firsts.device)
         heads = min(HEADS, max(1, count // PROGRAMS))
-        given = *operands, tiles, flags, count, heads, *arguments
+        given = operands, tiles, flags, count, heads, *arguments
         programs = len(firsts) * ceiling(form.num_heads, heads)
-        start(kernel, programs, room, warps_of(room), *given, AGAIN=False)
-        start(kernel, ceiling(count, RUN.value), room, MOST_WARPS, *given, AGAIN=True)
+        start(kernel, programs, tile_form, warps_of(tile_form), *given, AGAIN=False)
+        start(kernel, ceiling(count, RUN.value), tile_form, MAX_WARPS, *given, AGAIN=True)
 
 
-def warps_of(room: Room) -> int:
+def warps_of(tile_form: TileForm) -> int:
     """Warps of a program: more where features are read one by one, where numbers are drawn for dropout, in float32."""
-    warps = room.nodes * max(room.key_width, room.value_width, ROWS) // WARP
-    warps = 2 * warps if is_uneven(room) or room.drops else warps
-    return min(MOST_WARPS, max(warps, 4) if room.drops or room.rows < ROWS else warps)
+    warps = tile_form.nodes * max(tile_form.key_width, tile_form.value_width, ROWS) // WARP
+    warps = 2 * warps if is_uneven(tile_form) or tile_form.drops else warps
+    return min(MAX_WARPS, max(warps, 4) if tile_form.drops or tile_form.rows < ROWS else warps)
 
 
-def is_uneven(form: Form | Room) -> bool:
+def is_uneven(form: Form | TileForm) -> bool:
     """Whether features do not fill a tile, and are read one by one."""
-    key, value = max(LEAST, form.key_width), max(LEAST, form.value_width)
+    key, value = max(MIN_SIDE, form.key_width), max(MIN_SIDE, form.value_width)
     return is_padded(form.key_dim, key) or is_padded(form.value_dim, value)
 
 
-def options_of(kernel: Any, room: Room, warps: int) -> dict[str, int | None]:
+def options_of(kernel: Any, tile_form: TileForm, warps: int) -> dict[str, int | None]:
     """How the compiler is to make a program. Loops are short: nothing is read ahead for the next step.
 
     Left alone it gives the backward pass, and what draws numbers, fewer registers than they need, for the sake of more
     programs at once.
     """
-    is_lean = kernel is forward and not room.drops
-    return {"num_warps": warps, "num_stages": 1, "maxnreg": None if is_lean else MOST_REGISTERS}
+    is_lean = kernel is forward and not tile_form.drops
+    return {"num_warps": warps, "num_stages": 1, "maxnreg": None if is_lean else MAX_REGISTERS}
 
 
-def start(kernel: Any, programs: int, room: Room, warps: int, *arguments: Any, **constants: Any) -> None:
+def start(kernel: Any, programs: int, tile_form: TileForm, warps: int, *arguments: Any, **constants: Any) -> None:
     """Runs a kernel: the one place where a launch happens."""
-    kernel[(programs,)](*arguments, **constants, F=room, **options_of(kernel, room, warps))
+    kernel[(programs,)](*arguments, **constants, F=tile_form, **options_of(kernel, tile_form, warps))

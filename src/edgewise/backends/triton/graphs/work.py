@@ -16,16 +16,16 @@ from torch.utils.weak import WeakIdKeyDictionary
 from edgewise.neighborhood.index import sent_together
 from edgewise.neighborhood.plan import at_home
 
-ROOMS = (32, 64)
-"""Nodes that a tile has room for."""
+TILE_SIZES = (32, 64)
+"""How many nodes fit in a tile."""
 WORD = 32
 """Senders whose bits are one number."""
-MOST_PAIRS = 20
+MAX_PAIRS = 20
 """Pairs of a tile for each edge at most: beyond them the kernels over lists take fewer instructions."""
 
 
 class Tiles(NamedTuple):
-    """Tiles of the same room."""
+    """Tiles of one size."""
 
     firsts: Tensor
     """The first node of each tile."""
@@ -39,12 +39,12 @@ class Tiles(NamedTuple):
 class Packing:
     """The tiles of a batch. All tensors are int32."""
 
-    rooms: tuple[int, ...]
-    """The rooms that occur."""
+    sizes: tuple[int, ...]
+    """The sizes of tiles that occur."""
     tiles: tuple[Tiles, ...]
     """The tiles of each."""
     seen: Tensor
-    """Bits, for each receiver of a tile `room // 32` words: bit j of word w is sender `32 w + j` of the tile."""
+    """Bits, for each receiver of a tile `size // 32` words: bit j of word w is sender `32 w + j` of the tile."""
     edges: Tensor
     """The caller's number of each edge; those of a receiver in the order of their senders."""
 
@@ -58,27 +58,27 @@ class Packing:
         return replace(self, tiles=tiles, seen=seen, edges=edges)
 
 
-def packing_of(lists: Sequence[Tensor], most: int) -> Packing | None:
-    """The tiles of a plan, of at most so many nodes; made once and kept as long as the plan is. None: see `pack`.
+def packing_of(lists: Sequence[Tensor], max_nodes: int) -> Packing | None:
+    """The tiles of a plan, of at most so many nodes; made once and cached as long as the plan lives. None: see `pack`.
 
     A plan that was made on the CPU is packed there: on the device a few numbers would have to be read back.
     """
     made = _made.setdefault(lists[0], {})
-    if most not in made:
-        packing = pack([at_home(x) for x in lists], most)
-        made[most] = packing and packing.to(lists[0].device)
-    return made[most]
+    if max_nodes not in made:
+        packing = pack([at_home(x) for x in lists], max_nodes)
+        made[max_nodes] = packing and packing.to(lists[0].device)
+    return made[max_nodes]
 
 
 _made: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
-def pack(lists: Sequence[Tensor], most: int) -> Packing | None:
+def pack(lists: Sequence[Tensor], max_nodes: int) -> Packing | None:
     """Packs the graphs of a plan; a few numbers are read back from the device.
 
     Args:
         lists: offsets, neighbors and edges by receiver, then by sender.
-        most: the most nodes of a tile.
+        max_nodes: the most nodes of a tile.
 
     Returns:
         None where the graph is not made of such small ones, where these have too few edges, where senders and receivers
@@ -88,7 +88,7 @@ def pack(lists: Sequence[Tensor], most: int) -> Packing | None:
     >>> node = torch.arange(30)
     >>> plan = Edges(node.repeat(30), node.repeat_interleave(30), 30, 30).plan
     >>> packing = pack([plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets], 64)
-    >>> packing.rooms, [x.tolist() for x in packing.tiles[0]], packing.seen[:1].tolist() == [2**30 - 1]
+    >>> packing.sizes, [x.tolist() for x in packing.tiles[0]], packing.seen[:1].tolist() == [2**30 - 1]
     ((32,), [[0], [30], [0]], True)
     """
     offsets, senders, edges, sender_offsets = lists[:4]
@@ -97,25 +97,25 @@ def pack(lists: Sequence[Tensor], most: int) -> Packing | None:
         return None
     node = torch.arange(num_nodes, dtype=torch.int32, device=offsets.device)
     receivers = node.repeat_interleave(offsets.diff(), output_size=num_edges)
-    if int((senders - receivers).abs_().max()) >= most:
+    if int((senders - receivers).abs_().max()) >= max_nodes:
         return None
     code, order = (receivers.long() * num_nodes + senders).sort()
     ends = _cuts(code, offsets, node)
-    if int(ends.diff(prepend=ends.new_zeros(1)).max()) > most or bool((code.diff() == 0).any()):
+    if int(ends.diff(prepend=ends.new_zeros(1)).max()) > max_nodes or bool((code.diff() == 0).any()):
         return None
-    tiles = _tiles([0, *ends.tolist()], [room for room in ROOMS if room <= most])
-    if sum(room**2 for _, _, room in tiles) > MOST_PAIRS * num_edges:
+    tiles = _tiles([0, *ends.tolist()], [size for size in TILE_SIZES if size <= max_nodes])
+    if sum(size**2 for _, _, size in tiles) > MAX_PAIRS * num_edges:
         return None
-    firsts, counts, rooms = torch.tensor(tiles, dtype=torch.int64, device=offsets.device).unbind(1)
-    sizes = rooms * rooms // WORD
-    words = sizes.cumsum(0) - sizes
+    firsts, counts, tile_sizes = torch.tensor(tiles, dtype=torch.int64, device=offsets.device).unbind(1)
+    num_words = tile_sizes * tile_sizes // WORD
+    words = num_words.cumsum(0) - num_words
     tile = torch.arange(len(tiles), device=offsets.device).repeat_interleave(counts, output_size=num_nodes)[receivers]
     own, other = receivers - firsts[tile], senders - firsts[tile]
-    at = words[tile] + own * (rooms[tile] // WORD) + other // WORD
-    seen = at.new_zeros(sum(room * room // WORD for _, _, room in tiles))
+    at = words[tile] + own * (tile_sizes[tile] // WORD) + other // WORD
+    seen = at.new_zeros(sum(size * size // WORD for _, _, size in tiles))
     seen.index_add_(0, at, torch.ones_like(at) << other % WORD)
-    found = sorted({room for _, _, room in tiles})
-    groups = [Tiles(*(x[rooms == room].to(torch.int32) for x in (firsts, counts, words))) for room in found]
+    found = sorted({size for _, _, size in tiles})
+    groups = [Tiles(*(x[tile_sizes == size].to(torch.int32) for x in (firsts, counts, words))) for size in found]
     return Packing(tuple(found), tuple(groups), seen.to(torch.int32), edges[order])
 
 
@@ -131,12 +131,12 @@ def _cuts(code: Tensor, offsets: Tensor, node: Tensor) -> Tensor:
     return is_cut.nonzero().squeeze(1) + 1
 
 
-def _tiles(bounds: list[int], rooms: list[int]) -> list[tuple[int, int, int]]:
-    """First node, nodes and room of each tile: the smallest room that the next graph fits in, and what else does."""
+def _tiles(bounds: list[int], sizes: list[int]) -> list[tuple[int, int, int]]:
+    """First node, nodes and size of each tile: the smallest that the next graph fits in, and those behind it."""
     tiles, at = [], 0
     while at < len(bounds) - 1:
         first = bounds[at]
-        room = next(room for room in rooms if bounds[at + 1] - first <= room)
-        at = bisect_right(bounds, first + room) - 1
-        tiles.append((first, bounds[at] - first, room))
+        size = next(size for size in sizes if bounds[at + 1] - first <= size)
+        at = bisect_right(bounds, first + size) - 1
+        tiles.append((first, bounds[at] - first, size))
     return tiles

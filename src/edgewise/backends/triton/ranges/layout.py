@@ -1,100 +1,81 @@
-"""From a call over runs of keys to the plain tensors of its operators, and back."""
+"""From a call over runs of keys to the plain tensors of its operators, and how its kernels are compiled."""
 
 import math
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from edgewise.backends.call import Call
-from edgewise.backends.lower import Lowered, lower
-from edgewise.backends.triton.ranges import operators, weights
-from edgewise.backends.triton.sizes import together
+import triton
+from edgewise.backends.formula import RangeInputs
+from edgewise.backends.lower import Lowered, together
+from edgewise.backends.triton.ranges.tiles import Tiling, member_of
+from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded, power_of_two
 from edgewise.neighborhood import Ranges
 
+BLOCK = 64
+"""Queries, and keys, of a block of pairs at most."""
+MIN_SIDE = 16
+"""The smallest side of a matrix product."""
+FEATURES_AT_ONCE = 16
+"""Features that a product of float32 reads at a time."""
+WIDE, WIDE_AT_ONCE = 256, 64
+"""So many features of half precision are read so many at a time, with dropout or where they are fewer than there is
+room for."""
+WARPS = 8
+"""Of a program."""
+Size = tuple[int, int]
+SIZES: dict[tuple[str, bool], dict[int, tuple[Size, Size, Size]]] = {
+    ("multiplied", False): {32: ((64, 32), (32, 32), (16, 64)), 64: ((64, 32), (32, 64), (16, 64)),
+                            128: ((32, 32), (32, 32), (16, 32)), 256: ((16, 16), (16, 16), (16, 16))},
+    ("multiplied", True): {64: ((64, 64), (32, 64), (32, 64)), 128: ((64, 64), (32, 32), (32, 32)),
+                           256: ((32, 32), (16, 32), (16, 32))},
+    ("added", False): {64: ((64, 32), (64, 32), (16, 64)), 128: ((32, 32), (32, 64), (16, 32)),
+                       256: ((16, 32), (16, 32), (16, 16))},
+    ("added", True): {64: ((64, 64), (64, 64), (32, 64)), 128: ((64, 64), (32, 64), (16, 32)),
+                      256: ((32, 32), (16, 64), (32, 16))},
+}  # fmt: skip
+"""Queries and keys of a block: forward, by query and by key; where scores are products or added pair by pair, of
+float32 or half precision, by the most features. The largest for which the compiler puts no number into memory."""
+OWN = 0, 0, 1
+"""Which side of a block a program owns in each of these, its queries or its keys; it walks over the other."""
 
-def over_ranges(lowered: Lowered, seed: Tensor) -> Tensor:
-    """The operator over runs of keys: `(*batch, query, value_dim)`."""
+
+class Tilings(NamedTuple):
+    """How programs over blocks of pairs are compiled; the scores are the same in all."""
+
+    forward: Tiling
+    by_query: Tiling
+    """Of the backward pass, where programs own queries."""
+    by_key: Tiling
+    """Of the backward pass, where programs own keys."""
+
+
+def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> tuple[RangeInputs, tuple[int, ...]]:
+    """The operator's arguments, for some of the queries where they are named, and the batch axes of all together."""
     call = lowered.call
-    assert call.value is not None
-    arranged = Arranged.of(lowered)
-    value = _of_members(call.value, arranged.batch, 2)
-    out, _ = operators.attend_ranges(
-        arranged.query, arranged.key, value.expand(*arranged.key.shape[:2], *value.shape[2:]), arranged.bias,
-        arranged.vector, arranged.starts, arranged.stops, *arranged.score, call.dropout, seed,
-    )  # fmt: skip
-    return out.reshape(*arranged.batch, *out.shape[2:])
-
-
-def strongest(call: Call, top: int, queries: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The strongest weights of all queries or of some, and their keys, `(*batch, query, top)`; without a gradient.
-
-    The strongest stand first, of equals that with the smallest key. Where a query has fewer neighbors the weight is −∞.
-    """
-    arranged = Arranged.of(lower(call), queries)
-    found = weights.weigh_ranges(
-        arranged.query, arranged.key, arranged.bias, arranged.vector, arranged.starts, arranged.stops, *arranged.score,
-        top,
-    )  # fmt: skip
-    values, keys = (x.reshape(*arranged.batch, *x.shape[2:]) for x in found)
-    return values, keys
-
-
-@dataclass(frozen=True, eq=False)
-class Arranged:
-    """What scores are made of, as the operators take it: the batch axes as two."""
-
-    batch: tuple[int, ...]
-    """The batch axes of all together."""
-    query: Tensor
-    """`(outer, inner, query, key_dim)`."""
-    key: Tensor
-    """`(outer, inner, key, key_dim)`."""
-    bias: Tensor | None
-    """`(outer or 1, inner or 1, query or 1, key or 1)`."""
-    vector: Tensor | None
-    """`(outer, inner, key_dim)`."""
-    starts: Tensor
-    """`(outer or 1, inner or 1, query)`, the first key that each query sees."""
-    stops: Tensor
-    """One past the last."""
-    score: tuple[str, str, bool, float, str]
-    """Its kind, activation, root and number, and the name of the normalizer."""
-
-    @classmethod
-    def of(cls, lowered: Lowered, queries: Tensor | None = None) -> "Arranged":
-        """The operands of a call over runs; of some of its queries, where they are named."""
-        call = lowered.call
-        assert isinstance(call.neighborhood, Ranges)
-        query, key, bias = call.query, call.key, call.bias
-        if lowered.kind == "Blind":
-            query, key = query[..., :0], key[..., :0]
-        places = torch.arange(call.num_queries, device=query.device) if queries is None else queries
-        runs = torch.broadcast_tensors(*call.neighborhood.runs(places, call.num_queries, call.num_keys))
-        if queries is not None:
-            query = query.index_select(-2, queries)
-            bias = bias if bias is None or bias.shape[-2] == 1 else bias.index_select(-2, queries)
-        shapes = [x.shape[:-2] for x in (query, key, call.value) if x is not None] + [runs[0].shape[:-1]]
-        shapes += [] if bias is None else [bias.shape[:-2]]
-        shapes += [] if lowered.vector is None else [lowered.vector.shape[:-1]]
-        batch = together(shapes)
-        members = math.prod(batch[:-1]), batch[-1] if batch else 1
-        query, key = (_of_members(x, batch, 2) for x in (query, key))
-        vector = None
-        if lowered.vector is not None:
-            vector = lowered.vector.float().expand(*lowered.vector.shape[:-1], query.shape[-1])
-            vector = _of_members(vector, batch, 1).expand(*members, -1)
-        starts, stops = (_of_members(x.to(torch.int32), batch, 1).contiguous() for x in runs)
-        return cls(
-            batch=batch,
-            query=query.expand(*members, *query.shape[2:]),
-            key=key.expand(*members, *key.shape[2:]),
-            bias=None if bias is None else _of_members(bias, batch, 2),
-            vector=vector,
-            starts=starts,
-            stops=stops,
-            score=lowered.formula,
-        )
+    assert isinstance(call.neighborhood, Ranges)
+    (query, key), value, bias = lowered.nodes, call.value, call.bias
+    places = torch.arange(call.num_queries, device=query.device) if queries is None else queries
+    runs = torch.broadcast_tensors(*call.neighborhood.runs(places, call.num_queries, call.num_keys))
+    if queries is not None:
+        query = query.index_select(-2, queries)
+        bias = bias if bias is None or bias.shape[-2] == 1 else bias.index_select(-2, queries)
+    shapes = [x.shape[:-2] for x in (query, key, value) if x is not None] + [runs[0].shape[:-1]]
+    shapes += [] if bias is None else [bias.shape[:-2]]
+    shapes += [] if lowered.vector is None else [lowered.vector.shape[:-1]]
+    batch = together(*shapes)
+    members = math.prod(batch[:-1]), batch[-1] if batch else 1
+    nodes = [key.new_empty(*key.shape[:-1], 1) if x is None else x for x in (query, key, value)]
+    query, key, value = (x.expand(*members, *x.shape[2:]) for x in (_of_members(x, batch, 2) for x in nodes))
+    vector = None
+    if lowered.vector is not None:
+        vector = lowered.vector.float().expand(*lowered.vector.shape[:-1], query.shape[-1])
+        vector = _of_members(vector, batch, 1).expand(*members, -1)
+    bias = None if bias is None else _of_members(bias, batch, 2)
+    starts, stops = (_of_members(x.to(torch.int32), batch, 1).contiguous() for x in runs)
+    tensors = query, key, value, bias, vector, starts, stops
+    return RangeInputs(*tensors, query.shape[-1], *lowered.formula, call.dropout, seed), batch
 
 
 def _of_members(x: Tensor, batch: tuple, axes: int) -> Tensor:
@@ -105,3 +86,69 @@ def _of_members(x: Tensor, batch: tuple, axes: int) -> Tensor:
         is_shared = math.prod(outer) == 1
         x = (x if is_shared else x.expand(*batch[:-1], *x.shape[len(batch) - 1 :])).flatten(0, len(batch) - 2)
     return x if axes == 1 or x.stride(-1) == 1 or x.shape[-1] <= 1 else x.contiguous()
+
+
+def tilings_of(inputs: RangeInputs) -> Tilings:
+    """How the passes over blocks of pairs are compiled.
+
+    Blocks are smaller where a number is drawn for every pair, where features are not as many as a power of two and are
+    read one by one, and in the backward pass where a threshold stands beside sums over features.
+    """
+    kind, normalizer, drops = inputs.kind, inputs.normalizer, inputs.dropout > 0
+    key_dim, value_dim = inputs.query.shape[-1], inputs.value.shape[-1]
+    is_half, is_biased = inputs.value.itemsize == 2, inputs.bias is not None
+    key, value = (max(MIN_SIDE, power_of_two(dim)) for dim in (key_dim, value_dim))
+    adds = kind in ("Additive", "GATv2", "Distance")
+    sizes = SIZES["added" if adds else "multiplied", is_half]
+    _, by_query, by_key = _of_width(sizes, max(key, value))
+    # What is added pair by pair is read anew for each pair of features: only values have a place in registers.
+    ahead, _, _ = _of_width(sizes, value if adds else max(key, value))
+    if kind == "Additive" and not (is_half or is_biased) and max(key, value) <= min(sizes):
+        by_key = 32, by_key[1]
+    is_uneven = is_padded(key_dim, key) or is_padded(value_dim, value)
+    features_at_once = FEATURES_AT_ONCE
+    if is_half:
+        features_at_once = WIDE_AT_ONCE if (drops or is_uneven) and max(key, value) == WIDE else max(key, value)
+    common = Tiling(
+        kind, inputs.activation, inputs.root, normalizer, drops, isinstance(member_of, triton.JITFunction), key_dim,
+        value_dim, key, value, ceiling(key_dim, 4) * 4, 0, 0, 0, features_at_once,
+    )  # fmt: skip
+    blocks = [ahead, by_query, by_key]
+    for _ in range(drops + is_uneven):
+        blocks = [_halved(_halved(block, own), 1 - own) for block, own in zip(blocks, OWN, strict=True)]
+    if adds and normalizer in ("Sparsemax", "Entmax15"):
+        blocks[1:] = [_halved(block, 1 - own) for block, own in zip(blocks[1:], OWN[1:], strict=True)]
+    if normalizer == "Hardmax" and not adds:
+        # What is the largest score must be so bit for bit, which another shape of product does not promise.
+        blocks = [blocks[1]] * len(blocks)
+    return Tilings(*(_sized(common, *block) for block in blocks))
+
+
+def _halved(size: Size, side: int) -> Size:
+    """A block of half as many queries (side 0) or keys (1), or of fewer of the others where these are the fewest."""
+    queries, keys = size
+    if (side == 0 and queries > MIN_SIDE) or keys == MIN_SIDE:
+        return max(MIN_SIDE, queries // 2), keys
+    return queries, keys // 2
+
+
+def _of_width(sizes: dict[int, tuple[Size, Size, Size]], width: int) -> tuple[Size, Size, Size]:
+    return sizes[min(each for each in sizes if each >= width)]
+
+
+def _sized(form: Tiling, queries: int, keys: int) -> Tiling:
+    queries, keys = min(queries, BLOCK), min(keys, BLOCK)
+    return form._replace(queries=queries, keys=keys, lanes=min(queries, WARPS * 2))
+
+
+def options_of(form: Tiling) -> dict[str, int]:
+    """How the compiler is to make a program: what reads few features at a time has no registers left to read ahead."""
+    is_uneven = is_padded(form.key_dim, form.key_width) or is_padded(form.value_dim, form.value_width)
+    stages = 1 if form.features_at_once == FEATURES_AT_ONCE or is_uneven else 2
+    return {"num_warps": WARPS, "num_stages": stages, "maxnreg": MAX_REGISTERS}
+
+
+def launch_tiles(kernel: Any, programs: int, form: Tiling, *arguments: Any, **constants: Any) -> None:
+    """Runs a kernel over blocks of pairs."""
+    if programs > 0:
+        kernel[(programs,)](*arguments, **constants, F=form, **options_of(form))

@@ -1,126 +1,100 @@
 """The kernels over runs of keys as torch operators: plain tensors in and out, shapes for tracing, and gradients."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from edgewise.backends import formula
-from edgewise.backends.lower import normalizer_of, score_of
-from edgewise.backends.triton.dropout import drawn
+from edgewise.backends.formula import RangeInputs
+from edgewise.backends.lower import Lowered
+from edgewise.backends.triton.formulas import dropout_factors
 from edgewise.backends.triton.ranges.backward import backward_bias, backward_keys, backward_queries
-from edgewise.backends.triton.ranges.forward import arrange, forward
-from edgewise.backends.triton.ranges.launch import launch_tiles, tilings_of
-from edgewise.backends.triton.ranges.tiles import NODES, Extent, Panel, Runs, Tiling
+from edgewise.backends.triton.ranges.forward import copy_nodes, forward
+from edgewise.backends.triton.ranges.layout import inputs_of, launch_tiles, tilings_of
+from edgewise.backends.triton.ranges.tiles import (
+    NODES,
+    Along,
+    Extent,
+    KeyGradients,
+    Operands,
+    Panel,
+    QueryGradients,
+    Runs,
+    Stored,
+    Tiling,
+)
 from edgewise.backends.triton.sizes import ceiling
-from edgewise.operator import Gradient, define
+from edgewise.operator import define_with_gradient
 
-KEEPING = ("Softmax", "Hardmax", "Sparsemax", "Entmax15")
-"""Normalizers of which the forward pass keeps two numbers a row."""
+WITH_STATS = ("Softmax", "Hardmax", "Sparsemax", "Entmax15")
+"""Normalizers of which the forward pass stores two numbers a row."""
 CENTERED = ("Softmax", "Sparsemax", "Entmax15")
 """Normalizers whose derivative subtracts a number of the row."""
 FLAT = ("Hardmax", "Mean")
 """Normalizers whose weights do not move with the scores."""
 NODES_A_PROGRAM = 32
-"""Nodes that a program arranges."""
-MOST_PROGRAMS = 2048
-"""Programs of a pass in which each has a piece of memory of its own."""
+"""Nodes that a program copies."""
+MAX_PROGRAMS = 2048
+"""Programs of a pass in which each has scratch memory of its own."""
 
 
-def ranges(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    vector: Tensor | None,
-    starts: Tensor,
-    stops: Tensor,
-    kind: str,
-    activation: str,
-    root: bool,
-    number: float,
-    normalizer: str,
-    dropout: float,
-    seed: Tensor,
-) -> tuple[Tensor, Tensor]:
+def over_ranges(lowered: Lowered, seed: Tensor) -> Tensor:
+    """The operator over runs of keys: `(*batch, query, value_dim)`."""
+    inputs, batch = inputs_of(lowered, seed)
+    out, _ = attend_ranges(*inputs)
+    return out.reshape(*batch, *out.shape[2:])
+
+
+def forward_ranges(inputs: RangeInputs) -> tuple[Tensor, Tensor]:
     """Attention over runs of keys, and what the gradient needs.
-
-    Args:
-        query, key, value: `(outer, inner, node, …)`, members expanded alike.
-        bias: `(outer or 1, inner or 1, query or 1, key or 1)`; vector: `(outer, inner, key_dim)`, for scores that have
-            one.
-        starts, stops: `(outer or 1, inner or 1, query)`: query i attends to keys starts[i]:stops[i].
-        kind, activation, root, number: the score, as `backends.lower` names it; normalizer: its class.
-        dropout: the rate; seed: `(1)`.
 
     Returns:
         `(outer, inner, query, value_dim)`; and two numbers a row, `(2, outer, inner, query)`, of normalizers that need
         them: the largest score, and ln Σ exp(s − max), 1 over how many are largest, or the threshold.
     """
-    out, stats = ranges_shapes(
-        query, key, value, bias, vector, starts, stops, kind, activation, root, number, normalizer, dropout, seed
-    )
-    if out.numel() == 0 or key.shape[-2] == 0:
+    out, stats = ranges_shapes(inputs)
+    if out.numel() == 0 or inputs.key.shape[-2] == 0:
         return out.zero_(), stats.zero_()
-    form, _, _ = tilings_of(
-        kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1], value.itemsize == 2,
-        bias is not None,
-    )  # fmt: skip
-    job = Job(query, key, value, bias, vector, starts, stops, number, dropout, seed, form)
-    launch_tiles(
-        forward, job.blocks_of_queries(form), form, *job.operands, job.runs, job.extent, panel_of(out),
-        stats if normalizer in KEEPING else None,
-    )  # fmt: skip
+    form, _, _ = tilings_of(inputs)
+    job = Job(inputs, form)
+    outputs = panel_of(out), stats if inputs.normalizer in WITH_STATS else None
+    launch_tiles(forward, job.blocks_of_queries(form), form, job.operands, job.runs, job.extent, *outputs)
     return out, stats
 
 
-def ranges_shapes(query, key, value, bias, vector, starts, stops, kind, activation, root, number, normalizer,
-                  dropout, seed):  # fmt: skip
+def ranges_shapes(inputs: RangeInputs) -> tuple[Tensor, Tensor]:
     """What tracers see of the output."""
-    rows = query.shape[:-1]
-    stats = query.new_empty(2 if normalizer in KEEPING else 0, *rows, dtype=torch.float32)
-    return query.new_empty(*rows, value.shape[-1]), stats
+    query, rows = inputs.query, inputs.query.shape[:-1]
+    stats = query.new_empty(2 if inputs.normalizer in WITH_STATS else 0, *rows, dtype=torch.float32)
+    return query.new_empty(*rows, inputs.value.shape[-1]), stats
 
 
-def ranges_backward(
-    grad_out: Tensor,
-    out: Tensor,
-    stats: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    vector: Tensor | None,
-    starts: Tensor,
-    stops: Tensor,
-    kind: str,
-    activation: str,
-    root: bool,
-    number: float,
-    normalizer: str,
-    dropout: float,
-    seed: Tensor,
-    needs: list[bool],
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def backward_ranges(
+    grad_out: Tensor, outputs: list[Tensor], inputs: RangeInputs, needs: Sequence[bool]
+) -> list[Tensor]:
     """The gradients of query, key, value, bias and vector; empty where `needs` says no."""
-    grads = ranges_backward_shapes(grad_out, out, stats, query, key, value, bias, vector, starts, stops, kind,
-                                   activation, root, number, normalizer, dropout, seed, needs)  # fmt: skip
+    out, saved_stats = outputs
+    query, key, _, _, vector, starts, stops = inputs[:7]
+    tensors: Any = inputs[:5]
+    grads = [query.new_empty(0) if x is None else x.new_empty(x.shape) for x in tensors]
+    # A score that does not look at queries and keys has some of no features.
+    needs = [need and x.shape[-1] > 0 for need, x in zip(needs, tensors)]
     if out.numel() == 0 or key.shape[-2] == 0:
-        for grad in grads:
-            grad.zero_()
-        return grads
-    if normalizer in FLAT:
+        return [grad.zero_() for grad in grads]
+    if inputs.normalizer in FLAT:
         for grad in (grads[0], grads[1], grads[3], grads[4]):
             grad.zero_()
         needs = [False, False, needs[2], False, False]
-    whole, by_query, by_key = tilings_of(
-        kind, activation, root, normalizer, dropout > 0, query.shape[-1], value.shape[-1], value.itemsize == 2,
-        bias is not None,
-    )  # fmt: skip
-    job = Job(query, key, value, bias, vector, starts, stops, number, dropout, seed, whole, is_backward=True)
-    kept = stats if normalizer in KEEPING else None
+    whole, by_query, by_key = tilings_of(inputs)
+    job = Job(inputs, whole, is_backward=True)
+    stats = saved_stats if inputs.normalizer in WITH_STATS else None
     grad_query, grad_key, grad_value, grad_bias, grad_vector = grads
-    outward = panel_of(grad_out.contiguous())
-    is_centered = normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 4))
-    centers = query.new_empty(query.shape[:-1], dtype=torch.float32) if is_centered else None
+    is_centered = inputs.normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 4))
+    deltas = query.new_empty(query.shape[:-1], dtype=torch.float32) if is_centered else None
+    stored = Stored(panel_of(out), panel_of(grad_out.contiguous()), stats, deltas)
+    common = job.operands, job.runs, job.extent, stored
     place = BiasPlace(grad_bias if needs[3] else None, query, key)
     if is_centered or needs[0] or needs[4] or place.in_pairs or place.in_rows:
         programs = job.blocks_of_queries(by_query)
@@ -128,12 +102,13 @@ def ranges_backward(
         if place.in_pairs:
             grad_bias.zero_()  # pairs that are not there
         by_row = query.new_empty(query.shape[:-1], dtype=torch.float32) if place.in_rows else None
-        scratch, most = job.scratch(by_query, needs[0] or needs[4])
-        launch_tiles(
-            backward_queries, min(programs, most), by_query, *job.operands, job.runs, job.extent, panel_of(out),
-            outward, kept, centers, *job.along, scratch, panel_or_none(grad_query if needs[0] else None), parts,
-            panel_of(grad_bias) if place.in_pairs else None, by_row,
+        scratch, max_programs = job.scratch(by_query, needs[0] or needs[4])
+        gradients = QueryGradients(
+            panel_or_none(grad_query if needs[0] else None), parts, panel_of(grad_bias) if place.in_pairs else None,
+            by_row,
         )  # fmt: skip
+        arguments = *common, Along(job.along[0], job.along[1], scratch), gradients
+        launch_tiles(backward_queries, min(programs, max_programs), by_query, *arguments)
         if parts is not None and vector is not None:
             grad_vector.copy_(parts.view(*vector.shape[:-1], -1, by_query.key_width).sum(-2)[..., : vector.shape[-1]])
         if by_row is not None:
@@ -141,98 +116,71 @@ def ranges_backward(
     if needs[1] or needs[2] or place.in_columns:
         by_column = query.new_empty(*query.shape[:2], key.shape[-2], dtype=torch.float32) if place.in_columns else None
         programs = query.shape[0] * query.shape[1] * ceiling(key.shape[-2], by_key.keys)
-        scratch, most = job.scratch(by_key, needs[1])
-        launch_tiles(
-            backward_keys, min(programs, most), by_key, *job.operands, job.runs, job.extent,
-            reached(starts, stops, by_key, key.shape[-2]), outward, kept, centers, *job.along, scratch,
-            panel_or_none(grad_key if needs[1] else None), panel_or_none(grad_value if needs[2] else None), by_column,
-        )  # fmt: skip
+        scratch, max_programs = job.scratch(by_key, needs[1])
+        wanted = grad_key if needs[1] else None, grad_value if needs[2] else None
+        to_keys = KeyGradients(panel_or_none(wanted[0]), panel_or_none(wanted[1]), by_column)
+        places = Along(job.along[0], job.along[1], scratch), to_keys, seen_from(starts, stops, by_key, key.shape[-2])
+        launch_tiles(backward_keys, min(programs, max_programs), by_key, *common, *places)
         if by_column is not None:
             grad_bias.copy_(by_column.unsqueeze(-2).sum_to_size(grad_bias.shape))
     if place.is_shared:
         tiles = ceiling(query.shape[-2], whole.queries) * ceiling(key.shape[-2], whole.keys)
         outers, inners = (query.shape[axis] // grad_bias.shape[axis] for axis in (0, 1))
-        launch_tiles(
-            backward_bias, tiles * grad_bias.shape[0] * grad_bias.shape[1], whole, *job.operands, job.runs, job.extent,
-            outward, kept, centers, panel_of(grad_bias), outers, inners, grad_bias.shape[1],
-        )  # fmt: skip
+        programs = tiles * grad_bias.shape[0] * grad_bias.shape[1]
+        launch_tiles(backward_bias, programs, whole, *common, panel_of(grad_bias), outers, inners, grad_bias.shape[1])
     return grads
 
 
-def ranges_backward_shapes(grad_out, out, stats, query, key, value, bias, vector, starts, stops, kind, activation, root,
-                           number, normalizer, dropout, seed, needs):  # fmt: skip
-    """What tracers see of the gradients."""
-    return tuple(
-        x.new_empty(x.shape) if x is not None and need else query.new_empty(0)
-        for x, need in zip((query, key, value, bias, vector), needs)
-    )
-
-
-def _differentiate(grad_out: Tensor, kept: list, arguments: list, needs: list[bool]) -> list[Tensor | None]:
-    # A score that is blind to the content has queries and keys of no features.
-    needs = [need and x.shape[-1] > 0 for need, x in zip(needs[:5], arguments)]
-    found = attend_ranges_backward(grad_out, *kept, *arguments, needs)
-    return [grad if need else None for need, grad in zip(needs, found)]
-
-
-def ranges_formula(query, key, value, bias, vector, starts, stops, kind, activation, root, number, normalizer,
-                   dropout, seed):  # fmt: skip
+def ranges_formula(inputs: RangeInputs) -> Tensor:
     """The output in plain torch."""
-    outers, inners = query.shape[:2]
+    outers, inners = inputs.query.shape[:2]
 
     def drop(weights: Tensor, start: int, stop: int, first: int, last: int) -> Tensor:
-        factors = drawn(seed, dropout, outers * inners, (start, stop), (first, last))
+        factors = dropout_factors(inputs.seed, inputs.dropout, outers * inners, (start, stop), (first, last))
         return weights * factors.unflatten(0, (outers, inners)).to(weights.dtype)
 
-    score = score_of(kind, number, activation, root, vector)
-    return formula.over_ranges(
-        query, key, value, bias, starts, stops, score, normalizer_of(normalizer), drop if dropout > 0 else None
-    )
+    return formula.over_ranges(inputs, drop if inputs.dropout > 0 else None)
 
 
-attend_ranges_backward = define("triton_ranges_backward", ranges_backward, ranges_backward_shapes)
-GRADIENT = Gradient(_differentiate, ranges_formula, keeps=(0, 1))
-attend_ranges = define("triton_ranges", ranges, ranges_shapes, GRADIENT)
+attend_ranges = define_with_gradient(
+    "triton_ranges", RangeInputs, forward_ranges, ranges_shapes, backward_ranges, ranges_formula, num_differentiable=5,
+    saved_outputs=(0, 1),
+)  # fmt: skip
 
 
 class Job:
     """The arguments of an operator as the kernels take them."""
 
-    def __init__(self, query, key, value, bias, vector, starts, stops, number, dropout, seed, form, is_backward=False):
-        self.query, (outers, inners, num_queries, _) = query, query.shape
+    def __init__(self, inputs: RangeInputs, form: Tiling, is_backward: bool = False):
+        self.query, key, value, bias, vector, starts, stops = inputs[:7]
+        outers, inners, num_queries, _ = self.query.shape
         self.extent = Extent(num_queries, key.shape[-2], inners, outers * inners)
         self.runs = runs_of(starts, stops)
         self.along: list[Panel | None] = [None, None]
-        reach, sides = None, [panel_of(query), panel_of(key)]
-        if form.kind not in ("Product", "Blind"):
+        max_abs: Tensor | None = None
+        nodes: list[Panel | None] = [panel_of(self.query), panel_of(key)]
+        if form.kind not in ("Dot", "Constant"):
             if form.activation in ("tanh", "sigmoid"):
-                reach = torch.stack([torch.linalg.vector_norm(x, torch.inf) for x in (query, key)]).float()
-            copies = [arranged(x, reach, form, is_backward) for x in (query, key)]
-            sides, self.along = ([copy[place] for copy in copies] for place in (0, 1))
+                norms = [torch.linalg.vector_norm(x, torch.inf) for x in (self.query, key)]
+                max_abs = torch.stack(norms).float()
+            copies = [copies_of(x, max_abs, form, is_backward) for x in (self.query, key)]
+            nodes, self.along = ([copy[place] for copy in copies] for place in (0, 1))
         if vector is not None:
             vector = torch.nn.functional.pad(vector, (0, form.steps - vector.shape[-1])).contiguous()
         shown = None if bias is None else bias.expand(*bias.shape[:2], num_queries, key.shape[-2])
-        self.operands = (
-            *sides,
-            panel_or_none(value),
-            panel_or_none(shown),
-            vector,
-            reach,
-            float(number),
-            float(dropout),
-            seed,
-        )
+        numbers = float(inputs.number), float(inputs.dropout), inputs.seed
+        self.operands = Operands(nodes[0], nodes[1], panel_of(value), panel_or_none(shown), vector, max_abs, *numbers)
 
     def blocks_of_queries(self, form: Tiling) -> int:
         """How many there are, in all members."""
         return self.extent.members * ceiling(self.extent.queries, form.queries)
 
     def scratch(self, form: Tiling, is_needed: bool) -> tuple[Tensor | None, int]:
-        """A piece of memory for each program, and how many programs it serves."""
-        if not is_needed or form.kind in ("Product", "Blind"):
+        """Scratch memory for each program, and how many programs it serves."""
+        if not is_needed or form.kind in ("Dot", "Constant"):
             return None, 2**31 - 1
         tiles = self.blocks_of_queries(form) + self.extent.members * ceiling(self.extent.keys, form.keys)
-        programs = min(MOST_PROGRAMS, tiles)
+        programs = min(MAX_PROGRAMS, tiles)
         return self.query.new_empty(programs * form.queries * form.keys, dtype=torch.float32), programs
 
 
@@ -270,8 +218,8 @@ def runs_of(starts: Tensor, stops: Tensor) -> Runs:
     return Runs(starts, stops, *(0 if size == 1 else step for size, step in zip(starts.shape[:2], starts.stride()[:2])))
 
 
-def arranged(x: Tensor, reach: Tensor | None, form: Tiling, is_backward: bool) -> tuple[Panel, Panel | None]:
-    """Copies of queries or keys, of members that share them once: nodes next to each other; and features, if asked."""
+def copies_of(x: Tensor, max_abs: Tensor | None, form: Tiling, is_backward: bool) -> tuple[Panel, Panel | None]:
+    """Copies of queries or keys, of members that share them once: nodes side by side; and features, for `backward`."""
     own = x[: 1 if x.stride(0) == 0 else None, : 1 if x.stride(1) == 0 else None]
     outers, inners, count, _ = own.shape
     nodes = ceiling(count, NODES.value) * NODES.value
@@ -279,13 +227,13 @@ def arranged(x: Tensor, reach: Tensor | None, form: Tiling, is_backward: bool) -
     along = x.new_empty(outers, inners, nodes, form.key_width, dtype=torch.float32) if is_backward else None
     panels = panel_of(across), panel_or_none(along)
     launch_tiles(
-        arrange, outers * inners * (nodes // NODES_A_PROGRAM), form, panel_of(own), reach,
+        copy_nodes, outers * inners * (nodes // NODES_A_PROGRAM), form, panel_of(own), max_abs,
         Extent(count, count, inners, outers * inners), count, *panels, BLOCK=NODES_A_PROGRAM,
     )  # fmt: skip
     return panels
 
 
-def reached(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> Runs:
+def seen_from(starts: Tensor, stops: Tensor, form: Tiling, num_keys: int) -> Runs:
     """For each block of keys, blocks of queries first … last − 1 outside which nobody sees one of them."""
     blocks = ceiling(num_keys, form.keys)
     sees, missing = stops > starts, (0, -starts.shape[-1] % form.queries)

@@ -16,7 +16,7 @@ import triton.language as tl
 
 import triton
 from edgewise.backends.triton.formulas import activated
-from edgewise.backends.triton.ranges.tiles import NODES, home, product_of_nodes
+from edgewise.backends.triton.ranges.tiles import NODES, product_of_nodes, start_of
 
 FAR = tl.constexpr(43.0)
 """|c q| + |c k| up to which two factors 1 + e^(c z) multiply to a number whose reciprocal is not cut to zero."""
@@ -24,12 +24,12 @@ FAR = tl.constexpr(43.0)
 
 @triton.jit
 @no_type_check
-def is_near(reach, F: tl.constexpr):
+def is_factored(max_abs, F: tl.constexpr):
     """Whether no product of factors 1 + e^(c z) can overflow; not where anything is not finite."""
     if F.activation == "tanh":
-        return 2.0 * (tl.load(reach) + tl.load(reach + 1)) <= FAR
+        return 2.0 * (tl.load(max_abs) + tl.load(max_abs + 1)) <= FAR
     elif F.activation == "sigmoid":
-        return tl.load(reach) + tl.load(reach + 1) <= FAR
+        return tl.load(max_abs) + tl.load(max_abs + 1) <= FAR
     else:
         return False
 
@@ -48,13 +48,23 @@ def inverse(x, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def raw_scores(asking, asked, vector, near, operands, member, first, at, extent, F: tl.constexpr):
+def raw_scores(operands, rows, k_tile, at, extent, F: tl.constexpr):
     """s of a block of queries with a block of keys; the order of all sums is the same in every kernel."""
-    if F.kind == "Product":
+    if F.kind == "Dot":
         return operands.number * product_of_nodes(
-            asking, asked, operands.query, operands.key, member, first, at, extent, F.key_dim, F.key_width, F
+            rows.tile,
+            k_tile,
+            operands.query,
+            operands.key,
+            rows.member,
+            rows.first,
+            at,
+            extent,
+            F.key_dim,
+            F.key_width,
+            F,
         )
-    elif F.kind == "Blind":
+    elif F.kind == "Constant":
         return tl.full((F.queries, F.keys), 0.0, tl.float32) + operands.number
     else:
         # A thread has every so many-th query and key, a block of its own, so that it reads few numbers a feature.
@@ -63,7 +73,7 @@ def raw_scores(asking, asked, vector, near, operands, member, first, at, extent,
         query = tl.reshape(tl.arange(0, F.queries), (high, 1, F.lanes, 1))
         key = tl.reshape(tl.arange(0, F.keys), (1, wide, 1, 16))
         sums = tl.full((high, wide, F.lanes, 16), 0.0, tl.float32)
-        sums = added_features(asking + query * 2, asked + key * 2, vector, near, operands, sums, F)
+        sums = added_features(rows.tile + query * 2, k_tile + key * 2, rows.vector, rows.factored, operands, sums, F)
         return tl.reshape(tl.permute(sums, (0, 2, 1, 3)), (F.queries, F.keys))
 
 
@@ -90,25 +100,25 @@ def features_of(F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr):
+def added_features(q_tile, k_tile, vector, factored, operands, sums, F: tl.constexpr):
     """s of many pairs, one feature after the other."""
-    if F.kind == "Smooth":
-        if near:
-            sums = added_reciprocals(asking, asked, vector, operands, sums, F)
+    if F.kind == "Additive":
+        if factored:
+            sums = added_reciprocals(q_tile, k_tile, vector, operands, sums, F)
         else:
             for d in range(0, features_of(F), 2):
-                own, own_two = two_of(asking, d)
-                other, other_two = two_of(asked, d)
+                own, own_two = two_of(q_tile, d)
+                other, other_two = two_of(k_tile, d)
                 sums = tl.fma(tl.load(vector + d), activated(own + other, F), sums)
                 sums = tl.fma(tl.load(vector + d + 1), activated(own_two + other_two, F), sums)
         return sums
-    elif F.kind == "Bent":
+    elif F.kind == "GATv2":
         # LeakyReLU(z) = slope · z + (1 − slope) · max(z, 0), of which the first part is a sum of two numbers.
-        of_queries, of_keys = tl.full(asking.shape, 0.0, tl.float32), tl.full(asked.shape, 0.0, tl.float32)
+        of_queries, of_keys = tl.full(q_tile.shape, 0.0, tl.float32), tl.full(k_tile.shape, 0.0, tl.float32)
         for d in range(0, features_of(F), 4):
             for u in tl.static_range(0, 4, 2):
-                own, own_two = two_of(asking, d + u)
-                other, other_two = two_of(asked, d + u)
+                own, own_two = two_of(q_tile, d + u)
+                other, other_two = two_of(k_tile, d + u)
                 weight, weight_two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
                 of_queries = tl.fma(weight_two, own_two, tl.fma(weight, own, of_queries))
                 of_keys = tl.fma(weight_two, other_two, tl.fma(weight, other, of_keys))
@@ -119,8 +129,8 @@ def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr)
     else:
         for d in range(0, features_of(F), 4):
             for u in tl.static_range(0, 4, 2):
-                own, own_two = two_of(asking, d + u)
-                other, other_two = two_of(asked, d + u)
+                own, own_two = two_of(q_tile, d + u)
+                other, other_two = two_of(k_tile, d + u)
                 gap, gap_two = own - other, own_two - other_two
                 sums = tl.fma(gap_two, gap_two, tl.fma(gap, gap, sums))
         return -tl.sqrt(sums) if F.root else -sums
@@ -128,13 +138,13 @@ def added_features(asking, asked, vector, near, operands, sums, F: tl.constexpr)
 
 @triton.jit
 @no_type_check
-def added_reciprocals(asking, asked, vector, operands, sums, F: tl.constexpr):
+def added_reciprocals(q_tile, k_tile, vector, operands, sums, F: tl.constexpr):
     """Σ v f(q + k) from e^(c q) and e^(c k), two features at a time."""
     total = 0.0
     for d in range(0, features_of(F), 4):
         for u in tl.static_range(0, 4, 2):
-            own, own_two = two_of(asking, d + u)
-            other, other_two = two_of(asked, d + u)
+            own, own_two = two_of(q_tile, d + u)
+            other, other_two = two_of(k_tile, d + u)
             first, second = tl.fma(own, other, 1.0), tl.fma(own_two, other_two, 1.0)
             one, two = tl.load(vector + d + u), tl.load(vector + d + u + 1)
             total += one + two
@@ -144,17 +154,16 @@ def added_reciprocals(asking, asked, vector, operands, sums, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def scores_of(asking, asked, vector, near, operands, member, first, at, there, extent, WHOLE: tl.constexpr,
-              F: tl.constexpr):  # fmt: skip
+def scores_of(operands, rows, k_tile, at, there, extent, WHOLE: tl.constexpr, F: tl.constexpr):
     """s, and s + b, −∞ where no pair is there."""
-    raw = raw_scores(asking, asked, vector, near, operands, member, first, at, extent, F)
+    raw = raw_scores(operands, rows, k_tile, at, extent, F)
     score = raw
     if operands.bias is not None:
         query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
-        place = operands.bias.data + home(operands.bias, member)
-        place = place + (tl.full((), 0, tl.int64) + first) * operands.bias.row
+        place = operands.bias.data + start_of(operands.bias, rows.member)
+        place = place + (tl.full((), 0, tl.int64) + rows.first) * operands.bias.row
         place = place + (tl.full((), 0, tl.int64) + at) * operands.bias.column
         place = place + (query[:, None] * operands.bias.row + key[None, :] * operands.bias.column)
-        inside = (first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
+        inside = (rows.first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
         score += tl.load(place, mask=inside, other=0.0).to(tl.float32)
     return raw, (score if WHOLE else tl.where(there, score, float("-inf")))

@@ -22,33 +22,24 @@ class Panel(NamedTuple):
     outer: Any
     """From one outer member to the next; 0 where all have the same."""
     inner: Any
-    """From one inner member to the next."""
     row: Any
-    """From one node to the next."""
     column: Any
-    """From one feature to the next."""
 
 
 class Runs(NamedTuple):
     """Query i of a member sees keys `starts[i]:stops[i]`."""
 
     starts: Any
-    """First key of each query."""
     stops: Any
-    """One past the last."""
     outer: Any
-    """From one outer member to the next."""
     inner: Any
-    """From one inner member to the next."""
 
 
 class Extent(NamedTuple):
     """How many of everything there are."""
 
     queries: Any
-    """Queries of a member."""
     keys: Any
-    """Keys of a member."""
     inner: Any
     """Inner members of an outer one."""
     members: Any
@@ -59,11 +50,78 @@ class Member(NamedTuple):
     """A member of the batch."""
 
     number: Any
-    """Which of all."""
     outer: Any
-    """Which outer one."""
     inner: Any
-    """Which of its inner ones."""
+
+
+class QueryBlock(NamedTuple):
+    """A block of queries, and what its program knows of it."""
+
+    member: Any
+    first: Any
+    tile: Any
+    """The queries as scores read them, see `operand_of`."""
+    start: Any
+    stop: Any
+    spans: Any
+    vector: Any
+    """Of the score, for this member, or absent."""
+    factored: Any
+    """See `scores.is_factored`."""
+
+
+class Stored(NamedTuple):
+    """What passes read of all queries."""
+
+    out: Any
+    grad_out: Any
+    stats: Any
+    """Two numbers a row, from the forward pass; None where the normalizer needs none."""
+    deltas: Any
+    """Δ, which the first pass writes; None where the normalizer subtracts none."""
+
+
+class QueryGradients(NamedTuple):
+    """What the first pass writes; None where nothing is wanted."""
+
+    query: Any
+    vector: Any
+    """A part for each block of queries."""
+    bias: Any
+    """A number a pair."""
+    rows: Any
+    """d bias, summed over the keys of each query."""
+
+
+class KeyGradients(NamedTuple):
+    """What the second pass writes; None where nothing is wanted."""
+
+    key: Any
+    value: Any
+    columns: Any
+    """d bias, summed over the queries of each key."""
+
+
+class RowGradients(NamedTuple):
+    """What the backward pass knows of a block of queries."""
+
+    tile: Any
+    """dO, `(query, value_dim)`."""
+    panel: Any
+    row_max: Any
+    row_sum: Any
+    """The second number of each row."""
+    delta: Any
+
+
+class Along(NamedTuple):
+    """What pairs are added up from where the score is no product."""
+
+    query: Any
+    """Copies of the queries, features next to each other."""
+    key: Any
+    scratch: Any
+    """Memory of a program for d_raw of a block."""
 
 
 class Spans(NamedTuple):
@@ -76,63 +134,44 @@ class Spans(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """What scores and values are made of.
-
-    Kernels take them one by one and put them together: triton 3.6 loses constants of tuples within tuples.
-    """
+    """What scores and values are made of."""
 
     query: Any
     """As scores read it: nodes where they are products, else nodes next to each other."""
     key: Any
-    """The same."""
     value: Any
-    """Nodes."""
     bias: Any
     """A number a pair, or absent."""
     vector: Any
     """Of the score, `(member, steps)`, or absent."""
-    reach: Any
+    max_abs: Any
     """The largest |q| and the largest |k|."""
     number: Any
-    """Scale, slope or value of the score."""
     dropout: Any
-    """The rate."""
     seed: Any
-    """Where the seed of the dropout is."""
 
 
 class Tiling(NamedTuple):
     """What is compiled in: which formulas, and which sizes."""
 
     kind: str
-    """The score, as `backends.lower` names it."""
     activation: str
-    """f of a Smooth."""
     root: bool
-    """Whether a Square takes the root."""
     normalizer: str
-    """The class of the normalizer."""
     drops: bool
-    """Whether weights are dropped out."""
     compiled: bool
     """Whether for a device: the interpreter multiplies no bfloat16 and knows no instruction of the device."""
     key_dim: int
-    """Features of a key."""
     value_dim: int
-    """Features of a value."""
     key_width: int
-    """The power of two that holds key_dim."""
     value_width: int
-    """The power of two that holds value_dim."""
     steps: int
     """Features that scores add one by one: key_dim, filled up to a multiple of four with zeros."""
     queries: int
-    """Queries of a block."""
     keys: int
-    """Keys of a block."""
     lanes: int
     """Queries that the threads have side by side, each with 16 keys."""
-    piece: int
+    features_at_once: int
     """Features of which a product of nodes reads so many at a time."""
 
 
@@ -146,7 +185,7 @@ def member_of(number, extent):
 
 @triton.jit
 @no_type_check
-def home(panel, member):
+def start_of(panel, member):
     """Where a member begins."""
     return member.outer * panel.outer + member.inner * panel.inner
 
@@ -157,7 +196,7 @@ def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr
              F: tl.constexpr, begin=0):  # fmt: skip
     """A block of nodes `(node, feature)`, of all features or from some on; zeros beyond the last."""
     node, feature = tl.arange(0, BLOCK), begin + tl.arange(0, WIDTH)
-    at = panel.data + (home(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row)
+    at = panel.data + (start_of(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row)
     at = at + (node[:, None] * panel.row + feature[None, :] * panel.column)
     inside = (first + node < count)[:, None]
     if DIM % WIDTH != 0:
@@ -171,7 +210,7 @@ def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr
 def put_nodes(panel, member, first, count, tile, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr):
     """The other way."""
     node, feature = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
-    at = panel.data + (home(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row)
+    at = panel.data + (start_of(panel, member) + (tl.full((), 0, tl.int64) + first) * panel.row)
     at = at + (node[:, None] * panel.row + feature[None, :] * panel.column)
     inside = (first + node < count)[:, None] & (feature < DIM)[None, :]
     tl.store(at, tile.to(panel.data.dtype.element_ty), mask=inside)
@@ -179,14 +218,14 @@ def put_nodes(panel, member, first, count, tile, BLOCK: tl.constexpr, DIM: tl.co
 
 @triton.jit
 @no_type_check
-def side_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
+def operand_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
     """A block of queries or keys as scores read it: the nodes; or where their first feature is, each."""
-    if F.kind == "Product":
+    if F.kind == "Dot":
         return nodes_of(panel, member, first, count, BLOCK, F.key_dim, F.key_width, F)
-    elif F.kind == "Blind":
+    elif F.kind == "Constant":
         return 0.0
     else:
-        return panel.data + (home(panel, member) + (first // NODES) * (F.steps * NODES) + first % NODES * 2)
+        return panel.data + (start_of(panel, member) + (first // NODES) * (F.steps * NODES) + first % NODES * 2)
 
 
 @triton.jit
@@ -205,11 +244,11 @@ def product_of_nodes(one, other, left, right, member, first, at, extent, DIM: tl
     What a product of float32 makes of its factors takes more registers than all of their features leave: then it reads
     a few of them at a time, and what was read before is not used, nor held.
     """
-    if F.piece < WIDTH:
+    if F.features_at_once < WIDTH:
         sums = tl.full((F.queries, F.keys), 0.0, tl.float32)
-        for begin in range(0, WIDTH, F.piece):
-            some = nodes_of(left, member, first, extent.queries, F.queries, DIM, F.piece, F, begin)
-            others = nodes_of(right, member, at, extent.keys, F.keys, DIM, F.piece, F, begin)
+        for begin in range(0, WIDTH, F.features_at_once):
+            some = nodes_of(left, member, first, extent.queries, F.queries, DIM, F.features_at_once, F, begin)
+            others = nodes_of(right, member, at, extent.keys, F.keys, DIM, F.features_at_once, F, begin)
             sums = tl.dot(some, tl.trans(others), sums, input_precision="tf32x3")
         return sums
     else:
@@ -218,10 +257,10 @@ def product_of_nodes(one, other, left, right, member, first, at, extent, DIM: tl
 
 @triton.jit
 @no_type_check
-def at_hand(tile, panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
+def reloaded(tile, panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
             F: tl.constexpr):  # fmt: skip
     """A block of nodes that was read before; read again where products read it piece by piece."""
-    if F.piece < WIDTH:
+    if F.features_at_once < WIDTH:
         return nodes_of(panel, member, first, count, BLOCK, DIM, WIDTH, F)
     else:
         return tile
@@ -264,6 +303,39 @@ def run_of(runs, member, first, extent, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
+def query_block(operands, runs, member, first, factored, extent, F: tl.constexpr):
+    """A block of queries and all that its program knows of it."""
+    return with_queries(operands, runs_of_block(operands, runs, member, first, factored, extent, F), extent, F)
+
+
+@triton.jit
+@no_type_check
+def runs_of_block(operands, runs, member, first, factored, extent, F: tl.constexpr):
+    """The same without the queries themselves."""
+    start, stop, spans = run_of(runs, member, first, extent, F)
+    return QueryBlock(member, first, None, start, stop, spans, vector_of(operands, member, F), factored)
+
+
+@triton.jit
+@no_type_check
+def with_queries(operands, rows, extent, F: tl.constexpr):
+    """The block with its queries."""
+    tile = operand_of(operands.query, rows.member, rows.first, extent.queries, F.queries, F)
+    return QueryBlock(rows.member, rows.first, tile, rows.start, rows.stop, rows.spans, rows.vector, rows.factored)
+
+
+@triton.jit
+@no_type_check
+def vector_of(operands, member, F: tl.constexpr):
+    """Where the vector of the score begins for a member; None where it has none."""
+    if operands.vector is None:
+        return None
+    else:
+        return operands.vector + member.number * F.steps
+
+
+@triton.jit
+@no_type_check
 def blocks_of(spans, WHOLE: tl.constexpr):
     """How many blocks of keys are seen as a whole, or how many only in part."""
     whole = spans.whole_end - spans.whole_begin
@@ -291,31 +363,31 @@ def visible(start, stop, at, F: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def weights_of(score, most, rest, there, WHOLE: tl.constexpr, F: tl.constexpr):
+def weights_of(score, row_max, row_sum, there, WHOLE: tl.constexpr, F: tl.constexpr):
     """α of a block from what the forward pass keeps of each row: the largest score, and a second number."""
     if F.normalizer == "Softmax":
-        return tl.exp(score - most[:, None] - rest[:, None])
+        return tl.exp(score - row_max[:, None] - row_sum[:, None])
     elif F.normalizer == "Hardmax":
-        best = (score >= most[:, None]) & (score > float("-inf"))
-        return tl.where(score == score, tl.where(best, rest[:, None], 0.0), score)
+        best = (score >= row_max[:, None]) & (score > float("-inf"))
+        return tl.where(score == score, tl.where(best, row_sum[:, None], 0.0), score)
     elif F.normalizer == "Sparsemax":
-        return tl.maximum(score - most[:, None] - rest[:, None], 0.0, propagate_nan=tl.PropagateNan.ALL)
+        return tl.maximum(score - row_max[:, None] - row_sum[:, None], 0.0, propagate_nan=tl.PropagateNan.ALL)
     elif F.normalizer == "Entmax15":
-        above = (score - most[:, None]) * 0.5 - rest[:, None]
+        above = (score - row_max[:, None]) * 0.5 - row_sum[:, None]
         above = tl.maximum(above, 0.0, propagate_nan=tl.PropagateNan.ALL)
         return above * above
     elif F.normalizer == "Sigmoid":
         return 1.0 / (1.0 + tl.exp(-score))
     elif F.normalizer == "Mean":
-        return tl.where(there, rest[:, None], 0.0)
+        return tl.where(there, row_sum[:, None], 0.0)
     else:
         return score if WHOLE else tl.where(there, score, 0.0)
 
 
 @triton.jit
 @no_type_check
-def kept_pairs(operands, member, first, at, F: tl.constexpr):
-    """What dropout does to each weight of a block: 0, or 1 / (1 − dropout); the same wherever it is asked."""
+def factors_of_pairs(operands, member, first, at, F: tl.constexpr):
+    """What dropout does to each weight of a block: 0, or 1 / (1 − dropout); the same wherever it is k_tile."""
     zero = tl.full((F.queries, F.keys), 0, tl.uint32)
     query = zero + (first + tl.arange(0, F.queries)).to(tl.uint32)[:, None]
     key = zero + (at + tl.arange(0, F.keys)).to(tl.uint32)[None, :]
