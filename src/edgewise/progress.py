@@ -52,6 +52,9 @@ class Monitor(Protocol):
     def say(self, line: str) -> None:
         """A line that stays."""
 
+    def note(self, line: str) -> None:
+        """A line about the data that is no output, such as a warning."""
+
 
 _MONITOR: ContextVar[Monitor | None] = ContextVar("edgewise.progress", default=None)
 
@@ -97,6 +100,12 @@ def say(line: str) -> None:
     """Shows a line on the monitor, where there is one."""
     if (monitor := _MONITOR.get()) is not None:
         monitor.say(line)
+
+
+def note(line: str) -> None:
+    """Shows a line about the data on the monitor, where there is one: readers print nothing themselves."""
+    if (monitor := _MONITOR.get()) is not None:
+        monitor.note(line)
 
 
 def duration(seconds: float) -> str:

@@ -59,6 +59,7 @@ def test_no_command_imports_what_takes_seconds_and_is_not_used(tmp_path):
         "for words in commands:\n"
         "    assert main(words) == 0\n"
         "    assert not {name.split('.')[0] for name in sys.modules} & unused, words[0]\n"
+        "    assert 'torch._dynamo' not in sys.modules, words[0]\n"
     )
     done = python(code, tmp_path / "run", data, "--smiles-columns", "smiles", "--target-columns", "y", *SMALL)
     assert done.returncode == 0, done

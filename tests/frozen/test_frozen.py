@@ -17,6 +17,9 @@ from openings import OPENINGS, explained, facts_of, in_folder
 
 import edgewise
 from edgewise.cli.main import main
+from edgewise.tasks.registry import task_of
+from edgewise.tasks.task import PredictRequest
+from edgewise.train.folder import RunFolder
 
 HERE = Path(__file__).parent
 FOLDERS = sorted(path.parent for path in HERE.glob("*/*/expected"))
@@ -156,6 +159,20 @@ def test_its_page_is_written_again_and_nothing_is_left_to_train(copies, folder):
         ran("report run")
         assert "there is nothing to resume" in ran("train --resume -o run")
     assert (copy / "run/report.html").stat().st_size > 1000
+
+
+def test_notes_on_new_data_are_left_to_the_caller(copies, capsys):
+    """A task that reads new texts prints nothing itself; the command line shows its notes on stderr."""
+    copy = copies(HERE / "0.1.0/texts_classification")
+    (copy / "unknown.csv").write_text("title,text\nqzx,vwk jjq\nxxq,wvz\n")
+    with in_folder(copy):
+        run = RunFolder.finished("run")
+        task_of(run).read(PredictRequest(folder="run", data="unknown.csv"))
+        assert capsys.readouterr() == ("", "")
+        assert main(["predict", "run", "unknown.csv", "-o", "-"]) == 0
+    found = capsys.readouterr()
+    assert found.out.startswith("title,text,")
+    assert "out of vocabulary" in found.err
 
 
 def test_folders_are_small_and_complete():

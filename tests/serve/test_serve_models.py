@@ -9,7 +9,7 @@ from browsing import chromium, needs_chromium
 from edgewise.data.texts.tokenizer import ALL_UNKNOWN
 from edgewise.errors import DataError
 from edgewise.estimators import LanguageModel, MoleculeRegressor, Tagger, TextClassifier, Translator
-from edgewise.serve.worker import told_or_why
+from edgewise.serve.worker import predict_or_reason
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.links.explainable import explain_link, predict_links
 from edgewise.train.folder import RunFolder
@@ -110,10 +110,10 @@ def test_of_molecules_one_that_cannot_be_read_fails_alone(client, chemist):
     explainer = Explainer.open(folder)
     name = explainer.fields[0]["name"]
     smiles = ["CCO", "C(", "c1ccccc1", "", "N", "CC\u041e", "C(" + "\xe9" * 300]
-    found = told_or_why(explainer, [{name: text} for text in smiles])
+    found = predict_or_reason(explainer, [{name: text} for text in smiles])
     assert [isinstance(each, DataError) for each in found] == [False, True, False, True, False, True, True]
     expected = model.predict(["CCO", "c1ccccc1", "N"])
-    np.testing.assert_allclose([found[place].told[0].value for place in (0, 2, 4)], expected, rtol=1e-5)
+    np.testing.assert_allclose([found[place].predictions[0].value for place in (0, 2, 4)], expected, rtol=1e-5)
     answer = client(explainer).post("/predict", json={"rows": [{name: "C("}]})
     assert answer.status_code == 422
     assert str(folder) not in answer.text

@@ -53,7 +53,7 @@ def drawn(page, name="a"):
 
 
 def told(page, name="a"):
-    return page.locator(f"[data-panel={name}] .told")
+    return page.locator(f"[data-panel={name}] .predictions")
 
 
 def test_the_prediction_and_the_picture_change_with_what_is_typed(opened):
@@ -161,7 +161,7 @@ def test_the_page_asks_for_the_key_and_keeps_it_in_memory(page, listening, plain
     page.get_by_role("button", name="open").click()
     page.wait_for_selector("form label textarea")
     page.locator("[data-panel=a] textarea").fill("film")
-    page.locator("[data-panel=a] .told dd").wait_for()
+    page.locator("[data-panel=a] .predictions dd").wait_for()
     assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
     page.problems[:] = [each for each in page.problems if "401" not in each]
     assert page.problems == []

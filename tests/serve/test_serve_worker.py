@@ -7,7 +7,7 @@ import pytest
 from stand_in import StandIn, molecule_row
 
 from edgewise.errors import DataError
-from edgewise.serve.lanes import ThreadLane, told_or_why
+from edgewise.serve.lanes import ThreadLane, predict_or_reason
 from edgewise.serve.limits import Limits
 from edgewise.serve.worker import BusyError, Worker
 
@@ -37,7 +37,7 @@ def test_requests_that_come_together_are_predicted_together():
         return await asyncio.gather(*(worker.predict(rows_of("C" * n)) for n in range(1, 33)))
 
     found = with_worker(explainer, work, batch_wait=50)
-    assert [each[0].told[0].value for each in found] == list(range(1, 33))
+    assert [each[0].predictions[0].value for each in found] == list(range(1, 33))
     assert explainer.batches == [32]
 
 
@@ -81,7 +81,7 @@ def test_one_bad_row_fails_alone():
         return await asyncio.gather(*asked)
 
     found = with_worker(explainer, work, batch_wait=20)
-    assert [each[0].told[0].value for place, each in enumerate(found) if place != 1] == [1, 2, 3]
+    assert [each[0].predictions[0].value for place, each in enumerate(found) if place != 1] == [1, 2, 3]
     assert isinstance(found[1][0], DataError)
 
 
@@ -93,16 +93,16 @@ def test_one_row_that_breaks_the_model_fails_alone():
         return await asyncio.gather(*asked, return_exceptions=True)
 
     found = with_worker(explainer, work, batch_wait=20)
-    assert [found[0][0].told[0].value, found[2][0].told[0].value] == [1, 2]
+    assert [found[0][0].predictions[0].value, found[2][0].predictions[0].value] == [1, 2]
     assert isinstance(found[1], RuntimeError)
 
 
 @pytest.mark.parametrize("places", [[0], [6], [0, 1, 2], [3, 5], list(range(7)), []])
 def test_unreadable_rows_are_found_wherever_they_are(places):
     rows = rows_of(*("bad" if place in places else "C" * (place + 1) for place in range(7)))
-    found = told_or_why(StandIn(), rows)
+    found = predict_or_reason(StandIn(), rows)
     assert [place for place, each in enumerate(found) if isinstance(each, DataError)] == places
-    assert all(each.told[0].value == place + 1 for place, each in enumerate(found) if place not in places)
+    assert all(each.predictions[0].value == place + 1 for place, each in enumerate(found) if place not in places)
 
 
 def test_who_waits_too_long_is_told_so_and_is_not_computed():
@@ -119,7 +119,7 @@ def test_who_waits_too_long_is_told_so_and_is_not_computed():
 
     results, after = with_worker(explainer, work, seconds=0.3)
     assert [type(each) for each in results] == [TimeoutError] * 2
-    assert after[0].told[0].value == 3
+    assert after[0].predictions[0].value == 3
     assert explainer.batches == [1, 1], "the second had given up"
 
 
@@ -158,7 +158,9 @@ def test_long_rows_are_not_computed_all_at_once(monkeypatch):
     monkeypatch.setattr("edgewise.serve.lanes.CHARACTERS", 10)
     explainer = StandIn()
     names = ["C" * size for size in (4, 5, 2, 25, 1, 1, 9)]
-    assert [each.told[0].value for each in told_or_why(explainer, rows_of(*names))] == list(map(len, names))
+    assert [each.predictions[0].value for each in predict_or_reason(explainer, rows_of(*names))] == list(
+        map(len, names)
+    )
     assert explainer.batches == [2, 1, 1, 2, 1]
 
 
@@ -177,7 +179,7 @@ def test_rows_that_turn_out_slow_are_computed_beside_the_quick_ones():
             mixed = asyncio.ensure_future(worker.predict(rows_of("C", "dense", "CC")))
             async with asyncio.timeout(10):
                 for _ in range(3):
-                    assert (await worker.predict(rows_of("CCC")))[0].told[0].value == 3
+                    assert (await worker.predict(rows_of("CCC")))[0].predictions[0].value == 3
             assert not mixed.done()
             slow.gate.set()
             return await asyncio.gather(long, mixed)
@@ -185,7 +187,7 @@ def test_rows_that_turn_out_slow_are_computed_beside_the_quick_ones():
             await worker.stop()
 
     (long,), mixed = asyncio.run(run())
-    assert [each.told[0].value for each in (long, *mixed)] == [500, 1, 5, 2]
+    assert [each.predictions[0].value for each in (long, *mixed)] == [500, 1, 5, 2]
     assert slow.batches == [1, 1]
 
 
@@ -222,7 +224,7 @@ def test_while_the_first_lane_starts_again_another_does_its_work_first():
             await asyncio.sleep(0.2)
             slow = [asyncio.ensure_future(worker.predict(rows_of("C" * 500))) for _ in range(40)]
             await asyncio.sleep(0.02)
-            assert (await worker.predict(rows_of("CCC")))[0].told[0].value == 3
+            assert (await worker.predict(rows_of("CCC")))[0].predictions[0].value == 3
             assert sum(each.done() for each in slow) < 5
             started.set()
             await asyncio.gather(*slow)

@@ -38,7 +38,7 @@ def test_a_finished_run_is_kept(tmp_path):
 
 def test_an_unfinished_run_asks_what_to_do(tmp_path):
     folder = begun(tmp_path)
-    assert folder.is_begun
+    assert folder.is_started
     assert not folder.is_finished
     with pytest.raises(
         RunFolderError, match=r"unfinished run; continue it with --resume, or replace it with --overwrite"

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_run(task_of(folder), folder)
         say_what_next(folder)
         return 0
-    resume = folder.is_begun and not arguments.overwrite
+    resume = folder.is_started and not arguments.overwrite
     folder.check(overwrite=arguments.overwrite, resume=resume)
     if not (resume and data.is_file()):
         from edgewise.data.molecules.simulate import demo_table

@@ -1,4 +1,4 @@
-"""`edgewise explain`: what a model tells of an input, where it attended, and what really changes its prediction."""
+"""`edgewise explain`: what a model predicts for an input, where it attended, and what really changes its prediction."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ DESCRIPTION = (
 )
 FORMATS = (".html", ".svg", ".png", ".json")
 LINES = (".txt", ".txt.gz")
-MOST_TOLD = 30
+MAX_PREDICTIONS = 30
 """How many predictions of one row are printed."""
 USUAL_ROWS = 10
 """How many rows of a table are explained where nobody says which."""
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_count(len(rows), most)
         explanations = [explainer.explain(row, **chosen) for row in counted(rows, "explaining")]
     write(content_of(explanations, suffix, Path(arguments.folder).name), arguments.output, suffix)
-    # What is written to the screen is for programs; what is said of it goes beside it.
+    # What is written to the screen is for programs; notes on it go beside it.
     stream = sys.stderr if arguments.output == "-" else sys.stdout
     for explanation in explanations:
         print("\n".join(lines_of(explanation)), file=stream)
@@ -232,10 +232,10 @@ def content_of(explanations: "Sequence[Explanation]", suffix: str, name: str) ->
 
 
 def lines_of(explanation: "Explanation") -> list[str]:
-    """What is told, and whether the attributions can be believed."""
+    """The predictions, and whether the attributions can be believed."""
     title = " ".join(explanation.title.split())
-    told, more = explanation.told[:MOST_TOLD], len(explanation.told) - MOST_TOLD
-    lines = [f"{title}: {'; '.join(map(prediction_words, told))}{f'; and {more:,} more' if more > 0 else ''}"]
+    shown, more = explanation.told[:MAX_PREDICTIONS], len(explanation.told) - MAX_PREDICTIONS
+    lines = [f"{title}: {'; '.join(map(prediction_words, shown))}{f'; and {more:,} more' if more > 0 else ''}"]
     found = explanation.faithfulness
     if found is None:
         return [*lines, "  whether the explanation can be believed was not computed"]
@@ -247,18 +247,18 @@ def lines_of(explanation: "Explanation") -> list[str]:
     return [*lines, *(f"  {note}" for note in explanation.notes)]
 
 
-def prediction_words(told: "TargetPrediction") -> str:
+def prediction_words(prediction: "TargetPrediction") -> str:
     """What is predicted of a target, in words."""
-    if told.label and not told.probabilities:
-        return f"{told.name} is {told.label}"
-    if told.label:
-        share = told.probabilities.get(told.label, math.nan)
-        return f"{told.name} is {told.label} ({_known(share)})"
-    words = f"{told.name} {_known(told.value)}"
-    if not math.isnan(told.std):
-        words += f" ± {_known(told.std)}"
-    if not math.isnan(told.low):
-        words += f" ({_known(told.low)} to {_known(told.high)})"
+    if prediction.label and not prediction.probabilities:
+        return f"{prediction.name} is {prediction.label}"
+    if prediction.label:
+        share = prediction.probabilities.get(prediction.label, math.nan)
+        return f"{prediction.name} is {prediction.label} ({_known(share)})"
+    words = f"{prediction.name} {_known(prediction.value)}"
+    if not math.isnan(prediction.std):
+        words += f" ± {_known(prediction.std)}"
+    if not math.isnan(prediction.low):
+        words += f" ({_known(prediction.low)} to {_known(prediction.high)})"
     return words
 
 

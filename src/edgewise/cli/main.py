@@ -136,7 +136,7 @@ def reading(verb: str, given: dict[str, Any]) -> Iterator[None]:
     limits = {name: given.pop(name) for name in vars(ReadLimits()) if name in given}
     typed = {} if verb == "train" else {name: given.pop(name) for name in vars(TableFormat()) if name in given}
     folder = RunFolder(Path(given.get("folder", "")))
-    known = folder.read_config() if "folder" in given and folder.is_begun else {}
+    known = folder.read_config() if "folder" in given and folder.is_started else {}
     form = {**{name: known[name] for name in vars(TableFormat()) if name in known}, **typed}
     with read_limits(**limits), table_format(TableFormat(**form)):
         yield

@@ -64,6 +64,11 @@ class Watch:
         with self.lock:
             print(line, flush=True)
 
+    def note(self, line: str) -> None:
+        """Prints a line beside what the verb prints."""
+        with self.lock:
+            print(line, file=sys.stderr, flush=True)
+
     def look(self) -> None:
         """Shows what runs, until the watch is stopped."""
         while not self.stopped.wait(TICK):

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=2,
         metavar="N",
-        help="processes that compute, each with a copy of the model; the first of several is kept for quick rows "
+        help="processes that compute, each with a copy of the model; the first of several is reserved for quick rows "
         "(default: 2)",
     )
     parser.add_argument(
@@ -219,7 +219,7 @@ def stopping() -> Iterator[None]:
 
 def warm(explainer: Any) -> None:
     """Predicts one row, so that kernels are compiled before somebody waits for them."""
-    from edgewise.serve.lanes import told_or_why
+    from edgewise.serve.lanes import predict_or_reason
 
     if all(field["type"] in EXAMPLES for field in explainer.fields):
-        told_or_why(explainer, [{field["name"]: EXAMPLES[field["type"]] for field in explainer.fields}])
+        predict_or_reason(explainer, [{field["name"]: EXAMPLES[field["type"]] for field in explainer.fields}])

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulates, writes, and says how well the energy was kept."""
+    """Simulates, writes, and prints how well the energy was conserved."""
     suffix = check_output(arguments, FORMATS)
 
     import numpy as np

@@ -171,7 +171,7 @@ def run(arguments: argparse.Namespace) -> int:
     resume, overwrite, config_path = (given.get(name) for name in ("resume", "overwrite", "config_path"))
     config = plain(read_toml(config_path)) if config_path else {}
     folder = RunFolder(Path(given.get("output_dir") or default_folder({**config, **typed})))
-    if resume and not config_path and folder.is_begun:
+    if resume and not config_path and folder.is_started:
         config, config_path = plain(folder.read_config()), str(folder.path / "config.toml")
     settings, source = {**config, **typed}, config_path or "the command line"
     return train(
@@ -251,7 +251,7 @@ def train(
             describe(run)
             run.finish()
     except KeyboardInterrupt:
-        if not folder.is_begun:
+        if not folder.is_started:
             raise
         again = command("train", "--resume", "-o", folder.path)
         print(f"edgewise: interrupted; continue with: {again}", file=sys.stderr)

@@ -192,7 +192,7 @@ class Estimator(BaseEstimator):
         text = folder.read_json("model.json").get(KEY)
         if isinstance(text, str):
             return new_parameters(cls.__name__, tomllib.loads(text), cls.parameters, warn=False)
-        if not folder.is_begun:
+        if not folder.is_started:
             return {}
         names = {each.field: name for name, each in cls.parameters.items()}
         config = {name.replace("-", "_"): value for name, value in folder.read_config().items()}

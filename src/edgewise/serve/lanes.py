@@ -19,7 +19,7 @@ Row = dict[str, Any]
 class Predicted(NamedTuple):
     """The predictions of a row."""
 
-    told: tuple[TargetPrediction, ...]
+    predictions: tuple[TargetPrediction, ...]
     """Its predictions."""
     status: str
     """As in `Explains.statuses`."""
@@ -184,13 +184,13 @@ def described(explainer: Explains) -> Description:
     return Description(explainer.kind, list(explainer.fields), explainer.facts)
 
 
-def told_at_once(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
-    """As `told_or_why`, but a molecule that may take long is left alone."""
+def predict_quickly(explainer: Explains, rows: list[Row]) -> list[QuickOutcome]:
+    """As `predict_or_reason`, but a molecule that may take long is left alone."""
     with at_once():
         return _in_parts(explainer, rows)
 
 
-def told_or_why(explainer: Explains, rows: list[Row]) -> list[Outcome]:
+def predict_or_reason(explainer: Explains, rows: list[Row]) -> list[Outcome]:
     """The predictions of each row, or why there are none.
 
     Cost: one call for rows of up to 65,536 characters together, so that memory stays bounded; about 2 log₂(rows) more

@@ -34,7 +34,7 @@ ABOUT = {
 }
 
 
-class ToldAnswer(BaseModel):
+class PredictionAnswer(BaseModel):
     """What is predicted of one target; null where there is no number."""
 
     name: str = Field(description="the target")
@@ -49,7 +49,7 @@ class ToldAnswer(BaseModel):
 class RowAnswer(BaseModel):
     """The predictions of a row, or why there are none."""
 
-    told: list[ToldAnswer] = Field(description="one entry a target; empty where the row cannot be read")
+    told: list[PredictionAnswer] = Field(description="one entry a target; empty where the row cannot be read")
     status: str = Field(description="ok; ok, and what the prediction lacks; or the error")
     error: str | None = Field(description="why the row cannot be read; null where it can")
 
@@ -66,7 +66,7 @@ class ExplainAnswer(BaseModel):
     kind: str = Field(description="text, molecule or graph")
     title: str
     sources: dict[str, str] = Field(description="the text of each column as it came; SMILES for molecules")
-    told: list[ToldAnswer]
+    told: list[PredictionAnswer]
     explained: str = Field(description="which number the attributions speak of")
     units: list[dict[str, Any]] = Field(description="tokens, atoms, nodes")
     links: list[dict[str, Any]] = Field(description="bonds, or the edges of a graph")
@@ -179,12 +179,12 @@ def cells_of(row: BaseModel) -> dict[str, Any]:
 def as_row(outcome: Outcome) -> dict[str, Any]:
     """What is predicted of a row, as `RowAnswer` describes it."""
     if isinstance(outcome, Predicted):
-        return {"told": [as_answer(each) for each in outcome.told], "status": outcome.status, "error": None}
+        return {"told": [as_answer(each) for each in outcome.predictions], "status": outcome.status, "error": None}
     return {"told": [], "status": str(outcome), "error": str(outcome)}
 
 
 def as_answer(one: TargetPrediction) -> dict[str, Any]:
-    """The prediction of a target, as `ToldAnswer` describes it."""
+    """The prediction of a target, as `PredictionAnswer` describes it."""
     plain = {each.name: _number(getattr(one, each.name)) for each in dataclasses.fields(one)}
     return {**plain, "probabilities": {name: _number(value) for name, value in one.probabilities.items()}}
 

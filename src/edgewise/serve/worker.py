@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from edgewise.process import ProcessDiedError
-from edgewise.serve.lanes import Job, Lane, Outcome, Row, characters, told_at_once, told_or_why
+from edgewise.serve.lanes import Job, Lane, Outcome, Row, characters, predict_or_reason, predict_quickly
 from edgewise.serve.limits import Limits
 
 SLOW_CHARACTERS = 400
@@ -246,7 +246,7 @@ class Worker:
         """Answers tasks; where a batch fails, each of its tasks waits again, to be computed alone."""
         loop = asyncio.get_running_loop()
         rows = [row for task in tasks for row in task.rows or ()]
-        job = tasks[0].job or partial(told_or_why if tasks[0].is_slow else told_at_once, rows=rows)
+        job = tasks[0].job or partial(predict_or_reason if tasks[0].is_slow else predict_quickly, rows=rows)
         self.num_batches += 1
         began = loop.time()
         left = min(task.deadline for task in tasks) - began

@@ -282,7 +282,7 @@ def begin(
     """
     checked = {"sha256": checksums(files or job.data), **({} if rows is None else {"rows": rows})}
     config, data = job_to_config(job), checked
-    if resume and folder.is_begun:
+    if resume and folder.is_started:
         check_same(folder, type(job), config, data)
         return True
     folder.begin()

@@ -117,7 +117,7 @@ class Explainer:
             row: the values by the names of `fields`.
             target: the target that is explained; the first by default.
             label: the class whose probability is explained; the predicted one by default.
-            top: how many of the strongest weights of each unit are kept; by default all where they are few.
+            top: how many of the strongest weights of each unit are stored; by default all where they are few.
             methods: names of methods, in the order of the attributions; by default those of the task. See
                 `edgewise.explain.methods`.
 

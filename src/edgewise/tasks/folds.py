@@ -44,7 +44,7 @@ class CrossValidation:
         return found
 
     def finish(self, show: Callable[[Run], None], *, overwrite: bool = False, resume: bool = False) -> dict[str, Any]:
-        """Trains and scores each fold; folds that are finished are kept where the run is resumed.
+        """Trains and scores each fold; finished folds are not trained again where the run is resumed.
 
         Args:
             show: is called with each run before it is trained.
@@ -58,16 +58,16 @@ class CrossValidation:
             RunFolderError: The folder is taken, or the run to be continued has other settings.
         """
         config = job_to_config(self.settings)
-        if resume and self.folder.is_begun and self.folder.read_config() != config:
+        if resume and self.folder.is_started and self.folder.read_config() != config:
             raise RunFolderError(f"{self.folder.path} was started with other settings; start again with --overwrite.")
-        if not (resume and self.folder.is_begun):
+        if not (resume and self.folder.is_started):
             with self.folder.claimed(overwrite=overwrite):
                 self.folder.begin()
                 self.folder.write_config(config)
         folds, rows, header = [], [], []
         for settings, folder in self.runs():
             if not (resume and folder.is_finished):
-                run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume and folder.is_begun)
+                run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume and folder.is_started)
                 show(run)
                 run.finish()
             name = folder.path.relative_to(self.folder.path).as_posix()

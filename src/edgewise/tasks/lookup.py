@@ -89,7 +89,7 @@ def files_of(folder: RunFolder, what: str, call: str) -> Iterator[dict[str, Any]
     Raises:
         RunFolderError: the folder does not say where the files are, or they cannot be read any more.
     """
-    if not folder.is_begun:
+    if not folder.is_started:
         raise RunFolderError(
             f"{folder.path} does not say which {what} it was trained on, as folders that `edgewise train` writes "
             f"do; in Python, {call} of the estimator takes the graph."

@@ -76,7 +76,7 @@ def pretrained_settings(path: str, named: str | None, reader: ReaderSettings) ->
 
     Raises:
         RunFolderError: The folder is not that of a finished masked run.
-        SettingError: Another model is asked for.
+        SettingError: Another model is named.
     """
     from edgewise.train.document import read_document
     from edgewise.train.folder import RunFolder

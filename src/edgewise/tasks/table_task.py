@@ -207,7 +207,7 @@ class TableTask(Task):
         if splits.leakage:
             lines.append(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
         if not len(splits.val):
-            lines.append("  no validation rows: the last epoch is kept, and there are no intervals")
+            lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
         constant = constant_targets(table.columns.target_columns, table.targets[splits.train])
         return [*lines, *(f"  {note}" for note in (*table.notes, *constant, *self.notes(prepared)))]
 

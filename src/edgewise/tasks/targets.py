@@ -12,20 +12,22 @@ def target_predictions(
     trained: TrainedTable, predictions: Sequence[Prediction], row: int = 0
 ) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
-    told = []
+    predictions = []
     for name, each in zip(trained.columns.target_columns, predictions, strict=True):
         value, std = float(each.value[row]), float(each.std[row])
         if each.probabilities is None:
-            told.append(TargetPrediction(name, value, std=std, low=float(each.low[row]), high=float(each.high[row])))
+            predictions.append(
+                TargetPrediction(name, value, std=std, low=float(each.low[row]), high=float(each.high[row]))
+            )
             continue
         labels = [str(label) for label in trained.classes[name]]
         probabilities = dict(zip(labels, each.probabilities[row].tolist(), strict=True))
-        told.append(TargetPrediction(name, value, labels[int(value)], std, probabilities=probabilities))
-    return tuple(told)
+        predictions.append(TargetPrediction(name, value, labels[int(value)], std, probabilities=probabilities))
+    return tuple(predictions)
 
 
 def target_number(trained: TrainedTable, target: str | None) -> int:
-    """Which of the targets is meant; the first where nothing is said.
+    """Which of the targets is meant; the first where none is named.
 
     Raises:
         SettingError: there is no such target.
@@ -36,8 +38,8 @@ def target_number(trained: TrainedTable, target: str | None) -> int:
     return 0 if target is None else names.index(target)
 
 
-def label_number(trained: TrainedTable, target: int, label: str | None, told: TargetPrediction) -> int | None:
-    """Which of the classes of a target is meant; the predicted one where nothing is said, None for numbers.
+def label_number(trained: TrainedTable, target: int, label: str | None, prediction: TargetPrediction) -> int | None:
+    """Which of the classes of a target is meant; the predicted one where none is named, None for numbers.
 
     Raises:
         SettingError: there is no such class, or the target has none.
@@ -50,4 +52,4 @@ def label_number(trained: TrainedTable, target: int, label: str | None, told: Ta
     labels = [str(each) for each in trained.classes[name]]
     if label is not None and str(label) not in labels:
         raise SettingError(f"explain: label is {label!r}; the classes of {name} are {', '.join(labels)}.")
-    return int(told.value) if label is None else labels.index(str(label))
+    return int(prediction.value) if label is None else labels.index(str(label))

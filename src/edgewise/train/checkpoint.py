@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from edgewise.errors import RunFolderError
 from edgewise.files import write_bytes
@@ -78,16 +77,3 @@ def check_within(path: Path, within: Any, num_batches: int) -> None:
         raise damaged(path, "the state within the epoch holds other things")
     if not all(isinstance(each, Tensor) and each.numel() == 1 for each in sums):
         raise damaged(path, "the sums of the losses are no numbers")
-
-
-def check_adam(path: Path, optimizer: Optimizer) -> None:
-    """Raise RunFolderError where the state that an Adam has read does not fit its parameters, or is not finite."""
-    for parameter in (each for group in optimizer.param_groups for each in group["params"]):
-        expected, state = dict.fromkeys(("exp_avg", "exp_avg_sq"), parameter.shape), optimizer.state.get(parameter)
-        expected["step"] = torch.Size()
-        if not isinstance(state, dict) or set(state) != set(expected):
-            raise damaged(path, "the state of the optimizer is not that of Adam")
-        for name, shape in expected.items():
-            value = state[name]
-            if not isinstance(value, Tensor) or value.shape != shape or not torch.isfinite(value).all():
-                raise damaged(path, f"{name} of the optimizer has another shape or is not finite")

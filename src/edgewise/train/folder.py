@@ -41,7 +41,7 @@ class RunFolder:
     """Where the folder is."""
 
     @property
-    def is_begun(self) -> bool:
+    def is_started(self) -> bool:
         """Whether a run was started here."""
         return (self.path / "config.toml").is_file()
 
@@ -108,7 +108,7 @@ class RunFolder:
             raise RunFolderError(
                 f"{self.path} holds a finished run; choose another folder with -o, or replace it with --overwrite."
             )
-        if self.is_begun:
+        if self.is_started:
             raise RunFolderError(
                 f"{self.path} holds an unfinished run; continue it with --resume, or replace it with --overwrite."
             )
@@ -227,7 +227,7 @@ class RunFolder:
             )
         if (folder.path / "model.json").is_file() and (folder.path / "model.safetensors").is_file():
             return folder
-        if folder.is_begun:
+        if folder.is_started:
             raise RunFolderError(f"{path} holds an unfinished run; continue it: edgewise train --resume -o {path}")
         raise RunFolderError(f"{path} is no run folder: it has no model.json and model.safetensors.")
 

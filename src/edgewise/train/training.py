@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from edgewise.errors import EdgewiseError
 from edgewise.neighborhood.pairs import unchecked
 from edgewise.progress import Stage, stage
 from edgewise.records import NodeBatch
-from edgewise.train.checkpoint import check_adam, check_within, damaged, load_checkpoint, read_history, save_checkpoint
+from edgewise.train.checkpoint import check_within, damaged, load_checkpoint, read_history, save_checkpoint
 from edgewise.train.device import autocast
 from edgewise.train.loader import Loader, seed_of
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss, loss_of
+from edgewise.train.optimizer import Adam
 from edgewise.train.settings import TrainSettings
 from edgewise.train.weights import check_weights
 
@@ -70,9 +71,8 @@ class Training:
         self.folder, self.log, self.member = folder, log, member
         # A function is compiled, not the model, whose tensors would get other names.
         self.loss_in_training = torch.compile(loss_of, dynamic=True) if settings.compile else loss_of
-        self.optimizer = make_optimizer(model, settings, device)
+        self.optimizer = Adam(model, settings)
         self.parameters: list[Tensor] = list(model.parameters())
-        self.trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.averaged = [p.detach().clone() for p in self.parameters] if settings.ema_decay else []
         # Half precision on a GPU: gradients are scaled up, as they would vanish otherwise.
         self.scaler = torch.amp.GradScaler(device, enabled=settings.precision == "16")
@@ -136,17 +136,16 @@ class Training:
 
     def train_step(self, batch: Any) -> None:
         """One step: w ← Adam(w, ∇L), averaged ← d · averaged + (1 − d) · w, with a decay d that grows at first."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate_at(self.step, self.num_steps)
+        self.optimizer.learning_rate = self.settings.learning_rate_at(self.step, self.num_steps)
         with autocast(self.settings.precision, self.device):
             total, weight = self.loss_in_training(self.model, self.loss, batch)
             mean = total / weight.where(weight > 0, 1.0)
         self.optimizer.zero_grad()
         self.scaler.scale(mean).backward()
         if self.settings.clip_norm:
-            self.scaler.unscale_(self.optimizer)
-            nn.utils.clip_grad_norm_(self.trained, self.settings.clip_norm)
-        self.scaler.step(self.optimizer)
+            self.scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
+            nn.utils.clip_grad_norm_(self.optimizer.parameters, self.settings.clip_norm)
+        self.scaler.step(self.optimizer)  # type: ignore[arg-type]
         self.scaler.update()
         self.step += 1
         # Summed on the device: reading a number would wait for it.
@@ -233,7 +232,7 @@ class Training:
         content = {
             "state_dict": self.model.state_dict(),
             "averaged": self.averaged,
-            "optimizer": self.optimizer.state_dict()["state"],
+            "optimizer": self.optimizer.state(),
             "scaler": self.scaler.state_dict(),
             "step": self.step,
             "within": self.within,
@@ -287,12 +286,10 @@ class Training:
             for average, value in zip(self.averaged, content["averaged"], strict=True):
                 check_weights({"averaged": average}, {"averaged": value}, path)
                 average.copy_(value)
-            groups = self.optimizer.state_dict()["param_groups"]
-            self.optimizer.load_state_dict({"state": content["optimizer"], "param_groups": groups})
+            self.optimizer.restore(path, content["optimizer"])
             self.scaler.load_state_dict(content["scaler"])
         except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise error if isinstance(error, EdgewiseError) else damaged(path, error) from error
-        check_adam(path, self.optimizer)
         if self.best_epoch >= 0:
             best = path.with_name("best.ckpt")
             self.best = load_checkpoint(best).get("state_dict")
@@ -317,20 +314,6 @@ def of_lightning(path: Path, content: dict[str, Any]) -> dict[str, Any]:
         }
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise damaged(path, error) from error
-
-
-def make_optimizer(model: nn.Module, settings: TrainSettings, device: str) -> torch.optim.Optimizer:
-    """Adam or AdamW on all parameters that are trained; only matrices decay."""
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    # In mixed precision gradients may have to be unscaled before clipping, which the fused step does not allow.
-    fused = settings.precision in ("32", "64") and device in ("cpu", "cuda")
-    make: Callable[..., torch.optim.Optimizer]
-    make = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
-    return make([g for g in groups if g["params"]], lr=1.0, betas=(0.9, settings.second_moment_decay), fused=fused)
 
 
 def doubled(record: Any) -> Any:

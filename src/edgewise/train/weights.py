@@ -1,6 +1,7 @@
 """The weights of a model out of model.safetensors: every tensor checked before anything of their size is made."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,6 +9,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from edgewise.errors import RunFolderError
 
@@ -30,23 +32,55 @@ def filled(build: Callable[[], Model], tensors: Mapping[str, Tensor], path: Path
     """A model with these weights, in evaluation mode.
 
     Args:
-        build: Makes the model; called first where tensors have shapes and no memory.
+        build: Makes the model; it may be of any size, as its settings come from a file.
         tensors: What `state_dict` of such a model gave.
         path: The file they come from.
 
     Raises:
         RunFolderError: A tensor is missing, unknown, of another shape or type, or not finite.
     """
+    size = sum(tensor.numel() for tensor in tensors.values())
     try:
-        with torch.device("meta"):
-            expected = build().state_dict()
-    except (RuntimeError, OverflowError) as error:
+        with torch.random.fork_rng(devices=[]), Limited(4 * size + SLACK):
+            model = build()
+    except (RuntimeError, OverflowError, MemoryError) as error:
         raise RunFolderError(f"{path.parent}: model.json describes no model that can be made: {error}") from error
-    check_weights(expected, tensors, path)
-    with torch.random.fork_rng(devices=[]):
-        model = build()
+    check_weights(model.state_dict(), tensors, path)
     model.load_state_dict(tensors)
     return model.eval()
+
+
+SLACK = 1 << 26
+"""Numbers that a model may hold besides its weights: tables of positions."""
+
+
+class Limited(TorchFunctionMode):
+    """Refuses to make tensors that have more than so many numbers together, before their memory is touched.
+
+    Building on torch's device "meta" would make none at all, but every operation there imports torch's compiler.
+
+    Args:
+        most: how many numbers.
+    """
+
+    def __init__(self, most: int):
+        super().__init__()
+        self.left = most
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Counts what functions make that are called with sizes."""
+        if func in MAKERS:
+            sizes = args[0] if args and isinstance(args[0], Sequence) else args
+            numbers = [size for size in sizes if isinstance(size, int)]
+            if func is torch.arange:
+                numbers = [max(numbers, default=0)]
+            self.left -= math.prod(numbers) ** (2 if func is torch.eye and len(numbers) == 1 else 1)
+            if self.left < 0:
+                raise RuntimeError(f"it has far more numbers than its weights; {func.__name__}{tuple(numbers)}")
+        return func(*args, **(kwargs or {}))
+
+
+MAKERS = {torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye, torch.arange}
 
 
 def check_weights(expected: Mapping[str, Tensor], tensors: Any, path: Path) -> None:

@@ -106,7 +106,7 @@ class Panel {
   }
 
   changed() {
-    this.part(".told").firstElementChild?.classList.add("stale");
+    this.part(".predictions").firstElementChild?.classList.add("stale");
     for (const [what, pause] of Object.entries(PAUSE)) {
       clearTimeout(this.timers[what]);
       this.running[what]?.abort();
@@ -142,7 +142,7 @@ class Panel {
     this.predictions = predictions;
     this.part(".problem").textContent = problem;
     this.part(".problem").hidden = !problem;
-    this.part(".told").replaceChildren(...(predictions ? [this.list(predictions)] : []));
+    this.part(".predictions").replaceChildren(...(predictions ? [this.list(predictions)] : []));
     if (!predictions) {
       this.part("iframe").hidden = this.part(".downloads").hidden = true;
       this.part(".state").textContent = "\u00a0";

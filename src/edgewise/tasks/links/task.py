@@ -1,7 +1,6 @@
 """Links: which nodes of a graph are linked."""
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +18,7 @@ from edgewise.data.graphs.types import TypeScaler
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
-from edgewise.progress import counted
+from edgewise.progress import counted, note
 from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.job import RECIPE, STEPS_AN_EPOCH, LinkJob, link_job
@@ -357,10 +356,7 @@ def graph_of(trained: TrainedLinks, request: PredictRequest) -> LinkGraph:
     )
     if found.rejected:
         first = found.rejected[0]
-        print(
-            f"{plural(len(found.rejected), 'edge')} passed over, the first in line {first.line}: {first.reason}",
-            file=sys.stderr,
-        )
+        note(f"{plural(len(found.rejected), 'edge')} passed over, the first in line {first.line}: {first.reason}")
     edges = found if place.directed else found.both_ways(len(graph))
     return replace(graph, edges=edges, source=request.edges)
 

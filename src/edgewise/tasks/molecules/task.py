@@ -1,6 +1,5 @@
 """Molecules: numbers or classes of the rows of a table that holds SMILES."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from edgewise.data.molecules.table import MoleculeTable, read_table
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
+from edgewise.progress import note
 from edgewise.tasks.molecules.job import PropertyJob, job_from_config
 from edgewise.tasks.molecules.trained import Scales, TrainedProperty, molecules_of
 from edgewise.tasks.report.leakage import SplitContents, molecule_contents
@@ -118,8 +118,8 @@ class MoleculesTask(TableTask):
             "with_descriptors": trained.with_descriptors,
         }
         table = read_table(request.data, columns, **options, limits=trained.limits)
-        if trained.settings.needs_coordinates and (note := table.store.conformer_note):
-            print(f"conformers: {note}", file=sys.stderr)
+        if trained.settings.needs_coordinates and (found := table.store.conformer_note):
+            note(f"conformers: {found}")
         return trained, table
 
     def explainable(self) -> "type[ExplainableModel]":

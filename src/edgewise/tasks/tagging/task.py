@@ -1,6 +1,5 @@
 """Tagging: a tag for each word of a sentence."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,6 +10,7 @@ from edgewise.data.tables.cell import OK
 from edgewise.data.texts.tags import TaggedSentences, names_of, read_tagged
 from edgewise.errors import DataError
 from edgewise.plural import plural
+from edgewise.progress import note
 from edgewise.tasks.commands import prediction
 from edgewise.tasks.pretrained import scheduled
 from edgewise.tasks.report.leakage import SplitContents, text_contents
@@ -173,7 +173,7 @@ class TaggingTask(Task):
             if any(name in row for row in sentences.rows):
                 raise DataError(f"{request.data} already has the key {name!r}, which predictions need; rename it.")
         if warning := coverage_warning(trained.tokenizer, (word for words in sentences.words for word in words)):
-            print(warning, file=sys.stderr)
+            note(warning)
         tags = trained.tag(sentences.words, pick_device(request.device))
         if suffix.startswith(".jsonl"):
             pairs = zip(sentences.words, sentences.status, strict=True)

@@ -1,6 +1,5 @@
 """Texts: numbers or classes of the rows of a table that holds texts."""
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from edgewise.data.columns import Columns
 from edgewise.data.split import Splits
 from edgewise.data.texts.table import TextTable, read_texts
 from edgewise.plural import plural
+from edgewise.progress import note
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.table_task import (
     Features,
@@ -103,10 +103,10 @@ class TextsTask(TableTask):
         table = read_texts([request.data], columns, strict=request.strict, need_targets=False)
         if cut := trained.batches(table).cut:
             longer = plural(cut, "text has", "texts have")
-            print(f"{longer} more than {trained.settings.context} tokens, cut there", file=sys.stderr)
+            note(f"{longer} more than {trained.settings.context} tokens, cut there")
         texts = table.contents(np.flatnonzero(table.usable))
         if warning := coverage_warning(trained.tokenizer, (text for found in texts for text in found)):
-            print(warning, file=sys.stderr)
+            note(warning)
         return trained, table
 
     def explainable(self) -> "type[ExplainableModel]":
