@@ -29,10 +29,9 @@ from cpu_attention.process import memory, reset_peak
 from edgewise import Lengths, Segments
 from edgewise.layers import Cache
 from edgewise.models.language import NextTokenModel
-from edgewise.models.recurrent_translation import RecurrentTranslationModel
 from edgewise.models.text_settings import RecurrentSettings, TransformerSettings
 from edgewise.models.transformer import Stack
-from edgewise.models.translation import TranslationModel
+from edgewise.models.translation import RecurrentTranslationModel, TranslationModel
 from edgewise.records import PairBatch, TextBatch
 from edgewise.train.loss import TokenLoss
 

@@ -10,7 +10,7 @@ from edgewise import DataError, Trace, UnsupportedError
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.interop.attentions import attentions
 from edgewise.interop.bert import checkpoint_of, model_of, settings_of
-from edgewise.models.masked import MaskedModel
+from edgewise.models.encoder import MaskedModel
 from edgewise.models.text_settings import TransformerSettings, bert
 from edgewise.records import TextBatch
 from edgewise.tasks.convert import from_checkpoint, from_run, to_checkpoint

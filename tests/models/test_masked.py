@@ -7,8 +7,7 @@ import torch
 
 from edgewise import ShapeError, Trace, UnsupportedError
 from edgewise.choices import POSITIONS
-from edgewise.models.encoder import TokenEncoder
-from edgewise.models.masked import MaskedModel
+from edgewise.models.encoder import MaskedModel, TokenEncoder
 from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.records import MaskedBatch, TextBatch
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgewise.errors import DataError
 from edgewise.interop.checkpoint import Config, Tensors, activation_name, check_choices, state_of, with_state
-from edgewise.models.masked import MaskedModel
+from edgewise.models.encoder import MaskedModel
 from edgewise.models.text_settings import TransformerSettings
 
 EMBEDDINGS = {

@@ -1,31 +1,13 @@
 """Beam search: the best of several texts that grow side by side."""
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from edgewise.models.text_settings import BeamSettings
-
-
-@runtime_checkable
-class Writer(Protocol):
-    """A model that writes texts word by word, as the search needs it."""
-
-    def begin(self, source: Tensor, lengths: Tensor, num_beams: int = 1) -> Any:
-        """Before the first word of `num_beams` texts for every source; those of one stand side by side."""
-
-    def next(self, tokens: Tensor, progress: Any) -> Tensor:
-        """The scores for the token after one more of every text.
-
-        Args:
-            tokens: `(beam)`.
-            progress: what `begin` gave, which then stands behind them; its `reorder(beams)` selects the texts from
-                which the next call goes on, each in the place of one with the same source.
-        """
-
+from edgewise.models.translation import Writer
 
 Step = Callable[[Int64[Tensor, " beam"], Int64[Tensor, " beam"] | None], Float[Tensor, " beam vocabulary"]]
 """Called with the last token of every beam, and which beams before they go on from; gives ln p of every next token."""

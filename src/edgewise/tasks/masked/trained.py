@@ -10,7 +10,7 @@ import torch
 from edgewise.data.texts.table import TextTable
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
-from edgewise.models.masked import MaskedModel
+from edgewise.models.encoder import MaskedModel
 from edgewise.models.text_settings import TransformerSettings
 from edgewise.records import TextBatch
 from edgewise.tasks.fitted import FittedText

@@ -146,10 +146,10 @@ class TranslationItem(TokenExplainable):
     def trace(self) -> Attention:
         """Encoder, decoder and cross-attention; the attribution is across, and through the encoder."""
         model, reading, writing = self.trained.model, self.new_trace(), Trace()
-        is_layered = isinstance(model, TranslationModel)
         with torch.no_grad():
-            states = model.read(self.source, self.lengths, **({"trace": reading} if is_layered else {}))
+            states = model.read(self.source, self.lengths, trace=reading)
             model.write(self.input, states, self.lengths, trace=writing)
+        is_layered = bool(reading.weights)
         # A recurrent network has cross-attention alone, one record a word.
         decoder, cross = (writing.weights[::2], writing.weights[1::2]) if is_layered else ([], _joined(writing.weights))
         size, steps = self.num_units, len(self.translated)

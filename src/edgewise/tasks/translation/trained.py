@@ -11,9 +11,8 @@ import torch
 from edgewise.choices import TokenKind
 from edgewise.errors import DataError, MissingExtraError
 from edgewise.models.beam import translate
-from edgewise.models.recurrent_translation import RecurrentTranslationModel
 from edgewise.models.text_settings import BeamSettings, RecurrentSettings, TransformerSettings
-from edgewise.models.translation import TranslationModel
+from edgewise.models.translation import RecurrentTranslationModel, TranslationModel, Writer
 from edgewise.progress import counted
 from edgewise.records import PairBatch
 from edgewise.tasks.fitted import FittedText
@@ -72,7 +71,7 @@ class TrainedTranslation(FittedText):
         self.model.to("cpu")
         return found
 
-    def new_member(self) -> TranslationModel | RecurrentTranslationModel:
+    def new_member(self) -> Writer:
         if isinstance(self.settings, RecurrentSettings):
             return RecurrentTranslationModel(self.num_tokens, self.settings)
         return TranslationModel(self.num_tokens, self.settings)
