@@ -101,6 +101,7 @@ def test_bad_words(learn, chain, edgewise, tmp_path):
         (["--edges", tmp_path / "none.csv"], "no such file"),
         (["--model", "gru", "--num-heads", 8], "--num-heads does nothing with --model gru"),
         (["--edge-feature-columns", "weight"], "--edge-feature-columns does nothing for forecast"),
+        (["--edge-category-columns", "weight"], "--edge-category-columns does nothing for forecast"),
         (["--aggregation", "gate"], "--aggregation applies to"),
         (["--no-baselines"], "--baselines applies to"),
         (["--pretrained", "runs/read"], "--pretrained applies to"),

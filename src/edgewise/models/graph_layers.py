@@ -1,7 +1,7 @@
 """The register of graph layers: one `LayerSpec` a name, for nodes, graphs, links and molecules at once.
 
 It is free of torch, so that the command line can show names and recipes; layers are imported where they are built. A
-new layer is one more entry here, and a line in docs/graphs.md.
+new layer is one more entry here, and a line in docs/nodes.md.
 """
 
 from collections.abc import Callable, Mapping

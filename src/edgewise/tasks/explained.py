@@ -72,6 +72,26 @@ class Explained:
         found = self.trained.by_target(np.stack(outputs))[self.column].mean(axis=0)
         return found if self.label is None else found[..., self.label]
 
+    def without(
+        self, removed: Sequence[np.ndarray], count: int, to_batch: Callable[[np.ndarray], Any], step: int
+    ) -> Float[np.ndarray, " removal"]:
+        """The number without each of some lists of places.
+
+        Args:
+            removed: places of nodes, or of edges.
+            count: how many places there are.
+            to_batch: makes a batch out of (copy, place), True for what remains in each copy.
+            step: how many copies are computed together.
+        """
+        found = [np.zeros(0)]
+        for start in range(0, len(removed), step):
+            lists = removed[start : start + step]
+            remaining = np.ones((len(lists), count), dtype=bool)
+            for line, places in zip(remaining, lists, strict=True):
+                line[places] = False
+            found.append(self.of_batch(to_batch(remaining)))
+        return np.concatenate(found)
+
     def of_scores(self, scores: Float[Tensor, " row *variant output"]) -> Float[Tensor, " row"]:
         """The number of each row out of the output of one member, in model units or logits; keeps gradients."""
         trained = self.trained

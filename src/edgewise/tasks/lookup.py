@@ -1,13 +1,15 @@
 """What stands by name in the files that a model was trained on: nodes and edges of a graph, graphs of many."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from edgewise.data.columns import AUTO, Columns
 from edgewise.errors import DataError, EdgewiseError, RunFolderError
-from edgewise.explanation import TargetPrediction
+from edgewise.explain.methods import Choice
+from edgewise.explanation import Explanation, TargetPrediction
 from edgewise.tasks.explainable import ExplainableTable
 from edgewise.tasks.targets import target_predictions
 from edgewise.train.folder import RunFolder
@@ -47,6 +49,8 @@ class ExplainableByName(ExplainableTable):
     kind = "graph"
     unit: str
     """What one row is."""
+    explain_row: Callable[..., Explanation]
+    """Explains a row, by the ensemble, the table and the place of the row."""
 
     def __init__(self, trained: Any, table: Any, names: Sequence[str]):
         self.trained, self.table = trained, table
@@ -59,6 +63,13 @@ class ExplainableByName(ExplainableTable):
         if self._predictions is None:
             self._predictions = self.trained.predict(self.table)
         return [target_predictions(self.trained, self._predictions, place) for place in places]
+
+    def explain(
+        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
+    ) -> Explanation:
+        """One row; all weights are listed, as few nodes are looked at."""
+        place = self.row_of(*row)
+        return self.explain_row(self.trained, self.table, place, target=target, label=label, methods=methods)
 
     def row_of(self, *names: str) -> int:
         """The place of one in the table.
@@ -75,6 +86,11 @@ class ExplainableByName(ExplainableTable):
     def find(self, *names: str) -> int:
         """The place of one in the table, by its name."""
         return self._names.place(*names)
+
+
+def own_names(columns: Columns) -> dict[str, Any]:
+    """The names of the columns of nodes in the files of a run; a column of names that is not known is found."""
+    return {"node_column": columns.node_column or AUTO}
 
 
 def title_of(sender: str, receiver: str, is_directed: bool) -> str:

@@ -1,8 +1,11 @@
 """The settings of a run over a table, whatever its rows hold."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Self
 
-from edgewise.data.columns import Columns
+from edgewise.data.columns import AUTO, Columns
+from edgewise.data.graphs.source import GraphSource
 from edgewise.errors import SettingError
 from edgewise.settings import setting
 from edgewise.tasks.config import RunSettings
@@ -78,3 +81,20 @@ class TableJob(RunSettings):
         if len(self.data) > 1:
             return "file"
         return "group" if self.columns.group_column else "random"
+
+
+class GraphTableJob(TableJob):
+    """Settings of a run over tables of graphs: what the names of nodes and the targets are follows from the tables."""
+
+    graph: GraphSource
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], source: str = "the settings") -> Self:
+        """As of every run; columns of names are found, and targets are what they look like."""
+        config = {name.replace("-", "_"): value for name, value in config.items()}
+        return super().of({"node_column": AUTO, "task_type": AUTO, **config}, source)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are read."""
+        return (*self.data, *self.graph.files)

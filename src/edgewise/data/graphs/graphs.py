@@ -16,8 +16,8 @@ from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.graphs.trees import Trees
 from edgewise.data.graphs.union import offsets_of
 from edgewise.data.tables.cell import Problems, is_missing, read_number, read_numbers, stripped
-from edgewise.data.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, pd, read_cells
-from edgewise.data.tables.rows import Table, judged
+from edgewise.data.tables.read import Cells, Values, check_columns_exist, pd, read_cells
+from edgewise.data.tables.rows import Table, cells_of_roles, judged
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
@@ -316,13 +316,12 @@ def graphs_from_arrays(
         "group": groups,
         "number": conditions,
     }
-    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    cells, columns_of, others = cells_of_roles(arrays)
     columns = GraphColumns(
         node_column="node",
         graph_column="graph",
         target_columns=columns_of.get("target", ()),
-        weight_column="weight" if "weight" in columns_of else None,
-        group_column="group" if "group" in columns_of else None,
+        **others,
         graph_feature_columns=columns_of.get("number", ()),
         task_type=task_type,
     )

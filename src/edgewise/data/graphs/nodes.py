@@ -25,8 +25,8 @@ from edgewise.data.graphs.types import GraphTypes, NodeTypes, TypeNames, labels_
 from edgewise.data.tables.arrays import read_arrays
 from edgewise.data.tables.cell import Problems, stripped
 from edgewise.data.tables.labels import Classes
-from edgewise.data.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, read_cells
-from edgewise.data.tables.rows import Table, judged
+from edgewise.data.tables.read import Cells, Values, check_columns_exist, read_cells
+from edgewise.data.tables.rows import Table, cells_of_roles, judged
 from edgewise.errors import DataError, SettingError
 
 NAMES = ("id", "node", "node_id")
@@ -205,14 +205,13 @@ def nodes_from_arrays(
     """
     check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
     numbers = list(range(features.shape[0]))
-    arrays = {NUMBERS: numbers, "target": targets, "weight": weights, "split": parts}
-    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    cells, columns_of, others = cells_of_roles({NUMBERS: numbers, "target": targets, "weight": weights, "split": parts})
     columns = Columns(
         node_column=NUMBERS,
         target_columns=columns_of.get("target", ()),
-        weight_column="weight" if "weight" in columns_of else None,
         splits_column="split" if "split" in columns_of else None,
         task_type=task_type,
+        **others,
     )
     found = None
     if types is not None or edges.types is not None or known is not None:

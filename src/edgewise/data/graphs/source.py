@@ -33,6 +33,11 @@ class GraphSource(Settings):
         if len(self.edge_columns) not in (0, 2):
             raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are named."""
+        return tuple(file for file in (self.edges, self.features) if file is not None)
+
 
 @dataclass(frozen=True)
 class GraphColumns(Columns):
@@ -68,3 +73,8 @@ class GraphsSource(GraphSource):
     graphs: str | None = setting(None, metavar="FILE")
     """A table of graphs, a row each: its name, targets, weights, splits and numbers; None where the table of nodes
     holds them."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that are named."""
+        return (*super().files, *(() if self.graphs is None else (self.graphs,)))

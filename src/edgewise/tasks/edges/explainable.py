@@ -13,8 +13,8 @@ from edgewise.models.edge import EdgeBatch
 from edgewise.plural import plural
 from edgewise.records import NodeBatch
 from edgewise.tasks.edges.job import edge_job
-from edgewise.tasks.edges.trained import TrainedEdges, read_known
-from edgewise.tasks.lookup import ExplainableByName, Names, files_of, title_of
+from edgewise.tasks.edges.trained import TrainedEdges
+from edgewise.tasks.lookup import ExplainableByName, Names, files_of, own_names, title_of
 from edgewise.tasks.nodes.explainable import EnsembleItem
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
@@ -89,6 +89,7 @@ class ExplainableEdges(ExplainableByName):
 
     unit = "edge"
     over = "the edges of a graph"
+    explain_row = staticmethod(explain_edge)
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
@@ -100,7 +101,8 @@ class ExplainableEdges(ExplainableByName):
         trained = TrainedEdges.load(folder)
         with files_of(folder, "graph", "explain(graph, edge=…)") as config:
             job = edge_job(config, "config.toml")
-            table = read_known(trained, job.data, trained.columns.to_predict(), job.graph, job.nodes)
+            columns = trained.columns.to_predict(**own_names(job.columns))
+            table = trained.read(job.data, columns, job.graph, job.nodes)
         return cls(trained, table, table.names)
 
     def __init__(self, trained: TrainedEdges, table: EdgeTable, names: Sequence[str]):
@@ -124,10 +126,3 @@ class ExplainableEdges(ExplainableByName):
             title = title_of(self.table.names[sender], self.table.names[receiver], is_directed)
             raise DataError(f"there is no edge {title}; name the two nodes of an edge of the graph.")
         return int(rows[0])
-
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
-        """One edge; all weights are kept, as only those near it are looked at."""
-        place = self.row_of(*row)
-        return explain_edge(self.trained, self.table, place, target=target, label=label, methods=methods)

@@ -1,6 +1,5 @@
 """The settings of a run over the edges of a graph."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -12,7 +11,7 @@ from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import with_layer
 from edgewise.tasks.nodes.job import SCALES
-from edgewise.tasks.table_job import TableJob
+from edgewise.tasks.table_job import GraphTableJob
 from edgewise.train.settings import TrainSettings
 
 RECIPE = TrainSettings(
@@ -34,7 +33,7 @@ LAYERS = NodeSettings(model="sage", dropout=0.1)
 
 
 @dataclass(frozen=True)
-class EdgeJob(TableJob):
+class EdgeJob(GraphTableJob):
     """The settings of a run over the edges of a graph."""
 
     SUMMARY = "classes or numbers of the edges of one graph"
@@ -73,7 +72,7 @@ class EdgeJob(TableJob):
     @property
     def files(self) -> tuple[str, ...]:
         """All files that are read."""
-        return (*self.data, *(file for file in (self.nodes, self.graph.features) if file is not None))
+        return (*super().files, *(() if self.nodes is None else (self.nodes,)))
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
@@ -81,10 +80,5 @@ class EdgeJob(TableJob):
         return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True))
 
 
-def edge_job(config: Mapping[str, Any], source: str = "the settings") -> EdgeJob:
-    """The settings that a flat table describes; a row is an edge, and targets are what they look like."""
-    config = {name.replace("-", "_"): value for name, value in config.items()}
-    return EdgeJob.of({"node_column": AUTO, "task_type": AUTO, **config}, source)
-
-
+edge_job = EdgeJob.of
 SETTINGS = EdgeJob

@@ -7,16 +7,15 @@ import numpy as np
 
 from edgewise.data.columns import AUTO
 from edgewise.data.graphs.edge_table import EdgeTable, read_edge_table
-from edgewise.data.graphs.types import TypeScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
 from edgewise.tasks.edges.job import LAYERS, RECIPE, EdgeJob, edge_job
-from edgewise.tasks.edges.trained import TrainedEdges, read_known
-from edgewise.tasks.nodes.units import scale_of
-from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
+from edgewise.tasks.edges.trained import TrainedEdges
+from edgewise.tasks.nodes.units import graph_fields
+from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
 
 if TYPE_CHECKING:
@@ -44,27 +43,15 @@ class EdgesTask(TableTask):
 
     def untrained(self, settings: EdgeJob, table: EdgeTable, splits: Splits) -> TrainedEdges:
         """The model before its first step; features are scaled by the whole graph, which training sees."""
-        scale, scaler = scale_of(table.nodes, settings.feature_scale)
-        assert not isinstance(scaler, TypeScaler)
+        known = graph_fields(settings, table, splits.train, table.nodes)
+        scaler = known["scaler"]
         edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
         sizes = NodeSizes(
             num_features=table.nodes.shape[1] if scaler is None else scaler.num_features,
             **edge_sizes(edge_scaler.num_features, settings.model),
             num_outputs=num_outputs(table),
         )
-        return TrainedEdges(
-            **target_fields(table, settings.coverage),
-            settings=settings.model,
-            sizes=sizes,
-            graph=settings.graph,
-            feature_scale=scale,
-            scaler=scaler,
-            edge_scaler=edge_scaler,
-            scale=target_scale(table, splits.train),
-            num_columns=table.nodes.shape[1],
-            categories=table.categories,
-            edge_categories=table.edges.categories,
-        )
+        return TrainedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)
 
     def features(self, prepared: Prepared) -> Features:
         """The features of the edges and of their two nodes."""
@@ -97,7 +84,7 @@ class EdgesTask(TableTask):
             descriptors_columns=tuple(request.descriptors_columns or known.descriptors_columns),
         )
         source = replace(trained.graph, features=request.features)
-        return trained, read_known(trained, [request.data], columns, source, request.nodes, strict=request.strict)
+        return trained, trained.read([request.data], columns, source, request.nodes, strict=request.strict)
 
     def explainable(self) -> "type[ExplainableModel]":
         from edgewise.tasks.edges.explainable import ExplainableEdges

@@ -32,7 +32,10 @@ class ForecastJob(RunSettings):
 
     SUMMARY = "future values of the nodes of a graph, from series"
     EXAMPLE = "forecast series.csv --edges edges.csv"
-    FOREIGN = dict.fromkeys(("features", "edge_feature_columns", "edge_type_column"), "the model reads the series only")
+    FOREIGN = dict.fromkeys(
+        ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
+        "the model reads the series only",
+    )
 
     data: tuple[str, ...]
     """The series, one table: columns are nodes, rows are times."""
@@ -57,7 +60,7 @@ class ForecastJob(RunSettings):
     @property
     def files(self) -> tuple[str, ...]:
         """All files that are read."""
-        return self.data if self.graph.edges is None else (*self.data, self.graph.edges)
+        return (*self.data, *self.graph.files)
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:

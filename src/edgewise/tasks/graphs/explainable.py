@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from edgewise.data.graphs.graphs import GraphTable, read_graphs
+from edgewise.data.graphs.graphs import GraphTable
 from edgewise.data.graphs.union import graph_copies, led_to
 from edgewise.errors import DataError, UnsupportedError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
@@ -113,13 +113,13 @@ class GraphItem(Explainable):
         """The number without each of these lists of nodes, and all edges at them."""
         batch, roots = self.batch, self.roots
 
-        def copies(kept: Bool[np.ndarray, " copy node"]) -> GraphBatch:
+        def copies(remaining: Bool[np.ndarray, " copy node"]) -> GraphBatch:
             if not len(roots):
-                return graph_copies(batch, kept)
-            is_blank = ~kept[:, roots[0]]
-            kept[:, roots] = True
-            every = np.ones((len(kept), batch.edges.num_edges), dtype=bool)
-            found = graph_copies(batch, led_to(batch.edges, roots, kept, every))
+                return graph_copies(batch, remaining)
+            is_blank = ~remaining[:, roots[0]]
+            remaining[:, roots] = True
+            every = np.ones((len(remaining), batch.edges.num_edges), dtype=bool)
+            found = graph_copies(batch, led_to(batch.edges, roots, remaining, every))
             features = found.features.clone()
             features[found.roots[torch.from_numpy(is_blank)]] = 0
             return replace(found, features=features)
@@ -130,9 +130,9 @@ class GraphItem(Explainable):
         """The number without each of these lists of edges; all nodes stay that still have a way to a root."""
         batch, roots = self.batch, self.roots
 
-        def copies(kept: Bool[np.ndarray, " copy edge"]) -> GraphBatch:
-            nodes = np.ones((len(kept), self.num_units), dtype=bool)
-            return graph_copies(batch, led_to(batch.edges, roots, nodes, kept) if len(roots) else nodes, kept)
+        def copies(remaining: Bool[np.ndarray, " copy edge"]) -> GraphBatch:
+            nodes = np.ones((len(remaining), self.num_units), dtype=bool)
+            return graph_copies(batch, led_to(batch.edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
 
         return self._predict(removed, batch.edges.num_edges, copies)
 
@@ -140,14 +140,7 @@ class GraphItem(Explainable):
         self, removed: Sequence[np.ndarray], count: int, copies: Callable[[np.ndarray], GraphBatch]
     ) -> np.ndarray:
         step = max(1, BATCH_SIZE // (self.num_units + self.batch.edges.num_edges))
-        found = [np.zeros(0)]
-        for start in range(0, len(removed), step):
-            lists = removed[start : start + step]
-            kept = np.ones((len(lists), count), dtype=bool)
-            for line, places in zip(kept, lists, strict=True):
-                line[places] = False
-            found.append(self.explained.of_batch(copies(kept)))
-        return np.concatenate(found)
+        return self.explained.without(removed, count, copies, step)
 
     def links(self) -> Links:
         """The edges between two nodes, both ways one link."""
@@ -183,7 +176,7 @@ class GraphItem(Explainable):
                 # The block of the root has a residual connection: half of what follows is the root's own way.
                 top = 0.5 * direct + 0.5 * torch.nn.functional.one_hot(self.batch.roots, size)[0]
         self.has_negative = any(not bool((weights.values >= 0).all()) for weights in recorded)
-        # Only blocks have a residual connection; the layers of papers hear of the node itself by its loop alone.
+        # Only blocks have a residual connection; the layers of papers read the node itself by its loop alone.
         through = [] if self.has_negative else recorded
         return Attention(
             layers,
@@ -221,6 +214,7 @@ class ExplainableGraphs(ExplainableByName):
 
     unit = "graph"
     over = "graphs"
+    explain_row = staticmethod(explain_graph)
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
@@ -231,26 +225,11 @@ class ExplainableGraphs(ExplainableByName):
         """
         trained = TrainedGraphs.load(folder)
         with files_of(folder, "graphs", "explain(graph)") as config:
-            table = _graphs_of(config, trained)
+            job = graph_job(config, "config.toml")
+            table = trained.read(job.data, trained.columns.to_predict(), job.graph)
         return cls(trained, table, [str(name) for name in table.frame[table.columns.graph_column]])
 
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The name of a graph."""
         return [(self.table.columns.graph_column, "node")]
-
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
-        """One graph; all weights are kept, as graphs of many are small."""
-        place = self.row_of(*row)
-        return explain_graph(self.trained, self.table, place, target=target, label=label, methods=methods)
-
-
-def _graphs_of(config: dict[str, Any], trained: Any) -> Any:
-    """The graphs of a run, their targets left out."""
-    job = graph_job(config, "config.toml")
-    columns = trained.columns.to_predict()
-    need_roots = trained.whole.needs_roots
-    words = {"categories": trained.categories, "edge_categories": trained.edge_categories}
-    return read_graphs(job.data, columns, job.graph, need_roots=need_roots, need_targets=False, **words)

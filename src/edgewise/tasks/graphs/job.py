@@ -1,16 +1,14 @@
 """The settings of a run over many graphs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from edgewise.data.columns import AUTO
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.models.graph_layers import layers_for
 from edgewise.models.graph_settings import GraphSettings, NodeSettings
 from edgewise.settings import check_heads
 from edgewise.tasks.config import with_layer
-from edgewise.tasks.table_job import TableJob
+from edgewise.tasks.table_job import GraphTableJob
 from edgewise.train.settings import TrainSettings
 
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
@@ -18,7 +16,7 @@ LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64
 
 
 @dataclass(frozen=True)
-class GraphJob(TableJob):
+class GraphJob(GraphTableJob):
     """The settings of a run over many graphs."""
 
     SUMMARY = "classes or numbers of whole graphs"
@@ -41,12 +39,6 @@ class GraphJob(TableJob):
     whole: GraphSettings = field(default_factory=GraphSettings)
     """The readout and the head."""
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are read."""
-        others = (self.graph.edges, self.graph.features, self.graph.graphs)
-        return (*self.data, *(file for file in others if file is not None))
-
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; settings that the named model does not read are refused."""
@@ -58,10 +50,5 @@ class GraphJob(TableJob):
         return built
 
 
-def graph_job(config: Mapping[str, Any], source: str = "the settings") -> GraphJob:
-    """The settings that a flat table describes; a row is a node, and targets are what they look like."""
-    config = {name.replace("-", "_"): value for name, value in config.items()}
-    return GraphJob.of({"node_column": AUTO, "task_type": AUTO, **config}, source)
-
-
+graph_job = GraphJob.of
 SETTINGS = GraphJob

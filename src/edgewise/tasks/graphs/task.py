@@ -113,16 +113,8 @@ class GraphsTask(TableTask):
             node_column=request.node_column or known.node_column,
             descriptors_columns=tuple(request.descriptors_columns or known.descriptors_columns),
         )
-        return trained, read_graphs(
-            [request.data],
-            columns,
-            replace(trained.graph, edges=request.edges, features=request.features, graphs=request.graphs),
-            need_roots=trained.whole.needs_roots,
-            strict=request.strict,
-            need_targets=False,
-            categories=trained.categories,
-            edge_categories=trained.edge_categories,
-        )
+        source = replace(trained.graph, edges=request.edges, features=request.features, graphs=request.graphs)
+        return trained, trained.read([request.data], columns, source, strict=request.strict)
 
     def explainable(self) -> "type[ExplainableModel]":
         from edgewise.tasks.graphs.explainable import ExplainableGraphs

@@ -1,11 +1,12 @@
 """A trained ensemble over many graphs, with all it needs to read new ones: words, scales, sizes."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from edgewise.data.graphs.graphs import GraphTable
+from edgewise.data.graphs.graphs import GraphTable, read_graphs
 from edgewise.data.graphs.node_features import Categories
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.graphs.union import Union, take
@@ -15,7 +16,7 @@ from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
-from edgewise.tasks.nodes.units import with_loops
+from edgewise.tasks.nodes.units import RowBatches, with_loops
 from edgewise.tasks.trained import ROWS_A_BATCH, TrainedTable
 
 NODES_A_BATCH = 100_000
@@ -23,7 +24,7 @@ NODES_A_BATCH = 100_000
 
 
 @dataclass(frozen=True)
-class GraphBatches:
+class GraphStore:
     """Graphs in the units of a model: makes batches of them, each their disjoint union."""
 
     features: torch.Tensor
@@ -42,10 +43,6 @@ class GraphBatches:
     """(row): the root of each, counted within the graph; None where nobody asks."""
     conditions: np.ndarray
     """(row, condition), scaled, float32."""
-    targets: np.ndarray
-    """(row, target), scaled, float32; class numbers for classes."""
-    weights: np.ndarray
-    """(row), float32."""
     has_loops: bool
     """Whether every node is to be among its own neighbors."""
 
@@ -61,11 +58,6 @@ class GraphBatches:
         conditions = torch.from_numpy(self.conditions[rows])
         features = take(self.features, union.nodes)
         return GraphBatch(features, edges, edge_features, union.offsets, roots, conditions)
-
-    def training_batch(self, rows: np.ndarray) -> GraphBatch:
-        """Graphs to learn from."""
-        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
-        return replace(self.batch(rows), targets=targets, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -124,7 +116,22 @@ class TrainedGraphs(TrainedTable):
         """A model before its first step, drawn from torch's generator."""
         return GraphModel(self.sizes, self.settings, self.whole)
 
-    def batches(self, table: GraphTable) -> GraphBatches:
+    def read(
+        self, paths: Sequence[str], columns: GraphColumns, source: GraphsSource, *, strict: bool = False
+    ) -> GraphTable:
+        """Graphs to predict, with the words that the model knows."""
+        return read_graphs(
+            paths,
+            columns,
+            source,
+            need_roots=self.whole.needs_roots,
+            strict=strict,
+            need_targets=False,
+            categories=self.categories,
+            edge_categories=self.edge_categories,
+        )
+
+    def batches(self, table: GraphTable) -> RowBatches:
         """The graphs as the models take them.
 
         Raises:
@@ -146,12 +153,9 @@ class TrainedGraphs(TrainedTable):
         features, edge_features, conditions = (
             scale.transform(values.astype(np.float64)).astype(np.float32) for values, scale in columns.values()
         )
-        targets = table.targets
-        if scales.target is not None and targets.shape[1]:
-            targets = scales.target.transform(targets)
         starts = table.offsets[table.graph_of_edge]
         trees = table.trees
-        return GraphBatches(
+        store = GraphStore(
             torch.from_numpy(features),
             torch.from_numpy(edge_features),
             torch.from_numpy(edges.senders - starts),
@@ -160,10 +164,9 @@ class TrainedGraphs(TrainedTable):
             torch.from_numpy(table.edge_offsets),
             None if trees is None else trees.roots - table.offsets[:-1],
             conditions,
-            targets.astype(np.float32),
-            table.weights.astype(np.float32),
             self.settings.has_loops,
         )
+        return RowBatches.of(table, scales.target, store.batch)
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""

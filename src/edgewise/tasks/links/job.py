@@ -110,7 +110,7 @@ class LinkJob(RunSettings):
     @property
     def files(self) -> tuple[str, ...]:
         """All files that are read."""
-        return (*self.data, *(file for file in (self.graph.edges, self.graph.features) if file is not None))
+        return (*self.data, *self.graph.files)
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:

@@ -109,20 +109,13 @@ class MoleculeItem(Explainable):
     def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without some edges; all atoms stay."""
 
-        def taken(kept: np.ndarray) -> Batch:
-            return copies(self.row.batch, np.ones((len(kept), self.num_units), dtype=bool), kept)
+        def taken(remaining: np.ndarray) -> Batch:
+            return copies(self.row.batch, np.ones((len(remaining), self.num_units), dtype=bool), remaining)
 
         return self._predict(removed, self.row.batch.edges.num_edges, taken)
 
     def _predict(self, removed: Sequence[np.ndarray], count: int, taken: Callable[[np.ndarray], Batch]) -> np.ndarray:
-        size, found = max(1, BATCH_SIZE // max(1, self.num_units)), [np.zeros(0)]
-        for start in range(0, len(removed), size):
-            lists = removed[start : start + size]
-            kept = np.ones((len(lists), count), dtype=bool)
-            for line, places in zip(kept, lists, strict=True):
-                line[places] = False
-            found.append(self.explained.of_batch(taken(kept)))
-        return np.concatenate(found)
+        return self.explained.without(removed, count, taken, max(1, BATCH_SIZE // max(1, self.num_units)))
 
     def links(self) -> Links:
         """Bonds; bond b is edges 2b and 2b + 1."""

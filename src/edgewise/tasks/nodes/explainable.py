@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.data.columns import AUTO
-from edgewise.data.graphs.nodes import NodeTable, read_nodes
+from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.types import spoken
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
@@ -24,8 +23,8 @@ from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.explained import Explained
-from edgewise.tasks.lookup import ExplainableByName, files_of, undirected
-from edgewise.tasks.nodes.job import NodeJob, node_job
+from edgewise.tasks.lookup import ExplainableByName, files_of, own_names, undirected
+from edgewise.tasks.nodes.job import node_job
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of, reach_of
 from edgewise.tasks.nodes.trained import TrainedNodes
 from edgewise.trace import Trace, Weights
@@ -395,6 +394,7 @@ class ExplainableNodes(ExplainableByName):
 
     unit = "node"
     over = "the nodes of a graph"
+    explain_row = staticmethod(explain_node)
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
@@ -405,36 +405,12 @@ class ExplainableNodes(ExplainableByName):
         """
         trained = TrainedNodes.load(folder)
         with files_of(folder, "graph", "explain(features, edges, node)") as config:
-            table = _graph_of(node_job(config, "config.toml"), trained)
+            job = node_job(config, "config.toml")
+            columns = trained.columns.to_predict(**own_names(job.columns))
+            table = trained.read(job.data, columns, job.graph)
         return cls(trained, table, table.names)
 
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The name of a node."""
         return [(self.table.columns.node_column or "node", "node")]
-
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
-        """One node; all weights are kept, as only those near it are looked at."""
-        place = self.row_of(*row)
-        return explain_node(self.trained, self.table, place, target=target, label=label, methods=methods)
-
-
-def _graph_of(job: NodeJob, trained: TrainedNodes) -> NodeTable:
-    """The graph of a job, its targets left out."""
-    columns = job.columns.to_predict(
-        node_column=job.columns.node_column or AUTO,
-        descriptors_columns=trained.columns.descriptors_columns,
-    )
-    known = trained.types
-    return read_nodes(
-        list(job.data),
-        columns,
-        job.graph,
-        need_targets=False,
-        with_types=known is not None,
-        known=known,
-        categories=trained.categories,
-        edge_categories=trained.edge_categories,
-    )

@@ -1,10 +1,9 @@
 """The settings of a run over the nodes of a graph."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from edgewise.data.columns import AUTO
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.tables.options import array_names
 from edgewise.errors import SettingError
@@ -12,7 +11,7 @@ from edgewise.models.graph_layers import LAYERS, layers_for
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting, spelled
 from edgewise.tasks.config import with_layer
-from edgewise.tasks.table_job import TableJob
+from edgewise.tasks.table_job import GraphTableJob
 from edgewise.train.settings import TrainSettings
 
 SCALES = ("auto", "rows", "standard", "none")
@@ -37,7 +36,7 @@ REMEDY = f"take --model {' or '.join(name for name, spec in LAYERS.items() if sp
 
 
 @dataclass(frozen=True)
-class NodeJob(TableJob):
+class NodeJob(GraphTableJob):
     """The settings of a run over the nodes of a graph."""
 
     SUMMARY = "classes or numbers of the nodes of one graph"
@@ -55,11 +54,6 @@ class NodeJob(TableJob):
     """Features in units of their spread over all nodes (standard), as fractions of their sum over the node's features
     (rows), or as they are (none); auto is rows for bags of words, else standard."""
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are read."""
-        return (*self.data, *(file for file in (self.graph.edges, self.graph.features) if file is not None))
-
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; the named model brings its own sizes and recipe."""
@@ -73,16 +67,11 @@ class NodeJob(TableJob):
         return super().build(own, groups, **with_layer("nodes", groups, NodeSettings(), RECIPE))
 
 
-def node_job(config: Mapping[str, Any], source: str = "the settings") -> NodeJob:
-    """The settings that a flat table describes; a row is a node, and targets are what they look like."""
-    config = {name.replace("-", "_"): value for name, value in config.items()}
-    return NodeJob.of({"node_column": AUTO, "task_type": AUTO, **config}, source)
-
-
 def holds_types(files: Sequence[str]) -> bool:
     """Whether one of the files is a graph that says the types of its nodes or edges."""
     arrays = [array_names(name) for name in files if name.lower().endswith(".npz")]
     return any({"node_type", "edge_type"} & names for names in arrays)
 
 
+node_job = NodeJob.of
 SETTINGS = NodeJob

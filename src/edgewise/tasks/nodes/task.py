@@ -20,8 +20,8 @@ from edgewise.plural import plural
 from edgewise.tasks.nodes import types
 from edgewise.tasks.nodes.job import RECIPE, NodeJob, holds_types, node_job
 from edgewise.tasks.nodes.trained import TrainedNodes
-from edgewise.tasks.nodes.units import scale_of
-from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
+from edgewise.tasks.nodes.units import graph_fields
+from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
 
 if TYPE_CHECKING:
@@ -58,13 +58,10 @@ class NodesTask(TableTask):
         return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
 
     def untrained(self, settings: NodeJob, table: NodeTable, splits: Splits) -> TrainedNodes:
-        """The model before its first step.
-
-        The scale of the targets is that of the training nodes; the scale of the features is that of all nodes, which
-        are all seen in training, as the model is trained on the whole graph.
-        """
+        """The model before its first step."""
         found, model = table.types, settings.model
-        scale, scaler = scale_of(table.features, settings.feature_scale, found)
+        known = graph_fields(settings, table, splits.train, table.features, found)
+        scaler = known["scaler"]
         of_types = () if found is None else types.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
         sizes = NodeSizes(
             num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
@@ -74,16 +71,8 @@ class NodesTask(TableTask):
             num_relations=0 if found is None else len(found.names.relations),
         )
         return TrainedNodes(
-            **target_fields(table, settings.coverage),
-            settings=model,
+            **known,
             sizes=sizes,
-            graph=settings.graph,
-            feature_scale=scale,
-            scaler=scaler,
-            scale=target_scale(table, splits.train),
-            num_columns=table.features.shape[1],
-            categories=table.categories,
-            edge_categories=table.edges.categories,
             types=None
             if found is None
             else replace(found.names, predicted=types.types_with_targets(table, splits.train)),
@@ -142,17 +131,7 @@ class NodesTask(TableTask):
         if not is_graph_file(request.data):
             columns = replace(columns, node_type_column=request.node_type_column or trained.columns.node_type_column)
             source = replace(source, edge_type_column=request.edge_type_column or trained.graph.edge_type_column)
-        return trained, read_nodes(
-            [request.data],
-            columns,
-            source,
-            strict=request.strict,
-            need_targets=False,
-            with_types=known is not None,
-            known=known,
-            categories=trained.categories,
-            edge_categories=trained.edge_categories,
-        )
+        return trained, trained.read([request.data], columns, source, strict=request.strict)
 
     def explainable(self) -> "type[ExplainableModel]":
         from edgewise.tasks.nodes.explainable import ExplainableNodes

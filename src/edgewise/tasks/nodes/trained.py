@@ -1,80 +1,37 @@
 """A trained ensemble over the nodes of a graph, with all it needs to read a new one: features, scales, sizes."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from edgewise.data.graphs.node_features import Categories, NodeFeatures
-from edgewise.data.graphs.nodes import NodeTable
+from edgewise.data.columns import Columns
+from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.nodes import NodeTable, read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, TypeNames, TypeScaler
-from edgewise.data.scale import ConditionScaler, TargetScaler
+from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError
-from edgewise.models.graph_settings import NodeSettings, NodeSizes
+from edgewise.models.graph_settings import NodeSettings
 from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import with_types
-from edgewise.tasks.nodes.units import FeatureScale, check_features, graph_batch, scaled
-from edgewise.tasks.trained import TrainedTable
-
-
-@dataclass(frozen=True)
-class NodeBatches:
-    """A graph in the units of a model: each batch is all of it, and the rows that are predicted."""
-
-    graph: NodeBatch
-    """The graph, without rows."""
-    targets: np.ndarray
-    """(row, target), scaled, float32; class numbers for classes."""
-    weights: np.ndarray
-    """(row), float32."""
-
-    def batch(self, rows: np.ndarray) -> NodeBatch:
-        """Rows to predict."""
-        return replace(self.graph, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
-
-    def training_batch(self, rows: np.ndarray) -> NodeBatch:
-        """Rows to learn from."""
-        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
-        return replace(self.batch(rows), targets=targets, weights=weights)
+from edgewise.tasks.nodes.units import RowBatches, TrainedOnGraph, check_features, graph_batch, scaled
 
 
 @dataclass(kw_only=True)
-class TrainedNodes(TrainedTable):
+class TrainedNodes(TrainedOnGraph):
     """A trained ensemble over the nodes of a graph."""
 
     FORMAT = "edgewise node model"
     RENAMED: ClassVar[dict[str, str]] = {"kinds": "types"}
 
-    settings: NodeSettings
-    """The layers and their sizes."""
-    sizes: NodeSizes
-    """What the data looks like."""
-    graph: GraphSource
-    """Where the edges of the training graph were, and how they were read."""
-    feature_scale: FeatureScale
-    """rows, standard or none."""
-    scaler: ConditionScaler | TypeScaler | None
-    """Of the features, where they are scaled by their spread."""
-    scale: TargetScaler | None
-    """Of the targets; None for classes."""
-    num_columns: int
-    """Features of a node as they stand in the file."""
     types: TypeNames | None = None
     """The types of nodes and edges; None where the model ignores them."""
-    categories: Categories = field(default_factory=dict)
-    """The words of each column of categories of nodes."""
-    edge_categories: Categories = field(default_factory=dict)
-    """The words of each column of categories of edges."""
-
-    @property
-    def target_scale(self) -> TargetScaler | None:
-        """From the unit of the targets to that of the model; None for classes."""
-        return self.scale
 
     @property
     def num_edge_columns(self) -> int:
@@ -82,21 +39,25 @@ class TrainedNodes(TrainedTable):
         added = self.settings.has_loops + (len(EDGE_TYPES) if self.settings.is_extended else 0)
         return max(0, self.sizes.num_edge_features - added)
 
-    @property
-    def rows_a_batch(self) -> int:
-        """Rows that are computed together: all of them, since each batch is the whole graph."""
-        return 1 << 40
-
-    @property
-    def model_outputs(self) -> int:
-        """Numbers that a model gives for a row, as it is built."""
-        return self.sizes.num_outputs
-
     def new_member(self) -> NodeModel:
         """A model before its first step, drawn from torch's generator."""
         return NodeModel(self.sizes, self.settings)
 
-    def batches(self, table: NodeTable) -> NodeBatches:
+    def read(self, paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False) -> NodeTable:
+        """A graph to predict, with the types and words that the model knows."""
+        return read_nodes(
+            paths,
+            columns,
+            source,
+            strict=strict,
+            need_targets=False,
+            with_types=self.types is not None,
+            known=self.types,
+            categories=self.categories,
+            edge_categories=self.edge_categories,
+        )
+
+    def batches(self, table: NodeTable) -> RowBatches:
         """The graph as the models take it.
 
         Raises:
@@ -104,9 +65,6 @@ class TrainedNodes(TrainedTable):
         """
         found = table.features.shape[1], table.edges.features.shape[1]
         check_features(table.source, (self.num_columns, self.num_edge_columns), found)
-        targets = table.targets
-        if self.scale is not None and targets.shape[1]:
-            targets = self.scale.transform(targets)
         graph = graph_batch(self.features(table.features, table.types), table.edges, self.settings.has_loops)
         if self.settings.is_extended:
             edges, features = _with_extras(graph.edges, graph.edge_features, self.settings)
@@ -114,7 +72,11 @@ class TrainedNodes(TrainedTable):
         graph = replace(graph, positions=self.positions(table))
         if table.types is not None:
             graph = with_types(graph, table.types)
-        return NodeBatches(graph, targets.astype(np.float32), table.weights.astype(np.float32))
+
+        def batch(rows: np.ndarray) -> NodeBatch:
+            return replace(graph, rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)))
+
+        return RowBatches.of(table, self.scale, batch, graph)
 
     def positions(self, table: NodeTable) -> torch.Tensor | None:
         """Where each node stands in the graph, as far as the model looks at it."""
@@ -145,9 +107,9 @@ class TrainedNodes(TrainedTable):
 
 
 def _with_extras(edges: Edges, features: torch.Tensor, settings: NodeSettings) -> tuple[Edges, torch.Tensor]:
-    """The edges and those that are added to the graph; further features tell of every edge of which kind it is.
+    """The edges and those that are added to the graph; further features say of which type each edge is.
 
-    The draw is always the same, so that a graph that is predicted has the edges that it was learned with.
+    The draw is always the same, so that a graph that is predicted has the edges that it was trained with.
     """
     extended, types = extend_edges(
         edges, expander_degree=settings.expander_degree, num_virtual_nodes=settings.num_virtual_nodes

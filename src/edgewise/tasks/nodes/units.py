@@ -1,19 +1,27 @@
 """A graph in the units of a model: features of its nodes scaled, loops added where a model wants them."""
 
-from typing import Literal, TypeAlias, cast
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float32
 
 from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.node_features import NodeFeatures
+from edgewise.data.graphs.node_features import Categories, NodeFeatures
+from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, TypeScaler
-from edgewise.data.scale import ConditionScaler
+from edgewise.data.scale import ConditionScaler, TargetScaler
+from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError
+from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import Edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import by_type
+from edgewise.tasks.table_task import target_fields, target_scale
+from edgewise.tasks.trained import TrainedTable
 
 FeatureScale: TypeAlias = Literal["rows", "standard", "none"]
 """Features as parts of their sum over a node, in units of their spread, or as they are."""
@@ -54,6 +62,107 @@ def scaled(
     num_nodes, num_features = features.shape
     entries = Edges(torch.from_numpy(features.columns), torch.from_numpy(features.rows), num_features, num_nodes)
     return SparseFeatures(entries, torch.from_numpy(features.values))
+
+
+@dataclass(frozen=True, eq=False)
+class RowBatches:
+    """Rows in the units of a model."""
+
+    batch: Callable[[np.ndarray], Any]
+    """Makes a batch of rows to predict."""
+    targets: Float32[np.ndarray, " row target"]
+    """In model units; class numbers for classes."""
+    weights: Float32[np.ndarray, " row"]
+    """How much each row counts."""
+    graph: Any = None
+    """The whole graph as a `NodeBatch` without rows, where rows are of one graph."""
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        scale: TargetScaler | None,
+        batch: Callable[[np.ndarray], Any],
+        graph: NodeBatch | None = None,
+    ) -> Self:
+        """The rows of a table, with their targets scaled."""
+        targets = table.targets
+        if scale is not None and targets.shape[1]:
+            targets = scale.transform(targets)
+        return cls(batch, targets.astype(np.float32), table.weights.astype(np.float32), graph)
+
+    def training_batch(self, rows: np.ndarray) -> Any:
+        """Rows to learn from."""
+        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
+        return replace(self.batch(rows), targets=targets, weights=weights)
+
+
+@dataclass(kw_only=True)
+class TrainedOnGraph(TrainedTable):
+    """A trained ensemble over the nodes or edges of one graph."""
+
+    settings: NodeSettings
+    """The layers and their sizes."""
+    sizes: NodeSizes
+    """What the data looks like."""
+    graph: GraphSource
+    """How the edges of the training graph were read."""
+    feature_scale: FeatureScale
+    """How the features of nodes are scaled."""
+    scaler: ConditionScaler | TypeScaler | None
+    """Of the features of nodes, where they are scaled by their spread."""
+    scale: TargetScaler | None
+    """Of the targets; None for classes."""
+    num_columns: int
+    """Features of a node as they stand in the file."""
+    categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of nodes."""
+    edge_categories: Categories = field(default_factory=dict)
+    """The words of each column of categories of edges."""
+
+    @property
+    def target_scale(self) -> TargetScaler | None:
+        """From the unit of the targets to that of the model; None for classes."""
+        return self.scale
+
+    @property
+    def rows_a_batch(self) -> int:
+        """All rows are computed together, since each batch is the whole graph."""
+        return 1 << 40
+
+    @property
+    def model_outputs(self) -> int:
+        """Numbers that a model gives for a row, as it is built."""
+        return self.sizes.num_outputs
+
+
+def graph_fields(
+    job: Any, table: Any, rows: np.ndarray, nodes: NodeFeatures, types: GraphTypes | None = None
+) -> dict[str, Any]:
+    """The fields of `TrainedOnGraph` before the first step, without `sizes`.
+
+    The scale of the targets is that of the training rows; the scale of the features is that of all nodes, which are
+    all seen in training, as the model is trained on the whole graph.
+
+    Args:
+        job: the settings of the run.
+        table: the rows.
+        rows: those of the training.
+        nodes: the features of the nodes.
+        types: of nodes and edges.
+    """
+    scale, scaler = scale_of(nodes, job.feature_scale, types)
+    return {
+        **target_fields(table, job.coverage),
+        "settings": job.model,
+        "graph": job.graph,
+        "feature_scale": scale,
+        "scaler": scaler,
+        "scale": target_scale(table, rows),
+        "num_columns": nodes.shape[1],
+        "categories": table.categories,
+        "edge_categories": table.edges.categories,
+    }
 
 
 def check_features(source: str, known: tuple[int, int], given: tuple[int, int]) -> None:
