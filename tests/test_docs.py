@@ -179,9 +179,12 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
         "links.csv", index=False
     )
     pd.DataFrame({"one": [0, 1], "other": [2, 5]}).to_csv("pairs.csv", index=False)
-    lines = [line for block in blocks(ROOT / "docs/graphs.md", "console") for line in block.splitlines()]
+    pages = [ROOT / f"docs/{name}.md" for name in ("nodes", "edges", "links", "graphs", "forecast")]
+    lines = [line for page in pages for block in blocks(page, "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    verbs = "train predict fingerprint train train predict train train predict train predict"
+    verbs = (
+        "train predict fingerprint train train predict train predict train predict train predict train train predict"
+    )
     assert [command[0] for command in commands] == verbs.split()
     molecules = {"molecule": np.repeat(range(20), 3), "id": [0, 1, 2] * 20, "charge": range(60)}
     atoms = pd.DataFrame({**molecules, "element": ["C", "O", "H"] * 20, "solubility": np.repeat(range(20), 3) / 4})
@@ -191,8 +194,15 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
     bonds = pd.DataFrame({"molecule": np.repeat(range(20), 2), "from": [1, 2] * 20, "to": [0] * 40})
     bonds.rename(columns={"molecule": "tree"}).to_csv("mergers.csv", index=False)
     bonds.to_csv("bonds.csv", index=False)
+    pd.DataFrame({"id": range(30), "age": range(30)}).to_csv("accounts.csv", index=False)
+    transfers = pd.DataFrame({"from": range(30), "to": [*range(3, 30), 0, 1, 2], "amount": range(30)})
+    transfers.to_csv("new_transfers.csv", index=False)
+    transfers.assign(fraud=["yes", "no", "no"] * 10).to_csv("transfers.csv", index=False)
+    pd.DataFrame({"minute": range(300), "a": range(300), "b": range(300)}).to_csv("speed.csv", index=False)
+    pd.DataFrame({"from": ["a"], "to": ["b"]}).to_csv("roads.csv", index=False)
     for command in commands:
-        passes = ["--epochs", "2", "--no-baselines"] if command[0] == "train" else []
+        passes = ["--epochs", "2"] if command[0] == "train" else []
+        passes += ["--no-baselines"] if passes and command[1] != "forecast" else []
         assert main([*command, *passes]) == 0, capsys.readouterr().err
 
 

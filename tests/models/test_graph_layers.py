@@ -52,7 +52,7 @@ def test_each_layer_brings_its_recipe_and_refuses_what_it_does_not_read(task):
 
 
 def test_every_layer_stands_in_the_docs():
-    rows = (Path(__file__).parents[2] / "docs/graphs.md").read_text()
+    rows = (Path(__file__).parents[2] / "docs/nodes.md").read_text()
     for name in layers_for("nodes", "graphs", "links"):
         assert f"`{name}`" in rows
 
