@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from cli_tables import read_csv, write_csv
+from safetensors.numpy import load_file
 
 QUICK = ["--model", "gatv2", "--num-heads", 2, "--model-dim", 8, "--epochs", 3]
 
@@ -68,6 +69,8 @@ def test_words_are_numbers_one_column_a_word(task, tables, edgewise, tmp_path):
                        for row in read_csv(tmp_path / f"{kind}.csv")]  # fmt: skip
         content = json.loads((run / "model.json").read_text())
         assert content["sizes"]["num_edge_features"] >= 4, "the number, two words, and the mark of a loop"
+        weights = load_file(run / "model.safetensors")
+        assert any(name.endswith("layers.0.edge.weight") for name in weights), "gatv2 reads edge features"
     assert found["words"] == found["numbers"]
     model = json.loads((tmp_path / "words/model.json").read_text())
     assert model["categories"] == {"role": ["aide", "guest", "lead"]}
@@ -84,3 +87,43 @@ def test_words_are_numbers_one_column_a_word(task, tables, edgewise, tmp_path):
         assert ("149 of 150" in err) or ("'triple' is none of the 2 words that are known" in err)
     predicted = [list(row.values()) for row in read_csv(tmp_path / "new_found.csv")]
     assert predicted != [list(row.values()) for row in read_csv(tmp_path / "words.csv")], "an edge has no messages"
+
+
+@pytest.mark.parametrize("task", ["nodes", "edges", "links", "graphs"])
+def test_one_edge_feature_is_the_weight_of_a_convolution(task, tables, edgewise, tmp_path):
+    """An edge of weight 2 is the same as the edge given twice with weight 1."""
+    nodes, edges = tables["nodes", "numbers"], tables["edges", "numbers"]
+    rows = read_csv(edges)
+    plain = {name: [row[name] for row in rows] for name in rows[0]}
+    once = write_csv(tmp_path / "once.csv", {**plain, "trust": [1 + place % 2 for place in range(150)]})
+    twice = {name: [cell for place, cell in enumerate(column) for _ in range(1 + place % 2)]
+             for name, column in plain.items()}  # fmt: skip
+    twice = write_csv(tmp_path / "twice.csv", {**twice, "trust": [1] * 225})
+    negative = write_csv(tmp_path / "negative.csv", {**plain, "trust": [-0.5, *[1] * 149]})
+    found = {}
+    words = {
+        "nodes": lambda edges: [nodes, "--edges", edges, "--target-columns", "y"],
+        "edges": lambda edges: [edges, "--nodes", nodes, "--target-columns", "z", "--ignore-columns", "g"],
+        "links": lambda edges: [nodes, "--edges", edges],
+        "graphs": lambda edges: [nodes, "--edges", edges, "--graph-column", "g", "--graphs", tables["graphs"],
+                                 "--target-columns", "t"],
+    }[task]  # fmt: skip
+    flags = [*NODES["numbers"], "--model", "gcn", "--model-dim", 8, "--epochs", 1, "--directed"]
+    weight = ["--edge-feature-columns", "trust"]
+    code, _, err = edgewise("train", task, *words(once), *flags, *weight, "-o", tmp_path / "run")
+    assert code == 0, err
+    for name, file in (("once", once), ("twice", twice)):
+        given = {"nodes": [nodes, "--edges", file], "graphs": [nodes, "--edges", file, "--graphs", tables["graphs"]],
+                 "edges": [file, "--nodes", nodes], "links": [edges, "--edges", file]}[task]  # fmt: skip
+        code, _, err = edgewise("predict", tmp_path / "run", *given, "-o", tmp_path / f"{name}_found.csv")
+        assert code == 0, err
+        column = {"nodes": "y_pred", "edges": "z_pred", "links": "link_prob", "graphs": "t_pred"}[task]
+        found[name] = [float(row[column]) for row in read_csv(tmp_path / f"{name}_found.csv")]
+    if task == "edges":  # its head reads the feature of the predicted edge, too
+        assert found["once"] != found["twice"]
+        return
+    np.testing.assert_allclose(found["twice"], found["once"], atol=2e-5)
+    code, _, err = edgewise("train", task, *words(negative), *flags, *weight, "-o", tmp_path / "other")
+    assert (code, "the weight of an edge is -0.5; --model gcn reads the one feature" in err) == (2, True), err
+    code, _, err = edgewise("train", task, *words(edges), *flags, *weight, "z", "-o", tmp_path / "other")
+    assert (code, "--model gcn reads one number an edge, its weight" in err) == (2, True), err

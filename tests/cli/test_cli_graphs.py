@@ -241,7 +241,7 @@ def test_bad_words(edgewise, rings, tmp_path):
         ((*given, "--model", "gcn", "--readout", "sum", "--num-heads", 2), "--num-heads does nothing with --model gcn"),
         ((*given, "--model", "gcn", "--num-heads", 5), "--model-dim (64) must be a multiple of --num-heads (5)"),
         (
-            (*given, "--model", "gcn", "--edge-feature-columns", "length"),
+            (*given, "--model", "hop_attention", "--edge-feature-columns", "length"),
             "only attention, gat, gatv2 or gin reads edge features",
         ),
         ((*given, "--feature-scale", "none"), "--feature-scale applies to"),

@@ -192,7 +192,7 @@ def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, paste, tmp_path):
     code, out, err = edgewise("train", tmp_path / "g.npz", *words, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     paste(out)
-    assert "no validation links: the last epoch is kept" in out
+    assert "no validation links: the last epoch is used" in out
     assert "1 feature of an edge, at which --model gcn does not look" in out
     assert "types of nodes or edges, which no model of links uses" in out
     assert "roc_auc" not in out
@@ -273,7 +273,8 @@ def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
         (["--context", 3], "--context applies to"),
         (["--model", "lstm"], "for links expected one of hop_attention, attention"),
         (["--model", "gcn", "--score", "dot"], "--score does nothing with --model gcn"),
-        (["--edge-feature-columns", "trust"], "only attention, gat, gatv2 or gin reads edge features"),
+        (["--edge-feature-columns", "trust", "x"], "--model gcn reads one number an edge, its weight"),
+        (["--model", "hop_attention", "--edge-feature-columns", "trust"], "only attention, gat, gatv2 or gin reads"),
         (["--decoder", "cosine"], "is 'cosine'; expected one of"),
         (["--negatives", 0], "--negatives is 0; expected at least 1"),
         (["--negatives", 100], "pairs of nodes are no link, but"),

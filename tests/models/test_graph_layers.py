@@ -92,7 +92,7 @@ def test_gin_sums_its_neighbors_and_reads_edge_features():
 def test_attention_of_papers_reads_edge_features_in_its_scores(model):
     settings = NodeSettings(model=model, model_dim=8, num_layers=1, dropout=0.0)
     torch.manual_seed(0)
-    network = NodeModel(NodeSizes(3, 2, 4, edges_in_scores=True), settings).eval()
+    network = NodeModel(NodeSizes(3, 2, 4, reads_edges=True), settings).eval()
     layer, given = network.layers.layers[0], batch(2)
     into, senders = torch.tensor([1, 4]), torch.tensor([1, 0])  # the edges of node 2
     edge = given.edge_features[into] @ layer.edge.weight.T

@@ -11,7 +11,6 @@ from edgewise.estimators.params import AUTO, old_names
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.models.graph_layers import layers_for
-from edgewise.tasks.config import check_edge_features
 from edgewise.tasks.nodes.explainable import explain_node
 from edgewise.tasks.nodes.job import WITH_TYPES
 from edgewise.tasks.nodes.task import TASK
@@ -60,8 +59,8 @@ class NodeEstimator(OneGraph, task=TASK, fitted_type=TrainedNodes, required={"da
         return self.settings(task_type=task_type, **usual)
 
     def _check_job(self, job: Any, table: Any) -> None:
-        if table.edges.features.shape[1]:
-            check_edge_features("edge_features", job.model.model)
+        if num_features := table.edges.features.shape[1]:
+            job.model.spec.check_edge_features("edge_features", num_features)
 
     @old_names
     def explain(

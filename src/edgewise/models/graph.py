@@ -29,7 +29,7 @@ class GraphModel(nn.Module):
         super().__init__()
         model_dim = layers.model_dim
         self.layers = layers_of(
-            NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim, edges_in_scores=sizes.edges_in_scores),
+            NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim, reads_edges=sizes.reads_edges),
             layers,
         )
         self.norm = nn.LayerNorm(model_dim)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from edgewise.choices import ScoreName
+from edgewise.errors import SettingError
 
 Task = Literal["nodes", "graphs", "links", "molecules"]
 ALWAYS_READ = ("model", "model_dim", "dropout")
@@ -47,6 +48,8 @@ class LayerSpec:
     """Whether its weights depend on the content, and are recorded in a trace."""
     has_edge_features: bool = False
     """Whether it reads features of edges."""
+    reads_edge_weights: bool = False
+    """Whether it reads one number an edge, zero or more, by which the message is multiplied."""
     adds_edge_features: bool = False
     """Whether it adds them to the features of senders, which must have the size of the layer then."""
     has_residual: bool = False
@@ -59,6 +62,29 @@ class LayerSpec:
     """Whether it attends over hop distances, `num_hops` far in one layer, instead of over neighbors."""
     needs_coordinates: bool = False
     """Whether it reads where atoms are."""
+
+    def ignores_edges(self, num_features: int | None) -> bool:
+        """Whether it reads none of these edge features."""
+        return not self.has_edge_features and not (self.reads_edge_weights and num_features == 1)
+
+    def check_edge_features(self, given: str, num_features: int | None) -> None:
+        """Raise SettingError where edge features are given that the layer does not read.
+
+        Args:
+            given: how messages call them.
+            num_features: how many there are; None for any number.
+        """
+        if not self.ignores_edges(num_features):
+            return
+        if self.reads_edge_weights:
+            raise SettingError(
+                f"{given}: --model {self.name} reads one number an edge, its weight; name one column, or take --model "
+                f"{_listed(lambda spec: spec.has_edge_features)}, which reads all of them."
+            )
+        raise SettingError(
+            f"{given} does nothing with --model {self.name}; only "
+            f"{_listed(lambda spec: spec.has_edge_features)} reads edge features."
+        )
 
     def readable(self, task: Task) -> tuple[str, ...]:
         """The settings that it reads in a task."""
@@ -168,19 +194,22 @@ _SPECS = (
     ),
     LayerSpec(
         "gcn",
-        "the symmetric convolution",
+        "the symmetric convolution; one edge feature is the weight of the edge",
         "Kipf & Welling 2017",
         recipes={"nodes": {"model_dim": 16}, "graphs": NONE, "links": {"model_dim": 128}, "molecules": NONE},
         build=_gcn,
         reads_sender_degrees=True,
+        reads_edge_weights=True,
     ),
     LayerSpec(
         "sage",
-        "the node itself and the `--aggregation` of its neighbors (mean, max or sum), each with a matrix",
+        "the node itself and the `--aggregation` of its neighbors (mean, max or sum), each with a matrix; "
+        "one edge feature is the weight of the edge",
         "Hamilton et al. 2017 (GraphSAGE)",
         reads=("num_layers", "aggregation"),
         recipes={"nodes": NONE, "graphs": NONE, "links": {"model_dim": 128}, "molecules": NONE},
         build=_sage,
+        reads_edge_weights=True,
     ),
     LayerSpec(
         "gin",
@@ -226,6 +255,12 @@ _SPECS = (
 )  # fmt: skip
 LAYERS: Mapping[str, LayerSpec] = MappingProxyType({spec.name: spec for spec in _SPECS})
 """All layers by name."""
+
+
+def _listed(has: Callable[[LayerSpec], bool]) -> str:
+    """The names of some layers."""
+    *others, last = (name for name, spec in LAYERS.items() if has(spec))
+    return f"{', '.join(others)} or {last}"
 
 
 def with_recipe(task: Task, name: str, *settings: Any) -> tuple[Any, ...]:

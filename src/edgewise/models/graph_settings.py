@@ -86,7 +86,7 @@ def edge_sizes(num_columns: int, settings: NodeSettings, num_added: int = 0) -> 
         num_added: features that the model adds.
     """
     total = (num_columns + settings.has_loops if num_columns else 0) + num_added
-    return {"num_edge_features": total, "edges_in_scores": True}
+    return {"num_edge_features": total, "reads_edges": True}
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class NodeSizes:
     """Features of each type of nodes, with layers that read types."""
     num_relations: int = 0
     """Types of edges, likewise."""
-    edges_in_scores: bool = False
-    """Whether gat and gatv2 read edge features; runs of older versions do not."""
+    reads_edges: bool = False
+    """Whether gat, gatv2, gcn and sage read what they can of edge features; runs of older versions do not."""
 
     RENAMED: ClassVar = {"kind_features": "type_features"}
 
@@ -153,7 +153,7 @@ class GraphSizes:
     """Outputs for a graph."""
     typical_nodes: float
     """Nodes of a typical training graph, the unit in which sums over nodes are taken."""
-    edges_in_scores: bool = False
+    reads_edges: bool = False
     """As in `NodeSizes`."""
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """From a graph to whether two of its nodes are linked."""
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int64
@@ -37,7 +38,7 @@ class LinkModel(nn.Module):
     def __init__(self, sizes: NodeSizes, settings: NodeSettings, link: LinkSettings, *, is_directed: bool = False):
         super().__init__()
         model_dim = settings.model_dim
-        outputs = NodeSizes(sizes.num_features, sizes.num_edge_features, model_dim * (1 + is_directed))
+        outputs = replace(sizes, num_outputs=model_dim * (1 + is_directed))
         self.encoder = NodeEncoder(outputs, settings)
         self.is_directed = is_directed
         kinds = {"dot": DotDecoder, "bilinear": BilinearDecoder, "hadamard_mlp": ProductDecoder}

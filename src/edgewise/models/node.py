@@ -54,6 +54,7 @@ class PaperLayers(nn.Module):
     """Layers one behind the other as their papers have them: x ← σ(layer(dropout(x))), the last without σ.
 
     A layer that adds features of edges to those of their senders reads nodes of size model_dim: x ← W x comes first.
+    Convolutions read one edge feature as the weight of the edge.
 
     Source: the papers that `LAYERS` names.
     """
@@ -61,7 +62,8 @@ class PaperLayers(nn.Module):
     def __init__(self, sizes: NodeSizes, settings: NodeSettings):
         super().__init__()
         spec, last = settings.spec, settings.num_layers - 1
-        reads_edges = spec.has_edge_features and (sizes.edges_in_scores or not spec.attends)
+        reads_edges = spec.has_edge_features and (sizes.reads_edges or not spec.attends)
+        self.reads_weights = spec.reads_edge_weights and sizes.reads_edges and sizes.num_edge_features == 1
         edge_dim, adds = sizes.num_edge_features if reads_edges else 0, spec.adds_edge_features
         self.input = FeatureLinear(sizes.num_features, settings.model_dim) if edge_dim and adds else None
         first = sizes.num_features if self.input is None else settings.model_dim
@@ -79,6 +81,8 @@ class PaperLayers(nn.Module):
         given: dict[str, Any] = {"trace": trace} if self.attends else {}
         if self.reads_edges:
             given["edge"] = batch.edge_features
+        if self.reads_weights:
+            given["edge_weight"] = batch.edge_features[:, 0]
         nodes, hidden = self.dropout(batch.features), None
         if self.input is not None:
             nodes = self.input(nodes)

@@ -241,18 +241,11 @@ def with_layer(
     name = groups["model"].get("model", model.model)
     usual, recipe = with_recipe(task, name, model, train)
     check_foreign(groups["model"], usual, (*LAYERS[name].readable(task), *also), name)
-    for columns in ("edge_feature_columns", "edge_category_columns"):
-        if groups["graph"].get(columns) and not head_reads_edges:
-            check_edge_features(spelled(columns), name)
+    numbers, words = (groups["graph"].get(f"edge_{kind}_columns", ()) for kind in ("feature", "category"))
+    if (numbers or words) and not head_reads_edges:
+        given = spelled("edge_feature_columns" if numbers else "edge_category_columns")
+        LAYERS[name].check_edge_features(given, None if words else len(numbers))
     return {"model": replace(usual, **groups["model"]), "train": replace(recipe, **groups["train"])}
-
-
-def check_edge_features(given: str, model: str) -> None:
-    """Raise SettingError where a model is given edge features that it does not read."""
-    if not LAYERS[model].has_edge_features:
-        *others, last = (name for name, spec in LAYERS.items() if spec.has_edge_features)
-        readers = f"{', '.join(others)} or {last}"
-        raise SettingError(f"{given} does nothing with --model {model}; only {readers} reads edge features.")
 
 
 def begin(

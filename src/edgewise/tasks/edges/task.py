@@ -14,7 +14,7 @@ from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
 from edgewise.tasks.edges.job import LAYERS, RECIPE, EdgeJob, edge_job
 from edgewise.tasks.edges.trained import TrainedEdges
-from edgewise.tasks.nodes.units import graph_fields
+from edgewise.tasks.nodes.units import graph_fields, num_edge_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
 
@@ -48,7 +48,7 @@ class EdgesTask(TableTask):
         edge_scaler = ConditionScaler.fit(table.edges.features, np.arange(len(table.edges)))
         sizes = NodeSizes(
             num_features=table.nodes.shape[1] if scaler is None else scaler.num_features,
-            **edge_sizes(edge_scaler.num_features, settings.model),
+            **edge_sizes(num_edge_features(table.edges, edge_scaler, settings.model), settings.model),
             num_outputs=num_outputs(table),
         )
         return TrainedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)
@@ -65,7 +65,7 @@ class EdgesTask(TableTask):
         many = plural(table.nodes.shape[1], "feature")
         ways = "messages go along them" if directed else "messages go both ways"
         found = [f"{plural(count, 'node')} with {many}; {ways}", *table.edges.notes(count)]
-        if (num_columns := table.edges.features.shape[1]) and not model.spec.has_edge_features:
+        if (num_columns := table.edges.features.shape[1]) and model.spec.ignores_edges(num_columns):
             read = "that --model " + model.model + " ignores; the network on both ends reads them"
             found.append(f"{plural(num_columns, 'feature')} of an edge {read}")
         if unlabelled := int((table.usable & np.isnan(table.targets).all(axis=1)).sum()):

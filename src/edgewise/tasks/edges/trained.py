@@ -11,7 +11,7 @@ from edgewise.data.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.scale import ConditionScaler
 from edgewise.models.edge import EdgeBatch, EdgeModel
-from edgewise.tasks.nodes.units import RowBatches, TrainedOnGraph, check_features, graph_batch, scaled
+from edgewise.tasks.nodes.units import RowBatches, TrainedOnGraph, check_features, check_weights, graph_batch, scaled
 
 
 @dataclass(kw_only=True)
@@ -58,7 +58,9 @@ class TrainedEdges(TrainedOnGraph):
         given = table.nodes.shape[1], table.edges.features.shape[1]
         check_features(table.source, (self.num_columns, len(self.edge_scaler.mean)), given)
         features = self.edge_scaler.transform(table.edges.features.astype(np.float64)).astype(np.float32)
-        edges = replace(table.edges, features=features)
+        check_weights(table.source, table.edges, self.settings, self.sizes)
+        is_weight = self.settings.spec.reads_edge_weights  # a weight is not scaled
+        edges = table.edges if is_weight else replace(table.edges, features=features)
         if not self.graph.directed:
             edges = edges.both_ways(len(table.names))
         nodes = scaled(table.nodes, self.feature_scale, self.scaler)

@@ -14,6 +14,7 @@ from edgewise.models.graph_settings import GraphSizes, NodeSettings, edge_sizes
 from edgewise.plural import plural
 from edgewise.tasks.graphs.job import LAYERS, GraphJob, graph_job
 from edgewise.tasks.graphs.trained import Scales, TrainedGraphs
+from edgewise.tasks.nodes.units import num_edge_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import finite_features
@@ -58,7 +59,7 @@ class GraphsTask(TableTask):
         )
         sizes = GraphSizes(
             num_features=scales.node.num_features,
-            **edge_sizes(scales.edge.num_features, settings.model),
+            **edge_sizes(num_edge_features(table.edges, scales.edge, settings.model), settings.model),
             num_conditions=scales.graph.num_features,
             num_outputs=num_outputs(table),
             typical_nodes=float(table.num_nodes[rows].mean()),

@@ -16,7 +16,7 @@ from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
-from edgewise.tasks.nodes.units import RowBatches, with_loops
+from edgewise.tasks.nodes.units import RowBatches, check_weights, with_loops
 from edgewise.tasks.trained import ROWS_A_BATCH, TrainedTable
 
 NODES_A_BATCH = 100_000
@@ -153,6 +153,9 @@ class TrainedGraphs(TrainedTable):
         features, edge_features, conditions = (
             scale.transform(values.astype(np.float64)).astype(np.float32) for values, scale in columns.values()
         )
+        check_weights(table.source, edges, self.settings, self.sizes)
+        if self.settings.spec.reads_edge_weights:  # a weight is not scaled
+            edge_features = edges.features
         starts = table.offsets[table.graph_of_edge]
         trees = table.trees
         store = GraphStore(

@@ -242,7 +242,7 @@ class ExplainableLinks(ExplainableModel):
     def explain(
         self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
     ) -> Explanation:
-        """One pair; all weights are kept, as only those near it are looked at."""
+        """One pair; all weights are listed, as few nodes are near it."""
         return explain_link(self.trained, *self._ends(row), target=target, label=label, methods=methods)
 
     def _ends(self, row: tuple[Any, ...]) -> tuple[int, int]:

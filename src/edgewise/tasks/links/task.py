@@ -233,7 +233,7 @@ class LinksTask(Task):
             f"{plural(links.pairs.total - len(links), 'pair that is none', 'pairs that are none')}"
         )
         if not len(splits.val):
-            lines.append("  no validation links: the last epoch is kept")
+            lines.append("  no validation links: the last epoch is used")
         return lines
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
@@ -308,7 +308,7 @@ def notes(prepared: Prepared) -> list[str]:
     ]
     if holds_types(settings.data):
         found.append("types of nodes or edges, which no model of links uses")
-    if not settings.model.spec.has_edge_features:
+    if settings.model.spec.ignores_edges(edges.features.shape[1]):
         found += edges.unseen(settings.model.model)
     return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
 

@@ -18,7 +18,7 @@ from edgewise.records import NodeBatch
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.messages import Messages
-from edgewise.tasks.nodes.units import FeatureScale, check_features, scaled
+from edgewise.tasks.nodes.units import FeatureScale, check_features, check_weights, scaled
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
@@ -75,6 +75,7 @@ class TrainedLinks(Fitted):
         """
         known, given = ((each.features.shape[1], each.edges.features.shape[1]) for each in (self.graph, graph))
         check_features(graph.source, known, given)
+        check_weights(graph.source, graph.edges, self.settings, self.sizes)
         features = graph.features if self.num_columns else self._own_features(graph)
         return Messages(scaled(features, self.feature_scale, self.scaler), graph.edges, self.settings.has_loops)
 

@@ -18,7 +18,7 @@ SPREADS = 2.0
 def curves_of(
     row: Row, scaler: ConditionScaler, names: tuple[str, ...], predict: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
-    """A curve for each condition that varied in the training, and what is to be said of those where it says little.
+    """A curve for each condition that varied in the training, and notes on those where it means little.
 
     A curve goes from the smallest to the largest value of the training rows, in even steps, or in even ratios where
     the model takes the logarithm; and on to the value of the row where that lies beyond.

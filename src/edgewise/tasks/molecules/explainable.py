@@ -238,7 +238,7 @@ class ExplainableMolecules(ExplainableTable):
     def explain(
         self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
     ) -> Explanation:
-        """The molecules of one row; all weights are kept, as atoms are few."""
+        """The molecules of one row; all weights are listed, as atoms are few."""
         self.predict([row])  # raises where a value cannot be read
         size = len(self.trained.columns.smiles_columns)
         smiles = tuple(map(as_smiles, row[:size]))

@@ -42,7 +42,7 @@ class Subgraph:
     ) -> Self:
         """The nodes within `reach + border` hops and the edges among them that lead to one within `reach − 1 + border`.
 
-        A graph with virtual nodes is kept whole: through these every node depends on every other.
+        A graph with virtual nodes stays whole: through these every node depends on every other.
 
         Args:
             graph: all of it, in the units of a model.
@@ -150,17 +150,17 @@ def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: i
     place = np.full(graph.edges.num_receivers, -1)
     place[nodes] = np.arange(len(nodes))
     place[graph.features.shape[0] :] = np.arange(len(nodes), total)
-    kept = torch.from_numpy(edges)
-    senders, receivers = (torch.from_numpy(place)[side[kept]] for side in (graph.edges.senders, graph.edges.receivers))
+    taken = torch.from_numpy(edges)
+    senders, receivers = (torch.from_numpy(place)[side[taken]] for side in (graph.edges.senders, graph.edges.receivers))
     among, rows, known = Edges(senders, receivers, total, total), torch.from_numpy(nodes), graph.relations
     return NodeBatch(
         _features_of(graph.features, place, nodes),
         among,
-        graph.edge_features[kept],
+        graph.edge_features[taken],
         torch.arange(num_centers),
         positions=None if graph.positions is None else graph.positions[rows],
         types=None if graph.types is None else Types(graph.types.of_row[rows], graph.types.num_types),
-        relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
+        relations=None if known is None else Relations(among, known.relation[taken], known.num_relations),
     )
 
 
@@ -170,11 +170,11 @@ def _features_of(
     if isinstance(features, torch.Tensor):
         return features[torch.from_numpy(nodes)]
     rows = torch.from_numpy(place)[features.edges.receivers]
-    kept = rows >= 0
+    taken = rows >= 0
     # Those of one node behind those of another, as they stand in the whole.
-    order = rows[kept].argsort(stable=True)
-    entries = Edges(features.edges.senders[kept][order], rows[kept][order], features.shape[1], len(nodes))
-    return SparseFeatures(entries, features.values[kept][order])
+    order = rows[taken].argsort(stable=True)
+    entries = Edges(features.edges.senders[taken][order], rows[taken][order], features.shape[1], len(nodes))
+    return SparseFeatures(entries, features.values[taken][order])
 
 
 def _copies(
@@ -183,8 +183,8 @@ def _copies(
     """Copies of a part side by side, each with its own edges; nodes that are blank have no features."""
     (num_copies, num_centers), num_nodes = is_blank.shape, batch.features.shape[0]
     size = num_nodes * num_copies + batch.edges.num_receivers - num_nodes
-    kept, shift = torch.from_numpy(edges), torch.from_numpy(copy_of_edge) * num_nodes
-    senders, receivers = (side[kept] + shift for side in (batch.edges.senders, batch.edges.receivers))
+    taken, shift = torch.from_numpy(edges), torch.from_numpy(copy_of_edge) * num_nodes
+    senders, receivers = (side[taken] + shift for side in (batch.edges.senders, batch.edges.receivers))
     among, copies = Edges(senders, receivers, size, size), torch.arange(num_copies)[:, None]
     blank = torch.zeros(num_copies, num_nodes, dtype=torch.bool)
     blank[:, :num_centers] = torch.from_numpy(is_blank)
@@ -203,9 +203,9 @@ def _copies(
         batch,
         features=features,
         edges=among,
-        edge_features=batch.edge_features[kept],
+        edge_features=batch.edge_features[taken],
         rows=(batch.rows + copies * num_nodes).flatten(),
         positions=None if batch.positions is None else batch.positions.repeat(num_copies, 1),
         types=None if types is None else Types(types.of_row.repeat(num_copies), types.num_types),
-        relations=None if known is None else Relations(among, known.relation[kept], known.num_relations),
+        relations=None if known is None else Relations(among, known.relation[taken], known.num_relations),
     )

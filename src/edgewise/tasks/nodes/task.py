@@ -96,7 +96,7 @@ class NodesTask(TableTask):
             num_repeated = edges.num_repeated(table.num_rows)
             if holds_types(settings.data):
                 found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
-        if not settings.model.spec.has_edge_features:
+        if settings.model.spec.ignores_edges(edges.features.shape[1]):
             found += edges.unseen(settings.model.model)
         found += edges.notes(table.num_rows, num_repeated)
         if count := int(np.isnan(table.targets).all(axis=1).sum()):

@@ -20,7 +20,7 @@ from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import with_types
-from edgewise.tasks.nodes.units import RowBatches, TrainedOnGraph, check_features, graph_batch, scaled
+from edgewise.tasks.nodes.units import RowBatches, TrainedOnGraph, check_features, check_weights, graph_batch, scaled
 
 
 @dataclass(kw_only=True)
@@ -65,6 +65,7 @@ class TrainedNodes(TrainedOnGraph):
         """
         found = table.features.shape[1], table.edges.features.shape[1]
         check_features(table.source, (self.num_columns, self.num_edge_columns), found)
+        check_weights(table.source, table.edges, self.settings, self.sizes)
         graph = graph_batch(self.features(table.features, table.types), table.edges, self.settings.has_loops)
         if self.settings.is_extended:
             edges, features = _with_extras(graph.edges, graph.edge_features, self.settings)

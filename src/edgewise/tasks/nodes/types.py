@@ -1,4 +1,4 @@
-"""Kinds of nodes and edges between a table and a model: what the model is handed, and what is said of them."""
+"""Types of nodes and edges between a table and a model: what the model reads, and notes about them."""
 
 from dataclasses import replace
 

@@ -16,7 +16,7 @@ from edgewise.data.graphs.types import GraphTypes, TypeScaler
 from edgewise.data.scale import ConditionScaler, TargetScaler
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError
-from edgewise.models.graph_settings import NodeSettings, NodeSizes
+from edgewise.models.graph_settings import GraphSizes, NodeSettings, NodeSizes
 from edgewise.neighborhood import Edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import by_type
@@ -170,6 +170,22 @@ def check_features(source: str, known: tuple[int, int], given: tuple[int, int]) 
     for what, expected, count in zip(("nodes", "edges"), known, given, strict=True):
         if count != expected:
             raise DataError(f"{source}: its {what} have {count} features, but the model was trained on {expected}.")
+
+
+def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSettings) -> int:
+    """How many features of an edge the layers read where they are scaled; a weight is not."""
+    return edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features
+
+
+def check_weights(source: str, edges: EdgeList, settings: NodeSettings, sizes: NodeSizes | GraphSizes) -> None:
+    """Raise a DataError where the one feature of an edge is read as its weight, and is below 0."""
+    reads_weights = settings.spec.reads_edge_weights and sizes.reads_edges and edges.features.shape[1] == 1
+    if reads_weights and (negative := np.flatnonzero(edges.features[:, 0] < 0)).size:
+        weight = edges.features[negative[0], 0]
+        raise DataError(
+            f"{source}: the weight of an edge is {weight:g}; --model {settings.model} reads the one feature of an edge "
+            "as its weight, expected zero or more."
+        )
 
 
 def graph_batch(features: torch.Tensor | SparseFeatures, edges: EdgeList, has_loops: bool) -> NodeBatch:
