@@ -17,7 +17,7 @@ from edgewise.data.graphs.links import (
     split_labels,
 )
 from edgewise.data.graphs.names import NodeNames
-from edgewise.data.graphs.nodes import read_graph
+from edgewise.data.graphs.nodes import read_nodes
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.tables.read import read_cells
 from edgewise.errors import DataError, SettingError
@@ -157,6 +157,7 @@ def test_too_few_links_or_pairs_that_are_none():
         LinkSplits.of(complete, np.zeros(10, dtype=np.int64))  # training has nothing to tell links from
 
 
+BARE = {"need_targets": False, "find_features": True, "with_degrees": False, "with_types": False}
 TABLE = "from,to,part\na,b,train\nb,a,train\nb,c,val\nc,d,test\nx,a,test\na,b,train\nd,d,\nd,a,\n"
 
 
@@ -165,7 +166,7 @@ def links_of_table(tmp_path, table=TABLE):
     (tmp_path / "edges.csv").write_text(table)
     source = GraphSource(edges=str(tmp_path / "edges.csv"))
     columns = Columns(node_column=AUTO, task_type=AUTO)
-    graph = read_graph([str(tmp_path / "nodes.csv")], columns, source, edge_splits_column="part")
+    graph = read_nodes([str(tmp_path / "nodes.csv")], columns, source, edge_splits_column="part", **BARE)
     links = Links.of(graph.edges, 4, False)
     return graph, links, named_splits(links, split_labels(graph.edges, "part"), 0)
 
@@ -192,7 +193,8 @@ def test_a_tenth_of_the_training_validates_where_the_column_names_none(tmp_path)
     (tmp_path / "nodes.csv").write_text("id\n" + "\n".join(map(str, range(20))))
     (tmp_path / "edges.csv").write_text("s,r,part\n" + "\n".join(ring))
     source = GraphSource(edges=str(tmp_path / "edges.csv"))
-    graph = read_graph([str(tmp_path / "nodes.csv")], Columns(node_column=AUTO), source, edge_splits_column="part")
+    columns = Columns(node_column=AUTO)
+    graph = read_nodes([str(tmp_path / "nodes.csv")], columns, source, edge_splits_column="part", **BARE)
     links = Links.of(graph.edges, 20, False)
     found = named_splits(links, split_labels(graph.edges, "part"), 0)
     assert np.bincount(found).tolist() == [14, 2, 4]

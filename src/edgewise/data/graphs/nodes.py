@@ -24,7 +24,6 @@ from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, NodeTypes, TypeNames, labels_of_column
 from edgewise.data.tables.arrays import read_arrays
 from edgewise.data.tables.cell import Problems, stripped
-from edgewise.data.tables.labels import Classes
 from edgewise.data.tables.read import Cells, Values, check_columns_exist, read_cells
 from edgewise.data.tables.rows import Table, cells_of_roles, judged
 from edgewise.errors import DataError, SettingError
@@ -84,22 +83,33 @@ class _Graph:
     categories: Categories = field(default_factory=dict)
 
 
-def read_nodes(
-    paths: Sequence[str],
-    columns: Columns,
-    source: GraphSource,
-    *,
-    strict: bool = False,
-    need_targets: bool = True,
-    classes: Classes | None = None,
-    with_types: bool = True,
-    known: TypeNames | None = None,
-    categories: Categories | None = None,
-    edge_categories: Categories | None = None,
-) -> NodeTable:
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a graph is read."""
+
+    strict: bool = False
+    """Stop at the first row that cannot be used."""
+    need_targets: bool = True
+    """False reads nodes to predict, or a graph without targets."""
+    find_features: bool | None = None
+    """Whether columns that have no other role are features, where none is named; by default where targets are read."""
+    with_degrees: bool = True
+    """Whether nodes without features get the numbers of edges that come and go."""
+    with_types: bool = True
+    """Whether the types of nodes and edges are read from a file that has them."""
+    known: TypeNames | None = None
+    """The types that a trained model knows; None takes those that occur."""
+    categories: Categories | None = None
+    """The words of columns of nodes that a trained model knows; None takes those that occur."""
+    edge_categories: Categories | None = None
+    """The same of edges."""
+    edge_splits_column: str | None = None
+    """The column of the table of edges that `EdgeList.splits` is read from."""
+
+
+def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **how: Any) -> NodeTable:
     """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
 
-    Where nothing is known of the nodes, their features are the numbers of edges that come and go.
     A node whose features cannot be read stays in the graph with zeros there, and is neither learned from nor
     predicted; an edge that names no node is passed over. Both are listed in `rejected`.
 
@@ -107,72 +117,20 @@ def read_nodes(
         paths: one table of nodes, or one .npz file.
         columns: the role of each column.
         source: where the edges are, and how they are read.
-        strict: stop at the first row that cannot be used.
-        need_targets: False reads nodes to predict.
-        classes: names of the classes that a trained model knows; by default those that occur.
-        with_types: whether the types of nodes and edges are read, where there are any.
-        known: the types that a trained model knows; by default those that occur.
-        categories, edge_categories: the words of columns of nodes and edges that a trained model knows; by default
-            those that occur.
+        how: the fields of `Reading`.
 
     Raises:
         DataError: a file cannot be used as a whole, two nodes have one name, or `strict` and a row cannot be used.
         SettingError: there is not one file, or no table of edges beside a table of nodes.
     """
-    options: dict[str, Any] = {"strict": strict, "find_features": need_targets}
-    options |= {"categories": categories, "edge_categories": edge_categories}
-    graph = _graph(paths, columns, source, need_targets=need_targets, with_types=with_types, known=known, **options)
-    return _with_degrees(_interpret(graph, source.directed, strict, need_targets, classes))
-
-
-def read_graph(
-    paths: Sequence[str],
-    columns: Columns,
-    source: GraphSource,
-    *,
-    strict: bool = False,
-    find_features: bool = True,
-    edge_splits_column: str | None = None,
-    categories: Categories | None = None,
-    edge_categories: Categories | None = None,
-) -> NodeTable:
-    """Read a graph whose nodes have no targets, as `read_nodes` does; where there are no features, none are made.
-
-    Args:
-        paths, columns, source, strict, categories, edge_categories: as in `read_nodes`; columns of targets are not
-            looked at.
-        find_features: whether columns that have no other role are features, where none is named.
-        edge_splits_column: the column of the table of edges that `EdgeList.splits` is read from.
-    """
-    options: dict[str, Any] = {
-        "strict": strict,
-        "find_features": find_features,
-        "edge_splits_column": edge_splits_column,
-        "categories": categories,
-        "edge_categories": edge_categories,
-    }
-    graph = _graph(paths, columns, source, need_targets=False, with_types=False, **options)
-    return _interpret(graph, source.directed, strict, False, None)
-
-
-def _graph(
-    paths: Sequence[str],
-    columns: Columns,
-    source: GraphSource,
-    *,
-    need_targets: bool,
-    with_types: bool,
-    known: TypeNames | None = None,
-    **options: Any,
-) -> _Graph:
-    """The content of one file or of tables; `options` are those of `_from_tables`."""
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not divided by files.")
-    if not is_graph_file(paths[0]):
-        return _from_tables(paths[0], columns, source, need_targets, known, **options)
-    if columns.category_columns:
+    reading = Reading(**how)
+    is_file = is_graph_file(paths[0])
+    if is_file and columns.category_columns:
         raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
-    return _from_file(paths[0], columns, source, need_targets, with_types, known)
+    graph = (_from_file if is_file else _from_tables)(paths[0], columns, source, reading)
+    return _interpret(graph, source.directed, reading)
 
 
 def nodes_from_arrays(
@@ -183,7 +141,6 @@ def nodes_from_arrays(
     parts: Values | None = None,
     *,
     task_type: str = "regression",
-    classes: Classes | None = None,
     types: RowLabels | None = None,
     blank: Bool[np.ndarray, " node feature"] | None = None,
     known: TypeNames | None = None,
@@ -196,7 +153,7 @@ def nodes_from_arrays(
         targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
         weights: `(node,)` numbers, zero or more.
         parts: `(node,)`: train, val, test or nothing.
-        task_type, classes, known: as in `Columns` and `read_nodes`.
+        task_type, known: as in `Columns` and `Reading`.
         types: of the nodes; those of edges stand in `edges`.
         blank: where the node's type does not have a feature.
 
@@ -217,31 +174,23 @@ def nodes_from_arrays(
     if types is not None or edges.types is not None or known is not None:
         found = NodeTypes.of(types, len(numbers), "the graph", known).of_array("X", blank, features.shape[1])
     graph = _Graph(cells, columns, tuple(map(str, numbers)), features, edges, Problems(), found)
-    return _with_degrees(_interpret(graph, True, True, targets is not None, classes))
+    return _interpret(graph, True, Reading(strict=True, need_targets=targets is not None))
 
 
-def _interpret(
-    graph: _Graph, is_directed: bool, strict: bool, need_targets: bool, classes: Classes | None
-) -> NodeTable:
+def _interpret(graph: _Graph, is_directed: bool, reading: Reading) -> NodeTable:
     """A node is usable when its features can be read; where it has no target it is not trained on."""
     columns, features, edges = graph.columns, graph.features, graph.edges
-    found = judged(
-        graph.cells, columns, graph.problems, classes, strict=strict, need_targets=need_targets, may_lack_targets=True
-    )
+    how: dict[str, bool] = {"strict": reading.strict, "need_targets": reading.need_targets}
+    found = judged(graph.cells, columns, graph.problems, None, **how, may_lack_targets=True)
     found["rejected"] = [*found["rejected"], *edges.rejected]
     if graph.types is not None:
         features, edges, types = graph.types.resolve(features, edges, graph.names, is_directed, found["source"])
         found["status"] = graph.types.checked_status(found["status"])
         return NodeTable(**found, features=features, edges=edges, names=graph.names, types=types)
     edges = edges if is_directed else edges.both_ways(len(graph.names))
+    if reading.with_degrees and not features.shape[1]:
+        features = NodeFeatures.of(edges.degrees(len(graph.names)))
     return NodeTable(**found, features=features, edges=edges, names=graph.names, categories=graph.categories)
-
-
-def _with_degrees(table: NodeTable) -> NodeTable:
-    """The table, and where nothing is known of its nodes, how many edges come and go."""
-    if table.features.shape[1] or table.types is not None:
-        return table
-    return replace(table, features=NodeFeatures.of(table.edges.degrees(table.num_rows)))
 
 
 def _check_roles(cells: Cells, columns: Columns) -> None:
@@ -252,10 +201,9 @@ def _check_roles(cells: Cells, columns: Columns) -> None:
     check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
 
 
-def _from_file(
-    path: str, columns: Columns, source: GraphSource, need_targets: bool, with_types: bool, known: TypeNames | None
-) -> _Graph:
+def _from_file(path: str, columns: Columns, source: GraphSource, reading: Reading) -> _Graph:
     """A graph in one file."""
+    known = reading.known
     if columns.node_type_column is not None or source.edge_type_column is not None:
         raise SettingError(
             f"{path} has the types of nodes and edges in node_type and edge_type; leave out --node-type-column "
@@ -263,13 +211,13 @@ def _from_file(
         )
     if source.edges is not None or source.features is not None:
         raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
-    graph = read_graph_file(path, with_types=with_types)
+    graph = read_graph_file(path, with_types=reading.with_types)
     cells, columns, names = named(graph.cells, columns)
     types = None
     if known is not None or graph.node_types is not None or graph.edges.types is not None:
         types = NodeTypes.of(graph.node_types, len(names), path, known)
         types = types.of_array(f"{path}: x", graph.blank, graph.features.shape[1])
-    if need_targets:
+    if reading.need_targets:
         columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
         if not columns.target_columns and graph.target_column is not None:
             columns = replace(columns, target_columns=(graph.target_column,))
@@ -277,29 +225,18 @@ def _from_file(
     return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), types)
 
 
-def _from_tables(
-    path: str,
-    columns: Columns,
-    source: GraphSource,
-    need_targets: bool,
-    known: TypeNames | None,
-    *,
-    strict: bool,
-    find_features: bool,
-    categories: Categories | None = None,
-    edge_categories: Categories | None = None,
-    edge_splits_column: str | None = None,
-) -> _Graph:
+def _from_tables(path: str, columns: Columns, source: GraphSource, reading: Reading) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv.")
     cells, columns, names = named(read_cells(path), columns)
-    if need_targets:
+    if reading.need_targets:
         _check_roles(cells, columns)
-    types, foreign = None, None
+    types, foreign, known, categories = None, None, reading.known, reading.categories
     if known is not None or columns.node_type_column is not None or source.edge_type_column is not None:
         types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, known)
-    if source.features is None and find_features:
+    finds = reading.need_targets if reading.find_features is None else reading.find_features
+    if source.features is None and finds:
         columns = with_features(cells, columns)
     if types is not None and columns.category_columns:
         raise SettingError("--category-columns does nothing beside types of nodes and edges; leave it out.")
@@ -319,10 +256,10 @@ def _from_tables(
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
         category_columns=source.edge_category_columns,
-        categories=edge_categories,
+        categories=reading.edge_categories,
         type_column=source.edge_type_column,
-        splits_column=edge_splits_column,
-        strict=strict,
+        splits_column=reading.edge_splits_column,
+        strict=reading.strict,
     )
     return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
 

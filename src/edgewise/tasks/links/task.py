@@ -1,7 +1,7 @@
 """Links: which nodes of a graph are linked."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +13,8 @@ from edgewise.data.graphs.edges import AS_FEATURES, read_edges
 from edgewise.data.graphs.links import Links, LinkSplits, named_splits, random_splits, read_pairs_of_nodes, split_labels
 from edgewise.data.graphs.names import NodeNames
 from edgewise.data.graphs.node_features import NodeFeatures
-from edgewise.data.graphs.nodes import NodeTable, read_graph
+from edgewise.data.graphs.nodes import NodeTable, read_nodes
+from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import TypeScaler
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
@@ -83,9 +84,7 @@ class LinksTask(Task):
 
     def prepare(self, settings: LinkJob) -> Prepared:
         column, seed = settings.splits_column, settings.data_seed
-        table = read_graph(
-            settings.data, settings.columns, settings.graph, strict=settings.strict, edge_splits_column=column
-        )
+        table = _graph(settings.data, settings.columns, settings.graph, settings.strict, edge_splits_column=column)
         links = Links.of(table.edges, table.num_rows, settings.graph.directed)
         if column is None:
             split_of_link = random_splits(links, settings.split_sizes, seed)
@@ -370,15 +369,14 @@ def nodes_of(trained: TrainedLinks, request: PredictRequest, path: str) -> NodeT
         category_columns=trained.category_columns,
     )
     source = replace(trained.place, edges=request.edges, features=request.features)
-    return read_graph(
-        [path],
-        columns,
-        source,
-        strict=request.strict,
-        find_features=False,
-        categories=trained.categories,
-        edge_categories=trained.edge_categories,
-    )
+    words = {"categories": trained.categories, "edge_categories": trained.edge_categories}
+    return _graph([path], columns, source, request.strict, find_features=False, **words)
+
+
+def _graph(paths: Sequence[str], columns: Columns, source: GraphSource, strict: bool, **how: Any) -> NodeTable:
+    """A graph without targets; its nodes have the features that are read, or none."""
+    found = {"find_features": True, "with_degrees": False, "with_types": False, **how}
+    return read_nodes(paths, columns, source, strict=strict, need_targets=False, **found)
 
 
 TASK = LinksTask()
