@@ -12,18 +12,16 @@ def target_predictions(
     trained: TrainedTable, predictions: Sequence[Prediction], row: int = 0
 ) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
-    predictions = []
+    found = []
     for name, each in zip(trained.columns.target_columns, predictions, strict=True):
         value, std = float(each.value[row]), float(each.std[row])
         if each.probabilities is None:
-            predictions.append(
-                TargetPrediction(name, value, std=std, low=float(each.low[row]), high=float(each.high[row]))
-            )
+            found.append(TargetPrediction(name, value, std=std, low=float(each.low[row]), high=float(each.high[row])))
             continue
         labels = [str(label) for label in trained.classes[name]]
         probabilities = dict(zip(labels, each.probabilities[row].tolist(), strict=True))
-        predictions.append(TargetPrediction(name, value, labels[int(value)], std, probabilities=probabilities))
-    return tuple(predictions)
+        found.append(TargetPrediction(name, value, labels[int(value)], std, probabilities=probabilities))
+    return tuple(found)
 
 
 def target_number(trained: TrainedTable, target: str | None) -> int:
