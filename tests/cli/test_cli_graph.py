@@ -153,7 +153,7 @@ def test_features_of_edges_that_nobody_looks_at_are_said(edgewise, tmp_path):
     index = np.stack([np.arange(20), np.roll(np.arange(20), 2)])
     np.savez(tmp_path / "g.npz", x=np.eye(20), edge_index=index, edge_attr=np.ones(20), y=np.arange(20) % 2)
     code, out, _ = edgewise("train", tmp_path / "g.npz", *SMALL, "--no-baselines", "-o", tmp_path / "run")
-    assert (code, "1 feature of an edge, at which --model hop_attention does not look" in out) == (0, True)
+    assert (code, "1 feature of an edge, which --model hop_attention ignores" in out) == (0, True)
 
 
 def test_a_test_node_without_a_label_is_said(learn, tmp_path):

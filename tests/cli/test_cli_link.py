@@ -193,7 +193,7 @@ def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, paste, tmp_path):
     assert (code, err) == (0, "")
     paste(out)
     assert "no validation links: the last epoch is used" in out
-    assert "1 feature of an edge, at which --model gcn does not look" in out
+    assert "1 feature of an edge, which --model gcn reads as the weight of the edge" in out
     assert "types of nodes or edges, which no model of links uses" in out
     assert "roc_auc" not in out
     pairs = write_csv(tmp_path / "pairs.csv", {"a": [0], "b": [2]})

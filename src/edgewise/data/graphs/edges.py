@@ -94,11 +94,6 @@ class EdgeList:
         ]
         return [plural(*each) for each in counts if each[0]]
 
-    def unseen(self, model: str) -> list[str]:
-        """A line about features at which a model does not look; none where there are none."""
-        count = self.features.shape[1]
-        return [f"{plural(count, 'feature')} of an edge, at which --model {model} does not look"] if count else []
-
     def unused(self, remedy: str, used: Sequence[str | None] = ()) -> list[str]:
         """A line that names the columns of the table that nothing is read from; none where there are none.
 

@@ -14,7 +14,7 @@ from edgewise.models.graph_settings import GraphSizes, NodeSettings, edge_sizes
 from edgewise.plural import plural
 from edgewise.tasks.graphs.job import LAYERS, GraphJob, graph_job
 from edgewise.tasks.graphs.trained import Scales, TrainedGraphs
-from edgewise.tasks.nodes.units import num_edge_features
+from edgewise.tasks.nodes.units import note_of_edges, num_edge_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import finite_features
@@ -99,6 +99,7 @@ class GraphsTask(TableTask):
             (empty, "graph has no edge", "graphs have no edge"),
             (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
         ]
+        found += note_of_edges(edges, settings.model)
         found += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
         found += [plural(*each) for each in counts if each[0]]
         if table.trees is not None:

@@ -26,7 +26,7 @@ from edgewise.tasks.links.job import RECIPE, STEPS_AN_EPOCH, LinkJob, link_job
 from edgewise.tasks.links.messages import LinkLoader, link_batch
 from edgewise.tasks.links.trained import TrainedLinks, probabilities
 from edgewise.tasks.nodes.job import holds_types
-from edgewise.tasks.nodes.units import scale_of
+from edgewise.tasks.nodes.units import note_of_edges, scale_of
 from edgewise.tasks.report.judged import judged_links
 from edgewise.tasks.scores import same, split_line
 from edgewise.tasks.table_task import unpredicted
@@ -307,8 +307,7 @@ def notes(prepared: Prepared) -> list[str]:
     ]
     if holds_types(settings.data):
         found.append("types of nodes or edges, which no model of links uses")
-    if settings.model.spec.ignores_edges(edges.features.shape[1]):
-        found += edges.unseen(settings.model.model)
+    found += note_of_edges(edges, settings.model)
     return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
 
 

@@ -20,7 +20,7 @@ from edgewise.plural import plural
 from edgewise.tasks.nodes import types
 from edgewise.tasks.nodes.job import RECIPE, NodeJob, holds_types, node_job
 from edgewise.tasks.nodes.trained import TrainedNodes
-from edgewise.tasks.nodes.units import graph_fields
+from edgewise.tasks.nodes.units import graph_fields, note_of_edges
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
 
@@ -96,8 +96,7 @@ class NodesTask(TableTask):
             num_repeated = edges.num_repeated(table.num_rows)
             if holds_types(settings.data):
                 found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
-        if settings.model.spec.ignores_edges(edges.features.shape[1]):
-            found += edges.unseen(settings.model.model)
+        found += note_of_edges(edges, settings.model)
         found += edges.notes(table.num_rows, num_repeated)
         if count := int(np.isnan(table.targets).all(axis=1).sum()):
             whole = ("node has no target: it is", "nodes have no target: they are")

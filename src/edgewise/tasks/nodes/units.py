@@ -18,6 +18,7 @@ from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError
 from edgewise.models.graph_settings import GraphSizes, NodeSettings, NodeSizes
 from edgewise.neighborhood import Edges
+from edgewise.plural import plural
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import by_type
 from edgewise.tasks.table_task import target_fields, target_scale
@@ -175,6 +176,15 @@ def check_features(source: str, known: tuple[int, int], given: tuple[int, int]) 
 def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSettings) -> int:
     """How many features of an edge the layers read where they are scaled; a weight is not."""
     return edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features
+
+
+def note_of_edges(edges: EdgeList, settings: NodeSettings) -> list[str]:
+    """A line about features of edges that the layers ignore, or read as weights; none where there are none."""
+    spec, count = settings.spec, edges.features.shape[1]
+    if not count or spec.has_edge_features:
+        return []
+    use = "ignores" if spec.ignores_edges(count) else "reads as the weight of the edge"
+    return [f"{plural(count, 'feature')} of an edge, which --model {spec.name} {use}"]
 
 
 def check_weights(source: str, edges: EdgeList, settings: NodeSettings, sizes: NodeSizes | GraphSizes) -> None:
