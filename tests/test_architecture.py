@@ -28,7 +28,7 @@ LEVELS = [
     {"neighborhood"},
     {"files"},
     {"settings"},
-    {"errors", "choices", "operator", "plural", "process", "progress", "rank", "renames"},
+    {"errors", "choices", "memory", "operator", "plural", "process", "progress", "rank", "renames"},
 ]
 """From top to bottom; a room may import rooms below its own."""
 

@@ -7,7 +7,7 @@ import pytest
 from attack import files
 from edgewise.errors import RunFolderError
 from edgewise.tasks.explainer import num_training_rows
-from edgewise.tasks.report.written import write_report
+from edgewise.tasks.report.sections import write_report
 from edgewise.train.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from edgewise import memory
 from edgewise.errors import SettingError
 from edgewise.models.language import NextTokenModel
 from edgewise.models.text_settings import TransformerSettings
 from edgewise.progress import monitored
 from edgewise.records import TextBatch
-from edgewise.train import estimate, memory
+from edgewise.train import estimate
 from edgewise.train.fit import fit
 from edgewise.train.loader import RowLoader
 from edgewise.train.loss import TargetLoss, TokenLoss

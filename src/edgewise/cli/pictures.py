@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Draws and writes; nothing is computed anew but the pictures."""
     folder = RunFolder.finished(arguments.folder)
     if not has_orbits(folder):
-        from edgewise.tasks.report.written import write_report
+        from edgewise.tasks.report.sections import write_report
 
         print(write_report(folder))
         return 0
@@ -59,7 +59,7 @@ def after_training(folder: RunFolder) -> str:
     """
     try:
         if not has_orbits(folder):
-            from edgewise.tasks.report.written import write_report
+            from edgewise.tasks.report.sections import write_report
 
             return f"The report is {write_report(folder)}."
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from edgewise.progress import Stage, duration, monitored
 
@@ -19,19 +19,6 @@ TICK = 0.2
 """Seconds between two looks at the stages."""
 
 
-class Display(Protocol):
-    """Where stages are shown."""
-
-    def show(self, running: list[tuple[Stage, float]]) -> None:
-        """Shows the stages that run, the outer ones first, each with its seconds; called a few times a second."""
-
-    def end(self, stage: Stage, seconds: float) -> None:
-        """Shows that one is over."""
-
-    def close(self) -> None:
-        """Takes away what must not stay."""
-
-
 class Watch:
     """A monitor that looks at the running stages from a thread of its own, also while one of them is deep in C.
 
@@ -39,7 +26,7 @@ class Watch:
         display: where they are shown.
     """
 
-    def __init__(self, display: Display):
+    def __init__(self, display: "Bars | Lines"):
         self.display = display
         self.running: dict[Stage, float] = {}
         self.lock = threading.Lock()

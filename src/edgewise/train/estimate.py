@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError
+from edgewise.memory import available_memory
 from edgewise.neighborhood import Edges
 from edgewise.plural import plural
 from edgewise.progress import duration
 from edgewise.train.device import autocast
 from edgewise.train.loader import Loader
 from edgewise.train.loss import loss_of
-from edgewise.train.memory import available_memory
 from edgewise.train.settings import TrainSettings
 
 STEPS = 2

@@ -112,9 +112,3 @@ def require(name: str, value: object, holds: bool, expected: str) -> None:
     """Raise SettingError unless `holds`."""
     if not holds:
         raise SettingError(f"{name} is {value}; expected {expected}.")
-
-
-def require_one_of(name: str, value: object, choices: tuple[str, ...], what: str = "") -> None:
-    """Raise SettingError unless `value` is one of `choices`, which are those `what` for."""
-    if value not in choices:
-        raise SettingError(f"{name} is {value!r}; {what}expected one of {', '.join(choices)}.")

@@ -7,9 +7,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from edgewise.data.tables.arrays import free_memory, read_arrays
+from edgewise.data.tables.arrays import read_arrays
 from edgewise.data.tables.options import read_limits
 from edgewise.errors import DataError, SettingError
+from edgewise.memory import available_memory
 
 ARRAYS = {
     "a": np.arange(6.0).reshape(2, 3),
@@ -91,9 +92,9 @@ def test_a_bomb_is_refused_and_trusted_files_are_not(tmp_path, monkeypatch):
 
 
 def test_more_than_the_free_memory_is_refused(tmp_path, monkeypatch):
-    assert free_memory() > 1 << 20
+    assert available_memory() > 1 << 20
     np.savez(tmp_path / "a.npz", a=np.zeros(1000))
-    monkeypatch.setattr("edgewise.data.tables.arrays.free_memory", lambda: 10_000)
+    monkeypatch.setattr("edgewise.data.tables.arrays.available_memory", lambda: 10_000)
     with pytest.raises(DataError, match=r"unpacks to 0.0 GB, expected at most 0.0; .*, raise --max-unpacked-gb"):
         read_arrays(str(tmp_path / "a.npz"))
     with read_limits(max_unpacked_gb=1):

@@ -1,11 +1,9 @@
 """Arrays in an .npz file: what they declare is checked before anything of that size is made, and nothing is pickled."""
 
 import math
-import os
 import warnings
 import zipfile
 import zlib
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -13,6 +11,7 @@ import numpy as np
 from edgewise.data.tables.decode import check_file
 from edgewise.data.tables.options import current_limits
 from edgewise.errors import DataError
+from edgewise.memory import available_memory
 
 SHARE_OF_MEMORY = 0.5
 """Of the memory that is free, so much at most is filled by one file, unless another limit is set."""
@@ -88,23 +87,10 @@ def _check_size(path: str, packed: int, unpacked: int) -> None:
     """Raise a DataError where a file would fill the memory, or unpacks to suspiciously much."""
     limits = current_limits()
     limits.check_unpacked(path, packed, unpacked)
-    limit, free = limits.max_unpacked_gb, free_memory()
+    limit, free = limits.max_unpacked_gb, available_memory()
     max_bytes = limit * 1e9 if limit is not None else math.inf if free is None else SHARE_OF_MEMORY * free
     if unpacked > max_bytes:
         raise DataError(
             f"{path}: it unpacks to {unpacked / 1e9:,.1f} GB, expected at most {max_bytes / 1e9:,.1f}; if the file is "
             "what it should be, raise --max-unpacked-gb."
         )
-
-
-def free_memory() -> int | None:
-    """Bytes of memory that are free; None where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None

@@ -3,9 +3,11 @@
 import codecs
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -107,36 +109,38 @@ class ReadLimits(Settings):
 
 
 _LIMITS: ContextVar[ReadLimits] = ContextVar("read_limits")
-_DEFAULTS = ReadLimits()
-
-
-def current_limits() -> ReadLimits:
-    """The limits of `read_limits`, or the defaults."""
-    return _LIMITS.get(_DEFAULTS)
-
-
 _FORMAT: ContextVar[TableFormat] = ContextVar("table_format")
-_PLAIN = TableFormat()
-
-
-def current_format() -> TableFormat:
-    """The format of `table_format`, or the default."""
-    return _FORMAT.get(_PLAIN)
+current_limits, current_format = partial(_LIMITS.get, ReadLimits()), partial(_FORMAT.get, TableFormat())
+"""The limits of `read_limits` and the format of `table_format`, or the defaults."""
 
 
 @contextmanager
-def table_format(form: TableFormat) -> Iterator[None]:
+def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def table_format(form: TableFormat) -> AbstractContextManager[None]:
     """Every reader of tables and texts inside expects this format.
 
     >>> with table_format(TableFormat(delimiter=";", decimal=",")):
     ...     current_format().delimiter
     ';'
     """
-    token = _FORMAT.set(form)
-    try:
-        yield
-    finally:
-        _FORMAT.reset(token)
+    return _set(_FORMAT, form)
+
+
+def read_limits(**limits: int) -> AbstractContextManager[None]:
+    """Read tables within other limits, the fields of `ReadLimits`.
+
+    >>> with read_limits(max_columns=1_000_000):
+    ...     current_limits().max_columns
+    1000000
+    """
+    return _set(_LIMITS, ReadLimits(**limits))
 
 
 def array_names(path: str) -> frozenset[str]:
@@ -146,18 +150,3 @@ def array_names(path: str) -> frozenset[str]:
             return frozenset(name.removesuffix(".npy") for name in archive.namelist())
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return frozenset()
-
-
-@contextmanager
-def read_limits(**limits: int) -> Iterator[None]:
-    """Read tables within other limits, the fields of `ReadLimits`.
-
-    >>> with read_limits(max_columns=1_000_000):
-    ...     current_limits().max_columns
-    1000000
-    """
-    token = _LIMITS.set(ReadLimits(**limits))
-    try:
-        yield
-    finally:
-        _LIMITS.reset(token)

@@ -1,10 +1,14 @@
-"""The sections of the page about a finished run: scores, losses, predictions beside the truth, promises, data."""
+"""The sections of the page about a finished run: scores, losses, predictions beside the truth, promises, data.
+
+MissingExtraError where matplotlib is not installed.
+"""
 
 import csv
 import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,14 +26,17 @@ from edgewise.tasks.report.judged import (
     worst,
 )
 from edgewise.train.baseline import LABELS
-from edgewise.train.folder import RunFolder
+from edgewise.train.folder import RunFolder, corrupt_as_run_error
+from edgewise.view.figure import svg
+from edgewise.view.page import Caution, Picture, Table, page
+from edgewise.view.training import draw_confusion, draw_coverage, draw_losses, draw_numbers, draw_reliability
 
-MOST_WORST, MOST_COLUMNS, LONGEST = 10, 6, 160
+MAX_WORST, MAX_COLUMNS, MAX_CHARACTERS = 10, 6, 160
 """Rows that are shown as the worst, columns of the data beside them, and characters of a cell."""
-MOST_SCORES, MOST_REASONS = 40, 10
+MAX_SCORES, MAX_REASONS = 40, 10
 """Scores in a table, and reasons for rejected rows."""
-PARTS = {"test": "test", "validation": "validation", "training": "training"}
-"""Parts by their names in `metrics.json`, those first that say most."""
+SPLITS = ("test", "validation", "training")
+"""Splits by their names in `metrics.json`, the most important first."""
 
 Section = tuple[str, list[Any]]
 """A heading, and the sentences, tables and pictures below it."""
@@ -39,7 +46,6 @@ def sections(folder: RunFolder) -> list[Section]:
     """The sections of a finished run, from its folder alone; what a run of its kind does not have is left out.
 
     Raises:
-        MissingExtraError: matplotlib is not installed.
         RunFolderError: a file of the folder is damaged.
     """
     metrics, config = folder.read_json("metrics.json"), folder.read_config()
@@ -54,12 +60,22 @@ def sections(folder: RunFolder) -> list[Section]:
     return [*found, ("Data", data(folder, metrics, config)), ("Settings", [settings(config)])]
 
 
+def write_report(folder: RunFolder) -> Path:
+    """Writes report.html into a finished run; where it is.
+
+    Raises:
+        RunFolderError: a file of the folder is missing or damaged.
+    """
+    with corrupt_as_run_error(folder.path):
+        found = sections(folder)
+    kind = (folder.read_format() or "").removeprefix("edgewise ")
+    with folder.locked():
+        folder.write("report.html", page(f"{folder.path.resolve().name}: {kind}", found).encode())
+    return folder.path / "report.html"
+
+
 def training_sections(folder: RunFolder) -> list[Section]:
     """The losses of the epochs; nothing where they were not logged."""
-    from edgewise.view.figure import svg
-    from edgewise.view.page import Picture
-    from edgewise.view.training import draw_losses
-
     histories = read_histories(folder)
     if not histories:
         return []
@@ -93,22 +109,17 @@ def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
 
 def scores(metrics: Mapping[str, Any]) -> list[Any]:
     """A table of the scores of each target, the model beside its baselines."""
-    from edgewise.view.page import Table
-
     columns: dict[str, dict[str, dict[str, float]]] = {}
-    for part, name in PARTS.items():
-        companions = {"edgewise": metrics.get(part)} | {
-            LABELS.get(baseline, baseline.replace("_", " ")): of.get(part)
-            for baseline, of in (metrics.get("baselines") or {}).items()
-        }
-        for label, of in companions.items():
-            for target, numbers in _by_target(of or {}).items():
-                columns.setdefault(target, {})[f"{label}, {name}"] = numbers
+    baselines = {LABELS.get(name, _spaced(name)): of for name, of in (metrics.get("baselines") or {}).items()}
+    for split in SPLITS:
+        for label, of in {"edgewise": metrics, **baselines}.items():
+            for target, numbers in _by_target(of.get(split) or {}).items():
+                columns.setdefault(target, {})[f"{label}, {split}"] = numbers
     found: list[Any] = []
     for target, by_column in columns.items():
         names = list(dict.fromkeys(score for numbers in by_column.values() for score in numbers))
-        rows = [[_spoken(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MOST_SCORES]]
-        cut = f", the first {MOST_SCORES} of {plural(len(names), 'score')}" if len(names) > MOST_SCORES else ""
+        rows = [[_spaced(name), *(_number(of.get(name)) for of in by_column.values())] for name in names[:MAX_SCORES]]
+        cut = f", the first {MAX_SCORES} of {plural(len(names), 'score')}" if len(names) > MAX_SCORES else ""
         found.append(Table((target or "All") + cut, ["", *by_column], rows))
     sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
     return [*found, *(f"{size}." for size in sizes)] or ["No part of the data was left to score the model on."]
@@ -116,10 +127,6 @@ def scores(metrics: Mapping[str, Any]) -> list[Any]:
 
 def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
     """A target that is a number: predictions, errors, promises, and the worst predicted rows."""
-    from edgewise.view.figure import svg
-    from edgewise.view.page import Picture, Table
-    from edgewise.view.training import draw_coverage, draw_numbers
-
     rows = target.known
     if not len(rows):
         return []
@@ -144,30 +151,16 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
                 "validation errors. Below the line, intervals promise too much; the band is what chance explains.",
             )
         )
-    rows = worst(target, MOST_WORST)
-    columns = _columns(target.rows)
-    header = ["row", "true", "predicted", "predicted less true", *(target.rows.header[place] for place in columns)]
-    cells = [
-        [
-            target.rows.numbers[row],
-            *(
-                f"{number:.5g}"
-                for number in (target.true[row], target.predicted[row], target.predicted[row] - target.true[row])
-            ),
-            *_shown(target.rows.cells[row], columns),
-        ]
-        for row in rows.tolist()
-    ]
-    parts.append(Table("The rows with the largest errors", header, cells, range(4, len(header))))
+    cells = {
+        row: [f"{number:.5g}" for number in (one, other, other - one)]
+        for row, one, other in zip(*(each.tolist() for each in (rows, target.true[rows], target.predicted[rows])))
+    }
+    parts.append(_worst("The rows with the largest errors", target, "predicted less true", cells, ()))
     return [(f"{target.name}: predicted and true", parts)]
 
 
 def of_labels(target: Labels) -> list[Section]:
     """A target that is a class: what was taken for what, probabilities, and the worst predicted rows."""
-    from edgewise.view.figure import svg
-    from edgewise.view.page import Picture, Table
-    from edgewise.view.training import draw_confusion, draw_reliability
-
     known = target.known
     if not len(known):
         return []
@@ -188,32 +181,18 @@ def of_labels(target: Labels) -> list[Section]:
                 f"How often what the probabilities speak of was so. On average they are {found.error:.1%} off.",
             )
         )
-    rows = worst(target, MOST_WORST)
-    if len(rows):
-        columns = _columns(target.rows)
-        header = ["row", "true", "predicted", "probability of the true class"]
-        header += [target.rows.header[place] for place in columns]
-        cells = [
-            [
-                target.rows.numbers[row],
-                _cut(target.classes[target.true[row]]),
-                _cut(target.classes[target.predicted[row]]),
-                f"{target.probabilities[row, target.true[row]]:.4f}",
-                *_shown(target.rows.cells[row], columns),
-            ]
-            for row in rows.tolist()
-        ]
-        words = [1, 2, *range(4, len(header))]
-        parts.append(Table("Wrong rows, the surest of them first", header, cells, words))
+    if (known[target.true[known] != target.predicted[known]]).size:
+        cells = {
+            row: [_cut(target.classes[target.true[row]]), _cut(target.classes[target.predicted[row]]), f"{chance:.4f}"]
+            for row, chance in zip(known.tolist(), target.probabilities[known, target.true[known]].tolist())
+        }
+        title = "Wrong rows, the surest of them first"
+        parts.append(_worst(title, target, "probability of the true class", cells, (1, 2)))
     return [(f"{target.name}: predicted and true", parts)]
 
 
 def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list[Section]:
     """Tags of words: what was taken for what, and the sentences with the most wrong ones."""
-    from edgewise.view.figure import svg
-    from edgewise.view.page import Picture, Table
-    from edgewise.view.training import draw_confusion
-
     if not sentences:
         return []
     mixed = confusion(
@@ -227,7 +206,7 @@ def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list
         key=lambda each: (-each[0], each[1]),
     )
     rows = []
-    for count, place in wrong[:MOST_WORST]:
+    for count, place in wrong[:MAX_WORST]:
         if count:
             words, true, predicted = sentences[place]
             off = [
@@ -247,14 +226,12 @@ def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list
 
 def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
     """The files, how many rows each part has, which were rejected and why, and what is in two splits."""
-    from edgewise.view.page import Table
-
     files = config.get("data", [])
     parts: list[Any] = [f"Read from {', '.join([files] if isinstance(files, str) else files)}."]
     for name, what in (("rows", "rows"), ("texts", "texts"), ("tokens", "tokens")):
         counts = metrics.get(name)
         if isinstance(counts, Mapping):
-            listed = [[_spoken(str(part)), f"{count:,}"] for part, count in counts.items()]
+            listed = [[_spaced(str(part)), f"{count:,}"] for part, count in counts.items()]
             parts.append(Table(f"How many {what} each part has", ["part", what], listed))
     rejected = rejected_rows(folder)
     if rejected:
@@ -262,7 +239,7 @@ def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any
         first = {(column, reason): (file, line) for file, line, column, _, reason in reversed(rejected)}
         listed = [
             [_cut(column), _cut(reason), f"{count:,}", f"{first[column, reason][0]}, line {first[column, reason][1]}"]
-            for (column, reason), count in counts.most_common(MOST_REASONS)
+            for (column, reason), count in counts.most_common(MAX_REASONS)
         ]
         title = f"{plural(len(rejected), 'row')} could not be used; all of them are in rejected.csv"
         parts.append(Table(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
@@ -279,7 +256,6 @@ def rejected_rows(folder: RunFolder) -> list[list[str]]:
 
 def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
     """What of the split makes the scores look better than they are."""
-    from edgewise.view.page import Caution
 
     leaks, found = metrics.get("leakage") or {}, []
     for part in ("test", "validation"):
@@ -304,8 +280,6 @@ def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
 
 def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
     """The data leakage between the splits, with examples; nothing where it was not measured."""
-    from edgewise.view.page import Table
-
     leaks = metrics.get("leakage")
     if not leaks:
         return []
@@ -338,13 +312,32 @@ def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
 
 def settings(config: Mapping[str, Any]) -> Any:
     """Every setting of the run."""
-    from edgewise.view.page import Table
-
     rows = [
         [name, _cut(" ".join(map(str, value)) if isinstance(value, list) else str(value))]
         for name, value in config.items()
     ]
     return Table("As in config.toml, which repeats the run", ["setting", "value"], rows, (1,))
+
+
+def _worst(
+    title: str, target: Numbers | Labels, measure: str, cells: Mapping[int, list[str]], words: tuple[int, ...]
+) -> Table:
+    """The worst predicted rows of a target, with their data.
+
+    Args:
+        title: Of the table.
+        target: The target.
+        measure: The head of the column that says how wrong a row is.
+        cells: Of each row the truth, the prediction and the measure.
+        words: The columns before the data that are words.
+    """
+    columns = _columns(target.rows)
+    header = ["row", "true", "predicted", measure, *(target.rows.header[place] for place in columns)]
+    rows = [
+        [target.rows.numbers[row], *cells[row], *(_cut(target.rows.cells[row][place]) for place in columns)]
+        for row in worst(target, MAX_WORST).tolist()
+    ]
+    return Table(title, header, rows, (*words, *range(4, len(header))))
 
 
 def _by_target(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -370,18 +363,14 @@ def _flat(found: Mapping[str, Any]) -> dict[str, float]:
 def _columns(rows: Rows) -> list[int]:
     """Which columns of the data are shown beside a row: the first ones, those that are the same everywhere left out."""
     varied = [place for place in range(len(rows.header)) if len({cells[place] for cells in rows.cells}) > 1]
-    return (varied or list(range(len(rows.header))))[:MOST_COLUMNS]
-
-
-def _shown(cells: Sequence[str], columns: Sequence[int]) -> list[str]:
-    return [_cut(cells[place]) for place in columns]
+    return (varied or list(range(len(rows.header))))[:MAX_COLUMNS]
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
 
 
-def _spoken(name: str) -> str:
+def _spaced(name: str) -> str:
     return name.replace("_", " ")
 
 

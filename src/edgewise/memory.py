@@ -5,8 +5,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 UNLIMITED = 1 << 60
@@ -14,12 +12,14 @@ UNLIMITED = 1 << 60
 
 
 def available_memory(device: str = "cpu") -> int | None:
-    """The bytes that a training can still take on a device; None where the system does not report it.
+    """The bytes that this process can still take on a device; None where the system does not report it.
 
     On the CPU it is the least of what the machine has left, what the control groups of the process (those of a
     container or a batch job) have left, and the limit of its address space.
     """
     if device == "cuda":
+        import torch
+
         return torch.cuda.mem_get_info()[0]
     if device != "cpu":
         return None
