@@ -98,6 +98,26 @@ def test_which_conditions_have_a_logarithm(column, has_logarithm):
     assert scaler.log_columns == ((0,) if has_logarithm else ())
 
 
+def test_a_few_zeros_do_not_take_the_logarithm_from_all_other_rows():
+    """Twelve rows without pressure among 25,386 made all others predict worse."""
+    pressure = np.array([0.0, 1.0, 10.0, 100.0])[:, None]
+    scaler = ConditionScaler.fit(pressure, np.arange(4))
+    assert (scaler.log_columns, scaler.log_smallest, scaler.zero_columns) == ((0,), (1.0,), (0,))
+    _, logs, is_zero = scaler.transform(pressure).T
+    expected = np.log([1.0, 1.0, 10.0, 100.0])
+    np.testing.assert_allclose(logs, (expected - expected.mean()) / expected.std())
+    assert is_zero.tolist() == [1, 0, 0, 0]
+    assert scaler.note(["P"]) == "P and its logarithm, where zeros count as 1 and are marked"
+    # All other rows are as they are without the zero, up to the shift and the scale of a column.
+    without = ConditionScaler.fit(pressure, np.arange(1, 4))
+    assert without.zero_columns == () and without.num_features == 2
+    steps = np.diff(without.transform(pressure[1:])[:, 1]), np.diff(logs[1:])
+    np.testing.assert_allclose(steps[0] / steps[0][0], steps[1] / steps[1][0])
+    assert ConditionScaler.fit(pressure - 1e-9, np.arange(4)).log_columns == (), "negative values have no logarithm"
+    rare = np.array([0.0, 0.0, 0.0, 1.0, 10.0])[:, None]
+    assert ConditionScaler.fit(rare, np.arange(5)).log_columns == (), "most of them are zeros"
+
+
 @settings(max_examples=50)
 @given(arrays(np.float64, (6, 2), elements=SOME), arrays(np.float64, (4, 2), elements=SOME))
 def test_conditions_are_finite_for_finite_values(values, unseen):

@@ -14,6 +14,8 @@ NUM_UNUSUAL = 3
 """Fewer rows than this off the most common value say nothing about a descriptor; in tiny tables, fewer than half."""
 CONDITION_LIMIT = 5.0
 """Conditions are clipped to so many standard deviations."""
+MIN_POSITIVE = 0.5
+"""The share of positive values from which a column without negative ones may have a logarithm."""
 
 Rows: TypeAlias = Integer[np.ndarray, " _"] | Sequence[int]
 
@@ -109,8 +111,10 @@ class FeatureScaler:
 class ConditionScaler:
     """Conditions of rows: the z-score of each column, and that of its logarithm where it spans decades.
 
-    x' = (x − mean) / std. A column gets a logarithm when all its training values are positive and the largest is at
-    least ten times the smallest: pressure, concentration, time; not temperature in kelvin.
+    x' = (x − mean) / std. A column gets a logarithm when no training value is negative, at least half of them are
+    positive, and the largest is at least ten times the smallest positive one: pressure, concentration, time; not
+    temperature in kelvin. Zeros count as the smallest positive value there, and one more feature marks them, 1 or 0:
+    a few rows without pressure must not take the logarithm from all others.
     """
 
     mean: tuple[float, ...]
@@ -120,7 +124,7 @@ class ConditionScaler:
     log_columns: tuple[int, ...]
     """Columns, counted from 0, that have a logarithm as well."""
     log_smallest: tuple[float, ...]
-    """Smallest training value of each of those; below it the logarithm goes no further down."""
+    """Smallest positive training value of each of those; below it the logarithm goes no further down."""
     log_mean: tuple[float, ...]
     """Mean of the logarithm of each of those."""
     log_std: tuple[float, ...]
@@ -129,6 +133,8 @@ class ConditionScaler:
     """Smallest training value of each column; empty in runs of older versions."""
     largest: tuple[float, ...] = ()
     """Largest training value of each column."""
+    zero_columns: tuple[int, ...] = ()
+    """Columns with a logarithm that are 0 in some training rows."""
 
     def __post_init__(self) -> None:
         _require_alike("ConditionScaler", self.mean, self.std)
@@ -137,6 +143,7 @@ class ConditionScaler:
             _require_alike("ConditionScaler", self.mean, self.smallest, self.largest)
         if (
             not all(0 <= column < len(self.mean) for column in self.log_columns)
+            or not set(self.zero_columns) <= set(self.log_columns)
             or min(self.log_smallest, default=1) <= 0
         ):
             raise DataError("ConditionScaler: log_columns must be columns of positive numbers.")
@@ -148,31 +155,48 @@ class ConditionScaler:
         if not np.isfinite(used).all():
             raise DataError("ConditionScaler: the training rows hold values that are not finite; fit on usable rows.")
         smallest, largest = used.min(axis=0), used.max(axis=0)
-        spans = ((smallest > 0) & (largest / 10 >= smallest)).nonzero()[0]
-        logs = np.log(used[:, spans])
+        least = np.where(used > 0, used, np.inf).min(axis=0)
+        is_positive = (smallest >= 0) & ((used > 0).mean(axis=0) >= MIN_POSITIVE)
+        spans = (is_positive & (largest / 10 >= least)).nonzero()[0]
+        logs = np.log(np.maximum(used[:, spans], least[spans]))
         return cls(
             mean=_floats(used.mean(axis=0)),
             std=_floats(np.where(_varies(used), used.std(axis=0), 0.0)),
             log_columns=tuple(int(column) for column in spans),
-            log_smallest=_floats(smallest[spans]),
+            log_smallest=_floats(least[spans]),
             log_mean=_floats(logs.mean(axis=0)),
             log_std=_floats(logs.std(axis=0)),
             smallest=_floats(smallest),
             largest=_floats(largest),
+            zero_columns=tuple(int(column) for column in spans if smallest[column] == 0),
         )
 
     @property
     def num_features(self) -> int:
-        """How many columns come out: the raw ones, then the logarithms."""
-        return len(self.mean) + len(self.log_columns)
+        """How many columns come out: the raw ones, the logarithms, and the marks of zeros."""
+        return len(self.mean) + len(self.log_columns) + len(self.zero_columns)
 
     def transform(self, values: Float[np.ndarray, " row condition"]) -> Float[np.ndarray, " row feature"]:
-        """Raw columns, then logarithms, all scaled and bounded."""
+        """Raw columns, then logarithms, all scaled and bounded, then the marks of zeros."""
         std = np.array(self.std)
         raw = np.where(std > 0, (values - np.array(self.mean)) / np.where(std > 0, std, 1.0), 0.0)
         picked = np.maximum(values[:, list(self.log_columns)], np.array(self.log_smallest))
         logs = (np.log(picked) - np.array(self.log_mean)) / np.array(self.log_std)
-        return np.clip(np.concatenate([raw, logs], axis=1), -CONDITION_LIMIT, CONDITION_LIMIT)
+        is_zero = values[:, list(self.zero_columns)] <= 0
+        return np.clip(np.concatenate([raw, logs, is_zero], axis=1), -CONDITION_LIMIT, CONDITION_LIMIT)
+
+    def note(self, names: Sequence[str]) -> str:
+        """What is done to each column, in one line; empty where there is none."""
+        found = []
+        for place, name in enumerate(names):
+            if self.std[place] == 0:
+                found.append(f"{name} does not vary and is ignored")
+            elif place in self.zero_columns:
+                least = self.log_smallest[self.log_columns.index(place)]
+                found.append(f"{name} and its logarithm, where zeros count as {least:g} and are marked")
+            else:
+                found.append(f"{name} and its logarithm" if place in self.log_columns else name)
+        return "; ".join(found)
 
 
 def _require_alike(name: str, *columns: Sequence[float]) -> None:

@@ -32,7 +32,8 @@ def curves_of(
         low, high = seen_range(scaler, place)
         if not low <= here <= high:
             notes.append(f"{name} is {here:g}, beyond what training rows have: {low:g} to {high:g}.")
-        at = _steps(min(low, here), max(high, here), place in scaler.log_columns)
+        floor = scaler.log_smallest[scaler.log_columns.index(place)] if place in scaler.log_columns else None
+        at = _steps(min(low, here), max(high, here), floor)
         raw = np.tile(np.array(row.conditions), (STEPS, 1))
         raw[:, place] = at
         curves.append(Curve(name, at, predict(raw), here))
@@ -50,5 +51,8 @@ def seen_range(scaler: ConditionScaler, place: int) -> tuple[float, float]:
     return scaler.mean[place] - reach, scaler.mean[place] + reach
 
 
-def _steps(low: float, high: float, by_ratio: bool) -> Float[np.ndarray, " step"]:
-    return np.geomspace(low, high, STEPS) if by_ratio and low > 0 else np.linspace(low, high, STEPS)
+def _steps(low: float, high: float, floor: float | None) -> Float[np.ndarray, " step"]:
+    """Even steps, or even ratios where there is a `floor`, the smallest value that has a logarithm."""
+    if floor is None or low < 0 or high <= floor:
+        return np.linspace(low, high, STEPS)
+    return np.geomspace(low, high, STEPS) if low > 0 else np.append(low, np.geomspace(floor, high, STEPS - 1))

@@ -103,9 +103,11 @@ class MoleculesTask(TableTask):
         return molecule_contents(table.row_unit, prepared.rows, contents)
 
     def notes(self, prepared: Prepared) -> list[str]:
-        """How many molecules have no conformer that was found at once, where the model looks at conformers."""
-        note = prepared.data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
-        return [f"conformers: {note}"] if note else []
+        """How the conditions are scaled, and how many conformers were not found at once, where the model needs them."""
+        conditions = prepared.fitted.scales.condition.note(prepared.fitted.columns.descriptors_columns)
+        conformers = prepared.data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
+        named = {"conditions, scaled": conditions, "conformers": conformers}
+        return [f"{name}: {note}" for name, note in named.items() if note]
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = TrainedProperty.load(request.run_folder)
