@@ -18,7 +18,7 @@ from edgewise.models.text_settings import ReaderSettings, TextSettings, Transfor
 from edgewise.tasks.graphs.job import graph_job
 from edgewise.tasks.graphs.task import TASK as GRAPHS
 from edgewise.tasks.language.explainable import ExplainablePrompts
-from edgewise.tasks.language.trained import TrainedLanguage
+from edgewise.tasks.language.task import TrainedLanguage
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.job import link_job
 from edgewise.tasks.links.task import TASK as LINKS
@@ -26,9 +26,9 @@ from edgewise.tasks.nodes.job import node_job
 from edgewise.tasks.nodes.task import TASK as NODES
 from edgewise.tasks.table_task import target_fields, target_scale
 from edgewise.tasks.tagging.explainable import ExplainableSentences
-from edgewise.tasks.tagging.trained import TrainedTagger
+from edgewise.tasks.tagging.task import TrainedTagger
 from edgewise.tasks.texts.explainable import ExplainableTexts
-from edgewise.tasks.texts.trained import TrainedTexts
+from edgewise.tasks.texts.task import TrainedTexts
 from edgewise.tasks.translation.explainable import ExplainableTranslations
 
 USUAL = {"target": None, "label": None, "top": None}

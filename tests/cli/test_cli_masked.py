@@ -12,7 +12,7 @@ from cli_tables import read_csv
 
 from edgewise.errors import RunFolderError
 from edgewise.records import TextBatch
-from edgewise.tasks.masked.trained import TrainedMasked, scores_of_frequency
+from edgewise.tasks.masked.task import TrainedMasked, scores_of_frequency
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Chunks, Masking, MaskLoader
 

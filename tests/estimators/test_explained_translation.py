@@ -15,7 +15,7 @@ from edgewise.tasks import token_explainable
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.token_explainable import place_of
 from edgewise.tasks.translation.explainable import spans
-from edgewise.tasks.translation.trained import TrainedTranslation
+from edgewise.tasks.translation.task import TrainedTranslation
 from edgewise.train.loader import seed_of
 from explain_cases import explain_translation
 

@@ -14,7 +14,7 @@ from edgewise.models.encoder import MaskedModel
 from edgewise.models.text_settings import TransformerSettings, bert
 from edgewise.records import TextBatch
 from edgewise.tasks.convert import from_checkpoint, from_run, to_checkpoint
-from edgewise.tasks.masked.trained import TrainedMasked
+from edgewise.tasks.masked.task import TrainedMasked
 from edgewise.train.folder import RunFolder
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers, to compare with its BERT")

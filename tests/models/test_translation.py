@@ -13,7 +13,7 @@ from edgewise.models.text_settings import CONFIGURATIONS, BeamSettings, Recurren
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch
 from edgewise.tasks.translation.job import MODEL
-from edgewise.tasks.translation.trained import TrainedTranslation
+from edgewise.tasks.translation.task import TrainedTranslation
 
 SMALL = TransformerSettings(num_layers=2, num_heads=2, model_dim=8, context=32, position="sinusoidal")
 RECURRENT = RecurrentSettings(num_layers=2, model_dim=8, dropout=0.0)

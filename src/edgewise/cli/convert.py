@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Reads one and writes the other."""
     from edgewise.errors import RunFolderError
     from edgewise.tasks.convert import from_checkpoint, from_run, to_checkpoint
-    from edgewise.tasks.masked.trained import TrainedMasked
+    from edgewise.tasks.masked.task import TrainedMasked
     from edgewise.train.claim import refuse_place
     from edgewise.train.folder import RunFolder
 

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes, chunk by chunk."""
     given = vars(arguments)
     sampling = SamplingSettings(**{name: given[name] for name in vars(SamplingSettings()) if name in given})
-    from edgewise.tasks.language.trained import TrainedLanguage
+    from edgewise.tasks.language.task import TrainedLanguage
     from edgewise.train.device import pick_device
     from edgewise.train.folder import RunFolder
 

@@ -21,6 +21,7 @@ from edgewise.estimators.params import (
 from edgewise.explanation import Explanation
 from edgewise.plural import plural
 from edgewise.renames import renamed
+from edgewise.tasks.registry import explainable_of
 from edgewise.tasks.run import fit
 from edgewise.tasks.task import Prepared, Task
 from edgewise.train.device import pick_device
@@ -150,7 +151,7 @@ class Estimator(BaseEstimator):
             SettingError: There is no such target, label or method.
             UnsupportedError: There is no explanation for models of this kind.
         """
-        kind = self.task.explainable()
+        kind = explainable_of(self.task)
         if kind is None:
             raise UnsupportedError(f"{type(self).__name__} has no explanations.")
         options = {"target": target, "label": label, "top": None, **options}

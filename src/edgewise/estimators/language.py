@@ -6,8 +6,7 @@ from edgewise.errors import SettingError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.models.text_settings import CONFIGURATIONS, SamplingSettings
-from edgewise.tasks.language.task import TASK
-from edgewise.tasks.language.trained import TrainedLanguage
+from edgewise.tasks.language.task import TASK, TrainedLanguage
 
 
 class LanguageModel(

@@ -11,8 +11,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.estimators.texts import ENCODERS
-from edgewise.tasks.tagging.task import TASK
-from edgewise.tasks.tagging.trained import TrainedTagger
+from edgewise.tasks.tagging.task import TASK, TrainedTagger
 from edgewise.train.spans import tag_scores
 
 Words = Sequence[Sequence[str]]

@@ -7,8 +7,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.models.text_settings import CONFIGURATIONS, EncoderName
 from edgewise.plural import plural
-from edgewise.tasks.texts.task import TASK
-from edgewise.tasks.texts.trained import TrainedTexts
+from edgewise.tasks.texts.task import TASK, TrainedTexts
 
 ENCODERS = (*(name for name in get_args(EncoderName) if name != "transformer"), *CONFIGURATIONS)
 """What `model` may name."""

@@ -10,8 +10,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.models.text_settings import CONFIGURATIONS
-from edgewise.tasks.translation.task import TASK
-from edgewise.tasks.translation.trained import TrainedTranslation, bleu
+from edgewise.tasks.translation.task import TASK, TrainedTranslation, bleu
 
 
 class Translator(

@@ -13,8 +13,8 @@ from edgewise.errors import DataError, RunFolderError
 from edgewise.files import write_bytes
 from edgewise.interop import bert, gpt2
 from edgewise.plural import plural
-from edgewise.tasks.language.trained import TrainedLanguage
-from edgewise.tasks.masked.trained import TrainedMasked
+from edgewise.tasks.language.task import TrainedLanguage
+from edgewise.tasks.masked.task import TrainedMasked
 from edgewise.train.folder import RunFolder, read_json
 
 Trained: TypeAlias = TrainedLanguage | TrainedMasked

@@ -12,7 +12,7 @@ from edgewise.errors import DataError, UnsupportedError
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation, Kind, TargetPrediction
 from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.registry import task_of
+from edgewise.tasks.registry import explainable_of, task_of
 from edgewise.train.document import read_part
 from edgewise.train.folder import RunFolder
 from edgewise.view.notebook import register
@@ -55,7 +55,7 @@ class Explainer:
         """
         register()  # a notebook then shows what is explained as pages
         run = RunFolder.finished(folder)
-        found = task_of(run).explainable()
+        found = explainable_of(task_of(run))
         if found is None:
             raise UnsupportedError(
                 f"{folder} holds an {run.read_format()}; what can be explained are models trained on texts "

@@ -12,6 +12,7 @@ from edgewise.train.folder import RunFolder
 
 if TYPE_CHECKING:
     from edgewise.tasks.config import RunSettings
+    from edgewise.tasks.explainable import ExplainableModel
     from edgewise.tasks.task import Task
 
 FORMATS = {
@@ -58,6 +59,14 @@ def task_of(folder: RunFolder) -> "Task":
         known = "it names no format" if found is None else f"its format is {str(found)[:60]!r}"
         raise RunFolderError(f"{folder.path / 'model.json'} is no model of Edgewise that is known here: {known}.")
     return task(FORMATS[found])
+
+
+def explainable_of(task: "Task") -> "type[ExplainableModel] | None":
+    """What opens run folders of a task for explanations and for the server; None where there is nothing."""
+    if not task.has_explanations:
+        return None
+    found: type[ExplainableModel] = import_module(f"edgewise.tasks.{task.name}.explainable").EXPLAINABLE
+    return found
 
 
 def settings_of(name: str) -> "type[RunSettings]":

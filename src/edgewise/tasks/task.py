@@ -22,7 +22,6 @@ from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import ExplainableModel
     from edgewise.tasks.report.judged import Labels, Numbers
     from edgewise.train.training import FitResult
 
@@ -119,6 +118,8 @@ class Task(ABC):
     """The scores that tables show, and the heads of their columns."""
     labels: ClassVar[dict[str, str]] = {}
     """What tables call each baseline of metrics.json."""
+    has_explanations: ClassVar[bool] = True
+    """Whether predictions can be explained; `EXPLAINABLE` of the task's explainable.py opens its run folders."""
     output_formats: ClassVar[tuple[str, ...]] = WRITTEN_TABLES
     """How the files of its predictions may end."""
 
@@ -231,10 +232,6 @@ class Task(ABC):
             UnsupportedError: models of this task have no vector for a row.
         """
         raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no vector of a row.")
-
-    def explainable(self) -> "type[ExplainableModel] | None":
-        """What opens a run folder of this task for explanations and for the server; None where there is nothing."""
-        return None
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
         """The targets of the test rows of a finished run, beside their predictions, for the report."""

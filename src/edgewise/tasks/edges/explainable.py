@@ -126,3 +126,6 @@ class ExplainableEdges(ExplainableByName):
             title = title_of(self.table.names[sender], self.table.names[receiver], is_directed)
             raise DataError(f"there is no edge {title}; name the two nodes of an edge of the graph.")
         return int(rows[0])
+
+
+EXPLAINABLE = ExplainableEdges

@@ -1,7 +1,7 @@
 """Edges: a number or a class for each edge of one graph, such as trust, fraud, or the rating of a product."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from edgewise.tasks.edges.trained import TrainedEdges
 from edgewise.tasks.nodes.units import graph_fields, num_edge_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
-
-if TYPE_CHECKING:
-    from edgewise.tasks.explainable import ExplainableModel
 
 
 class EdgesTask(TableTask):
@@ -85,11 +82,6 @@ class EdgesTask(TableTask):
         )
         source = replace(trained.graph, features=request.features)
         return trained, trained.read([request.data], columns, source, request.nodes, strict=request.strict)
-
-    def explainable(self) -> "type[ExplainableModel]":
-        from edgewise.tasks.edges.explainable import ExplainableEdges
-
-        return ExplainableEdges
 
     def defaults(self) -> tuple[Any, Any]:
         return LAYERS, RECIPE

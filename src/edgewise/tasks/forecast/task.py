@@ -28,6 +28,7 @@ class ForecastTask(Task):
     """Series on a graph."""
 
     name = "forecast"
+    has_explanations = False
     format = TrainedForecast.FORMAT
     noun = "series"
     reads = ("edges",)

@@ -233,3 +233,6 @@ class ExplainableGraphs(ExplainableByName):
     def fields(self) -> list[tuple[str, str]]:
         """The name of a graph."""
         return [(self.table.columns.graph_column, "node")]
+
+
+EXPLAINABLE = ExplainableGraphs

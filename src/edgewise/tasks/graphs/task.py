@@ -1,7 +1,7 @@
 """Graphs: a number or a class for each of many graphs."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_f
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import finite_features
 from edgewise.train.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from edgewise.tasks.explainable import ExplainableModel
 
 
 class GraphsTask(TableTask):
@@ -117,11 +114,6 @@ class GraphsTask(TableTask):
         )
         source = replace(trained.graph, edges=request.edges, features=request.features, graphs=request.graphs)
         return trained, trained.read([request.data], columns, source, strict=request.strict)
-
-    def explainable(self) -> "type[ExplainableModel]":
-        from edgewise.tasks.graphs.explainable import ExplainableGraphs
-
-        return ExplainableGraphs
 
     def defaults(self) -> tuple[Any, Any]:
         return LAYERS, TrainSettings()

@@ -21,7 +21,7 @@ from edgewise.explain.explainable import Attention, Differentiable
 from edgewise.explanation import TargetPrediction
 from edgewise.records import TextBatch
 from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.language.trained import TrainedLanguage
+from edgewise.tasks.language.task import TrainedLanguage
 from edgewise.tasks.token_explainable import Left, TokenExplainable, batches, nothing_of
 from edgewise.train.device import cpu_threads
 
@@ -167,3 +167,6 @@ def token_number(trained: TrainedLanguage, label: Any, prediction: TargetPredict
     raise SettingError(
         f"explain: label is {label[:60]!r}, which {why}; name one token that the model can write, such as {likely}."
     )
+
+
+EXPLAINABLE = ExplainablePrompts

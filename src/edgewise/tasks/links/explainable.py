@@ -252,3 +252,6 @@ class ExplainableLinks(ExplainableModel):
         )
         check_ends(self.trained.graph, sender, receiver)
         return sender, receiver
+
+
+EXPLAINABLE = ExplainableLinks

@@ -40,7 +40,6 @@ from edgewise.train.loss import TargetLoss
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from edgewise.tasks.explainable import ExplainableModel
     from edgewise.tasks.report.judged import Labels, Numbers
     from edgewise.train.training import FitResult
 
@@ -276,11 +275,6 @@ class LinksTask(Task):
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
         return judged_links(folder)
-
-    def explainable(self) -> "type[ExplainableModel]":
-        from edgewise.tasks.links.explainable import ExplainableLinks
-
-        return ExplainableLinks
 
     def defaults(self) -> tuple[Any, Any]:
         return LinkJob.model, RECIPE

@@ -243,3 +243,6 @@ class ExplainableMolecules(ExplainableTable):
         size = len(self.trained.columns.smiles_columns)
         smiles = tuple(map(as_smiles, row[:size]))
         return explain_molecule(self.trained, smiles, row[size:], target=target, label=label, methods=methods)
+
+
+EXPLAINABLE = ExplainableMolecules

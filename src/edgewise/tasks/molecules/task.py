@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from edgewise.tasks.table_task import (
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import finite_features
 from edgewise.train.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from edgewise.tasks.explainable import ExplainableModel
 
 
 class MoleculesTask(TableTask):
@@ -123,11 +120,6 @@ class MoleculesTask(TableTask):
         if trained.settings.needs_coordinates and (found := table.store.conformer_note):
             note(f"conformers: {found}")
         return trained, table
-
-    def explainable(self) -> "type[ExplainableModel]":
-        from edgewise.tasks.molecules.explainable import ExplainableMolecules
-
-        return ExplainableMolecules
 
     def defaults(self) -> tuple[Any, Any]:
         return PropertySettings(), TrainSettings()

@@ -41,6 +41,7 @@ class MotionTask(Task):
     """Moving bodies."""
 
     name = "motion"
+    has_explanations = False
     job_type = DynamicsJob
     format = TrainedDynamics.FORMAT
     noun = "moving bodies"

@@ -414,3 +414,6 @@ class ExplainableNodes(ExplainableByName):
     def fields(self) -> list[tuple[str, str]]:
         """The name of a node."""
         return [(self.table.columns.node_column or "node", "node")]
+
+
+EXPLAINABLE = ExplainableNodes

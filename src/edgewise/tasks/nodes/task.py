@@ -1,7 +1,7 @@
 """Nodes: a number or a class for each node of one graph."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from edgewise.tasks.nodes.trained import TrainedNodes
 from edgewise.tasks.nodes.units import graph_fields, note_of_edges
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
-
-if TYPE_CHECKING:
-    from edgewise.tasks.explainable import ExplainableModel
 
 
 class NodesTask(TableTask):
@@ -131,11 +128,6 @@ class NodesTask(TableTask):
             columns = replace(columns, node_type_column=request.node_type_column or trained.columns.node_type_column)
             source = replace(source, edge_type_column=request.edge_type_column or trained.graph.edge_type_column)
         return trained, trained.read([request.data], columns, source, strict=request.strict)
-
-    def explainable(self) -> "type[ExplainableModel]":
-        from edgewise.tasks.nodes.explainable import ExplainableNodes
-
-        return ExplainableNodes
 
     def defaults(self) -> tuple[Any, Any]:
         return with_recipe("nodes", NodeSettings().model, NodeSettings(), RECIPE)

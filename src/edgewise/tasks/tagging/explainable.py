@@ -21,7 +21,7 @@ from edgewise.explanation import TargetPrediction
 from edgewise.plural import plural
 from edgewise.records import TextBatch
 from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.tagging.trained import TrainedTagger
+from edgewise.tasks.tagging.task import TrainedTagger
 from edgewise.tasks.token_explainable import Left, TokenExplainable, place_of
 
 OUTSIDE = "O"
@@ -184,3 +184,6 @@ def _near(predictions: Sequence[TargetPrediction], word: int) -> tuple[tuple[Tar
     count, name = plural(len(predictions), "word"), predictions[word].name
     note = f"The sentence has {count}; the tags of the {MAX_PREDICTIONS} around {name} are shown."
     return tuple(predictions[first : first + MAX_PREDICTIONS]), [note]
+
+
+EXPLAINABLE = ExplainableSentences

@@ -24,7 +24,7 @@ from edgewise.records import TextRows
 from edgewise.tasks.explainable import ExplainableTable
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.targets import target_predictions
-from edgewise.tasks.texts.trained import TrainedTexts
+from edgewise.tasks.texts.task import TrainedTexts
 from edgewise.tasks.token_explainable import Left, TokenExplainable, nothing_of
 from edgewise.trace import Trace
 
@@ -148,3 +148,6 @@ class ExplainableTexts(ExplainableTable):
     def unread(self, row: tuple[Any, ...]) -> str:
         cut, context = self.trained.row_tokens(row).num_cut, self.trained.settings.context
         return f"{context + cut:,} tokens, of which the model reads {context:,}" if cut else ""
+
+
+EXPLAINABLE = ExplainableTexts

@@ -28,7 +28,7 @@ from edgewise.records import PairBatch
 from edgewise.tasks import token_explainable
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.token_explainable import Left, TokenExplainable, place_of
-from edgewise.tasks.translation.trained import TrainedTranslation, decoder_input, padded
+from edgewise.tasks.translation.task import TrainedTranslation, decoder_input, padded
 from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
 
@@ -328,3 +328,6 @@ def _joined(words: Sequence[Weights]) -> list[Weights]:
 def _moved(layer: Layer, senders: int, receivers: int) -> Layer:
     """A layer whose units stand behind others."""
     return replace(layer, senders=layer.senders + senders, receivers=layer.receivers + receivers)
+
+
+EXPLAINABLE = ExplainableTranslations
