@@ -58,6 +58,7 @@ class EquivariantLayer(nn.Module):
     without loops. That h_i is added is from their code; so is φ_x, which starts small, and the division by the length,
     plus 1 in its first form and 10⁻⁸ in its last, through which no gradient flows there.
 
+    >>> import torch
     >>> from edgewise import Edges
     >>> bodies = EquivariantLayer(8)(torch.randn(5, 8), torch.randn(5, 3), Edges([0, 1], [1, 0], 5, 5))
     >>> bodies.nodes.shape, bodies.coordinates.shape, bodies.velocities

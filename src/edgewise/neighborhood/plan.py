@@ -50,7 +50,8 @@ class Plan:
     @property
     def lists(self) -> list[Tensor]:
         """All six, in the order of the fields, as operators take them."""
-        return [getattr(self, field.name) for field in fields(self)]
+        by_receiver = [self.receiver_offsets, self.senders, self.receiver_edges]
+        return [*by_receiver, self.sender_offsets, self.receivers, self.sender_edges]
 
     @classmethod
     def of(

@@ -90,14 +90,16 @@ def kind_of(argument: Any) -> Any:
     if kind is np.ndarray:
         return argument.dtype
     if kind not in _varying_fields:
-        fields = enumerate(argument) if isinstance(argument, tuple) else ()
-        _varying_fields[kind] = [place for place, field in fields if isinstance(field, np.ndarray | tuple)]
-    places = _varying_fields[kind]
-    return (kind, *[kind_of(argument[place]) for place in places]) if places else kind
+        fields = list(enumerate(argument)) if isinstance(argument, tuple) else []
+        _varying_fields[kind] = tuple([n for n, x in fields if isinstance(x, each)] for each in (np.ndarray, tuple))
+    arrays, tuples = _varying_fields[kind]
+    if tuples:
+        return (kind, *[kind_of(argument[place]) for place in tuples], *[argument[place].dtype for place in arrays])
+    return (kind, *[argument[place].dtype for place in arrays]) if arrays else kind
 
 
-_varying_fields: dict[type, list[int]] = {}
-"""The places of arrays and tuples in a named tuple."""
+_varying_fields: dict[type, tuple[list[int], ...]] = {}
+"""The places of arrays and of tuples in a named tuple."""
 
 
 def compiled(function: Callable) -> Any:
