@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.tasks.report.leakage import (
-    LEAST_SHARED,
+    MIN_SHARED,
     SplitContents,
     leakage,
     molecule_contents,
@@ -91,8 +91,8 @@ def test_the_prefix_filter_finds_what_all_pairs_find(drawn, cut):
             two = set(other.split())
             ratios.append(len(one & two) / len(one | two) if one | two else 0.0)
         best = max(ratios)
-        assert value == (best if best >= LEAST_SHARED else 0)
-        assert (place == -1) == (best < LEAST_SHARED)
+        assert value == (best if best >= MIN_SHARED else 0)
+        assert (place == -1) == (best < MIN_SHARED)
         if place >= 0:
             assert ratios[place] == best
 

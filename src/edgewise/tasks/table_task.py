@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Features = Callable[[np.ndarray], Any]
 """From rows to what baselines predict them from."""
-PARTS = ("test", "validation", "training")
+SPLITS = ("test", "validation", "training")
 """The rows whose scores are shown: the first of these that there are."""
 
 
@@ -213,19 +213,19 @@ class TableTask(Task):
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")
-        part = next((name for name in PARTS if metrics.get(name)), PARTS[-1])
+        split = next((name for name in SPLITS if metrics.get(name)), SPLITS[-1])
         config = folder.read_config()
         headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]
         found: list[ScoreTable | str] = []
-        for target, scores in metrics[part].items():
+        for target, scores in metrics[split].items():
             models = {"edgewise": scores}
             for name, label in LABELS.items():
-                known = metrics.get("baselines", {}).get(name, {}).get(part, {})
+                known = metrics.get("baselines", {}).get(name, {}).get(split, {})
                 if target in known:
                     models[label] = known[target]
-            title = f"{target}: {plural(scores['num_rows'], f'{part} row')}"
+            title = f"{target}: {plural(scores['num_rows'], f'{split} row')}"
             found.append(score_table(title, models, same(*headlines)))
-            covered = metrics.get("coverage", {}).get("test", {}).get(target) if part == "test" else None
+            covered = metrics.get("coverage", {}).get("test", {}).get(target) if split == "test" else None
             if covered is not None:
                 promised = metrics["coverage"]["promised"]
                 found.append(f"{covered:.1%} of these values lie within their interval ({promised:.0%} were promised)")

@@ -102,7 +102,7 @@ class Coverage:
     promised: Float64[np.ndarray, " step"]
     """The promises that the validation rows are enough for."""
     observed: Float64[np.ndarray, " step"]
-    """The part of the test values that lay inside."""
+    """The share of the test values that lay inside."""
     num_rows: int
     """How many values there were."""
 
@@ -116,7 +116,7 @@ class Reliability:
     mean: Float64[np.ndarray, " bin"]
     """The mean probability of each stretch that has rows."""
     observed: Float64[np.ndarray, " bin"]
-    """The part of its rows in which it was so."""
+    """The share of its rows in which it was so."""
     counts: Int64[np.ndarray, " bin"]
     """Its rows."""
 

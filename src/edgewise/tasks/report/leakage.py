@@ -18,7 +18,7 @@ more."""
 MAX_CANDIDATES = 100
 """Training texts that one text is compared with word by word."""
 MAX_EXAMPLES = 10
-"""Pairs that are shown of each part."""
+"""Pairs that are shown of each split."""
 _WORD = re.compile(r"\w+")
 
 Near = Callable[[Sequence[Any], Sequence[Any]], tuple[np.ndarray, np.ndarray]]
@@ -33,7 +33,7 @@ class SplitContents:
     unit: str
     """What a row holds, in the plural: molecules, texts."""
     rows: Mapping[str, Sequence[int]]
-    """The numbers of the rows of each part: train, val, test."""
+    """The numbers of the rows of each split: train, val, test."""
     contents: Mapping[str, Sequence[Hashable]]
     """What each of these rows holds, equal where it is the same."""
     near: Near | None = None
@@ -57,14 +57,14 @@ def leakage(split: SplitContents) -> dict[str, Any]:
         unit, least, about, and for `validation` and `test`: rows, how many of them are the same as a training row
         (`same`), near one (`near`) of how many that were compared (`compared`), and examples of both.
 
-    Cost: O(rows) for equal ones, and at most MAX_QUERIED × MAX_KNOWN comparisons a part.
+    Cost: O(rows) for equal ones, and at most MAX_QUERIED × MAX_KNOWN comparisons a split.
     """
     known = list(split.contents["train"])
     first = dict(zip(reversed(known), reversed(split.rows["train"]), strict=True))  # the first row wins
     distinct = _chosen(list(dict.fromkeys(known)), MAX_KNOWN)
     found: dict[str, Any] = {"unit": split.unit, "least": split.least, "about": split.about}
-    for part, name in (("val", "validation"), ("test", "test")):
-        contents, rows = split.contents.get(part, ()), split.rows.get(part, ())
+    for place, name in (("val", "validation"), ("test", "test")):
+        contents, rows = split.contents.get(place, ()), split.rows.get(place, ())
         if not len(rows):
             continue
         others = [(content, row) for content, row in zip(contents, rows, strict=True) if content not in first]
@@ -110,8 +110,8 @@ def molecule_contents(
 
 def text_contents(unit: str, rows: Mapping[str, Sequence[int]], texts: Mapping[str, Sequence[str]]) -> SplitContents:
     """A split of texts: the same where their words are, whatever their case, spaces and signs."""
-    contents = {part: [normalized(text) for text in some] for part, some in texts.items()}
-    return SplitContents(unit, rows, contents, near_texts, LEAST_SHARED, "shared part of their different words")
+    contents = {split: [normalized(text) for text in some] for split, some in texts.items()}
+    return SplitContents(unit, rows, contents, near_texts, MIN_SHARED, "shared part of their different words")
 
 
 def normalized(text: str) -> str:
@@ -119,8 +119,8 @@ def normalized(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold())) or text.strip()
 
 
-LEAST_SHARED = 0.9
-"""The part of their different words that near texts share."""
+MIN_SHARED = 0.9
+"""The share of their different words that near texts share."""
 
 
 def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +132,7 @@ def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray
         queried, known: normalized texts.
 
     Returns:
-        (text) similarities and places; 0 and -1 where none shares `LEAST_SHARED` of its words.
+        (text) similarities and places; 0 and -1 where none shares `MIN_SHARED` of its words.
 
     Source: Chaudhuri et al. 2006, A primitive operator for similarity joins, the prefix filter.
     """
@@ -141,7 +141,7 @@ def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray
 
     def rarest(text: str) -> list[str]:
         ordered = sorted(words[text], key=lambda word: (counts[word], word))
-        return ordered[: len(ordered) - math.ceil(LEAST_SHARED * len(ordered) - 1e-9) + 1]
+        return ordered[: len(ordered) - math.ceil(MIN_SHARED * len(ordered) - 1e-9) + 1]
 
     holders: dict[str, list[int]] = {}
     for place, text in enumerate(known):
@@ -153,7 +153,7 @@ def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray
         for place in candidates[:MAX_CANDIDATES]:
             shared = len(words[text] & words[known[place]])
             ratio = shared / (len(words[text]) + len(words[known[place]]) - shared)
-            if ratio >= LEAST_SHARED and ratio > values[number]:
+            if ratio >= MIN_SHARED and ratio > values[number]:
                 values[number], places[number] = ratio, place
     return values, places
 

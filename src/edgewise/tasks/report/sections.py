@@ -122,7 +122,7 @@ def scores(metrics: Mapping[str, Any]) -> list[Any]:
         cut = f", the first {MAX_SCORES} of {plural(len(names), 'score')}" if len(names) > MAX_SCORES else ""
         found.append(Table((target or "All") + cut, ["", *by_column], rows))
     sizes = [plural(metrics["parameters"], "parameter")] if "parameters" in metrics else []
-    return [*found, *(f"{size}." for size in sizes)] or ["No part of the data was left to score the model on."]
+    return [*found, *(f"{size}." for size in sizes)] or ["No data was left to score the model on."]
 
 
 def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
@@ -131,7 +131,7 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
     if not len(rows):
         return []
     errors = target.residuals
-    parts: list[Any] = [
+    content: list[Any] = [
         f"{plural(len(rows), 'test row')}; half of the errors are below "
         f"{np.median(np.abs(errors)):.4g}, the largest is "
         f"{np.abs(errors).max():.4g}; on average predictions are {abs(errors.mean()):.4g} too "
@@ -144,10 +144,10 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
     found = coverage(target)
     if found is not None:
         promise = metrics.get("coverage", {}).get("promised")
-        parts.append(
+        content.append(
             Picture(
                 svg(draw_coverage(found.promised, found.observed, found.num_rows, promise)),
-                f"The part of the test values inside intervals of several promises, made of {len(target.errors):,} "
+                f"The share of the test values inside intervals of several promises, made of {len(target.errors):,} "
                 "validation errors. Below the line, intervals promise too much; the band is what chance explains.",
             )
         )
@@ -155,8 +155,8 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
         row: [f"{number:.5g}" for number in (one, other, other - one)]
         for row, one, other in zip(*(each.tolist() for each in (rows, target.true[rows], target.predicted[rows])))
     }
-    parts.append(_worst("The rows with the largest errors", target, "predicted less true", cells, ()))
-    return [(f"{target.name}: predicted and true", parts)]
+    content.append(_worst("The rows with the largest errors", target, "predicted less true", cells, ()))
+    return [(f"{target.name}: predicted and true", content)]
 
 
 def of_labels(target: Labels) -> list[Section]:
@@ -167,15 +167,15 @@ def of_labels(target: Labels) -> list[Section]:
     true, predicted = ([target.classes[number] for number in side[known]] for side in (target.true, target.predicted))
     mixed = confusion(true, predicted, target.classes)
     right = sum(one == other for one, other in zip(true, predicted, strict=True))
-    parts: list[Any] = [
+    content: list[Any] = [
         f"{plural(len(known), 'test row')}, {right:,} of them right.",
         Picture(
-            svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its part of the row."
+            svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its share of the row."
         ),
     ]
     found = reliability(target)
     if found is not None:
-        parts.append(
+        content.append(
             Picture(
                 svg(draw_reliability(found.mean, found.observed, found.counts, found.about)),
                 f"How often what the probabilities speak of was so. On average they are {found.error:.1%} off.",
@@ -187,8 +187,8 @@ def of_labels(target: Labels) -> list[Section]:
             for row, chance in zip(known.tolist(), target.probabilities[known, target.true[known]].tolist())
         }
         title = "Wrong rows, the surest of them first"
-        parts.append(_worst(title, target, "probability of the true class", cells, (1, 2)))
-    return [(f"{target.name}: predicted and true", parts)]
+        content.append(_worst(title, target, "probability of the true class", cells, (1, 2)))
+    return [(f"{target.name}: predicted and true", content)]
 
 
 def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list[Section]:
@@ -213,26 +213,27 @@ def of_tags(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list
                 f"{word}: {one}, predicted {other}" for word, one, other in zip(words, true, predicted) if one != other
             ]
             rows.append([str(place), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
-    parts: list[Any] = [
+    content: list[Any] = [
         Picture(
             svg(draw_confusion(mixed.labels, mixed.counts)),
-            "Words of the test sentences. A row is a true tag, shaded by its part of the row.",
+            "Words of the test sentences. A row is a true tag, shaded by its share of the row.",
         )
     ]
     if rows:
-        parts.append(Table("Sentences with the most wrong tags", ["sentence", "wrong", "which", "words"], rows, (2, 3)))
-    return [("Tags: predicted and true", parts)]
+        header = ["sentence", "wrong", "which", "words"]
+        content.append(Table("Sentences with the most wrong tags", header, rows, (2, 3)))
+    return [("Tags: predicted and true", content)]
 
 
 def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any]) -> list[Any]:
-    """The files, how many rows each part has, which were rejected and why, and what is in two splits."""
+    """The files, how many rows each split has, which were rejected and why, and what is in two splits."""
     files = config.get("data", [])
-    parts: list[Any] = [f"Read from {', '.join([files] if isinstance(files, str) else files)}."]
+    content: list[Any] = [f"Read from {', '.join([files] if isinstance(files, str) else files)}."]
     for name, what in (("rows", "rows"), ("texts", "texts"), ("tokens", "tokens")):
         counts = metrics.get(name)
         if isinstance(counts, Mapping):
-            listed = [[_spaced(str(part)), f"{count:,}"] for part, count in counts.items()]
-            parts.append(Table(f"How many {what} each part has", ["part", what], listed))
+            listed = [[_spaced(str(split)), f"{count:,}"] for split, count in counts.items()]
+            content.append(Table(f"How many {what} each split has", ["split", what], listed))
     rejected = rejected_rows(folder)
     if rejected:
         counts = Counter((column, reason) for _, _, column, _, reason in rejected)
@@ -242,8 +243,8 @@ def data(folder: RunFolder, metrics: Mapping[str, Any], config: Mapping[str, Any
             for (column, reason), count in counts.most_common(MAX_REASONS)
         ]
         title = f"{plural(len(rejected), 'row')} could not be used; all of them are in rejected.csv"
-        parts.append(Table(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
-    return parts + of_leakage(metrics)
+        content.append(Table(title, ["column", "why", "rows", "the first"], listed, (1, 3)))
+    return content + of_leakage(metrics)
 
 
 def rejected_rows(folder: RunFolder) -> list[list[str]]:
@@ -258,20 +259,20 @@ def cautions_of(metrics: Mapping[str, Any]) -> list[Any]:
     """What of the split makes the scores look better than they are."""
 
     leaks, found = metrics.get("leakage") or {}, []
-    for part in ("test", "validation"):
-        scores = leaks.get(part) or {}
+    for split in ("test", "validation"):
+        scores = leaks.get(split) or {}
         unit, rows = leaks.get("unit", "rows"), scores.get("rows", 0)
         if scores.get("same"):
             found.append(
                 Caution(
-                    f"Data leakage: {scores['same']:,} of {rows:,} {part} rows contain {unit} that are also in "
+                    f"Data leakage: {scores['same']:,} of {rows:,} {split} rows contain {unit} that are also in "
                     "the training set, so this score measures interpolation."
                 )
             )
         if scores.get("near"):
             found.append(
                 Caution(
-                    f"{scores['near']:,} of {scores['compared']:,} further {part} rows that were compared hold {unit} "
+                    f"{scores['near']:,} of {scores['compared']:,} further {split} rows that were compared hold {unit} "
                     f"nearly the same as training rows ({leaks['about']} of {leaks['least']:g} or more)."
                 )
             )
@@ -283,31 +284,31 @@ def of_leakage(metrics: Mapping[str, Any]) -> list[Any]:
     leaks = metrics.get("leakage")
     if not leaks:
         return []
-    looked = [part for part in ("test", "validation") if part in leaks]
+    looked = [split for split in ("test", "validation") if split in leaks]
     rows = [
         [
-            part,
-            *(f"{leaks[part][name]:,}" for name in ("rows", "same")),
-            *([f"{leaks[part]['near']:,} of {leaks[part]['compared']:,}"] if "near" in leaks[part] else ["-"]),
+            split,
+            *(f"{leaks[split][name]:,}" for name in ("rows", "same")),
+            *([f"{leaks[split]['near']:,} of {leaks[split]['compared']:,}"] if "near" in leaks[split] else ["-"]),
         ]
-        for part in looked
+        for split in looked
     ]
-    parts: list[Any] = [
+    content: list[Any] = [
         Table(
             f"{leaks['unit'].capitalize()} that stand in training rows as well",
-            ["part", "rows", "the same", "nearly the same, of those compared"],
+            ["split", "rows", "the same", "nearly the same, of those compared"],
             rows,
         )
     ]
     examples = [
-        [part, str(each["row"]), str(each["training_row"]), _number(each.get("similarity", 1.0))]
-        for part in looked
-        for each in leaks[part]["examples"]
+        [split, str(each["row"]), str(each["training_row"]), _number(each.get("similarity", 1.0))]
+        for split in looked
+        for each in leaks[split]["examples"]
     ]
     if examples:
         title = f"Some of them; rows counted from 0. Similarity: {leaks['about']}" if leaks["about"] else "Some of them"
-        parts.append(Table(title, ["part", "row", "training row", "similarity"], examples))
-    return parts
+        content.append(Table(title, ["split", "row", "training row", "similarity"], examples))
+    return content
 
 
 def settings(config: Mapping[str, Any]) -> Any:
