@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.graphs import Graph, graphs_from_arrays
+from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.graphs.nodes import nodes_from_arrays
 from edgewise.data.split import Splits
@@ -163,7 +163,7 @@ def some_graphs(num_graphs=6, *, edge_features=0, seed=3):
         receivers = (senders + random.integers(1, max(num_nodes, 2), len(senders))) % num_nodes
         known = random.normal(size=(2 * len(senders), edge_features)).astype(np.float32)
         edges = EdgeList(np.r_[senders, receivers], np.r_[receivers, senders], known)
-        graphs.append(Graph(random.normal(size=(num_nodes, 4)).astype(np.float32), edges))
+        graphs.append(GraphRow(random.normal(size=(num_nodes, 4)).astype(np.float32), edges))
     return graphs
 
 
@@ -174,7 +174,7 @@ def some_trees():
     for num_nodes in range(2, 8):
         own = (senders < num_nodes) & (receivers < num_nodes)
         edges = EdgeList(senders[own], receivers[own], np.zeros((own.sum(), 0), np.float32))
-        graphs.append(Graph(random.normal(size=(num_nodes, 4)).astype(np.float32), edges))
+        graphs.append(GraphRow(random.normal(size=(num_nodes, 4)).astype(np.float32), edges))
     return graphs
 
 

@@ -82,7 +82,7 @@ class Part:
     """What it is called: a ring, a functional group, its SMILES."""
     kind: str
     """Which way of cutting it comes from: `BRICS`, `ring`, `functional group`, `component`, `sentence`, `column`,
-    `kind of node`, `kind of edge`."""
+    `type of node`, `type of edge`."""
     units: tuple[int, ...]
     """The units; of edges, the ends that are shown."""
     effect: float

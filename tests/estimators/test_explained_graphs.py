@@ -8,7 +8,7 @@ import torch
 
 from edgewise import DataError, SettingError, UnsupportedError
 from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.graphs import Graph, graphs_from_arrays
+from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.data.graphs.union import graph_copies
 from edgewise.explanation import Explanation
 from edgewise.tasks.graphs import explainable as explaining
@@ -33,7 +33,7 @@ def without_node(graph, gone):
     kept = np.flatnonzero(np.arange(len(graph.features)) != gone)
     place = np.cumsum(np.arange(len(graph.features)) != gone) - 1
     edges = graph.edges.taken(np.flatnonzero((graph.edges.senders != gone) & (graph.edges.receivers != gone)))
-    return Graph(graph.features[kept], EdgeList(place[edges.senders], place[edges.receivers], edges.features))
+    return GraphRow(graph.features[kept], EdgeList(place[edges.senders], place[edges.receivers], edges.features))
 
 
 def without_link(graph, one, other):
@@ -133,7 +133,7 @@ def test_what_is_refused(monkeypatch):
     with pytest.raises(UnsupportedError, match="the graph '4' has 5 nodes; at most 3 can be explained"):
         explain_graph(trained, table, 4)
     bad = some_graphs()
-    bad[2] = Graph(bad[2].features[:0], bad[2].edges.taken(np.arange(0)))
+    bad[2] = GraphRow(bad[2].features[:0], bad[2].edges.taken(np.arange(0)))
     with pytest.raises(DataError, match="cannot be predicted"):
         explain_graph(trained, graphs_from_arrays(bad), 2)
     rooted, table, _ = graph_model(readout="root", graphs=some_trees())

@@ -12,7 +12,7 @@ from edgewise.estimators import NodeClassifier
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.nodes import explainable as explaining
 from edgewise.tasks.nodes.explainable import explain_node
-from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of, reach_of
+from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from explain_cases import node_model
 from type_cases import arrays_of, debate
 
@@ -50,7 +50,7 @@ def test_the_part_says_what_the_whole_says(model, sparse):
     with torch.no_grad():
         whole = trained.members[0](replace(graph, rows=torch.arange(40)))
         for node in range(40):
-            near = Subgraph.of(graph, node, reach_of(trained.settings), border_of(trained.settings))
+            near = Subgraph.of(graph, node, trained.settings.reach, border_of(trained.settings))
             torch.testing.assert_close(trained.members[0](near.batch)[0], whole[node], rtol=1e-4, atol=1e-5)
             assert near.nodes[0] == node
             assert (np.diff(near.hops) >= 0).all()
@@ -315,12 +315,12 @@ def test_nodes_and_edges_keep_their_kinds(model):
     cut = np.array([{sender, receiver} != pair for sender, receiver in index.T.tolist()])
     assert link.effect == pytest.approx(whole - asked(cut), abs=3e-6)
     parts = {part.name: part for part in found.parts}
-    assert [part.name for part in found.parts if part.kind == "kind of node"] == ["author", "paper"]
+    assert [part.name for part in found.parts if part.kind == "type of node"] == ["author", "paper"]
     assert {places[unit] for unit in parts["author"].units} == {place for place in places if place < 20}
     assert parts["author"].effect == pytest.approx(whole - asked((index >= 20).all(0)), abs=3e-6)
     for name in ("rev_cites", "opposes"):
         part = parts[f"paper {name} paper"]
-        assert (part.kind, part.effect) == ("kind of edge", pytest.approx(whole - asked(names != name), abs=3e-6))
+        assert (part.kind, part.effect) == ("type of edge", pytest.approx(whole - asked(names != name), abs=3e-6))
         assert min(places[unit] for unit in part.units) >= 20
     assert bool(found.layers) == (model == "hgt")
     if model == "hgt":

@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 
 from edgewise import DataError, GraphClassifier, GraphRegressor, RunFolderError, SettingError
-from edgewise.data.graphs.graphs import Graph
+from edgewise.data.graphs.graphs import GraphRow
 from edgewise.estimators.graphs import graphs_of, targets_of
 from tree_cases import merger_trees
 
@@ -93,7 +93,7 @@ def test_whatever_holds_them():
     features, edges = ring(4)
     adjacency = scipy.sparse.coo_array((np.ones(8), (edges[1], edges[0])), shape=(4, 4))
     data = SimpleNamespace(x=torch.tensor(features), edge_index=torch.tensor(edges), edge_attr=torch.ones(8, 2))
-    plain = Graph(features.astype(np.float32), graphs_of([(features, edges)])[0].edges)
+    plain = GraphRow(features.astype(np.float32), graphs_of([(features, edges)])[0].edges)
     found = graphs_of([(features, edges), (features, adjacency), data, (features, edges, np.ones((8, 2))), plain])
     for graph in found:
         assert graph.features.tolist() == features.tolist()

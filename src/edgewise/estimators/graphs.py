@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.data.graphs.graphs import Graph as GraphRow
-from edgewise.data.graphs.graphs import graphs_from_arrays
+from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.errors import DataError
 from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes
 from edgewise.estimators.params import old_names

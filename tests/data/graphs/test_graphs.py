@@ -7,7 +7,7 @@ import pytest
 
 from edgewise.data.columns import AUTO
 from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.graphs import Graph, graphs_from_arrays, read_graphs
+from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays, read_graphs
 from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.split import split_rows
 from edgewise.errors import DataError, SettingError
@@ -193,7 +193,7 @@ def edges_of(*pairs, features=0):
 
 
 def graph_of(num_nodes, *pairs, **more):
-    return Graph(np.arange(num_nodes, dtype=np.float32)[:, None], edges_of(*pairs, **more))
+    return GraphRow(np.arange(num_nodes, dtype=np.float32)[:, None], edges_of(*pairs, **more))
 
 
 def test_graphs_from_arrays():

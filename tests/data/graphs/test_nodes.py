@@ -243,7 +243,7 @@ def test_features_are_the_same_numbers_as_a_table_and_without_zeros(share):
 
 def test_a_graph_from_arrays():
     edges = EdgeList(np.array([0]), np.array([1]), np.zeros((1, 0), dtype=np.float32))
-    table = nodes_from_arrays(NodeFeatures.of(np.eye(2)), edges, [0.5, np.nan], parts=["train", "val"])
+    table = nodes_from_arrays(NodeFeatures.of(np.eye(2)), edges, [0.5, np.nan], splits=["train", "val"])
     assert table.trainable.tolist() == [True, False]
     assert table.edges.senders.tolist() == [0], "edges are taken as they are"
     with pytest.raises(DataError, match="target has 3 rows, but node has 2"):

@@ -22,7 +22,7 @@ class GraphFile:
     """The content of an .npz file of a graph."""
 
     cells: Cells
-    """A row a node: its target `y`, and the part it belongs to, `split`, where the file has them."""
+    """A row a node: its target `y`, and its split, `split`, where the file has them."""
     features: NodeFeatures
     """What is known of each node."""
     edges: EdgeList
@@ -75,7 +75,7 @@ def read_graph_file(path: str, *, with_types: bool = False) -> GraphFile:
     if "y" in arrays:
         columns["y"] = _targets(name, arrays, num_nodes)
     if any(mask in arrays for mask in MASKS):
-        columns["split"] = _parts(name, arrays, num_nodes)
+        columns["split"] = _splits(name, arrays, num_nodes)
     columns = columns or {"node": np.arange(num_nodes)}
     cells, _ = cells_from_arrays(columns)
     cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines)
@@ -148,10 +148,10 @@ def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.nda
     return cells
 
 
-def _parts(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
-    """The part that each node belongs to, nothing for none."""
+def _splits(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarray:
+    """The split of each node, nothing for none."""
     found = np.full(num_nodes, "", dtype=object)
-    for mask, part in MASKS.items():
+    for mask, split in MASKS.items():
         if mask not in arrays:
             continue
         require_kind(name, mask, arrays[mask], "biuf")
@@ -160,8 +160,8 @@ def _parts(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndarr
         if inside.ndim != 1:
             raise DataError(f"{name}: {mask} has {inside.ndim} axes, expected one split: (node).")
         if (found[inside] != "").any():
-            raise DataError(f"{name}: a node is in {mask} and in another mask; the parts must be apart.")
-        found[inside] = part
+            raise DataError(f"{name}: a node is in {mask} and in another mask; splits must not overlap.")
+        found[inside] = split
     return found
 
 

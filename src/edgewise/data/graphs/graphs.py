@@ -102,7 +102,7 @@ def _same(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class GraphRow:
     """One graph."""
 
     features: Float32[np.ndarray, " node feature"]
@@ -120,7 +120,7 @@ class GraphTable(Table):
     features: Float32[np.ndarray, " node feature"]
     """What is known of each node, graph after graph; 0 where a cell cannot be read."""
     node_names: Sequence[str]
-    """What each node is called, graph after graph; its number in its graph where nobody names it."""
+    """What each node is called, graph after graph; its number in its graph where it has no name."""
     offsets: Int64[np.ndarray, " boundary"]
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     edges: EdgeList
@@ -228,7 +228,7 @@ def read_graphs(
         SettingError: there is not one table of nodes, or none of edges.
     """
     if len(paths) != 1:
-        raise SettingError(f"{len(paths)} tables of nodes were given, expected one; name the parts: --splits-column.")
+        raise SettingError(f"{len(paths)} tables of nodes were given, expected one; name the splits: --splits-column.")
     if is_graph_file(paths[0]) or source.edges is None:
         raise SettingError(f"{paths[0]}: many graphs are a table of nodes and one of edges: --edges edges.csv.")
     if need_targets and not columns.target_columns:
@@ -286,7 +286,7 @@ def read_graphs(
 
 
 def graphs_from_arrays(
-    graphs: Sequence[Graph],
+    graphs: Sequence[GraphRow],
     targets: Values | None = None,
     weights: Values | None = None,
     groups: Values | None = None,

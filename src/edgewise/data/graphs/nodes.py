@@ -138,7 +138,7 @@ def nodes_from_arrays(
     edges: EdgeList,
     targets: Values | None = None,
     weights: Values | None = None,
-    parts: Values | None = None,
+    splits: Values | None = None,
     *,
     task_type: str = "regression",
     types: RowLabels | None = None,
@@ -152,7 +152,7 @@ def nodes_from_arrays(
         edges: between the nodes, counted from 0.
         targets: `(node,)` or `(node, target)`; NaN or None is missing; None altogether for nodes to predict.
         weights: `(node,)` numbers, zero or more.
-        parts: `(node,)`: train, val, test or nothing.
+        splits: `(node,)`: train, val, test or nothing.
         task_type, known: as in `Columns` and `Reading`.
         types: of the nodes; those of edges stand in `edges`.
         blank: where the node's type does not have a feature.
@@ -162,7 +162,9 @@ def nodes_from_arrays(
     """
     check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
     numbers = list(range(features.shape[0]))
-    cells, columns_of, others = cells_of_roles({NUMBERS: numbers, "target": targets, "weight": weights, "split": parts})
+    cells, columns_of, others = cells_of_roles(
+        {NUMBERS: numbers, "target": targets, "weight": weights, "split": splits}
+    )
     columns = Columns(
         node_column=NUMBERS,
         target_columns=columns_of.get("target", ()),

@@ -115,20 +115,20 @@ def read_series(
 def split_series(
     series: Series, context: int, horizon: int, sizes: tuple[float, ...]
 ) -> dict[str, Int64[np.ndarray, " _"]]:
-    """Where the stretches of each part start: the series cut by time, and no stretch over a cut.
+    """Where the windows of each split start: the series cut by time, and no window over a cut.
 
     Raises:
-        SettingError: a part that shall have stretches is shorter than one.
+        SettingError: a split that must have windows is shorter than one.
     """
     length, num_times = context + horizon, len(series.values)
     bounds = np.rint(np.concatenate([[0], np.cumsum(sizes)[:2], [1]]) * num_times).astype(int)
     found = {}
-    for part, size, first, stop in zip(("train", "val", "test"), sizes, bounds[:-1], bounds[1:], strict=True):
+    for split, size, first, stop in zip(("train", "val", "test"), sizes, bounds[:-1], bounds[1:], strict=True):
         if size > 0 and stop - first < length:
             raise SettingError(
-                f"{series.source} has {plural(num_times, 'step')}, {stop - first} of them for {part}, "
+                f"{series.source} has {plural(num_times, 'step')}, {stop - first} of them for {split}, "
                 "fewer than --context + "
                 f"--horizon = {length}; give a longer series, or a smaller --context."
             )
-        found[part] = np.arange(first, max(first, stop - length + 1))
+        found[split] = np.arange(first, max(first, stop - length + 1))
     return found

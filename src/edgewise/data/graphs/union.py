@@ -44,8 +44,8 @@ class Union:
 
         Cost: proportional to the nodes and edges of the union, without a loop over graphs.
         """
-        nodes, offsets = _runs(node_offsets.numpy(), graphs)
-        places, edge_offsets_here = _runs(edge_offsets.numpy(), graphs)
+        nodes, offsets = runs(node_offsets.numpy(), graphs)
+        places, edge_offsets_here = runs(edge_offsets.numpy(), graphs)
         shift = torch.from_numpy(np.repeat(offsets[:-1], np.diff(edge_offsets_here)))
         edges = Edges(take(senders, places) + shift, take(receivers, places) + shift, len(nodes), len(nodes))
         return cls(nodes, places, edges, torch.from_numpy(offsets))
@@ -63,7 +63,7 @@ def take(values: Tensor, index: np.ndarray) -> Tensor:
     return torch.from_numpy(values.numpy().take(index, axis=0))
 
 
-def _runs(boundaries: np.ndarray, graphs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def runs(boundaries: np.ndarray, graphs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Every index in the runs `boundaries[g]:boundaries[g + 1]` of the graphs, and the offsets of the runs."""
     starts = boundaries[graphs]
     counts = boundaries[graphs + 1] - starts

@@ -23,7 +23,7 @@ because embedding took longer than the time limit."""
 MAX_ATOMS = 200
 """A fragment of more heavy atoms is drawn in the plane: embedding it would take minutes."""
 APART = 100.0
-"""Ångström between the fragments of one molecule: nobody knows how they lie to each other, so they are not near."""
+"""Ångström between the fragments of one molecule: how they lie to each other is unknown, so they are not near."""
 _SEED = 0
 # Attempts; RDKit's own number grows with the atoms, and a long chain that fails would take half a minute.
 _ATTEMPTS = 10

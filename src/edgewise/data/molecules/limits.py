@@ -52,7 +52,7 @@ def is_at_once() -> bool:
 def at_once() -> Iterator[None]:
     """Inside, reading a molecule that may take long raises SlowMoleculeError before anything of it is computed.
 
-    Who answers many clients then computes it elsewhere, and nobody waits for it.
+    A server of many clients then computes it elsewhere, and no client waits.
     """
     before = _IS_AT_ONCE.set(True)
     try:

@@ -40,7 +40,7 @@ class GraphStore:
     edge_offsets: torch.Tensor
     """(boundary): the same for edges."""
     roots: np.ndarray | None
-    """(row): the root of each, counted within the graph; None where nobody asks."""
+    """(row): the root of each, counted within the graph; None where the model needs none."""
     conditions: np.ndarray
     """(row, condition), scaled, float32."""
     has_loops: bool

@@ -18,7 +18,7 @@ from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.trained import TrainedLinks, probabilities
 from edgewise.tasks.lookup import Names, title_of
 from edgewise.tasks.nodes.explainable import SubgraphItem
-from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of, reach_of
+from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
 
@@ -84,7 +84,7 @@ class LinkItem(SubgraphItem):
         self.trained, self.graph, self.ends, settings = trained, graph, [sender, receiver], trained.settings
         whole, self.is_linked = _apart(trained, graph, sender, receiver)
         self.is_small = whole.features.shape[0] + whole.edges.num_edges <= MAX_WHOLE
-        reach, border = reach_of(settings), border_of(settings)
+        reach, border = settings.reach, border_of(settings)
         subgraph, trace = Subgraph.of(whole, self.ends, reach, border), Trace()
         with torch.no_grad():
             moments = trained.model.moments(trained.model.eval().encoder(whole))
@@ -119,7 +119,7 @@ class LinkItem(SubgraphItem):
             notes.append("Edges are one way: the link back is another one, which the graph has, and carries messages.")
         if not trained.num_columns:
             notes.append("Nodes have no features: gradients are by the vector that each node has learned.")
-        reach = reach_of(self.settings)
+        reach = self.settings.reach
         steps = f"{reach} step{'s' if reach > 1 else ''}"
         if self.is_small:
             notes.append(

@@ -25,7 +25,7 @@ ARRAYS: dict[str, tuple[int, type[np.generic]]] = {
     "names": (1, np.uint8),
 }
 """The arrays of a graph in a file: axes and type of each."""
-MOST_UNNAMED = 1 << 24
+MAX_UNNAMED = 1 << 24
 """Nodes without names that a small file may have; a large one may have 16 for each number in it."""
 
 
@@ -52,7 +52,7 @@ class LinkGraph:
 
     @property
     def counted_names(self) -> tuple[str, ...]:
-        """What the nodes are called where nobody names them: 0, 1, 2, …"""
+        """What nodes without names are called: 0, 1, 2, …"""
         return tuple(map(str, range(len(self))))
 
     def to_tensors(self) -> dict[str, Tensor]:
@@ -108,7 +108,7 @@ class LinkGraph:
             raise DataError(f"the names of the nodes cannot be read: {error}") from error
         if names is None:
             # A count alone could ask for any amount of memory.
-            if num_nodes > max(MOST_UNNAMED, 16 * sum(array.size for array in arrays.values())):
+            if num_nodes > max(MAX_UNNAMED, 16 * sum(array.size for array in arrays.values())):
                 raise DataError(f"feature_shape has {plural(num_nodes, 'node')}, but the other arrays are small.")
             names = list(map(str, range(num_nodes)))
         if not isinstance(names, list) or len(names) != num_nodes or not all(isinstance(each, str) for each in names):

@@ -48,19 +48,19 @@ class LinkLoader:
     Args:
         messages: the graph.
         links: its links.
-        parts: which of them are learned.
+        splits: which of them are learned.
         batch_size: links a step, at most.
         others_a_link: pairs that are none for each link.
         seed: of order and draw.
     """
 
     def __init__(
-        self, messages: Messages, links: Links, parts: LinkSplits, batch_size: int, others_a_link: int, seed: int
+        self, messages: Messages, links: Links, splits: LinkSplits, batch_size: int, others_a_link: int, seed: int
     ):
-        self.messages, self.links, self.parts = messages, links, parts
-        self.num_batches = math.ceil(len(parts.train) / batch_size)
+        self.messages, self.links, self.splits = messages, links, splits
+        self.num_batches = math.ceil(len(splits.train) / batch_size)
         self.others_a_link, self.seed, self.epoch = others_a_link, seed, 0
-        self.known = links.numbers[parts.seen]
+        self.known = links.numbers[splits.seen]
 
     def __len__(self) -> int:
         return self.num_batches
@@ -68,8 +68,8 @@ class LinkLoader:
     def __iter__(self) -> Iterator[LinkBatch]:
         # Generators start at the first `next`: by then the epoch's number has been set.
         random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
-        for predicted in np.array_split(random.permutation(self.parts.train), len(self)):
-            seen = self.parts.seen.copy()
+        for predicted in np.array_split(random.permutation(self.splits.train), len(self)):
+            seen = self.splits.seen.copy()
             seen[predicted] = False
             places = random.integers(0, pairs.total - len(self.known), self.others_a_link * len(predicted))
             others = pairs.outside(self.known, places)

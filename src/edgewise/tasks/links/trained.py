@@ -59,7 +59,7 @@ class TrainedLinks(Fitted):
     scaler: ConditionScaler | None
     """Of the features, where they are scaled by their spread."""
     graph: LinkGraph = field(metadata=TRANSIENT)
-    """That of the training, with all its links: whoever asks later knows them all."""
+    """That of the training, with all its links."""
 
     @property
     def num_columns(self) -> int:

@@ -25,7 +25,7 @@ from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.lookup import ExplainableByName, files_of, own_names, undirected
 from edgewise.tasks.nodes.job import node_job
-from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of, reach_of
+from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.tasks.nodes.trained import TrainedNodes
 from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
@@ -111,7 +111,7 @@ class SubgraphItem(Explainable):
     ):
         if hops is not None and hops < 1:
             raise SettingError(f"hops is {hops}; expected at least 1.")
-        reach = reach_of(settings)
+        reach = settings.reach
         self.settings, self.subgraph, self.perturbation, self.traces = settings, subgraph, perturbation, traces
         self.num_near = int((subgraph.hops <= min(reach, reach if hops is None else hops)).sum())
         self.link_notes: list[str] = []
@@ -317,7 +317,7 @@ class EnsembleItem(SubgraphItem):
         notes: Sequence[str] = (),
     ):
         settings = trained.settings
-        subgraph = Subgraph.of(graph, centers, reach_of(settings), border_of(settings))
+        subgraph = Subgraph.of(graph, centers, settings.reach, border_of(settings))
         traces = [Trace() for _ in trained.members]
         batch = to_batch(subgraph.batch)
         explained = Explained.of(trained, lambda place, member: member(batch, traces[place]), target, label)
@@ -346,8 +346,8 @@ class EnsembleItem(SubgraphItem):
         removed = [(nothing, nothing), *((some, nothing) for some in nodes), *((nothing, some) for some in edges)]
         found = self.perturbation(removed)
         units = [*nodes, *(np.unique(ends[:, some]) for some in edges)]
-        named = [(name, "kind of node") for name in names.nodes]
-        named += [(spoken(relation), "kind of edge") for relation in names.relations]
+        named = [(name, "type of node") for name in names.nodes]
+        named += [(spoken(relation), "type of edge") for relation in names.relations]
         return [
             Part(name, kind, tuple(some[some < count].tolist()), float(effect))
             for (name, kind), some, effect in zip(named, units, found[0] - found[1:], strict=True)

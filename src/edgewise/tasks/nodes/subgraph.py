@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
+from edgewise.data.graphs.union import runs
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.records import NodeBatch, SparseFeatures
@@ -139,42 +140,16 @@ def border_of(settings: NodeSettings) -> int:
     return int(settings.spec.reads_sender_degrees)
 
 
-def reach_of(settings: NodeSettings) -> int:
-    """How many hops a model reaches."""
-    return settings.reach
-
-
 def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: int) -> NodeBatch:
     """Some nodes of a graph, in an order, and some edges among them; the first nodes are the rows."""
     total = len(nodes) + graph.edges.num_receivers - graph.features.shape[0]
     place = np.full(graph.edges.num_receivers, -1)
     place[nodes] = np.arange(len(nodes))
     place[graph.features.shape[0] :] = np.arange(len(nodes), total)
-    taken = torch.from_numpy(edges)
-    senders, receivers = (torch.from_numpy(place)[side[taken]] for side in (graph.edges.senders, graph.edges.receivers))
-    among, rows, known = Edges(senders, receivers, total, total), torch.from_numpy(nodes), graph.relations
-    return NodeBatch(
-        _features_of(graph.features, place, nodes),
-        among,
-        graph.edge_features[taken],
-        torch.arange(num_centers),
-        positions=None if graph.positions is None else graph.positions[rows],
-        types=None if graph.types is None else Types(graph.types.of_row[rows], graph.types.num_types),
-        relations=None if known is None else Relations(among, known.relation[taken], known.num_relations),
+    senders, receivers = (
+        torch.from_numpy(place[side.numpy()[edges]]) for side in (graph.edges.senders, graph.edges.receivers)
     )
-
-
-def _features_of(
-    features: torch.Tensor | SparseFeatures, place: np.ndarray, nodes: np.ndarray
-) -> torch.Tensor | SparseFeatures:
-    if isinstance(features, torch.Tensor):
-        return features[torch.from_numpy(nodes)]
-    rows = torch.from_numpy(place)[features.edges.receivers]
-    taken = rows >= 0
-    # Those of one node behind those of another, as they stand in the whole.
-    order = rows[taken].argsort(stable=True)
-    entries = Edges(features.edges.senders[taken][order], rows[taken][order], features.shape[1], len(nodes))
-    return SparseFeatures(entries, features.values[taken][order])
+    return _taken(graph, nodes, edges, Edges(senders, receivers, total, total), torch.arange(num_centers))
 
 
 def _copies(
@@ -183,29 +158,40 @@ def _copies(
     """Copies of a part side by side, each with its own edges; nodes that are blank have no features."""
     (num_copies, num_centers), num_nodes = is_blank.shape, batch.features.shape[0]
     size = num_nodes * num_copies + batch.edges.num_receivers - num_nodes
-    taken, shift = torch.from_numpy(edges), torch.from_numpy(copy_of_edge) * num_nodes
-    senders, receivers = (side[taken] + shift for side in (batch.edges.senders, batch.edges.receivers))
-    among, copies = Edges(senders, receivers, size, size), torch.arange(num_copies)[:, None]
+    shift = torch.from_numpy(copy_of_edge) * num_nodes
+    senders, receivers = (
+        side[torch.from_numpy(edges)] + shift for side in (batch.edges.senders, batch.edges.receivers)
+    )
+    rows = (batch.rows + torch.arange(num_copies)[:, None] * num_nodes).flatten()
+    found = _taken(batch, np.tile(np.arange(num_nodes), num_copies), edges, Edges(senders, receivers, size, size), rows)
     blank = torch.zeros(num_copies, num_nodes, dtype=torch.bool)
     blank[:, :num_centers] = torch.from_numpy(is_blank)
-    features: torch.Tensor | SparseFeatures
-    if isinstance(batch.features, torch.Tensor):
-        features = batch.features.repeat(num_copies, 1)
-        features[blank.flatten()] = 0
-    else:
-        entries = batch.features.edges
-        rows = (entries.receivers + copies * num_nodes).flatten()
-        values = torch.where(blank[:, entries.receivers], 0, batch.features.values)
-        columns = entries.senders.repeat(num_copies)
-        features = SparseFeatures(Edges(columns, rows, entries.num_senders, num_nodes * num_copies), values.flatten())
-    types, known = batch.types, batch.relations
-    return replace(
-        batch,
-        features=features,
-        edges=among,
-        edge_features=batch.edge_features[taken],
-        rows=(batch.rows + copies * num_nodes).flatten(),
-        positions=None if batch.positions is None else batch.positions.repeat(num_copies, 1),
-        types=None if types is None else Types(types.of_row.repeat(num_copies), types.num_types),
-        relations=None if known is None else Relations(among, known.relation[taken], known.num_relations),
+    blank = blank.flatten()
+    if isinstance(found.features, torch.Tensor):
+        return replace(found, features=torch.where(blank[:, None], 0, found.features))
+    entries, values = found.features.edges, found.features.values
+    return replace(found, features=SparseFeatures(entries, torch.where(blank[entries.receivers], 0, values)))
+
+
+def _taken(batch: NodeBatch, nodes: np.ndarray, edges: np.ndarray, among: Edges, rows: torch.Tensor) -> NodeBatch:
+    """Some nodes of a graph, each as often as it is listed, and some edges, which now join the nodes `among` says."""
+    of_node, of_edge, types, known = torch.from_numpy(nodes), torch.from_numpy(edges), batch.types, batch.relations
+    features = batch.features
+    if isinstance(features, torch.Tensor):
+        features = features[of_node]
+    else:  # the entries of a node stand side by side
+        entries = features.edges
+        first = np.searchsorted(entries.receivers.numpy(), np.arange(entries.num_receivers + 1))
+        places, offsets = runs(first, nodes)
+        receivers = torch.from_numpy(np.repeat(np.arange(len(nodes)), np.diff(offsets)))
+        own = Edges(entries.senders[places], receivers, entries.num_senders, len(nodes))
+        features = SparseFeatures(own, features.values[places])
+    return NodeBatch(
+        features,
+        among,
+        batch.edge_features[of_edge],
+        rows,
+        positions=None if batch.positions is None else batch.positions[of_node],
+        types=None if types is None else Types(types.of_row[of_node], types.num_types),
+        relations=None if known is None else Relations(among, known.relation[of_edge], known.num_relations),
     )
