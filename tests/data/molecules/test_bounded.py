@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgewise.data.molecules import bounded
 from edgewise.data.molecules.bounded import featurize
 from edgewise.data.molecules.conformer import conformer
 from edgewise.data.molecules.feature import molecule_arrays
@@ -47,6 +48,15 @@ def test_one_hostile_molecule_is_rejected_and_the_others_are_read():
     molecule = Chem.MolFromSmiles(CHAIN)
     np.testing.assert_array_equal(store.global_features[1].numpy(), descriptors(molecule))
     np.testing.assert_array_equal(store.node_features[3:].numpy(), molecule_arrays(molecule).node_features)
+
+
+def test_progress_is_seen_while_molecules_are_read(monkeypatch):
+    """The bar of a long table stood at 0 until all of it was read."""
+    read = []
+    monkeypatch.setattr(bounded, "_at_once", lambda text, *others: read.append(text) or DataError(text))
+    outcomes = bounded.featurize([str(number) for number in range(2000)], MoleculeLimits(), with_descriptors=False)
+    assert str(next(outcomes)) == "0" and len(read) == 512
+    assert [str(each) for each in outcomes] == [str(number) for number in range(1, 2000)] and len(read) == 2000
 
 
 def test_where_nobody_may_wait_slow_molecules_are_left_alone():
