@@ -93,7 +93,7 @@ def test_halves_of_characters_can_be_written_to_a_file():
 def test_several_explanations_and_none():
     reader = Reader(explanation_page([text_case(), graph_case()]))
     contents = json.loads(reader.texts["contents"])
-    assert [each["told"] for each in contents["explanations"]] == ["mood = good", "topic = theory"]
+    assert [each["predictions"] for each in contents["explanations"]] == ["mood = good", "topic = theory"]
     assert {"explanation-0", "explanation-1", "drawing-0", "drawing-1"} <= set(reader.texts)
     with pytest.raises(SettingError, match=r"^explanation_page: explanations is empty, expected at least one\.$"):
         explanation_page([])

@@ -5,14 +5,13 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
 from edgewise.errors import SettingError
-from edgewise.explain.explainable import Attended, Explainable
+from edgewise.explain.explainable import Attended, Differentiable, Explainable
 from edgewise.explain.faithfulness import faithfulness
 from edgewise.explain.gradients import gradient_times_input, integrated_gradients
 from edgewise.explain.occlusion import Predict, occlude, predict_without, share_links
@@ -52,29 +51,29 @@ def _shared_occlusion(item: Explainable) -> Attribution | None:
     return Attribution("shared occlusion", values, True, about)
 
 
-def _integrated_gradients(item: Explainable) -> Attribution:
-    return _gradients(
-        item,
-        "integrated gradients",
-        lambda each: integrated_gradients(each.function, each.features, each.baseline, item.points),
-        "Gradients by {0} on the way from {1}; they sum to the difference.",
-    )
-
-
-def _gradient_times_input(item: Explainable) -> Attribution:
-    return _gradients(
-        item,
-        "gradient × input",
-        lambda each: gradient_times_input(each.function, each.features),
-        "The gradient by {0}, times them.",
-    )
-
-
-def _gradients(item: Explainable, name: str, compute: Callable[[Any], np.ndarray], about: str) -> Attribution:
+def _gradients(
+    name: str, about: str, compute: Callable[[Explainable, Differentiable], np.ndarray]
+) -> Callable[[Explainable], Attribution]:
     """A method over gradients, mean over the members of an ensemble."""
-    members = item.differentiable()
-    found = [each.by_unit(compute(each)) if each.by_unit else compute(each) for each in members]
-    return Attribution(name, np.mean(found, axis=0), True, about.format(*members[0].words))
+
+    def attribute(item: Explainable) -> Attribution:
+        members = item.differentiable()
+        found = [each.by_unit(compute(item, each)) if each.by_unit else compute(item, each) for each in members]
+        return Attribution(name, np.mean(found, axis=0), True, about.format(*members[0].words))
+
+    return attribute
+
+
+_integrated_gradients = _gradients(
+    "integrated gradients",
+    "Gradients by {0} on the way from {1}; they sum to the difference.",
+    lambda item, each: integrated_gradients(each.function, each.features, each.baseline, item.points),
+)
+_gradient_times_input = _gradients(
+    "gradient × input",
+    "The gradient by {0}, times them.",
+    lambda _, each: gradient_times_input(each.function, each.features),
+)
 
 
 def _attention(item: Explainable) -> Attribution | None:

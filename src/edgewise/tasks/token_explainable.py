@@ -41,6 +41,8 @@ POINT_TOKENS = 2**16
 """Tokens that are read for one integral, about."""
 SENTENCE = re.compile(r"(\S.*?)(?:(?<=[.!?…])(?=\s)|\n|$)", re.DOTALL)
 """Up to a sign that ends a sentence and a space, or to the end of the line."""
+MAX_TITLE = 60
+"""Characters of a title."""
 MAX_LISTED = 40
 """Words that a message lists."""
 
@@ -297,9 +299,7 @@ def nothing_of(tokenizer: Tokenizer) -> int:
     return next((number for number in known if number is not None), 0)
 
 
-def shortened(text: str, size: int = 60) -> str:
+def shortened(text: str) -> str:
     """The beginning of a text on one line, cut at a word."""
     words = " ".join(text.split())
-    if len(words) <= size:
-        return words
-    return (words[:size].rsplit(" ", 1)[0] if " " in words[:size] else words[:size]) + " …"
+    return words if len(words) <= MAX_TITLE else words[:MAX_TITLE].rsplit(" ", 1)[0] + " …"

@@ -45,7 +45,6 @@ def read_texts(
     *,
     strict: bool = False,
     need_targets: bool = True,
-    classes: Classes | None = None,
 ) -> TextTable:
     """Read files of texts as one table; single rows that cannot be used are marked, not dropped.
 
@@ -55,7 +54,6 @@ def read_texts(
         columns: the role of each column.
         strict: stop at the first row that cannot be used.
         need_targets: False reads rows to predict.
-        classes: names of the classes that a trained model knows; by default those that occur.
 
     Raises:
         DataError: a file cannot be used as a whole, or `strict` and a row cannot.
@@ -64,9 +62,9 @@ def read_texts(
     if lines and need_targets:
         raise DataError(f"{lines[0]}: lines of text have no targets; give a table (.csv, .tsv, .parquet).")
     if lines:
-        return _interpret(_from_lines(lines, columns), columns, strict, need_targets, classes)
+        return _interpret(_from_lines(lines, columns), columns, strict, need_targets)
     cells, columns = read_files(paths, columns, need_targets)
-    return _interpret(cells, columns, strict, need_targets, classes)
+    return _interpret(cells, columns, strict, need_targets)
 
 
 def texts_from_arrays(
@@ -117,7 +115,9 @@ def _from_lines(paths: Sequence[str], columns: Columns) -> Cells:
     return join_cells(parts)
 
 
-def _interpret(cells: Cells, columns: Columns, strict: bool, need_targets: bool, classes: Classes | None) -> TextTable:
+def _interpret(
+    cells: Cells, columns: Columns, strict: bool, need_targets: bool, classes: Classes | None = None
+) -> TextTable:
     """A row is usable when it has a text and every cell it needs can be read."""
     problems = Problems()
     columns_of_text = [cells.frame[name] for name in columns.text_columns]

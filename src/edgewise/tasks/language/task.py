@@ -91,8 +91,8 @@ class TrainedLanguage(FittedText):
     @property
     def never(self) -> list[int]:
         """The tokens that are never written: what is unknown cannot be, and one long text has no end."""
-        unsaid = (self.tokenizer.unknown, None if self.has_end else self.tokenizer.end)
-        return [number for number in unsaid if number is not None]
+        absent = (self.tokenizer.unknown, None if self.has_end else self.tokenizer.end)
+        return [number for number in absent if number is not None]
 
     def read(self, prompt: str) -> np.ndarray:
         """The tokens of a prompt; errors as in `encode`."""

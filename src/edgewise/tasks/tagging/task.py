@@ -1,6 +1,5 @@
 """Tagging: a tag for each word of a sentence."""
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +10,6 @@ from jaxtyping import Float
 
 from edgewise.data.tables.cell import OK
 from edgewise.data.texts.tags import KEYS, Chunk, TaggedSentences, chunks_of, names_of, read_tagged
-from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError
 from edgewise.models.text import TagModel
 from edgewise.models.text_settings import ReaderSettings, TransformerSettings
@@ -108,35 +106,27 @@ class TrainedTagger(FittedText):
         return model
 
 
-@dataclass(frozen=True, eq=False)
-class TagBatches:
-    """Pieces of sentences, each word's tag at its first token."""
+def tag_loader(
+    fitted: TrainedTagger, sentences: TaggedSentences, rows: np.ndarray, batch_size: int, seed: int | None = None
+) -> RowLoader:
+    """The batches of some sentences in chunks; the target at the first token of each word is the number of its tag.
 
-    pieces: list[Chunk]
-    """Those of all sentences."""
-    targets: list[np.ndarray]
-    """The number of the tag at each token; −1 where no word begins, or where its tag is unknown to the training."""
-
-    def batch(self, rows: np.ndarray) -> TextBatch:
-        """Some pieces, packed."""
-        targets = torch.from_numpy(np.concatenate([self.targets[row] for row in rows]))
-        return dataclasses.replace(TextBatch.packed([self.pieces[row].numbers for row in rows]), targets=targets)
-
-
-def batches_of(
-    sentences: TaggedSentences, rows: np.ndarray, tags: Sequence[str], tokenizer: Tokenizer, context: int
-) -> TagBatches:
-    """The pieces of some sentences, with the numbers of their tags."""
-    number_of = {tag: number for number, tag in enumerate(tags)}
-    pieces: list[Chunk] = []
+    It is −1 at other tokens, and where no training sentence has the tag.
+    """
+    number_of = {tag: number for number, tag in enumerate(fitted.tags)}
+    chunks: list[Chunk] = []
     targets: list[np.ndarray] = []
     for row in rows.tolist():
-        for piece in chunks_of(sentences.words[row], tokenizer, context):
-            targets_of_piece = np.full(len(piece.numbers), -1, dtype=np.int64)
-            targets_of_piece[piece.firsts] = [number_of.get(sentences.tags[row][word], -1) for word in piece.words]
-            pieces.append(piece)
-            targets.append(targets_of_piece)
-    return TagBatches(pieces, targets)
+        for chunk in chunks_of(sentences.words[row], fitted.tokenizer, fitted.settings.context):
+            chunks.append(chunk)
+            targets.append(np.full(len(chunk.numbers), -1, dtype=np.int64))
+            targets[-1][chunk.firsts] = [number_of.get(sentences.tags[row][word], -1) for word in chunk.words]
+
+    def batch(places: np.ndarray) -> TextBatch:
+        wanted = torch.from_numpy(np.concatenate([targets[place] for place in places]))
+        return replace(TextBatch.packed([chunks[place].numbers for place in places]), targets=wanted)
+
+    return RowLoader(np.arange(len(chunks)), batch, batch_size, seed)
 
 
 HEADLINES = {True: same("f1", "precision", "recall", "accuracy"), False: same("accuracy", "f1_macro")}
@@ -191,16 +181,12 @@ class TaggingTask(Task):
         return Prepared(settings, sentences, splits, fitted, rows, sentences.rejected)
 
     def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        fitted, context = prepared.fitted, prepared.settings.model.context
-        train, val = (
-            batches_of(prepared.data, prepared.splits[split], fitted.tags, fitted.tokenizer, context)
-            for split in ("train", "val")
-        )
+        fitted, sentences, splits = prepared.fitted, prepared.data, prepared.splits
 
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
             assert recipe.batch_size is not None
-            training = RowLoader(np.arange(len(train.pieces)), train.batch, recipe.batch_size, recipe.seed)
-            return training, RowLoader(np.arange(len(val.pieces)), val.batch, PIECES_A_BATCH)
+            training = tag_loader(fitted, sentences, splits["train"], recipe.batch_size, recipe.seed)
+            return training, tag_loader(fitted, sentences, splits["val"], PIECES_A_BATCH)
 
         return of_member
 

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from edgewise.choices import TokenKind
-from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
 from edgewise.data.split import Splits
 from edgewise.data.tables.cell import OK
@@ -202,7 +201,7 @@ class TextsTask(TableTask):
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = TrainedTexts.load(request.run_folder)
-        columns = renamed_texts(trained.columns, request.text_columns)
+        columns = trained.columns.to_predict(text_columns=tuple(request.text_columns or trained.columns.text_columns))
         check_same_numbers(columns, trained.columns)
         table = read_texts([request.data], columns, strict=request.strict, need_targets=False)
         if cut := trained.batches(table).cut:
@@ -212,13 +211,6 @@ class TextsTask(TableTask):
         if warning := coverage_warning(trained.tokenizer, (text for found in texts for text in found)):
             note(warning)
         return trained, table
-
-
-def renamed_texts(columns: Columns, texts: Any) -> Columns:
-    """The columns of a file to be predicted: no targets, and other names of texts where they are given."""
-    return columns.to_predict(
-        text_columns=tuple(texts or columns.text_columns),
-    )
 
 
 TASK = TextsTask()

@@ -20,9 +20,9 @@ function predictionView(view) {
     }
     const value = one.label || shown(one.value);
     const spread = one.std === null || one.label ? "" : ` ± ${shown(one.std)}`; // a class has its probability
-    return { node: element("div", { class: "told" }, element("div", {}, element("h4", {}, one.name), element("p", { class: value.length > LONG_VALUE ? "value sentence" : "value" }, value, element("small", {}, spread))), hasChart ? holder : null), picture };
+    return { node: element("div", { class: "prediction" }, element("div", {}, element("h4", {}, one.name), element("p", { class: value.length > LONG_VALUE ? "value sentence" : "value" }, value, element("small", {}, spread))), hasChart ? holder : null), picture };
   });
-  return { node: element("div", { class: "tolds" }, ...made.map((one) => one.node)), picture: () => besideEachOther(made.map((one) => one.picture())) };
+  return { node: element("div", { class: "predictions" }, ...made.map((one) => one.node)), picture: () => besideEachOther(made.map((one) => one.picture())) };
 }
 
 const MOST_IN_FULL = 4; // predictions that are shown with all their classes: the words of a sentence are more
@@ -51,7 +51,7 @@ function manyPicture(predictions, explained) {
     return [
       { kind: "text", x: left + 122, y: y + 16, text: clipped(one.name, 18), anchor: "end", size: 13, fill: isExplained ? ink : dim, bold: isExplained },
       { kind: "rect", ...bar, width: 100, fill: pale },
-      { kind: "rect", ...bar, width: Math.max(1, 100 * (share ?? 0)), fill: isExplained ? "#0072b2" : "#7f9fb5", mark: { told: one.name, class: one.label, value: share ?? "" } },
+      { kind: "rect", ...bar, width: Math.max(1, 100 * (share ?? 0)), fill: isExplained ? "#0072b2" : "#7f9fb5", mark: { predicted: one.name, class: one.label, value: share ?? "" } },
       { kind: "text", x: left + 238, y: y + 16, text, size: 12, fill: ink, bold: isExplained },
     ];
   });

@@ -24,12 +24,12 @@ function makeView(number) {
   };
   chosen.head = fittingHead(explanation, chosen);
   const view = { number, explanation, drawing: readData(`drawing-${number}`), chosen };
-  view.listen = (names, heard) => listeners.push({ names, heard });
+  view.listen = (names, react) => listeners.push({ names, react });
   view.choose = (changes) => {
     const changed = Object.keys(changes).filter((name) => changes[name] !== chosen[name]);
     Object.assign(chosen, changes);
     chosen.head = fittingHead(explanation, chosen);
-    for (const { names, heard } of listeners) if (names.some((name) => changed.includes(name))) heard();
+    for (const { names, react } of listeners) if (names.some((name) => changed.includes(name))) react();
   };
   return view;
 }
@@ -244,8 +244,8 @@ function attentionSection(view) {
 /** The list of explanations, where there are several. */
 function listOfExplanations(items) {
   const list = element("nav", { "aria-label": "Explanations" });
-  const buttons = items.map(({ title, told }, number) =>
-    element("button", { type: "button", click: () => pick(number) }, element("span", {}, clipped(title, 60)), element("small", {}, told)),
+  const buttons = items.map(({ title, predictions }, number) =>
+    element("button", { type: "button", click: () => pick(number) }, element("span", {}, clipped(title, 60)), element("small", {}, predictions)),
   );
   const pick = (number) => {
     buttons.forEach((button, place) => button.setAttribute("aria-current", place === number));
