@@ -70,6 +70,21 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+BY_NIGHT = ("cli", "frozen", "serve", "view")
+"""Folders of tests where shapes are checked by night only: by day the same functions are checked in all others."""
+
+
+@pytest.fixture(autouse=True)
+def shapes_by_day(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The checker looks away in the tests of command lines, servers and pages, but for those of all tests."""
+    is_off = request.path.parent.name in BY_NIGHT and "not nightly" in request.config.option.markexpr
+    if is_off:
+        jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    if is_off:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def short_waits() -> Iterator[None]:
     """Files are not forced to the disk, and forests have few trees.

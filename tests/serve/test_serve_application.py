@@ -223,9 +223,9 @@ def test_a_node_is_named_by_a_string(client):
         ({"rows": 0}, "--max-rows is 0; expected at least 1."),
         ({"characters": 0}, "--max-characters is 0; expected at least 1."),
         ({"batch_size": 0}, "--batch-size is 0; expected at least 1."),
-        ({"seconds": 0}, "--timeout is 0; expected above 0."),
-        ({"seconds": float("inf")}, "--timeout is inf; expected above 0."),
-        ({"batch_wait": -1}, "--batch-wait-ms is -1; expected at least 0."),
+        ({"seconds": 0}, "--timeout is 0; expected above 0 and finite."),
+        ({"seconds": float("inf")}, "--timeout is inf; expected above 0 and finite."),
+        ({"batch_wait": -1}, "--batch-wait-ms is -1; expected at least 0 and finite."),
     ],
 )
 def test_limits_are_positive(limits, message):

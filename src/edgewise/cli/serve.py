@@ -10,10 +10,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cli.flags import add_molecule_limits
+from edgewise.cli.flags import add_molecule_limits, add_settings
+from edgewise.serve.limits import Limits
 
 if TYPE_CHECKING:
     from edgewise.data.tables.options import TableFormat
@@ -37,23 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="the folder of a finished run")
     parser.add_argument("--host", default="127.0.0.1", help="the address that is listened at (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="(default: 8000; 0 takes a free one)")
-    parser.add_argument(
-        "--batch-size", type=int, default=64, metavar="N", help="rows that are predicted together (default: 64)"
-    )
-    parser.add_argument(
-        "--batch-wait-ms",
-        type=float,
-        default=2.0,
-        metavar="MS",
-        help="how long a request waits for others (default: 2)",
-    )
-    parser.add_argument("--no-batching", action="store_true", help="predict each request alone")
-    parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="SECONDS", help="the longest time to an answer (default: 30)"
-    )
-    parser.add_argument("--max-characters", type=int, default=20_000, metavar="N", help="of a text (default: 20000)")
-    parser.add_argument("--max-smiles", type=int, default=2_000, metavar="N", help="characters (default: 2000)")
-    parser.add_argument("--max-rows", type=int, default=256, metavar="N", help="of a request (default: 256)")
+    add_settings(parser.add_argument_group("limits on requests"), Limits)
     add_molecule_limits(parser)
     parser.add_argument(
         "--workers",
@@ -62,12 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that compute, each with a copy of the model; the first of several is reserved for quick rows "
         "(default: 2)",
-    )
-    parser.add_argument(
-        "--max-connections", type=int, default=512, metavar="N", help="that are open at once (default: 512)"
-    )
-    parser.add_argument(
-        "--header-timeout", type=float, default=10.0, metavar="SECONDS", help="for a request's headers (default: 10)"
     )
     parser.add_argument(
         "--allowed-hosts",
@@ -95,20 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise MissingExtraError("uvicorn", "serve") from error
     from edgewise.serve.application import create_app
     from edgewise.serve.connections import bound_log, bounded_protocol, within_file_limit
-    from edgewise.serve.limits import Limits
     from edgewise.train.settings import require
 
-    limits = Limits(
-        characters=arguments.max_characters,
-        smiles=arguments.max_smiles,
-        rows=arguments.max_rows,
-        seconds=arguments.timeout,
-        batch_size=arguments.batch_size,
-        batch_wait=arguments.batch_wait_ms,
-        batching=not arguments.no_batching,
-        connections=arguments.max_connections,
-        header_seconds=arguments.header_timeout,
-    )
+    given = vars(arguments)
+    limits = Limits(**{each.name: given[each.name] for each in fields(Limits) if each.name in given})
     require("--workers", arguments.workers, arguments.workers >= 1, "at least 1")
     key = os.environ.get(API_KEY) if arguments.api_key is None else arguments.api_key
     if key is not None and (not key.strip() or not key.isascii()):

@@ -3,58 +3,40 @@
 import math
 from dataclasses import dataclass
 
-from edgewise.train.settings import require
+from edgewise.settings import Settings, setting
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What is refused, and what is waited for.
+class Limits(Settings):
+    """What is refused, and what is waited for; most are flags of `edgewise serve`.
 
     Raises:
         SettingError: A limit is not positive.
     """
 
-    characters: int = 20_000
-    """The longest text of a row."""
-    smiles: int = 2_000
-    """The longest SMILES of a row: an explanation takes time with the square of the atoms."""
-    rows: int = 256
-    """The most rows of one request."""
-    body: int = 1 << 20
+    characters: int = setting(20_000, flag="--max-characters", at_least=1)
+    """Characters of a text."""
+    smiles: int = setting(2_000, flag="--max-smiles", at_least=1)
+    """Characters of a SMILES: the time of an explanation grows with the square of the atoms."""
+    rows: int = setting(256, flag="--max-rows", at_least=1)
+    """Rows of a request."""
+    body: int = setting(1 << 20, hidden=True, at_least=1)
     """The longest body of a request, in bytes."""
-    nesting: int = 16
+    nesting: int = setting(16, hidden=True, at_least=1)
     """How deep lists and objects may lie in each other."""
-    seconds: float = 30.0
-    """The longest time from a request to its answer; an explanation takes part of it too."""
-    batch_size: int = 64
+    seconds: float = setting(30.0, flag="--timeout", metavar="SECONDS", above=0, below=math.inf)
+    """The longest time from a request to its answer, explanations included."""
+    batch_size: int = setting(64, at_least=1)
     """Rows of several requests that are predicted together."""
-    batch_wait: float = 2.0
-    """Milliseconds in which a request waits for others, to be predicted with them."""
-    waiting: int = 4096
+    batch_wait: float = setting(2.0, flag="--batch-wait-ms", metavar="MS", at_least=0, below=math.inf)
+    """How long a request waits for others, to be predicted with them."""
+    waiting: int = setting(4096, hidden=True, at_least=1)
     """Rows that may wait for their turn; an explanation counts as one."""
-    connections: int = 512
+    connections: int = setting(512, flag="--max-connections", at_least=1)
     """Connections that are open at once; beyond them the oldest that waits without a request is closed."""
-    header_seconds: float = 10.0
+    header_seconds: float = setting(10.0, flag="--header-timeout", metavar="SECONDS", above=0, below=math.inf)
     """The longest time from a connection, or from the last answer on it, to the end of the next request's headers."""
-    header_bytes: int = 1 << 14
+    header_bytes: int = setting(1 << 14, hidden=True, at_least=1)
     """The longest headers of a request."""
-    batching: bool = True
+    batching: bool = setting(True)
     """Whether the rows of several requests are predicted together."""
-
-    def __post_init__(self):
-        flags = {
-            "characters": "--max-characters",
-            "smiles": "--max-smiles",
-            "rows": "--max-rows",
-            "batch_size": "--batch-size",
-            "connections": "--max-connections",
-        }
-        for name in (
-            *("characters", "smiles", "rows", "body", "nesting", "batch_size", "waiting"),
-            *("connections", "header_bytes"),
-        ):
-            value = getattr(self, name)
-            require(flags.get(name, name), value, value >= 1, "at least 1")
-        require("--timeout", self.seconds, 0 < self.seconds < math.inf, "above 0")
-        require("--header-timeout", self.header_seconds, 0 < self.header_seconds < math.inf, "above 0")
-        require("--batch-wait-ms", self.batch_wait, 0 <= self.batch_wait < math.inf, "at least 0")

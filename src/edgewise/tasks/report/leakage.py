@@ -63,8 +63,8 @@ def leakage(split: SplitContents) -> dict[str, Any]:
     first = dict(zip(reversed(known), reversed(split.rows["train"]), strict=True))  # the first row wins
     distinct = _chosen(list(dict.fromkeys(known)), MAX_KNOWN)
     found: dict[str, Any] = {"unit": split.unit, "least": split.least, "about": split.about}
-    for place, name in (("val", "validation"), ("test", "test")):
-        contents, rows = split.contents.get(place, ()), split.rows.get(place, ())
+    for key, name in (("val", "validation"), ("test", "test")):
+        contents, rows = split.contents.get(key, ()), split.rows.get(key, ())
         if not len(rows):
             continue
         others = [(content, row) for content, row in zip(contents, rows, strict=True) if content not in first]
