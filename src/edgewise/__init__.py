@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from edgewise.estimators import __all__ as ESTIMATORS  # imports no estimator
+
 if TYPE_CHECKING:
     from edgewise.attend import aggregate, attend, attention_weights, why
     from edgewise.errors import (
@@ -23,27 +25,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         WriteError,
     )
-    from edgewise.estimators import (
-        DynamicsModel,
-        EdgeClassifier,
-        EdgeRegressor,
-        Forecaster,
-        GraphClassifier,
-        GraphEdges,
-        GraphNodes,
-        GraphRegressor,
-        LanguageModel,
-        LinkPredictor,
-        MoleculeClassifier,
-        MoleculeRegressor,
-        NodeClassifier,
-        NodeKFold,
-        NodeRegressor,
-        Tagger,
-        TextClassifier,
-        TextRegressor,
-        Translator,
-    )
+    from edgewise.estimators import *  # noqa: F403
     from edgewise.graph import Graph, Weights
     from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
     from edgewise.neighborhood import Causal, Edges, Full, Lengths, Mask, Segments, Window
@@ -65,27 +47,7 @@ _HOMES = {
         "UnsupportedError",
         "WriteError",
     ],
-    "edgewise.estimators": [
-        "DynamicsModel",
-        "EdgeClassifier",
-        "EdgeRegressor",
-        "Forecaster",
-        "GraphClassifier",
-        "GraphEdges",
-        "GraphNodes",
-        "GraphRegressor",
-        "LanguageModel",
-        "LinkPredictor",
-        "MoleculeClassifier",
-        "MoleculeRegressor",
-        "NodeClassifier",
-        "NodeKFold",
-        "NodeRegressor",
-        "Tagger",
-        "TextClassifier",
-        "TextRegressor",
-        "Translator",
-    ],
+    "edgewise.estimators": ESTIMATORS,
     "edgewise.graph": ["Graph", "Weights"],
     "edgewise.layers": ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"],
     "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],

@@ -17,9 +17,6 @@ from edgewise.neighborhood import Edges
 from edgewise.records import Batch
 from edgewise.tasks.molecules.trained import TrainedProperty
 
-ATOMS_A_BATCH = 2**15
-"""Atoms that are computed together."""
-
 
 @dataclass(frozen=True, eq=False)
 class Row:
