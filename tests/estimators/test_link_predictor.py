@@ -125,8 +125,8 @@ def loader(graph):
 
 
 def test_no_message_goes_along_a_link_that_is_told(loader):
-    links, parts = loader.links, loader.parts
-    hidden = set(np.concatenate([parts.val, parts.test]).tolist())
+    links, splits = loader.links, loader.splits
+    hidden = set(np.concatenate([splits.val, splits.test]).tolist())
     told: list[int] = []
     drawn = []
     for batch in loader:
@@ -140,15 +140,15 @@ def test_no_message_goes_along_a_link_that_is_told(loader):
         carried = set(np.searchsorted(links.numbers, seen).tolist())
         assert carried.isdisjoint(positives.tolist()), "no link that is told, in either way, however often it stands"
         assert carried.isdisjoint(hidden)
-        assert carried | set(positives.tolist()) == set(parts.train.tolist()), "and all others"
+        assert carried | set(positives.tolist()) == set(splits.train.tolist()), "and all others"
         assert int((~apart).sum()) == 3, "loops stay"
         assert len(others) == 2 * len(positives)
-        assert not np.isin(others, links.numbers[parts.train]).any()
+        assert not np.isin(others, links.numbers[splits.train]).any()
         drawn.append(others)
-    assert sorted(told) == parts.train.tolist(), "an epoch tells every training link once"
+    assert sorted(told) == splits.train.tolist(), "an epoch tells every training link once"
     everything = np.concatenate(drawn)
     assert not np.array_equal(drawn[0][:20], drawn[1][:20]), "drawn anew in every step"
-    assert np.isin(everything, links.numbers[parts.test]).any(), "training does not know which pairs the test holds"
+    assert np.isin(everything, links.numbers[splits.test]).any(), "training does not know which pairs the test holds"
 
 
 def test_an_epoch_depends_on_the_seed_and_its_number_alone(loader):
