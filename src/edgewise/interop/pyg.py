@@ -1,4 +1,4 @@
-"""Graphs to and from PyTorch Geometric's `Data`, `HeteroData` and `Batch`."""
+"""Graphs to and from PyTorch Geometric's `Data`, `HeteroData` and `Batch`; `fuse` for its models."""
 
 import warnings
 from collections.abc import Hashable, Iterable
@@ -21,6 +21,11 @@ try:
     from torch_geometric.data import Batch, Data, HeteroData
 except ModuleNotFoundError as error:
     raise MissingExtraError("torch_geometric", "pyg") from error
+
+from edgewise.interop.pyg_fuse import FuseReport as FuseReport
+from edgewise.interop.pyg_fuse import fuse as fuse
+from edgewise.interop.pyg_fuse import fuse_report as fuse_report
+from edgewise.interop.pyg_fuse import unfuse as unfuse
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
