@@ -98,7 +98,7 @@ def test_additive_scores_take_five_instructions_and_half_a_reciprocal(compiled):
     """
     (found,) = (found for call, found in compiled["ranges"] if call is ADDITIVE)
     made = {each["kernel"]: each for each in found}
-    assert made.keys() == OF_RANGES | {"arrange"}
+    assert made.keys() == OF_RANGES | {"copy_nodes"}
     for name, limits in {"forward": (4.7,), "backward_queries": (4.7, 6.7), "backward_keys": (4.7, 5.8)}.items():
         assert made[name]["spills"] == 0, made[name]
         paired = [x for x in made[name]["loops"] if x["has_none_inside"] and 0 < 4 * x["reciprocals"] <= x["fused"]]

@@ -11,6 +11,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.given import require_nodes
+from edgewise.layers.heads import require_choice
 from edgewise.neighborhood import Full, GivenNeighborhood
 from edgewise.trace import Trace
 
@@ -49,8 +50,7 @@ class ResidualBlock(nn.Module):
         hidden_dropout: float = 0.0,
     ):
         super().__init__()
-        if norm not in ("pre", "post"):
-            raise SettingError(f"ResidualBlock: norm must be 'pre' or 'post', not {norm!r}.")
+        require_choice("ResidualBlock", "norm", norm, ("pre", "post"))
         if activation not in ACTIVATIONS:
             raise SettingError(
                 f"ResidualBlock: activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}."

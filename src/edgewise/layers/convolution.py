@@ -10,9 +10,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.errors import SettingError, ShapeError
+from edgewise.errors import SettingError
 from edgewise.layers.feature import FeatureLinear, Pair, weighted_sum
-from edgewise.layers.given import pair_of, two
+from edgewise.layers.given import pair_of, require_edges, two
+from edgewise.layers.heads import require_choice
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, Full, GivenNeighborhood, edges_of
 
@@ -134,8 +135,7 @@ class NeighborConvolution(nn.Module):
         activation: Activation = torch.relu,
     ):
         super().__init__()
-        if how not in ("mean", "sum", "max", "min"):
-            raise SettingError(f"NeighborConvolution: how must be 'mean', 'sum', 'max' or 'min', not {how!r}.")
+        require_choice("NeighborConvolution", "how", how, ("mean", "sum", "max", "min"))
         project = how in ("max", "min") if project is None else project
         if pool_dim is not None and not project:
             raise SettingError(
@@ -288,10 +288,7 @@ def _inverse_root(
     """1/√ of the sum of the edges at each node, with a loop or not; 0 where there is none."""
     precise = torch.promote_types(like.dtype, torch.float32)  # float16 ends at degree 65,504
     weight = torch.ones_like(ends) if edge_weight is None else edge_weight.to(precise)
-    if weight.shape[-1:] != ends.shape:
-        raise ShapeError(
-            f"SymmetricConvolution: axis 'edge' is {weight.shape[-1]} in edge_weight but {len(ends)} in edges."
-        )
+    require_edges("SymmetricConvolution", "edge_weight", weight, len(ends))
     degree = weight.new_zeros(*weight.shape[:-1], num_nodes).index_add(-1, ends, weight).to(precise) + has_loops
     none = degree == 0
     return torch.where(none, 0.0, torch.where(none, 1.0, degree).rsqrt()).to(like.dtype).unsqueeze(-1)
@@ -304,11 +301,7 @@ def _together(
     if edge_weight is None:
         return aggregate(source, neighborhood, how, num_queries=num_targets)
     edges = edges_of("NeighborConvolution", neighborhood, num_targets, source.shape[-2])
-    if edge_weight.shape[-1] != edges.num_edges:
-        raise ShapeError(
-            f"NeighborConvolution: axis 'edge' is {edge_weight.shape[-1]} in edge_weight but {edges.num_edges} in "
-            "edges."
-        )
+    require_edges("NeighborConvolution", "edge_weight", edge_weight, edges.num_edges)
     if how in ("max", "min"):
         messages = edge_weight.unsqueeze(-1) * source.index_select(-2, edges.senders)
         return aggregate(source.new_zeros(edges.num_senders, source.shape[-1]), edges, how, edge_value=messages)

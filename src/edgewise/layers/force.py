@@ -5,8 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.errors import ShapeError
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import require_edges, require_nodes
 from edgewise.neighborhood import GivenNeighborhood, edges_of
 
 
@@ -66,10 +65,7 @@ class PairForce(nn.Module):
         """
         require_nodes("PairForce", coordinates, name="coordinates")
         edges = edges_of("PairForce", edges, coordinates.shape[-2], coordinates.shape[-2])
-        if coupling.shape[-1] != edges.num_edges:
-            raise ShapeError(
-                f"PairForce: axis 'edge' is {coupling.shape[-1]} in coupling but {edges.num_edges} in edges."
-            )
+        require_edges("PairForce", "coupling", coupling, edges.num_edges)
         apart = coordinates.index_select(-2, edges.senders) - coordinates.index_select(-2, edges.receivers)
         squares = apart.square().sum(-1)
         # Where two stand at one place there is no direction; a 1 keeps the logarithm and its gradient finite.

@@ -67,3 +67,10 @@ def require_places(owner: str, coordinates: Any, nodes: Tensor) -> None:
         raise ShapeError(
             f"{owner}: axis 'node' is {nodes.shape[-2]} in nodes but {coordinates.shape[-2]} in coordinates."
         )
+
+
+def require_edges(owner: str, name: str, numbers: Tensor, num_edges: int) -> None:
+    """Raise a ShapeError unless there is one number an edge, `(*batch, edge)`."""
+    if numbers.shape[-1:] != (num_edges,):
+        found = numbers.shape[-1] if numbers.dim() else "missing"
+        raise ShapeError(f"{owner}: axis 'edge' is {found} in {name} but {num_edges} in edges.")

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import require_nodes
+from edgewise.layers.heads import require_choice
 from edgewise.neighborhood import Edges, Neighborhood
 
 
@@ -152,8 +153,7 @@ class RotaryPosition(PairPosition):
                 f"RotaryPosition: {self.turned_dim} of {key_dim} features cannot be turned two by two; the size of a "
                 "head's keys (model_dim / num_heads), or turned_dim, must be even."
             )
-        if planes not in ("half", "interleaved"):
-            raise SettingError(f"RotaryPosition: planes must be 'half' or 'interleaved', not {planes!r}.")
+        require_choice("RotaryPosition", "planes", planes, ("half", "interleaved"))
         self.planes, self.base = planes, base
 
     def turned(self, nodes: Tensor, positions: Tensor) -> Tensor:

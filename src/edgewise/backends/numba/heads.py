@@ -90,34 +90,23 @@ def load_heads(typing: Any, source: Any, index: Any, step: Any, like: Any) -> An
     return like(source, types.intp, types.intp, like), lower
 
 
-@intrinsic
-def store_heads(typing: Any, target: Any, index: Any, step: Any, lanes: Any) -> Any:
-    """Write features as `load_heads` reads them, rounded to the nearest that can be stored."""
+def _storing(streams: bool) -> Any:
+    @intrinsic
+    def write(typing: Any, target: Any, index: Any, step: Any, lanes: Any) -> Any:
+        def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+            tile = is_tile(lanes)
+            places = _places(builder, *values[:3]) if tile else [builder.gep(values[0], [values[1]])]
+            for place, vector in zip(places, _parts(builder, values[3]) if tile else [values[3]]):
+                store_to(builder, target, place, vector, streams)
+            return context.get_dummy_value()
 
-    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        if is_tile(lanes):
-            for place, vector in zip(_places(builder, *values[:3]), _parts(builder, values[3])):
-                store_to(builder, target, place, vector)
-        else:
-            store_to(builder, target, builder.gep(values[0], [values[1]]), values[3])
-        return context.get_dummy_value()
+        return types.void(target, types.intp, types.intp, lanes), lower
 
-    return types.void(target, types.intp, types.intp, lanes), lower
+    return write
 
 
-@intrinsic
-def stream_heads(typing: Any, target: Any, index: Any, step: Any, lanes: Any) -> Any:
-    """Write features as `store_heads` does, past the caches; see `simd.stream`."""
-
-    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        if is_tile(lanes):
-            for place, vector in zip(_places(builder, *values[:3]), _parts(builder, values[3])):
-                store_to(builder, target, place, vector, streams=True)
-        else:
-            store_to(builder, target, builder.gep(values[0], [values[1]]), values[3], streams=True)
-        return context.get_dummy_value()
-
-    return types.void(target, types.intp, types.intp, lanes), lower
+store_heads, stream_heads = _storing(False), _storing(True)
+"""Write features as `load_heads` reads them, rounded to the nearest that can be stored; or past the caches, too."""
 
 
 @intrinsic

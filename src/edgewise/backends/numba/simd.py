@@ -5,7 +5,7 @@ processor are narrower: LLVM splits them). Lanes add, subtract, multiply, divide
 numbers; what cannot be written with these is one of the primitives below:
 
     pointer  shifted                           to the first element of an array: one word, where an array is seven
-    load  load_like  store  stream             elements from a pointer on, whatever is stored, as lanes; and back
+    load  store  stream                        elements from a pointer on, whatever is stored, as lanes; and back
     get  put  prefetch                         one element; the cache line of one
     fma  maximum  where  inverse  square_root  lane by lane; fill, some
 
@@ -217,37 +217,21 @@ def load(typing: Any, source: Any, index: Any) -> Any:
     return lanes(source, types.intp), lower
 
 
-@intrinsic
-def load_like(typing: Any, source: Any, index: Any, like: Any) -> Any:
-    """As many elements from `index` on as other lanes have."""
+def _storing(streams: bool) -> Any:
+    @intrinsic
+    def write(typing: Any, target: Any, index: Any, lanes: Any) -> Any:
+        def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+            store_to(builder, target, builder.gep(values[0], [values[1]]), values[2], streams)
+            return context.get_dummy_value()
 
-    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        return load_from(builder, source, builder.gep(values[0], [values[1]]), like)
+        return types.void(target, types.intp, lanes), lower
 
-    return like(source, types.intp, like), lower
-
-
-@intrinsic
-def store(typing: Any, target: Any, index: Any, lanes: Any) -> Any:
-    """Write lanes from `index` on, rounded to the nearest that can be stored."""
-
-    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        store_to(builder, target, builder.gep(values[0], [values[1]]), values[2])
-        return context.get_dummy_value()
-
-    return types.void(target, types.intp, lanes), lower
+    return write
 
 
-@intrinsic
-def stream(typing: Any, target: Any, index: Any, lanes: Any) -> Any:
-    """Write lanes as `store` does, past the caches: nothing is read in order to be overwritten. For much that is not
-    needed again soon, at places that are whole multiples of the lanes' bytes."""
-
-    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
-        store_to(builder, target, builder.gep(values[0], [values[1]]), values[2], streams=True)
-        return context.get_dummy_value()
-
-    return types.void(target, types.intp, lanes), lower
+store, stream = _storing(False), _storing(True)
+"""Write lanes from `index` on, rounded to the nearest that can be stored. `stream` writes past the caches, so that
+nothing is read in order to be overwritten: for much that is not needed soon, at whole multiples of the lanes' bytes."""
 
 
 def store_to(builder: Builder, target: Pointer, place: ir.Value, value: ir.Value, streams: bool = False) -> None:

@@ -1,6 +1,5 @@
 """Formulas that kernels over edges, small graphs and ranges share; F is what is compiled in, of any of them."""
-
-from typing import no_type_check
+# mypy: ignore-errors
 
 import torch
 import triton.language as tl
@@ -27,7 +26,6 @@ def dropout_factors(seed: Tensor, rate: float, members: int, queries: tuple[int,
 
 
 @triton.jit
-@no_type_check
 def activated(x, F: tl.constexpr):
     """f(x)."""
     if F.activation == "tanh":
@@ -41,7 +39,6 @@ def activated(x, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def activation_derivative(x, F: tl.constexpr):
     """f'(x)."""
     if F.activation == "tanh":
@@ -58,7 +55,6 @@ def activation_derivative(x, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def d_raw_of(d_score, score, number, F: tl.constexpr):
     """The derivative toward the sum over features, from that toward the score."""
     if F.kind == "Dot":
@@ -71,7 +67,6 @@ def d_raw_of(d_score, score, number, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def d_score_of(weight, d_weight, delta, F: tl.constexpr):
     """ds of each edge, from its weight, dα and Δ of its row."""
     if F.normalizer == "Softmax":
@@ -89,14 +84,12 @@ def d_score_of(weight, d_weight, delta, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def finite(row_max):
     """The largest score, to be subtracted; 0 where all are −∞."""
     return tl.where(row_max == float("-inf"), 0.0, row_max)
 
 
 @triton.jit
-@no_type_check
 def over_threshold(distance, threshold, F: tl.constexpr):
     """α of a score less the largest one, and how fast it falls as τ grows.
 
@@ -111,7 +104,6 @@ def over_threshold(distance, threshold, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def nearer_threshold(threshold, total, fall):
     """A threshold nearer to that of Σ α = 1, and 1 where it moved; `fall` is how fast Σ α falls.
 
@@ -123,7 +115,6 @@ def nearer_threshold(threshold, total, fall):
 
 
 @triton.jit
-@no_type_check
 def draw(seed, dropout, factors, count, first_query, first_key, num_queries, num_keys, BLOCK: tl.constexpr):
     """The factors that `factors_of_edges` and `factors_of_pairs` draw."""
     at = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)

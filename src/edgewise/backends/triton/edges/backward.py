@@ -7,8 +7,9 @@
 Softmax subtracts Σ α dα, which is dO · o of the row: the first pass computes it and leaves it to the second, in
 `deltas`. Gradients go where there is a table for them; None where none is wanted.
 """
+# mypy: ignore-errors
 
-from typing import Any, NamedTuple, no_type_check
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
@@ -69,7 +70,6 @@ class Shared(NamedTuple):
 
 
 @triton.jit
-@no_type_check
 def weights_of(operands, score, there, edge, neighbor, lse, offsets, group, F: tl.constexpr):
     """α of each edge again; `lse` is ln Σ exp s of its receiver, and `neighbor` names it where the mean is taken."""
     if F.given:
@@ -87,7 +87,6 @@ def weights_of(operands, score, there, edge, neighbor, lse, offsets, group, F: t
 
 
 @triton.jit
-@no_type_check
 def put_shared(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.constexpr, SHARED: tl.constexpr,
                F: tl.constexpr):  # fmt: skip
     """A tile into the rows of edges, summed over the heads where they share one."""
@@ -102,7 +101,6 @@ def put_shared(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.con
 
 
 @triton.jit
-@no_type_check
 def put_d_scores(table, row, there, group, d_score, SHARED: tl.constexpr, F: tl.constexpr):
     """One number a head into the rows of edges, summed over the heads where they share one."""
     if SHARED:
@@ -113,7 +111,6 @@ def put_d_scores(table, row, there, group, d_score, SHARED: tl.constexpr, F: tl.
 
 
 @triton.jit
-@no_type_check
 def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: tl.constexpr, F: tl.constexpr):
     """dq of each piece's row, or a part of it; what belongs to its edges; and the row's delta, for the second pass.
 
@@ -183,7 +180,6 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
 
 
 @triton.jit
-@no_type_check
 def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_parts, F: tl.constexpr):
     """dk and dv of each piece's row, a sender whose neighbors are its receivers; or parts of both."""
     group = tl.program_id(1)
@@ -240,7 +236,6 @@ def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_
 
 
 @triton.jit
-@no_type_check
 def delta_rows(operands, lists, chosen, count, rows, F: tl.constexpr):
     """Σ g dα / Σ g of whole rows, g = 1[α > 0] for sparsemax and √α for entmax-1.5."""
     group = tl.program_id(1)

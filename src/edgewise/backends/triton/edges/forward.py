@@ -7,8 +7,9 @@
 
 Every number is written by the program that owns it: no atomics, and the same bits in every run.
 """
+# mypy: ignore-errors
 
-from typing import Any, NamedTuple, no_type_check
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
@@ -60,7 +61,6 @@ class Operands(NamedTuple):
 
 
 @triton.jit
-@no_type_check
 def keys_of(operands, neighbor, edge, there, group, F: tl.constexpr):
     """k + k^e of a block of edges, as a tile; one number where no score is made of them."""
     if F.kind == "Constant":
@@ -73,7 +73,6 @@ def keys_of(operands, neighbor, edge, there, group, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def raw_scores(operands, queries, keys, vector, F: tl.constexpr):
     """s of a block of edges, `(row · block, head)`, from tiles of both sides."""
     if F.kind == "Constant":
@@ -83,7 +82,6 @@ def raw_scores(operands, queries, keys, vector, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def biased(operands, score, edge, there, group, F: tl.constexpr):
     """s + b of a block of edges; −∞ where there is none."""
     if operands.bias is not None:
@@ -92,7 +90,6 @@ def biased(operands, score, edge, there, group, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def values_of(operands, neighbor, edge, there, group, F: tl.constexpr):
     """v + v^e of a block of edges, as a tile."""
     found = gathered(operands.value, neighbor, there, group, F.value_dim, F.value_width, F)
@@ -102,7 +99,6 @@ def values_of(operands, neighbor, edge, there, group, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def own_query(operands, row, here, group, F: tl.constexpr):
     """The queries of a program's rows; one number where no score is made of them."""
     if F.kind == "Constant" or F.given:
@@ -112,7 +108,6 @@ def own_query(operands, row, here, group, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def forward(operands, lists, chunks, out, logsumexp, parts, F: tl.constexpr):
     """out = Σ α (v + v^e) of each piece's row, and ln Σ exp s in `logsumexp`; or a part of both."""
     group = tl.program_id(1)
@@ -164,7 +159,6 @@ def forward(operands, lists, chunks, out, logsumexp, parts, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def merge(parts, hubs, hub_slots, out, logsumexp, F: tl.constexpr):
     """The parts of a hub, block after block, as one row; F.block of them at once."""
     hub, group = tl.program_id(0), tl.program_id(1)
@@ -195,7 +189,6 @@ def merge(parts, hubs, hub_slots, out, logsumexp, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def score_edges(operands, lists, chunks, made, F: tl.constexpr):
     """s + b of the edges of each piece, by the caller's edges."""
     group = tl.program_id(1)
@@ -209,7 +202,6 @@ def score_edges(operands, lists, chunks, made, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def relative(weights, lists, begin, end, at, row_max, group, F: tl.constexpr):
     """The scores of a block relative to the largest of their row; −∞ where there is none."""
     _, edge, there = block_of(lists, begin, end, at, F)
@@ -218,7 +210,6 @@ def relative(weights, lists, begin, end, at, row_max, group, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.constexpr):
     """The scores of whole rows into weights, in place.
 

@@ -9,8 +9,9 @@ addresses; it is seen as `(edge, head, dim)` only to sum each head. Everything i
 Tables and forms are named tuples, which kernels take as they are: tables hold pointers and numbers, a form is compiled
 in.
 """
+# mypy: ignore-errors
 
-from typing import Any, NamedTuple, no_type_check
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
@@ -79,7 +80,6 @@ class Form(NamedTuple):
 
 
 @triton.jit
-@no_type_check
 def channels(group, HEADS: tl.constexpr, DIM: tl.constexpr):
     """The head and the feature of each channel of a tile."""
     channel = tl.arange(0, HEADS * DIM)
@@ -87,7 +87,6 @@ def channels(group, HEADS: tl.constexpr, DIM: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def places(table, row, head, F: tl.constexpr):
     """Where each head of each row begins; in int64, since a table, and what lies before a head, may exceed 2³¹."""
     unit: tl.constexpr = F.unit
@@ -98,7 +97,6 @@ def places(table, row, head, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def gathered(table, row, there, group, DIM: tl.constexpr, PADDED: tl.constexpr, F: tl.constexpr):
     """The rows of a table as a tile; zeros where there is none."""
     head, feature = channels(group, F.heads, PADDED)
@@ -112,7 +110,6 @@ def gathered(table, row, there, group, DIM: tl.constexpr, PADDED: tl.constexpr, 
 
 
 @triton.jit
-@no_type_check
 def put(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.constexpr, F: tl.constexpr):
     """A tile into the rows of a table."""
     head, feature = channels(group, F.heads, PADDED)
@@ -126,7 +123,6 @@ def put(table, row, there, group, tile, DIM: tl.constexpr, PADDED: tl.constexpr,
 
 
 @triton.jit
-@no_type_check
 def numbers_of(table, row, there, group, F: tl.constexpr):
     """One number a head, `(row, head)`; 0 where there is none."""
     head = group * F.heads + tl.arange(0, F.heads)
@@ -135,7 +131,6 @@ def numbers_of(table, row, there, group, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def put_numbers(table, row, there, group, numbers, F: tl.constexpr):
     """One number a head into the rows of a table."""
     head = group * F.heads + tl.arange(0, F.heads)
@@ -145,7 +140,6 @@ def put_numbers(table, row, there, group, numbers, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def vector_of(vector, group, F: tl.constexpr):
     """The vector of a score as a tile of one row; 1 where it has none."""
     if vector is None:
@@ -157,7 +151,6 @@ def vector_of(vector, group, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def spread(numbers, DIM: tl.constexpr):
     """`(edge, head)` as a tile, each number for all features of its head."""
     rows: tl.constexpr = numbers.shape[0]
@@ -166,7 +159,6 @@ def spread(numbers, DIM: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def per_head(tile, DIM: tl.constexpr):
     """Σ over the features of each head, `(edge, head)`."""
     rows: tl.constexpr = tile.shape[0]
@@ -175,7 +167,6 @@ def per_head(tile, DIM: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def over_edges(tile, ROWS: tl.constexpr):
     """Σ over the edges of each of the rows that a tile holds together, `(row, channel)`."""
     edges: tl.constexpr = tile.shape[0] // ROWS
@@ -187,7 +178,6 @@ def over_edges(tile, ROWS: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def max_of_edges(numbers, ROWS: tl.constexpr):
     """The largest over the edges of each row, `(row, head)`."""
     edges: tl.constexpr = numbers.shape[0] // ROWS
@@ -199,7 +189,6 @@ def max_of_edges(numbers, ROWS: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def for_edges(tile, BLOCK: tl.constexpr):
     """`(row, channel)` for each of the edges of each row, `(row · BLOCK, channel)`."""
     rows: tl.constexpr = tile.shape[0]
@@ -211,7 +200,6 @@ def for_edges(tile, BLOCK: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def block_of(lists, begin, end, at, F: tl.constexpr):
     """The next edges of each row: neighbor, the caller's number, and whether there is one, `(row · block)`."""
     place = (begin + at)[:, None] + tl.arange(0, F.block)[None, :]
@@ -222,7 +210,6 @@ def block_of(lists, begin, end, at, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def chunk_of(chunks, tile, F: tl.constexpr):
     """The chunks of a tile: row, first place, one past the last, slot, and whether there is one, `(row)`."""
     chunk = tile * F.rows + tl.arange(0, F.rows)
@@ -234,7 +221,6 @@ def chunk_of(chunks, tile, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def scored(query, key, vector, number, F: tl.constexpr):
     """s of each edge and head, from tiles of queries and keys."""
     if F.kind == "Dot":
@@ -251,7 +237,6 @@ def scored(query, key, vector, number, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def toward_query(d_raw, query, key, vector, number, F: tl.constexpr):
     """What each pair adds to the gradient of the query; `d_raw` as a tile."""
     if F.kind == "Dot":
@@ -265,7 +250,6 @@ def toward_query(d_raw, query, key, vector, number, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def toward_key(d_raw, query, key, vector, number, F: tl.constexpr):
     """What each pair adds to the gradient of the key; `d_raw` as a tile."""
     if F.kind == "Dot":
@@ -277,7 +261,6 @@ def toward_key(d_raw, query, key, vector, number, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def toward_vector(d_raw, query, key, number, F: tl.constexpr):
     """What each pair adds to the gradient of the vector; `d_raw` as a tile."""
     z = query + key
@@ -288,7 +271,6 @@ def toward_vector(d_raw, query, key, number, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def factors_of_edges(seed, edge, group, dropout, F: tl.constexpr):
     """What dropout does to the weight of each edge and head: 0, or 1 / (1 − dropout); the same in every kernel."""
     head = (group * F.heads + tl.arange(0, F.heads)).to(tl.uint32)[None, :]

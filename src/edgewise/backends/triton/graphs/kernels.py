@@ -10,8 +10,9 @@ Such a product multiplies all weights, also those of pairs that are no edge, and
 anything that is not finite is flagged, and done again with care: no node that is not there reaches another, not as NaN.
 To take care everywhere costs twice the registers and instructions.
 """
+# mypy: ignore-errors
 
-from typing import Any, NamedTuple, no_type_check
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
@@ -75,7 +76,6 @@ class Pairs(NamedTuple):
 
 
 @triton.jit
-@no_type_check
 def home_of(table, row, head):
     """Where a head of a row begins, in int64."""
     zero = tl.full((), 0, tl.int64)
@@ -83,7 +83,6 @@ def home_of(table, row, head):
 
 
 @triton.jit
-@no_type_check
 def nodes_of(table, first, node, count, head, DIM: tl.constexpr, WIDTH: tl.constexpr, F: tl.constexpr):
     """A head of some nodes of a tile, `(node, feature)`; zeros where there is none."""
     feature = tl.arange(0, WIDTH)
@@ -96,7 +95,6 @@ def nodes_of(table, first, node, count, head, DIM: tl.constexpr, WIDTH: tl.const
 
 
 @triton.jit
-@no_type_check
 def operand_of(table, first, node, count, head, F: tl.constexpr):
     """Queries or keys of some nodes; one number where no score is made of them."""
     if F.kind == "Constant":
@@ -106,7 +104,6 @@ def operand_of(table, first, node, count, head, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def put_nodes(table, first, node, count, head, tile, DIM: tl.constexpr, WIDTH: tl.constexpr):
     """The other way."""
     feature = tl.arange(0, WIDTH)
@@ -117,7 +114,6 @@ def put_nodes(table, first, node, count, head, tile, DIM: tl.constexpr, WIDTH: t
 
 
 @triton.jit
-@no_type_check
 def pairs_of(tiles, tile, first, count, begin, NUMBERED: tl.constexpr, F: tl.constexpr):
     """The next receivers of a tile, and which senders each of them sees."""
     words: tl.constexpr = F.nodes // 32
@@ -135,7 +131,6 @@ def pairs_of(tiles, tile, first, count, begin, NUMBERED: tl.constexpr, F: tl.con
 
 
 @triton.jit
-@no_type_check
 def scores_of(operands, queries, keys, pairs, head, F: tl.constexpr):
     """s + b of every pair, −∞ where there is no edge."""
     if F.kind == "Dot":
@@ -149,7 +144,6 @@ def scores_of(operands, queries, keys, pairs, head, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def row_weights(score, seen, F: tl.constexpr):
     """α of every pair; 0 where there is no edge."""
     there = seen != 0
@@ -172,7 +166,6 @@ def row_weights(score, seen, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def threshold_of(score, row_max, F: tl.constexpr):
     """τ of each row; see `nearer_threshold`."""
     threshold = row_max * 0.0 - 1.0
@@ -186,7 +179,6 @@ def threshold_of(score, row_max, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def factors_of_pairs(operands, edge, head, F: tl.constexpr):
     """What dropout does to each weight, by the number of its edge: the same as in the kernels over lists."""
     edge = edge.to(tl.uint32)
@@ -196,14 +188,12 @@ def factors_of_pairs(operands, edge, head, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def is_broken(tile):
     """NaN where anything in a tile is not finite, else 0."""
     return tl.sum(tl.sum(tile * 0.0, 1), 0)
 
 
 @triton.jit
-@no_type_check
 def attend_tile(operands, tiles, tile, head, out, WHOLE: tl.constexpr, F: tl.constexpr):
     """out = Σ α v of a head of the nodes of a tile; and whether all of it is finite, see `is_broken`."""
     first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
@@ -227,7 +217,6 @@ def attend_tile(operands, tiles, tile, head, out, WHOLE: tl.constexpr, F: tl.con
 
 
 @triton.jit
-@no_type_check
 def delta_of(weight, d_weight, there, F: tl.constexpr):
     """What is subtracted from dα: Σ α dα of softmax; Σ g dα / Σ g, g = 1[α > 0] or √α, of sparsemax and entmax-1.5."""
     if F.normalizer == "Softmax":
@@ -241,7 +230,6 @@ def delta_of(weight, d_weight, there, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def differentiate_tile(operands, tiles, tile, head, grad_out, gradients, WHOLE: tl.constexpr, F: tl.constexpr):
     """dq, dk and dv of a head of the nodes of a tile, and d bias of its edges; and whether all are finite."""
     first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
@@ -297,7 +285,6 @@ def differentiate_tile(operands, tiles, tile, head, grad_out, gradients, WHOLE: 
 
 
 @triton.jit
-@no_type_check
 def flagged_run(flags, count):
     """The run of flags that a program looks at: an empty one where none is set."""
     begin = tl.program_id(0) * RUN
@@ -307,7 +294,6 @@ def flagged_run(flags, count):
 
 
 @triton.jit
-@no_type_check
 def heads_of(heads, F: tl.constexpr):
     """The tile of a program, and which of its heads. Numbers of edges that one head reads lie beside the next one's."""
     groups = tl.cdiv(F.num_heads, heads)
@@ -316,7 +302,6 @@ def heads_of(heads, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def forward(operands, tiles, flags, count, heads, out, AGAIN: tl.constexpr, F: tl.constexpr):
     """out = Σ α v of a tile and some heads; or of the flagged ones of a run of such pairs."""
     if AGAIN:
@@ -332,7 +317,6 @@ def forward(operands, tiles, flags, count, heads, out, AGAIN: tl.constexpr, F: t
 
 
 @triton.jit
-@no_type_check
 def backward(operands, tiles, flags, count, heads, grad_out, gradients, AGAIN: tl.constexpr, F: tl.constexpr):
     """dq, dk, dv and d bias, likewise."""
     if AGAIN:

@@ -8,8 +8,7 @@ Scores and weights are computed anew, from two numbers a row. Where the score is
 Else dq_i = Σ_j ds_ij f'(q_i, k_j) is added pair by pair with all features of its own side in registers: ds of a block
 goes through a small piece of memory that each program has, to be read from there one key after the other.
 """
-
-from typing import no_type_check
+# mypy: ignore-errors
 
 import triton.language as tl
 
@@ -47,7 +46,6 @@ def is_crowded(form):
 
 
 @triton.jit
-@no_type_check
 def numbers_at(numbers, member, first, extent, BEYOND: tl.constexpr, F: tl.constexpr):
     """A number of each query of a block, and another one beyond the last."""
     place = first + tl.arange(0, F.queries)
@@ -55,7 +53,6 @@ def numbers_at(numbers, member, first, extent, BEYOND: tl.constexpr, F: tl.const
 
 
 @triton.jit
-@no_type_check
 def stats_of(stats, rows, extent, F: tl.constexpr):
     """What the forward pass stored of each row; of those beyond the last a largest score of ∞, which leaves no weight.
 
@@ -74,7 +71,6 @@ def stats_of(stats, rows, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def gradients_of(rows, grad_out, stats, deltas, extent, F: tl.constexpr):
     """What the forward pass and the first backward pass stored of a block of queries."""
     row_max, row_sum = stats_of(stats, rows, extent, F)
@@ -86,7 +82,6 @@ def gradients_of(rows, grad_out, stats, deltas, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def d_weights_of(operands, rows, grads, at, extent, F: tl.constexpr):
     """dO · v of a block of pairs."""
     values = nodes_of(operands.value, rows.member, at, extent.keys, F.keys, F.value_dim, F.value_width, F)
@@ -97,7 +92,6 @@ def d_weights_of(operands, rows, grads, at, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def pairs_of(operands, rows, grads, k_tile, at, extent, WHOLE: tl.constexpr, F: tl.constexpr):
     """Of a block: the weights as values meet them, ds toward the bias, ds toward the sum of the score, what is there.
 
@@ -118,7 +112,6 @@ def pairs_of(operands, rows, grads, k_tile, at, extent, WHOLE: tl.constexpr, F: 
 
 
 @triton.jit
-@no_type_check
 def delta_of(operands, rows, grads, extent, F: tl.constexpr):
     """Σ g dα / Σ g of each row, g = 1[α > 0] for sparsemax and √α for entmax-1.5."""
     top = tl.full((F.queries,), 0.0, tl.float32)
@@ -139,7 +132,6 @@ def delta_of(operands, rows, grads, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def add_pairs(d_own, d_vector, along, member, first, count, other, d_scores, factored, number, OWN: tl.constexpr,
               COUNT: tl.constexpr, WITH_VECTOR: tl.constexpr, F: tl.constexpr):  # fmt: skip
     """Adds to the gradient of nodes what they get from each of COUNT others, and to that of the vector.
@@ -186,7 +178,6 @@ def add_pairs(d_own, d_vector, along, member, first, count, other, d_scores, fac
 
 
 @triton.jit
-@no_type_check
 def completed(d_own, vector, factored, F: tl.constexpr):
     """With the factor that all pairs of a feature have."""
     if F.kind == "Dot" or F.kind == "Constant":
@@ -202,7 +193,6 @@ def completed(d_own, vector, factored, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def put_pairs(panel, member, first, at, numbers, extent, F: tl.constexpr):
     """A number a pair of a block into the table of a member."""
     query, key = tl.arange(0, F.queries), tl.arange(0, F.keys)
@@ -213,7 +203,6 @@ def put_pairs(panel, member, first, at, numbers, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def own_scratch(scratch, F: tl.constexpr):
     """The memory of this program; None where none is needed."""
     if scratch is None:
@@ -223,7 +212,6 @@ def own_scratch(scratch, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def walk_keys(
     operands, rows, grads, extent, along, d_query, d_vector, total, grad_bias, BIAS_PAIRS: tl.constexpr,
     TOTAL: tl.constexpr, NEEDS_QUERY: tl.constexpr, WITH_VECTOR: tl.constexpr, WHOLE: tl.constexpr, F: tl.constexpr,
@@ -255,7 +243,6 @@ def walk_keys(
 
 
 @triton.jit
-@no_type_check
 def backward_queries(operands, runs, extent, stored, along, gradients, F: tl.constexpr):
     """dq of a block of queries; what bias and vector get of it; and Δ of its rows, for the other passes."""
     factored, blocks = is_factored(operands.max_abs, F), tl.cdiv(extent.queries, F.queries)
@@ -302,7 +289,6 @@ def backward_queries(operands, runs, extent, stored, along, gradients, F: tl.con
 
 
 @triton.jit
-@no_type_check
 def walk_block(
     operands, rows, k_tile, at, stored, extent, along, d_key, d_value, total, TOTAL: tl.constexpr,
     NEEDS_KEY: tl.constexpr, NEEDS_VALUE: tl.constexpr, WHOLE: tl.constexpr, F: tl.constexpr,
@@ -339,7 +325,6 @@ def walk_block(
 
 
 @triton.jit
-@no_type_check
 def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F: tl.constexpr):
     """dk and dv of a block of keys. Of the blocks of queries between the first and the last that see any of them, those
     that see none are passed over."""
@@ -381,7 +366,6 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
 
 
 @triton.jit
-@no_type_check
 def backward_bias(operands, runs, extent, stored, grad_bias, outers, inners, inner_groups, F: tl.constexpr):
     """d bias of a block of pairs, over the `outers` · `inners` members that share it."""
     factored = is_factored(operands.max_abs, F)

@@ -6,8 +6,7 @@
 What a row must know before it can weigh one key (the largest score, how many share it, a threshold) is found by walking
 over its keys once more, whose scores are computed anew: no number a pair is ever stored.
 """
-
-from typing import no_type_check
+# mypy: ignore-errors
 
 import triton.language as tl
 
@@ -32,7 +31,6 @@ from edgewise.backends.triton.ranges.tiles import (
 
 
 @triton.jit
-@no_type_check
 def copy_nodes(given, max_abs, extent, count, across, along, BLOCK: tl.constexpr, F: tl.constexpr):
     """Nodes in float32, as e^(c x) where scores are factored: `across` with nodes side by side, `along` with features.
 
@@ -53,7 +51,6 @@ def copy_nodes(given, max_abs, extent, count, across, along, BLOCK: tl.constexpr
 
 
 @triton.jit
-@no_type_check
 def row_numbers(operands, rows, extent, F: tl.constexpr):
     """The largest score of each row, and what else its normalizer must know.
 
@@ -95,7 +92,6 @@ def row_numbers(operands, rows, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def numbers_before(operands, rows, extent, F: tl.constexpr):
     """The two numbers of each row as far as they must be known before its keys are walked over."""
     if F.normalizer == "Hardmax" or F.normalizer == "Sparsemax" or F.normalizer == "Entmax15":
@@ -109,7 +105,6 @@ def numbers_before(operands, rows, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def softened(score, row_max, row_sum):
     """One block more of a softmax: e^(s − max), what the sums so far shrink by, the largest score, Σ e^(s − max)."""
     higher = tl.maximum(row_max, tl.max(score, 1))
@@ -119,7 +114,6 @@ def softened(score, row_max, row_sum):
 
 
 @triton.jit
-@no_type_check
 def add_values(operands, rows, extent, row_max, row_sum, sums, WHOLE: tl.constexpr, F: tl.constexpr):
     """Σ α v over the blocks of keys that are seen as a whole, or over the others; of softmax, as far as it has come."""
     for step in range(0, blocks_of(rows.spans, WHOLE)):
@@ -142,7 +136,6 @@ def add_values(operands, rows, extent, row_max, row_sum, sums, WHOLE: tl.constex
 
 
 @triton.jit
-@no_type_check
 def forward(operands, runs, extent, out, stats, F: tl.constexpr):
     """out = Σ α v of a block of queries, and two numbers a row, by which every weight can be computed again."""
     blocks = tl.cdiv(extent.queries, F.queries)

@@ -9,8 +9,7 @@ e^(c z) is the product of two numbers, one a query and feature and one a key and
 reciprocals are one, v/y + w/x = (v x + w y) / (x y): half an instruction of the slow kind a pair and feature. That is
 where no such product can overflow, which the kernels read from the largest numbers; else they compute f(z) itself.
 """
-
-from typing import no_type_check
+# mypy: ignore-errors
 
 import triton.language as tl
 
@@ -23,7 +22,6 @@ FAR = tl.constexpr(43.0)
 
 
 @triton.jit
-@no_type_check
 def is_factored(max_abs, F: tl.constexpr):
     """Whether no product of factors 1 + e^(c z) can overflow; not where anything is not finite."""
     if F.activation == "tanh":
@@ -35,7 +33,6 @@ def is_factored(max_abs, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def inverse(x, F: tl.constexpr):
     """1 / x, to one unit of the last place."""
     if F.compiled:
@@ -47,7 +44,6 @@ def inverse(x, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def raw_scores(operands, rows, k_tile, at, extent, F: tl.constexpr):
     """s of a block of queries with a block of keys; the order of all sums is the same in every kernel."""
     if F.kind == "Dot":
@@ -78,14 +74,12 @@ def raw_scores(operands, rows, k_tile, at, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def two_of(place, d):
     """Two features of some nodes, which lie next to each other."""
     return tl.split(tl.load(tl.expand_dims(place, 4) + (d * NODES + tl.arange(0, 2))))
 
 
 @triton.jit
-@no_type_check
 def features_of(F: tl.constexpr):
     """How many features are added one by one, in words that the compiler does not see through.
 
@@ -99,7 +93,6 @@ def features_of(F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def added_features(q_tile, k_tile, vector, factored, operands, sums, F: tl.constexpr):
     """s of many pairs, one feature after the other."""
     if F.kind == "Additive":
@@ -137,7 +130,6 @@ def added_features(q_tile, k_tile, vector, factored, operands, sums, F: tl.const
 
 
 @triton.jit
-@no_type_check
 def added_reciprocals(q_tile, k_tile, vector, operands, sums, F: tl.constexpr):
     """Σ v f(q + k) from e^(c q) and e^(c k), two features at a time."""
     total = 0.0
@@ -153,7 +145,6 @@ def added_reciprocals(q_tile, k_tile, vector, operands, sums, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def scores_of(operands, rows, k_tile, at, there, extent, WHOLE: tl.constexpr, F: tl.constexpr):
     """s, and s + b, −∞ where no pair is there."""
     raw = raw_scores(operands, rows, k_tile, at, extent, F)

@@ -3,8 +3,9 @@
 A program has a block of queries and a block of keys, `(query, key)`, and walks over the blocks of the other side.
 Everything is float32 from the load on, but products of half precision. The scores of a block are in `scores`.
 """
+# mypy: ignore-errors
 
-from typing import Any, NamedTuple, no_type_check
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
@@ -176,7 +177,6 @@ class Tiling(NamedTuple):
 
 
 @triton.jit
-@no_type_check
 def member_of(number, extent):
     """A member by its number."""
     number = tl.full((), 0, tl.int64) + number
@@ -184,14 +184,12 @@ def member_of(number, extent):
 
 
 @triton.jit
-@no_type_check
 def start_of(panel, member):
     """Where a member begins."""
     return member.outer * panel.outer + member.inner * panel.inner
 
 
 @triton.jit
-@no_type_check
 def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
              F: tl.constexpr, begin=0):  # fmt: skip
     """A block of nodes `(node, feature)`, of all features or from some on; zeros beyond the last."""
@@ -206,7 +204,6 @@ def nodes_of(panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr
 
 
 @triton.jit
-@no_type_check
 def put_nodes(panel, member, first, count, tile, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr):
     """The other way."""
     node, feature = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
@@ -217,7 +214,6 @@ def put_nodes(panel, member, first, count, tile, BLOCK: tl.constexpr, DIM: tl.co
 
 
 @triton.jit
-@no_type_check
 def operand_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr):
     """A block of queries or keys as scores read it: the nodes; or where their first feature is, each."""
     if F.kind == "Dot":
@@ -229,14 +225,12 @@ def operand_of(panel, member, first, count, BLOCK: tl.constexpr, F: tl.constexpr
 
 
 @triton.jit
-@no_type_check
 def product(left, right):
     """left · right, added up in float32."""
     return tl.dot(left.to(right.dtype), right, input_precision="tf32x3")
 
 
 @triton.jit
-@no_type_check
 def product_of_nodes(one, other, left, right, member, first, at, extent, DIM: tl.constexpr, WIDTH: tl.constexpr,
                      F: tl.constexpr):  # fmt: skip
     """Σ over the features of a block of queries `one`, of the panel `left`, and a block of keys `other`.
@@ -256,7 +250,6 @@ def product_of_nodes(one, other, left, right, member, first, at, extent, DIM: tl
 
 
 @triton.jit
-@no_type_check
 def reloaded(tile, panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr,
             F: tl.constexpr):  # fmt: skip
     """A block of nodes that was read before; read again where products read it piece by piece."""
@@ -267,7 +260,6 @@ def reloaded(tile, panel, member, first, count, BLOCK: tl.constexpr, DIM: tl.con
 
 
 @triton.jit
-@no_type_check
 def mixed(weights, there, rows, WHOLE: tl.constexpr):
     """Σ of rows, weighted; where not all are there, what is not finite reaches only those to whom it is there."""
     if WHOLE:
@@ -280,7 +272,6 @@ def mixed(weights, there, rows, WHOLE: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def run_of(runs, member, first, extent, F: tl.constexpr):
     """Starts and stops of a block of queries, and the blocks of keys that they see."""
     place = first + tl.arange(0, F.queries)
@@ -302,14 +293,12 @@ def run_of(runs, member, first, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def query_block(operands, runs, member, first, factored, extent, F: tl.constexpr):
     """A block of queries and all that its program knows of it."""
     return with_queries(operands, runs_of_block(operands, runs, member, first, factored, extent, F), extent, F)
 
 
 @triton.jit
-@no_type_check
 def runs_of_block(operands, runs, member, first, factored, extent, F: tl.constexpr):
     """The same without the queries themselves."""
     start, stop, spans = run_of(runs, member, first, extent, F)
@@ -317,7 +306,6 @@ def runs_of_block(operands, runs, member, first, factored, extent, F: tl.constex
 
 
 @triton.jit
-@no_type_check
 def with_queries(operands, rows, extent, F: tl.constexpr):
     """The block with its queries."""
     tile = operand_of(operands.query, rows.member, rows.first, extent.queries, F.queries, F)
@@ -325,7 +313,6 @@ def with_queries(operands, rows, extent, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def vector_of(operands, member, F: tl.constexpr):
     """Where the vector of the score begins for a member; None where it has none."""
     if operands.vector is None:
@@ -335,7 +322,6 @@ def vector_of(operands, member, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def blocks_of(spans, WHOLE: tl.constexpr):
     """How many blocks of keys are seen as a whole, or how many only in part."""
     whole = spans.whole_end - spans.whole_begin
@@ -343,7 +329,6 @@ def blocks_of(spans, WHOLE: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def block_at(spans, step, WHOLE: tl.constexpr):
     """Which block of keys is the next of these."""
     if WHOLE:
@@ -354,7 +339,6 @@ def block_at(spans, step, WHOLE: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def visible(start, stop, at, F: tl.constexpr):
     """Which pairs of a block are there."""
     place = at + tl.arange(0, F.keys)[None, :]
@@ -362,7 +346,6 @@ def visible(start, stop, at, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def weights_of(score, row_max, row_sum, there, WHOLE: tl.constexpr, F: tl.constexpr):
     """α of a block from what the forward pass keeps of each row: the largest score, and a second number."""
     if F.normalizer == "Softmax":
@@ -385,7 +368,6 @@ def weights_of(score, row_max, row_sum, there, WHOLE: tl.constexpr, F: tl.conste
 
 
 @triton.jit
-@no_type_check
 def factors_of_pairs(operands, member, first, at, F: tl.constexpr):
     """What dropout does to each weight of a block: 0, or 1 / (1 − dropout); the same wherever it is k_tile."""
     zero = tl.full((F.queries, F.keys), 0, tl.uint32)

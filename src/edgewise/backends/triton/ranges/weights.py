@@ -4,8 +4,9 @@ A score and its key make one whole number, the score in its upper half, so that 
 scores, and of equal scores by key. The largest few of each block join the largest few so far. Weights never fall where
 scores grow, whatever the normalizer: the few that are left at the end are weighed then, in one walk for most of them.
 """
+# mypy: ignore-errors
 
-from typing import Any, no_type_check
+from typing import Any
 
 import torch
 import triton.language as tl
@@ -77,7 +78,6 @@ def range_weights_shapes(query: Tensor, *row_sum: Any) -> tuple[Tensor, Tensor]:
 
 
 @triton.jit
-@no_type_check
 def packed(score, there, at, F: tl.constexpr):
     """Scores of a block with their keys, as whole numbers in the order of the scores; NaN above all."""
     bits = tl.where(score == score, tl.where(score == 0.0, 0.0, score), float("nan")).to(tl.int32, bitcast=True)
@@ -87,7 +87,6 @@ def packed(score, there, at, F: tl.constexpr):
 
 
 @triton.jit
-@no_type_check
 def unpacked(both):
     """The scores and the keys, and which are there."""
     bits = (both >> 32).to(tl.int32)
@@ -96,7 +95,6 @@ def unpacked(both):
 
 
 @triton.jit
-@no_type_check
 def stronger(best, block):
     """The largest of those so far and of a block, the largest first: as many as so far."""
     rows: tl.constexpr = best.shape[0]
@@ -111,7 +109,6 @@ def stronger(best, block):
 
 
 @triton.jit
-@no_type_check
 def strongest_of_keys(operands, rows, extent, row_max, row_sum, best, WHOLE: tl.constexpr, F: tl.constexpr):
     """Walks over the blocks of keys that are seen as a whole, or over the others."""
     for step in range(0, blocks_of(rows.spans, WHOLE)):
@@ -128,7 +125,6 @@ def strongest_of_keys(operands, rows, extent, row_max, row_sum, best, WHOLE: tl.
 
 
 @triton.jit
-@no_type_check
 def strongest(operands, runs, extent, weights, keys, top, NUM_TOP: tl.constexpr, F: tl.constexpr):
     """The `top` strongest weights of each of a block of queries, and their keys."""
     blocks = tl.cdiv(extent.queries, F.queries)
