@@ -86,7 +86,6 @@ class SymmetricConvolution(nn.Module):
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
         Args:
-            nodes, edges: as in every layer.
             edge_weight: A, one number an edge; 1 by default.
         """
         owner, size = "SymmetricConvolution", self.linear.in_features
@@ -155,7 +154,6 @@ class NeighborConvolution(nn.Module):
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
         Args:
-            nodes, neighborhood: as in every layer.
             edge_weight: w, one number an edge; 1 by default.
         """
         source, target = pair_of("NeighborConvolution", nodes, self.sizes, self.neighbors.weight)
@@ -232,7 +230,6 @@ class IsomorphismConvolution(nn.Module):
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
         Args:
-            nodes, neighborhood: as in every layer.
             edge: e, one row an edge, where the layer has an `edge_dim`.
         """
         owner = "IsomorphismConvolution"

@@ -110,7 +110,6 @@ class GraphAttention(nn.Module):
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
         Args:
-            nodes, edges: as in every layer.
             edge: e, one row an edge, where the layer has an `edge_dim`.
             trace: where the weights are recorded.
         """

@@ -74,7 +74,7 @@ def sent_together(tensors: Sequence[Tensor], device: torch.device | str) -> list
     return [part[: len(x)] for part, x in zip(parts, tensors)]
 
 
-def one_way(senders: Tensor, receivers: Tensor, num_nodes: int, kinds: Tensor | None = None) -> Tensor:
+def one_way(senders: Tensor, receivers: Tensor, num_nodes: int, types: Tensor | None = None) -> Tensor:
     """The places, ascending, of the edges that have no other way: the one rule by which edges are made undirected.
 
     Edges i → j and j → i are paired off in their order, the first with the first, the second with the second; what is
@@ -84,13 +84,13 @@ def one_way(senders: Tensor, receivers: Tensor, num_nodes: int, kinds: Tensor | 
     Args:
         senders, receivers: `(edge)`, below `num_nodes`.
         num_nodes: how many nodes there are.
-        kinds: `(edge)` of whole numbers from 0; only edges of one kind are paired.
+        types: `(edge)` of whole numbers from 0; only edges of one type are paired.
 
     Cost: one sort of the edges.
     """
     pair = torch.minimum(senders, receivers) * num_nodes + torch.maximum(senders, receivers)
-    if kinds is not None:
-        pair = kinds * num_nodes**2 + pair
+    if types is not None:
+        pair = types * num_nodes**2 + pair
     way = 2 * pair + (senders > receivers)
     order = way.argsort(stable=True)
     ways, run, counts = torch.unique_consecutive(way[order], return_inverse=True, return_counts=True)
