@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from edgewise import DataError, GraphClassifier, GraphRegressor, RunFolderError, SettingError
+from edgewise import DataError, GraphClassifier, GraphRegressor, LinkPredictor, RunFolderError, SettingError
 from edgewise.data.graphs.graphs import GraphRow
 from edgewise.estimators.graphs import graphs_of, targets_of
 from tree_cases import merger_trees
@@ -135,3 +135,24 @@ def test_settings_that_are_refused(rings):
             GraphRegressor(**settings).fit(graphs, sizes)
     with pytest.raises(DataError, match="y holds 1 class"):
         GraphClassifier(**SMALL).fit(graphs, np.zeros(60, int))
+
+
+def test_edge_features_that_the_model_ignores_are_named(rings):
+    """As a run over files says; one number of an edge is the weight of a convolution, and is read."""
+    graphs, sizes = rings
+    few = {"model": "gcn", "model_dim": 8, "head_dim": 8, "num_variants": 2, "epochs": 1}
+    random = np.random.default_rng(0)
+    graphs = [(random.random((len(x), 2)), edges) for x, edges in graphs]
+    with_two, with_one = (
+        [(x, edges, random.random((edges.shape[1], count))) for x, edges in graphs] for count in (2, 1)
+    )
+    with pytest.warns(UserWarning, match="edges have 2 features, which model='gcn' ignores"):
+        ignored = GraphRegressor(**few).fit(with_two, sizes)
+    plain = GraphRegressor(**few).fit(graphs, sizes)
+    np.testing.assert_array_equal(ignored.predict(with_two), plain.predict(graphs))
+    weighted = GraphRegressor(**few).fit(with_one, sizes)
+    assert not np.allclose(weighted.predict(with_one), plain.predict(graphs))
+    ends = np.stack([np.arange(30), (np.arange(30) * 7 + 3) % 30])
+    predictor = LinkPredictor(model="hop_attention", model_dim=4, num_hops=2, epochs=1)
+    with pytest.warns(UserWarning, match="edges have 1 feature, which model='hop_attention' ignores"):
+        predictor.fit(np.eye(30), ends, edge_features=np.ones((30, 1)))

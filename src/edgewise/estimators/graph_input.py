@@ -1,5 +1,6 @@
 """Graphs as estimators take them: whatever holds one becomes a `Graph` here, and its nodes are rows."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -16,6 +17,7 @@ from edgewise.errors import DataError
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
+from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import Edges, Types
 from edgewise.plural import plural
 
@@ -185,6 +187,16 @@ def plain(owner: str, rows: GraphNodes) -> GraphNodes:
     if rows.graph.node_types is not None or rows.edges.types is not None:
         raise DataError(f"{owner} reads graphs of one type of nodes and edges; replace(graph, node_types=None, …).")
     return rows
+
+
+def warn_of_ignored_edges(settings: NodeSettings, num_features: int) -> None:
+    """Warn where the layers ignore the edge features of the data."""
+    if num_features and settings.spec.ignores_edges(num_features):
+        warnings.warn(
+            f"fit: edges have {plural(num_features, 'feature')}, which model={settings.model!r} ignores; take another "
+            "model, or leave them out.",
+            stacklevel=4,
+        )
 
 
 def one_by_one(graphs: Any) -> Any:

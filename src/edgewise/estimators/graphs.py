@@ -7,7 +7,7 @@ import torch
 
 from edgewise.data.graphs.graphs import GraphRow, graphs_from_arrays
 from edgewise.errors import DataError
-from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes
+from edgewise.estimators.graph_input import is_graph, one_by_one, plain_nodes, warn_of_ignored_edges
 from edgewise.estimators.params import old_names
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.explain.methods import Choice
@@ -47,6 +47,9 @@ class GraphEstimator(
         if job is not None:
             options["task_type"] = job.columns.task_type
         return graphs_from_arrays(graphs_of(data), conditions=known, need_roots=whole.needs_roots, **options)
+
+    def _check_job(self, job: Any, table: Any) -> None:
+        warn_of_ignored_edges(job.model, table.edges.features.shape[1])
 
     def _targets(self, data: Any, y: Any) -> Any:
         return targets_of(data, y)

@@ -10,7 +10,7 @@ from edgewise.data.graphs.names import RowLabels
 from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
-from edgewise.estimators.graph_input import is_graph, plain_nodes
+from edgewise.estimators.graph_input import is_graph, plain_nodes, warn_of_ignored_edges
 from edgewise.estimators.params import old_names
 from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
@@ -72,6 +72,7 @@ class LinkPredictor(
             splits = np.where(np.asarray(validation, dtype=bool), "val", "train")
         job = self.settings()
         graph = graph_of(data, options.get("edges"), options.get("edge_features"), job.graph.directed)
+        warn_of_ignored_edges(job.model, graph.edges.features.shape[1])
         links = Links.of(graph.edges, len(graph), job.graph.directed)
         if splits is None:
             split_of_link = random_splits(links, job.split_sizes, job.data_seed)
