@@ -162,6 +162,8 @@ def old_names(method: Callable[..., Result]) -> Callable[..., Result]:
         found = {}
         for name, value in given.items():
             new = first if name == "X" else ARGUMENTS.get(name, name)
+            if new not in ("data", *known, *self.options, *self.fit_options):
+                new = name  # an old name of something else, such as a layer's
             new = first if new == "data" and "data" not in known else new
             if new != name and name != "X" and name not in known:
                 _deprecated(f"{type(self).__name__}.{method.__name__}", name, new)
