@@ -18,7 +18,7 @@ from edgewise.models.text_settings import ReaderSettings, TextSettings, Transfor
 from edgewise.tasks.graphs.job import graph_job
 from edgewise.tasks.graphs.task import TASK as GRAPHS
 from edgewise.tasks.language.explainable import ExplainablePrompts
-from edgewise.tasks.language.task import TrainedLanguage
+from edgewise.tasks.language.task import FittedLanguage
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.job import link_job
 from edgewise.tasks.links.task import TASK as LINKS
@@ -26,9 +26,9 @@ from edgewise.tasks.nodes.job import node_job
 from edgewise.tasks.nodes.task import TASK as NODES
 from edgewise.tasks.table_task import target_fields, target_scale
 from edgewise.tasks.tagging.explainable import ExplainableSentences
-from edgewise.tasks.tagging.task import TrainedTagger
+from edgewise.tasks.tagging.task import FittedTagger
 from edgewise.tasks.texts.explainable import ExplainableTexts
-from edgewise.tasks.texts.task import TrainedTexts
+from edgewise.tasks.texts.task import FittedTexts
 from edgewise.tasks.translation.explainable import ExplainableTranslations
 
 USUAL = {"target": None, "label": None, "top": None}
@@ -77,7 +77,7 @@ def language_model(kind="characters", *, has_end=False, learned=SONG, **settings
     sizes = {"num_layers": 2, "num_heads": 2, "model_dim": 16, "hidden_dim": 16, "context": 24} | settings
     torch.manual_seed(3)
     model = aloud(NextTokenModel(len(tokenizer), TransformerSettings(**sizes)))
-    return TrainedLanguage.of(tokenizer, model, has_end=has_end)
+    return FittedLanguage.of(tokenizer, model, has_end=has_end)
 
 
 def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context=64):
@@ -87,7 +87,7 @@ def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context
     torch.manual_seed(4)
     model = aloud(TagModel(len(tokenizer), tokenizer.unknown, len(tags), ReaderSettings(encoder=encoder), settings))
     parts = {"tokenizer": tokenizer, "tokens": kind, "reader": model.reader, "settings": settings}
-    return TrainedTagger(members=[model], tags=tags, usual=usual, **parts)
+    return FittedTagger(members=[model], tags=tags, usual=usual, **parts)
 
 
 def text_model(*, task="classification", columns=1, members=1, encoder="transformer", readout="attention", context=64):
@@ -98,7 +98,7 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     table = texts_from_arrays(texts if columns > 1 else texts[:, 0], targets, task_type=task)
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context, num_segments=max(columns, 1))
     tokenizer = Tokenizer.learned([" ".join(WORDS)], "words")
-    trained = TrainedTexts(
+    trained = FittedTexts(
         **target_fields(table, 0.9),
         tokenizer=tokenizer,
         tokens="words",

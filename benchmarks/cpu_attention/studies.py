@@ -124,7 +124,7 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     from edgewise.data.molecules.table import Columns, read_table
     from edgewise.data.split import split_rows
     from edgewise.models.property import PropertyModel
-    from edgewise.tasks.molecules.job import PropertyJob
+    from edgewise.tasks.molecules.job import PropertyRunSettings
     from edgewise.tasks.molecules.task import TASK
     from edgewise.train.loader import RowLoader
     from edgewise.train.loss import TargetLoss
@@ -132,7 +132,7 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     columns = Columns(("smiles",), ("log_solubility_log10_mol_per_L",), splits_column="mat_split_0")
     table = read_table(path, columns)
     splits = split_rows(table, kind="column")
-    prepared = TASK.prepared(PropertyJob((str(path),), columns), table, splits)
+    prepared = TASK.prepared(PropertyRunSettings((str(path),), columns), table, splits)
     trained, settings = prepared.fitted, prepared.settings.train
     batches = trained.batches(table)
     loss = TargetLoss("regression", settings.loss_function, settings.huber_width)

@@ -12,7 +12,7 @@ from cli_tables import read_csv
 
 from edgewise.errors import RunFolderError
 from edgewise.records import TextBatch
-from edgewise.tasks.masked.task import TrainedMasked, scores_of_frequency
+from edgewise.tasks.masked.task import FittedMasked, scores_of_frequency
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Chunks, Masking, MaskLoader
 
@@ -68,7 +68,7 @@ def test_it_learns_what_counting_cannot_tell(lines, edgewise, tmp_path):
     assert edgewise("train", lines, *SMALL, "--model-dim", 32, *recipe, "-o", tmp_path / "run")[0] == 0
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["validation"]["loss"] < 0.5 * metrics["baselines"]["frequency"]["validation"]["loss"]
-    trained = TrainedMasked.load(RunFolder.finished(tmp_path / "run"))
+    trained = FittedMasked.load(RunFolder.finished(tmp_path / "run"))
     tokenizer = trained.tokenizer
     for animal, sound in ANIMALS.items():
         tokens = torch.from_numpy(tokenizer.encode(f"the {animal} always <mask> .").numbers)
@@ -91,7 +91,7 @@ def test_a_vector_for_each_text(edgewise, tmp_path):
         vectors, status = found["vectors"], found["status"]
     assert status[:3].tolist() == ["ok", "title: the text is empty", "ok"]
     assert np.isnan(vectors[1]).all()
-    trained = TrainedMasked.load(RunFolder.finished(run))
+    trained = FittedMasked.load(RunFolder.finished(run))
     trained.model.eval()
     for row, texts in ((0, rows[0]), (2, rows[2])):
         numbers = [torch.from_numpy(trained.tokenizer.encode(text).numbers) for text in texts]
@@ -172,7 +172,7 @@ def test_other_tokens_models_and_parts(lines, edgewise, tmp_path, words):
     code, out, err = edgewise("train", lines, *QUICK, *words, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     assert ("no validation texts" in out) == (words[0] == "--split-sizes")
-    TrainedMasked.load(RunFolder.finished(tmp_path / "run"))
+    FittedMasked.load(RunFolder.finished(tmp_path / "run"))
 
 
 def test_validation_texts_of_unknown_words_alone_score_nothing(edgewise, tmp_path):
@@ -244,4 +244,4 @@ def test_bad_words(lines, edgewise, tmp_path):
     assert edgewise("predict", run, table, "-o", tmp_path / "p.csv")[0] == 2
     (run / "model.safetensors").write_bytes(b"what")
     with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged"):
-        TrainedMasked.load(RunFolder.finished(run))
+        FittedMasked.load(RunFolder.finished(run))

@@ -15,7 +15,7 @@ from edgewise.tasks import token_explainable
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.token_explainable import place_of
 from edgewise.tasks.translation.explainable import spans
-from edgewise.tasks.translation.task import TrainedTranslation
+from edgewise.tasks.translation.task import FittedTranslation
 from edgewise.train.loader import seed_of
 from explain_cases import explain_translation
 
@@ -37,7 +37,7 @@ def translation_model(kind="transformer", *, max_length=6, names=("en", "de")):
     """A model that was never trained, with weights large enough to tell sentences apart."""
     tokenizer = Tokenizer.learned(PAIRS * 3, "bpe", 300)
     sizes = {"num_tokens": len(tokenizer), "settings": KINDS[kind]}
-    trained = TrainedTranslation(tokenizer=tokenizer, names=names, beam=BeamSettings(2, max_length=max_length), **sizes)
+    trained = FittedTranslation(tokenizer=tokenizer, names=names, beam=BeamSettings(2, max_length=max_length), **sizes)
     torch.manual_seed(seed_of(0))
     model = trained.new_member()
     trained.members.append(model)
@@ -216,7 +216,7 @@ def test_integrated_gradients_sum_to_the_difference(kind, target):
 def test_a_token_is_named_by_its_place_or_by_itself(monkeypatch):
     trained = translation_model()
     given = trained.tokenizer.encode("ein roter Hund").numbers.tolist()
-    monkeypatch.setattr(TrainedTranslation, "write", lambda self, texts: [given for _ in texts])
+    monkeypatch.setattr(FittedTranslation, "write", lambda self, texts: [given for _ in texts])
     units = explain_translation(trained, TEXT).units
     names = [unit.name.strip() for unit in units if unit.source == "translation"][1:]
     once = next(place for place, name in enumerate(names) if names.count(name) == 1)
@@ -252,7 +252,7 @@ def test_every_byte_has_its_place():
 
 def test_a_translation_of_nothing_is_told(monkeypatch):
     trained = translation_model("lstm")
-    monkeypatch.setattr(TrainedTranslation, "write", lambda self, texts: [[] for _ in texts])
+    monkeypatch.setattr(FittedTranslation, "write", lambda self, texts: [[] for _ in texts])
     found = explain_translation(trained, TEXT)
     assert found.told[0].label == "(an empty text)", "an empty label would say that a number is told"
     assert found.sources == {"en": TEXT, "translation": ""}

@@ -10,7 +10,7 @@ from edgewise.data.split import Splits
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import PropertySettings
 from edgewise.tasks.config import groups_of, job_to_config
-from edgewise.tasks.molecules.job import PropertyJob, job_from_config
+from edgewise.tasks.molecules.job import PropertyRunSettings, job_from_config
 from edgewise.tasks.molecules.task import TASK
 from edgewise.tasks.registry import NAMES, settings_of
 from edgewise.train.settings import TrainSettings
@@ -25,7 +25,7 @@ def table_and_splits():
 
 def test_scales_are_learned_on_training_rows_only():
     table, splits = table_and_splits()
-    trained = TASK.prepared(PropertyJob(("arrays",), table.columns), table, splits).fitted
+    trained = TASK.prepared(PropertyRunSettings(("arrays",), table.columns), table, splits).fitted
     assert trained.scales.target.mean == (2.0,)
     assert trained.scales.condition.mean == (2.0,)
     assert trained.known_rows == [("C",), ("CC",), ("CCC",)]
@@ -33,13 +33,13 @@ def test_scales_are_learned_on_training_rows_only():
     names = [field.name for field in dataclasses.fields(trained.scales.feature)]
     assert "center" in names
     few = table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0])
-    alone = TASK.prepared(PropertyJob(("arrays",), few.columns), few, splits).fitted
+    alone = TASK.prepared(PropertyRunSettings(("arrays",), few.columns), few, splits).fitted
     assert trained.scales == alone.scales
 
 
 def test_baselines_see_training_targets_only():
     table, splits = table_and_splits()
-    job = PropertyJob(("arrays",), table.columns)
+    job = PropertyRunSettings(("arrays",), table.columns)
     scores = TASK.score_baselines(TASK.prepared(job, table, splits))
     name = table.columns.target_columns[0]
     assert scores["mean"]["test"][name]["mae"] == 1e6 - 2.0
@@ -49,7 +49,7 @@ def test_baselines_see_training_targets_only():
 
 
 def test_a_job_and_its_configuration_say_the_same():
-    job = PropertyJob(
+    job = PropertyRunSettings(
         data=("a.csv",),
         columns=Columns(("cation", "anion"), ("x",), ("kelvin",), group_column="il"),
         model=PropertySettings(num_layers=2, temperature=float("inf")),
@@ -88,11 +88,11 @@ def test_one_word_may_stand_for_a_list():
     ],
 )
 def test_the_split_is_what_the_rest_says(columns, data, expected):
-    assert PropertyJob(data, Columns(("smiles",), **columns)).split_kind == expected
+    assert PropertyRunSettings(data, Columns(("smiles",), **columns)).split_kind == expected
 
 
 def test_contradictions_are_refused():
     with pytest.raises(SettingError, match="--split scaffold and --splits-column contradict each other"):
-        PropertyJob(("a.csv",), Columns(("smiles",), splits_column="s"), split="scaffold")
+        PropertyRunSettings(("a.csv",), Columns(("smiles",), splits_column="s"), split="scaffold")
     with pytest.raises(SettingError, match="--split random splits one file, but 2 were given"):
-        PropertyJob(("a.csv", "b.csv"), Columns(("smiles",)), split="random")
+        PropertyRunSettings(("a.csv", "b.csv"), Columns(("smiles",)), split="random")

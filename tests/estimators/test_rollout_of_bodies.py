@@ -15,7 +15,7 @@ from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
 from edgewise.tasks.motion.job import dynamics_job
 from edgewise.tasks.motion.rollout import compared, roll_out
 from edgewise.tasks.motion.task import errors
-from edgewise.tasks.motion.trained import TrainedDynamics, Units
+from edgewise.tasks.motion.trained import FittedDynamics, Units
 
 STEP = 2.0**-7
 """A step that adds up without rounding."""
@@ -44,7 +44,7 @@ def knowing(motion, trajectories=None, units=None):
     sizes = motion.positions.shape[-1], num_charges
     settings = DynamicsSettings(model="forces", target_quantity="accelerations")
     law = TheLaw(motion, trajectories, units)
-    return TrainedDynamics(members=[law], settings=settings, sizes=sizes, units=units, ahead=0)
+    return FittedDynamics(members=[law], settings=settings, sizes=sizes, units=units, ahead=0)
 
 
 def written(found, tmp_path):

@@ -14,7 +14,7 @@ from edgewise.models.encoder import MaskedModel
 from edgewise.models.text_settings import TransformerSettings, bert
 from edgewise.records import TextBatch
 from edgewise.tasks.convert import from_checkpoint, from_run, to_checkpoint
-from edgewise.tasks.masked.task import TrainedMasked
+from edgewise.tasks.masked.task import FittedMasked
 from edgewise.train.folder import RunFolder
 
 transformers = pytest.importorskip("transformers", reason="pip install transformers, to compare with its BERT")
@@ -150,7 +150,7 @@ def test_an_encoder_without_a_head(tmp_path):
     with pytest.raises(UnsupportedError, match="without a head"):
         trained.model(TextBatch(given))
     trained.save(RunFolder(tmp_path / "run"))
-    kept = TrainedMasked.load(RunFolder.finished(tmp_path / "run"))
+    kept = FittedMasked.load(RunFolder.finished(tmp_path / "run"))
     assert (kept.model.head, kept.left_out) == (None, ("the pooler",))
     to_checkpoint(kept, tmp_path / "again")
     assert json.loads((tmp_path / "again/config.json").read_text())["architectures"] == ["BertModel"]
@@ -295,7 +295,7 @@ def test_a_model_of_ours_is_read_by_their_library(tmp_path):
     """With words for tokens, and no kinds of tokens told."""
     tokenizer = Tokenizer.learned(["the cat sat on the mat"], "words", special=("<mask>",))
     settings: TransformerSettings = replace(bert(1, 2, 8), context=8)
-    trained = TrainedMasked.of(tokenizer, scattered(MaskedModel(len(tokenizer), settings)))
+    trained = FittedMasked.of(tokenizer, scattered(MaskedModel(len(tokenizer), settings)))
     to_checkpoint(trained, tmp_path / "theirs")
     theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "theirs").eval()
     read = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")

@@ -13,7 +13,7 @@ from edgewise.models.text_settings import CONFIGURATIONS, BeamSettings, Recurren
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch
 from edgewise.tasks.translation.job import MODEL
-from edgewise.tasks.translation.task import TrainedTranslation
+from edgewise.tasks.translation.task import FittedTranslation
 
 SMALL = TransformerSettings(num_layers=2, num_heads=2, model_dim=8, context=32, position="sinusoidal")
 RECURRENT = RecurrentSettings(num_layers=2, model_dim=8, dropout=0.0)
@@ -61,7 +61,7 @@ some_models = pytest.mark.parametrize("settings", SOME, ids=called)
 
 
 def made(num_tokens, settings):
-    return TrainedTranslation(tokenizer=None, num_tokens=num_tokens, settings=settings).new_member()
+    return FittedTranslation(tokenizer=None, num_tokens=num_tokens, settings=settings).new_member()
 
 
 def model_of(settings=SMALL, **changes):

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Reads one and writes the other."""
     from edgewise.errors import RunFolderError
     from edgewise.tasks.convert import from_checkpoint, from_run, to_checkpoint
-    from edgewise.tasks.masked.task import TrainedMasked
+    from edgewise.tasks.masked.task import FittedMasked
     from edgewise.train.claim import refuse_place
     from edgewise.train.folder import RunFolder
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         read = from_checkpoint(source)
         with RunFolder(target).claimed() as folder:
             read.save(folder)
-        if isinstance(read, TrainedMasked):
+        if isinstance(read, FittedMasked):
             print(f"{source} is now the run folder {target}.")
             if read.left_out:
                 print(f"  left out, since our model has no place for it: {'; '.join(read.left_out)}")

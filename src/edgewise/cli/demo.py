@@ -102,11 +102,11 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     from edgewise.data.tables.options import TableFormat
     from edgewise.data.tables.read import read_cells
     from edgewise.tasks.molecules.recovery import recovery
-    from edgewise.tasks.molecules.trained import TrainedProperty
+    from edgewise.tasks.molecules.trained import FittedProperty
 
     every = read_cells(folder.path / "demo.csv", TableFormat()).frame[SMILES_COLUMN]
     chosen = [every[row] for row in folder.read_json("splits.json")["test"][:NUM_EXPLAINED]]
-    found = recovery(TrainedProperty.load(folder), {smiles: atom_contributions(smiles) for smiles in chosen})
+    found = recovery(FittedProperty.load(folder), {smiles: atom_contributions(smiles) for smiles in chosen})
     metrics[EXPLANATIONS] = {"num_molecules": len(chosen), "spearman": found}
     with folder.locked():
         folder.write_json("metrics.json", metrics)

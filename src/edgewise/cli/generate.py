@@ -24,11 +24,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes, chunk by chunk."""
     given = vars(arguments)
     sampling = SamplingSettings(**{name: given[name] for name in vars(SamplingSettings()) if name in given})
-    from edgewise.tasks.language.task import TrainedLanguage
+    from edgewise.tasks.language.task import FittedLanguage
     from edgewise.train.device import pick_device
     from edgewise.train.folder import RunFolder
 
-    trained = TrainedLanguage.load(RunFolder.finished(arguments.run_folder))
+    trained = FittedLanguage.load(RunFolder.finished(arguments.run_folder))
     prompt = trained.opening if arguments.prompt is None else arguments.prompt
     if cut := trained.cut(prompt):
         context = trained.model.settings.context

@@ -14,13 +14,13 @@ from edgewise.explanation import Explanation
 from edgewise.models.graph_layers import layers_for
 from edgewise.tasks.edges.explainable import explain_edge
 from edgewise.tasks.edges.task import TASK
-from edgewise.tasks.edges.trained import TrainedEdges
+from edgewise.tasks.edges.trained import FittedEdges
 
 
 class EdgeEstimator(
     OneGraph,
     task=TASK,
-    fitted_type=TrainedEdges,
+    fitted_type=FittedEdges,
     required={"data": ("the edges",)},
     keep=("directed",),
     rows_type=GraphEdges,

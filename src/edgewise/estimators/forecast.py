@@ -14,7 +14,7 @@ from edgewise.estimators.params import old_names
 from edgewise.models.time_settings import FORECAST_MODELS
 from edgewise.plural import plural
 from edgewise.tasks.forecast.task import TASK
-from edgewise.tasks.forecast.trained import TrainedForecast, behind
+from edgewise.tasks.forecast.trained import FittedForecast, behind
 
 Steps = Any
 """A `Series`, as `edgewise.data.graphs.series.read_series` reads it; or an array, a tensor or a DataFrame
@@ -24,7 +24,7 @@ Steps = Any
 class Forecaster(
     Estimator,
     task=TASK,
-    fitted_type=TrainedForecast,
+    fitted_type=FittedForecast,
     models=FORECAST_MODELS,
     required={"data": ("the series",)},
     keep=("split_sizes", "directed"),

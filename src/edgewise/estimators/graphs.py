@@ -17,13 +17,13 @@ from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
 from edgewise.tasks.graphs.explainable import explain_graph
 from edgewise.tasks.graphs.task import TASK
-from edgewise.tasks.graphs.trained import TrainedGraphs
+from edgewise.tasks.graphs.trained import FittedGraphs
 
 
 class GraphEstimator(
     TableEstimator,
     task=TASK,
-    fitted_type=TrainedGraphs,
+    fitted_type=FittedGraphs,
     required={"data": ("the graphs",)},
     options=("graph_features",),
     positional={

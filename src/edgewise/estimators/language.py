@@ -6,13 +6,13 @@ from edgewise.errors import SettingError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.models.text_settings import CONFIGURATIONS, SamplingSettings
-from edgewise.tasks.language.task import TASK, TrainedLanguage
+from edgewise.tasks.language.task import TASK, FittedLanguage
 
 
 class LanguageModel(
     Estimator,
     task=TASK,
-    fitted_type=TrainedLanguage,
+    fitted_type=FittedLanguage,
     models=CONFIGURATIONS,
     required={"data": ("the text",)},
     keep=("split_sizes",),

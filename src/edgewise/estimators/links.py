@@ -19,7 +19,7 @@ from edgewise.plural import plural
 from edgewise.tasks.links.explainable import explain_link
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.task import TASK, LinkData
-from edgewise.tasks.links.trained import TrainedLinks
+from edgewise.tasks.links.trained import FittedLinks
 
 GRAPH = ("X", "edges", "edge_features")
 """Another graph than that of the training: what `predict` takes behind the pairs."""
@@ -28,7 +28,7 @@ GRAPH = ("X", "edges", "edge_features")
 class LinkPredictor(
     Estimator,
     task=TASK,
-    fitted_type=TrainedLinks,
+    fitted_type=FittedLinks,
     models=layers_for("links"),
     required={"data": ("the nodes",)},
     keep=("split_sizes", "data_seed", "directed", "baselines"),

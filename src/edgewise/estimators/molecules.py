@@ -14,7 +14,7 @@ from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
 from edgewise.tasks.molecules.explainable import explain_molecule
 from edgewise.tasks.molecules.task import TASK
-from edgewise.tasks.molecules.trained import TrainedProperty
+from edgewise.tasks.molecules.trained import FittedProperty
 
 MODELS = layers_for("molecules")
 
@@ -22,7 +22,7 @@ MODELS = layers_for("molecules")
 class MoleculeEstimator(
     TableEstimator,
     task=TASK,
-    fitted_type=TrainedProperty,
+    fitted_type=FittedProperty,
     required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
     options=("conditions",),
     positional={"predict": ("conditions",), "predict_interval": ("conditions",), "score": ("sample_weight",)},

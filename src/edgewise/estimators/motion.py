@@ -11,13 +11,13 @@ from edgewise.estimators.params import AUTO, old_names
 from edgewise.models.time_settings import DYNAMICS_MODELS
 from edgewise.tasks.motion.rollout import Rollout, roll_out
 from edgewise.tasks.motion.task import TASK
-from edgewise.tasks.motion.trained import TrainedDynamics
+from edgewise.tasks.motion.trained import FittedDynamics
 
 
 class DynamicsModel(
     Estimator,
     task=TASK,
-    fitted_type=TrainedDynamics,
+    fitted_type=FittedDynamics,
     models=({"target_quantity": "accelerations"}, *(name for name in DYNAMICS_MODELS if name != "forces")),
     required={"data": ("the motion",)},
     keep=("split_sizes", "data_seed"),

@@ -14,13 +14,13 @@ from edgewise.models.graph_layers import layers_for
 from edgewise.tasks.nodes.explainable import explain_node
 from edgewise.tasks.nodes.job import WITH_TYPES
 from edgewise.tasks.nodes.task import TASK
-from edgewise.tasks.nodes.trained import TrainedNodes
+from edgewise.tasks.nodes.trained import FittedNodes
 
 OWN = {"model": AUTO, "validation_size": 0.1}
 """Without a name the model is the default, or that for types where the graph has them."""
 
 
-class NodeEstimator(OneGraph, task=TASK, fitted_type=TrainedNodes, required={"data": ("the nodes",)}):
+class NodeEstimator(OneGraph, task=TASK, fitted_type=FittedNodes, required={"data": ("the nodes",)}):
     """An ensemble over the nodes of one graph.
 
     `data` is a graph: `Graph`, PyTorch Geometric's `Data` or `HeteroData`, a graph of networkx, `GraphNodes`; or the

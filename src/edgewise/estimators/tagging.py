@@ -11,7 +11,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.estimators.texts import ENCODERS
-from edgewise.tasks.tagging.task import TASK, TrainedTagger
+from edgewise.tasks.tagging.task import TASK, FittedTagger
 from edgewise.train.spans import tag_scores
 
 Words = Sequence[Sequence[str]]
@@ -21,7 +21,7 @@ Words = Sequence[Sequence[str]]
 class Tagger(
     Estimator,
     task=TASK,
-    fitted_type=TrainedTagger,
+    fitted_type=FittedTagger,
     models=ENCODERS,
     required={"data": ("the sentences",)},
     own={"model": None, "validation_size": 0.1},

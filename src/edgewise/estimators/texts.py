@@ -7,7 +7,7 @@ from edgewise.errors import DataError
 from edgewise.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from edgewise.models.text_settings import CONFIGURATIONS, EncoderName
 from edgewise.plural import plural
-from edgewise.tasks.texts.task import TASK, TrainedTexts
+from edgewise.tasks.texts.task import TASK, FittedTexts
 
 ENCODERS = (*(name for name in get_args(EncoderName) if name != "transformer"), *CONFIGURATIONS)
 """What `model` may name."""
@@ -16,7 +16,7 @@ ENCODERS = (*(name for name in get_args(EncoderName) if name != "transformer"), 
 class TextEstimator(
     TableEstimator,
     task=TASK,
-    fitted_type=TrainedTexts,
+    fitted_type=FittedTexts,
     required={"data": ("the texts",), "text_columns": ("text",)},
     positional={"fit": ("sample_weight",), "score": ("sample_weight",), "predict_interval": ("coverage",)},
 ):

@@ -10,13 +10,13 @@ from edgewise.errors import DataError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.params import old_names
 from edgewise.models.text_settings import CONFIGURATIONS
-from edgewise.tasks.translation.task import TASK, TrainedTranslation, bleu
+from edgewise.tasks.translation.task import TASK, FittedTranslation, bleu
 
 
 class Translator(
     Estimator,
     task=TASK,
-    fitted_type=TrainedTranslation,
+    fitted_type=FittedTranslation,
     models=(*CELLS, *CONFIGURATIONS),
     required={"data": ("the texts",)},
     own={"model": None},

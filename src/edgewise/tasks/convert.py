@@ -13,11 +13,11 @@ from edgewise.errors import DataError, RunFolderError
 from edgewise.files import write_bytes
 from edgewise.interop import bert, gpt2
 from edgewise.plural import plural
-from edgewise.tasks.language.task import TrainedLanguage
-from edgewise.tasks.masked.task import TrainedMasked
+from edgewise.tasks.language.task import FittedLanguage
+from edgewise.tasks.masked.task import FittedMasked
 from edgewise.train.folder import RunFolder, read_json
 
-Trained: TypeAlias = TrainedLanguage | TrainedMasked
+Trained: TypeAlias = FittedLanguage | FittedMasked
 MODEL_TYPES = ("gpt2", "bert")
 SPECIAL = {"unknown": "unk_token", "begin": "cls_token", "mask": "mask_token", "padding": "pad_token"}
 """Our names of tokens that stand for no text, and theirs."""
@@ -45,10 +45,10 @@ def from_checkpoint(folder: Path) -> Trained:
     trained: Trained
     if model_type == "bert":
         encoding, left_out = bert.model_of(config, tensors)
-        trained, embedding = TrainedMasked.of(tokenizer, encoding, left_out), encoding.encoder.embedding
+        trained, embedding = FittedMasked.of(tokenizer, encoding, left_out), encoding.encoder.embedding
     else:
         model = gpt2.model_of(config, tensors)
-        trained, embedding = TrainedLanguage.of(tokenizer, model, has_end=tokenizer.end is not None), model.embedding
+        trained, embedding = FittedLanguage.of(tokenizer, model, has_end=tokenizer.end is not None), model.embedding
     if len(tokenizer) > embedding.num_embeddings:
         raise DataError(
             f"{folder}: the tokenizer has {plural(len(tokenizer), 'token')}, the model {embedding.num_embeddings:,}."
@@ -79,7 +79,7 @@ def from_run(folder: RunFolder) -> Trained:
     Raises:
         RunFolderError: it is of another kind, or damaged.
     """
-    kinds: dict[str, Any] = {kind.FORMAT: kind for kind in (TrainedLanguage, TrainedMasked)}
+    kinds: dict[str, Any] = {kind.FORMAT: kind for kind in (FittedLanguage, FittedMasked)}
     found = folder.read_format()
     if found not in kinds:
         raise RunFolderError(f"{folder.path} holds {found!r}; only {' and '.join(kinds)} can be converted.")
@@ -93,7 +93,7 @@ def to_checkpoint(trained: Trained, folder: Path) -> None:
         DataError: the model has a choice that GPT-2 or BERT does not have.
     """
     tokenizer = trained.tokenizer
-    if isinstance(trained, TrainedMasked):
+    if isinstance(trained, FittedMasked):
         config, tensors = bert.checkpoint_of(trained.model)
         config |= {"pad_token_id": tokenizer.padding}
         described_by = {

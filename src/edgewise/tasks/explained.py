@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgewise.explanation import TargetPrediction
 from edgewise.tasks.targets import label_number, target_number, target_predictions
-from edgewise.tasks.trained import TrainedTable
+from edgewise.tasks.trained import FittedTable
 from edgewise.train.device import cpu_threads
 
 
@@ -22,7 +22,7 @@ class Explained:
     It is the mean over the members of an ensemble, as the prediction is.
     """
 
-    trained: TrainedTable
+    trained: FittedTable
     """The ensemble."""
     column: int
     """The place of the target."""
@@ -32,7 +32,7 @@ class Explained:
     """The prediction of each target."""
 
     @classmethod
-    def of(cls, trained: TrainedTable, compute: Callable[[int, Any], Tensor], target: str | None, label: Any) -> Self:
+    def of(cls, trained: FittedTable, compute: Callable[[int, Any], Tensor], target: str | None, label: Any) -> Self:
         """The number that is explained of one row.
 
         Args:

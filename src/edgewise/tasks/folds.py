@@ -12,7 +12,7 @@ from edgewise.plural import plural
 from edgewise.tasks.config import job_to_config
 from edgewise.tasks.run import Run
 from edgewise.tasks.scores import ScoreTable, number
-from edgewise.tasks.table_job import TableJob
+from edgewise.tasks.table_job import TableRunSettings
 from edgewise.tasks.table_task import TableTask
 from edgewise.train.baseline import LABELS
 from edgewise.train.folder import RunFolder
@@ -28,12 +28,12 @@ class CrossValidation:
 
     task: TableTask
     """What kind of model."""
-    settings: TableJob
+    settings: TableRunSettings
     """The settings of the whole; `num_folds` is given, and `fold` is None."""
     folder: RunFolder
     """Holds a sub-folder for each fold, and the scores of all."""
 
-    def runs(self) -> list[tuple[TableJob, RunFolder]]:
+    def runs(self) -> list[tuple[TableRunSettings, RunFolder]]:
         """The settings and the folder of each fold."""
         settings, found = self.settings, []
         for repeat in range(settings.num_repeats):

@@ -15,7 +15,7 @@ SPLITS = ("random", "scaffold", "group", "column", "file")
 
 
 @dataclass(frozen=True)
-class TableJob(RunSettings):
+class TableRunSettings(RunSettings):
     """Settings of a run over a table; subclasses add what the rows hold and the model."""
 
     data: tuple[str, ...]
@@ -83,7 +83,7 @@ class TableJob(RunSettings):
         return "group" if self.columns.group_column else "random"
 
 
-class GraphTableJob(TableJob):
+class GraphTableRunSettings(TableRunSettings):
     """Settings of a run over tables of graphs: what the names of nodes and the targets are follows from the tables."""
 
     graph: GraphSource

@@ -20,7 +20,7 @@ from edgewise.tasks.report.judged import judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
 from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
-from edgewise.tasks.trained import TrainedTable, prediction_columns, show, with_columns
+from edgewise.tasks.trained import FittedTable, prediction_columns, show, with_columns
 from edgewise.train.baseline import LABELS, Baseline, fit_forest, fit_mean
 from edgewise.train.conformal import check_coverage, coverage_of
 from edgewise.train.device import pick_device
@@ -56,7 +56,7 @@ class TableTask(Task):
         """The settings with nothing left open: what fits the training rows replaces None."""
 
     @abstractmethod
-    def untrained(self, settings: Any, table: Any, splits: Splits) -> TrainedTable:
+    def untrained(self, settings: Any, table: Any, splits: Splits) -> FittedTable:
         """The model before its first step; its scales are those of the training rows."""
 
     def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
@@ -315,7 +315,7 @@ def num_classes(table: Table) -> tuple[int, ...]:
 
 
 def target_fields(table: Table, coverage: float) -> dict[str, Any]:
-    """The fields that every `TrainedTable` has of its targets, before the first step."""
+    """The fields that every `FittedTable` has of its targets, before the first step."""
     return {
         "columns": table.columns,
         "classes": {} if table.columns.task_type == "regression" else dict(table.classes),

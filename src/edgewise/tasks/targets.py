@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from edgewise.errors import SettingError
 from edgewise.explanation import TargetPrediction
 from edgewise.records import Prediction
-from edgewise.tasks.trained import TrainedTable
+from edgewise.tasks.trained import FittedTable
 
 
 def target_predictions(
-    trained: TrainedTable, predictions: Sequence[Prediction], row: int = 0
+    trained: FittedTable, predictions: Sequence[Prediction], row: int = 0
 ) -> tuple[TargetPrediction, ...]:
     """Each target of one row of a table."""
     found = []
@@ -24,7 +24,7 @@ def target_predictions(
     return tuple(found)
 
 
-def target_number(trained: TrainedTable, target: str | None) -> int:
+def target_number(trained: FittedTable, target: str | None) -> int:
     """Which of the targets is meant; the first where none is named.
 
     Raises:
@@ -36,7 +36,7 @@ def target_number(trained: TrainedTable, target: str | None) -> int:
     return 0 if target is None else names.index(target)
 
 
-def label_number(trained: TrainedTable, target: int, label: str | None, prediction: TargetPrediction) -> int | None:
+def label_number(trained: FittedTable, target: int, label: str | None, prediction: TargetPrediction) -> int | None:
     """Which of the classes of a target is meant; the predicted one where none is named, None for numbers.
 
     Raises:

@@ -35,7 +35,7 @@ class Batches(Protocol):
 
 
 @dataclass(kw_only=True)
-class TrainedTable(Fitted):
+class FittedTable(Fitted):
     """A trained ensemble over the rows of a table; subclasses know what a row holds."""
 
     PREFIX = "member_{}."
@@ -261,7 +261,7 @@ def spread(values: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray:
     return everywhere
 
 
-def prediction_columns(trained: TrainedTable, predictions: Sequence[Prediction]) -> dict[str, np.ndarray | list[Any]]:
+def prediction_columns(trained: FittedTable, predictions: Sequence[Prediction]) -> dict[str, np.ndarray | list[Any]]:
     """The columns that predictions add to a table, in order: value, probabilities of classes, spread, interval."""
     columns: dict[str, np.ndarray | list[Any]] = {}
     for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):

@@ -45,7 +45,7 @@ def started(
         # What word dropout hides needs a token to hide behind; byte pairs know every text and have none.
         special = (MASK,) if tokens == "bpe" else ()
         return Tokenizer.learned(texts, tokens, vocabulary_size, special=special), {}
-    from edgewise.tasks.masked.task import TrainedMasked
+    from edgewise.tasks.masked.task import FittedMasked
 
-    masked = TrainedMasked.load(RunFolder.finished(from_run))
+    masked = FittedMasked.load(RunFolder.finished(from_run))
     return masked.tokenizer, masked.model.encoder.state_dict()

@@ -7,7 +7,7 @@ from edgewise.data.graphs.series import known_before, read_series, split_series
 from edgewise.errors import DataError, SettingError
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.tasks.forecast.task import by_step, later, stays
-from edgewise.tasks.forecast.trained import TrainedForecast
+from edgewise.tasks.forecast.trained import FittedForecast
 
 
 def series_of(tmp_path, rows, header="hour,a,b,c", edges="from,to\na,b\n", time_column="hour", **options):
@@ -42,7 +42,7 @@ def test_stretches_never_lie_over_a_cut(tmp_path):
     assert {part: (int(starts[0]), int(starts[-1])) for part, starts in parts.items()} == {
         "train": (0, 15), "val": (20, 25), "test": (30, 35)
     }  # fmt: skip
-    trained = TrainedForecast(
+    trained = FittedForecast(
         settings=ForecastSettings(context=3, horizon=2, period=8), mean=10.0, std=2.0, names=series.names
     )
     batch = trained.windows(series, parts["train"], True).batch(np.array([1, 4]))

@@ -13,7 +13,7 @@ from edgewise.models.edge import EdgeBatch
 from edgewise.plural import plural
 from edgewise.records import NodeBatch
 from edgewise.tasks.edges.job import edge_job
-from edgewise.tasks.edges.trained import TrainedEdges
+from edgewise.tasks.edges.trained import FittedEdges
 from edgewise.tasks.lookup import ExplainableByName, Names, files_of, own_names, title_of
 from edgewise.tasks.nodes.explainable import EnsembleItem
 from edgewise.train.device import cpu_threads
@@ -26,7 +26,7 @@ NOTE = (
 
 
 def explain_edge(
-    trained: TrainedEdges,
+    trained: FittedEdges,
     table: EdgeTable,
     row: int,
     *,
@@ -98,14 +98,14 @@ class ExplainableEdges(ExplainableByName):
         Raises:
             RunFolderError: the folder does not say where the graph is, or it is not there any more.
         """
-        trained = TrainedEdges.load(folder)
+        trained = FittedEdges.load(folder)
         with files_of(folder, "graph", "explain(graph, edge=…)") as config:
             job = edge_job(config, "config.toml")
             columns = trained.columns.to_predict(**own_names(job.columns))
             table = trained.read(job.data, columns, job.graph, job.nodes)
         return cls(trained, table, table.names)
 
-    def __init__(self, trained: TrainedEdges, table: EdgeTable, names: Sequence[str]):
+    def __init__(self, trained: FittedEdges, table: EdgeTable, names: Sequence[str]):
         super().__init__(trained, table, names)
         self._names = Names("node", names)
 

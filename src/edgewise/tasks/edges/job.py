@@ -11,7 +11,7 @@ from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import with_layer
 from edgewise.tasks.nodes.job import SCALES
-from edgewise.tasks.table_job import GraphTableJob
+from edgewise.tasks.table_job import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 
 RECIPE = TrainSettings(
@@ -33,7 +33,7 @@ LAYERS = NodeSettings(model="sage", dropout=0.1)
 
 
 @dataclass(frozen=True)
-class EdgeJob(GraphTableJob):
+class EdgeRunSettings(GraphTableRunSettings):
     """The settings of a run over the edges of a graph."""
 
     SUMMARY = "classes or numbers of the edges of one graph"
@@ -80,5 +80,5 @@ class EdgeJob(GraphTableJob):
         return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True))
 
 
-edge_job = EdgeJob.of
-SETTINGS = EdgeJob
+edge_job = EdgeRunSettings.of
+SETTINGS = EdgeRunSettings

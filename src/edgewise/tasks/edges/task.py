@@ -12,8 +12,8 @@ from edgewise.data.split import Splits
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
-from edgewise.tasks.edges.job import LAYERS, RECIPE, EdgeJob, edge_job
-from edgewise.tasks.edges.trained import TrainedEdges
+from edgewise.tasks.edges.job import LAYERS, RECIPE, EdgeRunSettings, edge_job
+from edgewise.tasks.edges.trained import FittedEdges
 from edgewise.tasks.nodes.units import graph_fields, num_edge_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
@@ -23,22 +23,22 @@ class EdgesTask(TableTask):
     """Numbers or classes of the edges of a graph."""
 
     name = "edges"
-    format = TrainedEdges.FORMAT
+    format = FittedEdges.FORMAT
     noun = "edges"
     reads = ("coverage", "descriptors_columns", "node_column", "nodes", "features")
 
-    def job(self, settings: dict[str, Any], source: str) -> EdgeJob:
+    def job(self, settings: dict[str, Any], source: str) -> EdgeRunSettings:
         return edge_job(settings, source)
 
-    def read_table(self, settings: EdgeJob) -> EdgeTable:
+    def read_table(self, settings: EdgeRunSettings) -> EdgeTable:
         return read_edge_table(settings.data, settings.columns, settings.graph, settings.nodes, strict=settings.strict)
 
-    def resolved(self, settings: EdgeJob, table: EdgeTable, splits: Splits) -> EdgeJob:
+    def resolved(self, settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> EdgeRunSettings:
         """A step sees all training edges, unless a batch size is given."""
         train = settings.train
         return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
 
-    def untrained(self, settings: EdgeJob, table: EdgeTable, splits: Splits) -> TrainedEdges:
+    def untrained(self, settings: EdgeRunSettings, table: EdgeTable, splits: Splits) -> FittedEdges:
         """The model before its first step; features are scaled by the whole graph, which training sees."""
         known = graph_fields(settings, table, splits.train, table.nodes)
         scaler = known["scaler"]
@@ -48,7 +48,7 @@ class EdgesTask(TableTask):
             **edge_sizes(num_edge_features(table.edges, edge_scaler, settings.model), settings.model),
             num_outputs=num_outputs(table),
         )
-        return TrainedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)
+        return FittedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)
 
     def features(self, prepared: Prepared) -> Features:
         """The features of the edges and of their two nodes."""
@@ -70,7 +70,7 @@ class EdgesTask(TableTask):
         return found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        trained = TrainedEdges.load(request.run_folder)
+        trained = FittedEdges.load(request.run_folder)
         known = trained.columns
         if (known.descriptors_columns or known.category_columns) and request.nodes is None:
             raise SettingError(

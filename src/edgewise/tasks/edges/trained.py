@@ -11,11 +11,11 @@ from edgewise.data.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.scale import ConditionScaler
 from edgewise.models.edge import EdgeBatch, EdgeModel
-from edgewise.tasks.nodes.units import RowBatches, TrainedOnGraph, check_features, check_weights, graph_batch, scaled
+from edgewise.tasks.nodes.units import FittedOnGraph, RowBatches, check_features, check_weights, graph_batch, scaled
 
 
 @dataclass(kw_only=True)
-class TrainedEdges(TrainedOnGraph):
+class FittedEdges(FittedOnGraph):
     """A trained ensemble over the edges of a graph."""
 
     FORMAT = "edgewise edge model"

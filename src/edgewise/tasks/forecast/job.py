@@ -27,7 +27,7 @@ RECIPE = TrainSettings(
 
 
 @dataclass(frozen=True)
-class ForecastJob(RunSettings):
+class ForecastRunSettings(RunSettings):
     """The settings of a run over series on a graph."""
 
     SUMMARY = "future values of the nodes of a graph, from series"
@@ -71,5 +71,5 @@ class ForecastJob(RunSettings):
         return super().build(own, groups)
 
 
-forecast_job = ForecastJob.of
-SETTINGS = ForecastJob
+forecast_job = ForecastRunSettings.of
+SETTINGS = ForecastRunSettings

@@ -10,8 +10,8 @@ from edgewise.data.graphs.series import Series, read_series, split_series
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.plural import plural
 from edgewise.tasks.commands import prediction
-from edgewise.tasks.forecast.job import ForecastJob, forecast_job
-from edgewise.tasks.forecast.trained import ROWS_A_BATCH, TrainedForecast, behind
+from edgewise.tasks.forecast.job import ForecastRunSettings, forecast_job
+from edgewise.tasks.forecast.trained import ROWS_A_BATCH, FittedForecast, behind
 from edgewise.tasks.scores import ScoreTable, same, score_table, split_line
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.train.device import pick_device
@@ -29,19 +29,19 @@ class ForecastTask(Task):
 
     name = "forecast"
     has_explanations = False
-    format = TrainedForecast.FORMAT
+    format = FittedForecast.FORMAT
     noun = "series"
     reads = ("edges",)
     headlines = same("mae", "rmse", "mape")
     labels: ClassVar = {"stays": "stays as it was"}
 
-    def job(self, settings: dict[str, Any], source: str) -> ForecastJob:
+    def job(self, settings: dict[str, Any], source: str) -> ForecastRunSettings:
         return forecast_job(settings, source)
 
-    def files(self, settings: ForecastJob) -> tuple[str, ...]:
+    def files(self, settings: ForecastRunSettings) -> tuple[str, ...]:
         return settings.files
 
-    def prepare(self, settings: ForecastJob) -> Prepared:
+    def prepare(self, settings: ForecastRunSettings) -> Prepared:
         graph = settings.graph
         series = read_series(
             settings.data[0],
@@ -52,13 +52,13 @@ class ForecastTask(Task):
         )
         return self.prepared(settings, series)
 
-    def prepared(self, settings: ForecastJob, series: Series) -> Prepared:
+    def prepared(self, settings: ForecastRunSettings, series: Series) -> Prepared:
         """The same of series that are read; the scale is that of the training steps."""
         model = settings.model
         splits = split_series(series, model.context, model.horizon, settings.split_sizes)
         seen = series.values[: splits["train"][-1] + model.context + model.horizon]
         mean, std = float(np.nanmean(seen)), float(np.nanstd(seen)) or 1.0
-        fitted = TrainedForecast(settings=model, mean=mean, std=std, names=series.names)
+        fitted = FittedForecast(settings=model, mean=mean, std=std, names=series.names)
         rows = {name: starts.tolist() for name, starts in splits.items()}
         return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
 
@@ -128,7 +128,7 @@ class ForecastTask(Task):
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The steps that come behind the last of a series."""
         folder = request.run_folder
-        trained, config = TrainedForecast.load(folder), folder.read_config()
+        trained, config = FittedForecast.load(folder), folder.read_config()
         trained.threads = request.threads
         series = read_series(
             request.data,

@@ -20,7 +20,7 @@ ROWS_A_BATCH = 64
 
 
 @dataclass(kw_only=True)
-class TrainedForecast(Fitted):
+class FittedForecast(Fitted):
     """A trained model, and the scale of what it was trained on."""
 
     FORMAT = "edgewise forecast model"
@@ -73,7 +73,7 @@ class TrainedForecast(Fitted):
             raise DataError(f"std is {self.std}; expected a number above 0.")
 
 
-def behind(trained: TrainedForecast, series: Series, device: str = "cpu") -> np.ndarray:
+def behind(trained: FittedForecast, series: Series, device: str = "cpu") -> np.ndarray:
     """(horizon, node): what comes behind the last step of a series.
 
     Raises:

@@ -21,7 +21,7 @@ from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.graphs.job import graph_job
-from edgewise.tasks.graphs.trained import TrainedGraphs
+from edgewise.tasks.graphs.trained import FittedGraphs
 from edgewise.tasks.lookup import ExplainableByName, files_of, undirected
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
@@ -38,7 +38,7 @@ FEATURES = "the node's features", "zeros, the mean where they are scaled by thei
 
 
 def explain_graph(
-    trained: TrainedGraphs,
+    trained: FittedGraphs,
     table: GraphTable,
     row: int,
     *,
@@ -77,7 +77,7 @@ def explain_graph(
 class GraphItem(Explainable):
     """One graph of many; each removal is computed as a graph of its own."""
 
-    def __init__(self, trained: TrainedGraphs, table: GraphTable, row: int, target: str | None, label: Any):
+    def __init__(self, trained: FittedGraphs, table: GraphTable, row: int, target: str | None, label: Any):
         if not 0 <= row < table.num_rows:
             raise DataError(f"graph {row} does not exist; they are 0 to {table.num_rows - 1}.")
         name = str(table.frame[table.columns.graph_column].iloc[row])
@@ -223,7 +223,7 @@ class ExplainableGraphs(ExplainableByName):
         Raises:
             RunFolderError: the folder does not say where the graphs are, or they are not there any more.
         """
-        trained = TrainedGraphs.load(folder)
+        trained = FittedGraphs.load(folder)
         with files_of(folder, "graphs", "explain(graph)") as config:
             job = graph_job(config, "config.toml")
             table = trained.read(job.data, trained.columns.to_predict(), job.graph)

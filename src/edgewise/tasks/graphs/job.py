@@ -8,7 +8,7 @@ from edgewise.models.graph_layers import layers_for
 from edgewise.models.graph_settings import GraphSettings, NodeSettings
 from edgewise.settings import check_heads
 from edgewise.tasks.config import with_layer
-from edgewise.tasks.table_job import GraphTableJob
+from edgewise.tasks.table_job import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
@@ -16,7 +16,7 @@ LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64
 
 
 @dataclass(frozen=True)
-class GraphJob(GraphTableJob):
+class GraphRunSettings(GraphTableRunSettings):
     """The settings of a run over many graphs."""
 
     SUMMARY = "classes or numbers of whole graphs"
@@ -50,5 +50,5 @@ class GraphJob(GraphTableJob):
         return built
 
 
-graph_job = GraphJob.of
-SETTINGS = GraphJob
+graph_job = GraphRunSettings.of
+SETTINGS = GraphRunSettings

@@ -12,8 +12,8 @@ from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.models.graph_settings import GraphSizes, NodeSettings, edge_sizes
 from edgewise.plural import plural
-from edgewise.tasks.graphs.job import LAYERS, GraphJob, graph_job
-from edgewise.tasks.graphs.trained import Scales, TrainedGraphs
+from edgewise.tasks.graphs.job import LAYERS, GraphRunSettings, graph_job
+from edgewise.tasks.graphs.trained import FittedGraphs, Scales
 from edgewise.tasks.nodes.units import note_of_edges, num_edge_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
@@ -25,25 +25,25 @@ class GraphsTask(TableTask):
     """Numbers or classes of graphs."""
 
     name = "graphs"
-    format = TrainedGraphs.FORMAT
+    format = FittedGraphs.FORMAT
     noun = "graphs"
     reads = ("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs")
 
-    def job(self, settings: dict[str, Any], source: str) -> GraphJob:
+    def job(self, settings: dict[str, Any], source: str) -> GraphRunSettings:
         return graph_job(settings, source)
 
-    def read_table(self, settings: GraphJob) -> GraphTable:
+    def read_table(self, settings: GraphRunSettings) -> GraphTable:
         need_roots = settings.whole.needs_roots
         return read_graphs(
             settings.data, settings.columns, settings.graph, need_roots=need_roots, strict=settings.strict
         )
 
-    def resolved(self, settings: GraphJob, table: GraphTable, splits: Splits) -> GraphJob:
+    def resolved(self, settings: GraphRunSettings, table: GraphTable, splits: Splits) -> GraphRunSettings:
         train = settings.train.resolved(len(splits.train), len(splits.train))
         assert train.batch_size is not None
         return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
 
-    def untrained(self, settings: GraphJob, table: GraphTable, splits: Splits) -> TrainedGraphs:
+    def untrained(self, settings: GraphRunSettings, table: GraphTable, splits: Splits) -> FittedGraphs:
         rows, columns = splits.train, table.columns
         is_trained = np.isin(np.arange(table.num_rows), rows)
         nodes = np.flatnonzero(np.repeat(is_trained, table.num_nodes))
@@ -62,7 +62,7 @@ class GraphsTask(TableTask):
             typical_nodes=float(table.num_nodes[rows].mean()),
         )
         assert isinstance(columns, GraphColumns)
-        return TrainedGraphs(
+        return FittedGraphs(
             **target_fields(table, settings.coverage),
             settings=settings.model,
             whole=settings.whole,
@@ -104,7 +104,7 @@ class GraphsTask(TableTask):
         return found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        trained = TrainedGraphs.load(request.run_folder)
+        trained = FittedGraphs.load(request.run_folder)
         known = trained.columns
         columns = known.to_predict(
             target_columns=known.target_columns,

@@ -17,7 +17,7 @@ from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettin
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.tasks.nodes.units import RowBatches, check_weights, with_loops
-from edgewise.tasks.trained import ROWS_A_BATCH, TrainedTable
+from edgewise.tasks.trained import ROWS_A_BATCH, FittedTable
 
 NODES_A_BATCH = 100_000
 """Nodes that are computed together where no gradient is wanted, or about as many."""
@@ -75,7 +75,7 @@ class Scales:
 
 
 @dataclass(kw_only=True)
-class TrainedGraphs(TrainedTable):
+class FittedGraphs(FittedTable):
     """A trained ensemble over many graphs."""
 
     FORMAT = "edgewise graph model"

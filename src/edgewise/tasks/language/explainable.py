@@ -21,7 +21,7 @@ from edgewise.explain.explainable import Attention, Differentiable
 from edgewise.explanation import TargetPrediction
 from edgewise.records import TextBatch
 from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.language.task import TrainedLanguage
+from edgewise.tasks.language.task import FittedLanguage
 from edgewise.tasks.token_explainable import Left, TokenExplainable, batches, nothing_of
 from edgewise.train.device import cpu_threads
 
@@ -41,7 +41,7 @@ class PromptItem(TokenExplainable):
     about = "The probability less that without the token; those behind it move up."
     about_cut = "the last {:,} are read"
 
-    def __init__(self, trained: TrainedLanguage, prompt: str, label: Any, top: int | None):
+    def __init__(self, trained: FittedLanguage, prompt: str, label: Any, top: int | None):
         super().__init__(trained, {FIELD: prompt}, read_prompt(trained, prompt), top)
         tokenizer, self.batch = trained.tokenizer, TextBatch.packed([self.row.numbers])
         with torch.no_grad():
@@ -80,7 +80,7 @@ class PromptItem(TokenExplainable):
 class ExplainablePrompts(ExplainableModel):
     """Texts, and the token that follows each."""
 
-    trained_type = TrainedLanguage
+    trained_type = FittedLanguage
     kind = "text"
     over = "texts"
     open = ("label",)
@@ -114,7 +114,7 @@ class ExplainablePrompts(ExplainableModel):
         return f"{len(read) + read.num_cut:,} tokens, of which the last {len(read):,} are read" if read.num_cut else ""
 
 
-def read_prompt(trained: TrainedLanguage, text: str) -> RowTokens:
+def read_prompt(trained: FittedLanguage, text: str) -> RowTokens:
     """The tokens that are read: of a long text the last, as many as the model can read, and `MAX_READ` at most.
 
     Raises:
@@ -126,16 +126,14 @@ def read_prompt(trained: TrainedLanguage, text: str) -> RowTokens:
     return RowTokens(numbers, np.zeros(len(numbers), np.int64), starts, stops, cut)
 
 
-def probabilities(trained: TrainedLanguage, scores: Float[Tensor, " text token"]) -> Float[Tensor, " text token"]:
+def probabilities(trained: FittedLanguage, scores: Float[Tensor, " text token"]) -> Float[Tensor, " text token"]:
     """How probable each token is to be written next: 0 for those that never are."""
     never = torch.zeros(scores.shape[-1], dtype=torch.bool)
     never[trained.never] = True
     return scores.float().masked_fill(never, -math.inf).softmax(-1)
 
 
-def to_prediction(
-    trained: TrainedLanguage, found: Float[Tensor, " token"], also: int | None = None
-) -> TargetPrediction:
+def to_prediction(trained: FittedLanguage, found: Float[Tensor, " token"], also: int | None = None) -> TargetPrediction:
     """The most probable of the tokens, and with them `also`, out of the probabilities of all."""
     best = found.topk(min(MAX_PREDICTIONS, len(found) - len(trained.never))).indices.tolist()
     numbers = best if also is None or also in best else [*best, also]
@@ -145,7 +143,7 @@ def to_prediction(
     return TargetPrediction(NEXT, float(best[0]), label, math.sqrt(share * (1 - share)), probabilities=shares)
 
 
-def token_number(trained: TrainedLanguage, label: Any, prediction: TargetPrediction) -> int:
+def token_number(trained: FittedLanguage, label: Any, prediction: TargetPrediction) -> int:
     """The token that is meant: that of the text `label`, or the one that is shown so; the most probable by default.
 
     Raises:

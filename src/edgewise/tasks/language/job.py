@@ -25,7 +25,7 @@ STEPS_AN_EPOCH = 1000
 
 
 @dataclass(frozen=True)
-class LanguageJob(RunSettings):
+class LanguageRunSettings(RunSettings):
     """The settings of a run that predicts each token of a text from those before it."""
 
     SUMMARY = "a language model: the next token of a text"
@@ -76,5 +76,5 @@ class LanguageJob(RunSettings):
         return super().build(own, groups, model=model)
 
 
-language_job = LanguageJob.of
-SETTINGS = LanguageJob
+language_job = LanguageRunSettings.of
+SETTINGS = LanguageRunSettings

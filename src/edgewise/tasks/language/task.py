@@ -17,7 +17,7 @@ from edgewise.models.text_settings import SamplingSettings, TransformerSettings
 from edgewise.plural import plural
 from edgewise.tasks.commands import command
 from edgewise.tasks.fitted import FittedText
-from edgewise.tasks.language.job import RECIPE, LanguageJob
+from edgewise.tasks.language.job import RECIPE, LanguageRunSettings
 from edgewise.tasks.scores import same
 from edgewise.tasks.task import Prepared, Task, training_metrics
 from edgewise.train.device import cpu_threads
@@ -35,7 +35,7 @@ WINDOWS_A_BATCH = 64
 
 
 @dataclass(kw_only=True)
-class TrainedLanguage(FittedText):
+class FittedLanguage(FittedText):
     """A model with the vocabulary that it was trained with."""
 
     FORMAT = "edgewise language model"
@@ -139,17 +139,17 @@ class LanguageTask(Task):
     """The next token of a text."""
 
     name = "language"
-    job_type = LanguageJob
+    job_type = LanguageRunSettings
     usual = TransformerSettings(), RECIPE
-    format = TrainedLanguage.FORMAT
+    format = FittedLanguage.FORMAT
     noun = "tokens"
     headlines = same("loss", "perplexity")
     labels: ClassVar = {"pairs": "pairs of tokens"}
 
-    def prepare(self, settings: LanguageJob) -> Prepared:
+    def prepare(self, settings: LanguageRunSettings) -> Prepared:
         return self.prepared(settings, "".join(read_text(path) for path in settings.data))
 
-    def prepared(self, settings: LanguageJob, text: str, validation: str | None = None) -> Prepared:
+    def prepared(self, settings: LanguageRunSettings, text: str, validation: str | None = None) -> Prepared:
         """The same of a text, and perhaps another for validation; the vocabulary is that of its training part.
 
         Raises:
@@ -168,7 +168,7 @@ class LanguageTask(Task):
                 f"{', '.join(settings.data)}: the text has {plural(len(numbers['training']), 'token')} to train on, "
                 f"fewer than --context + 1 = {needed}; give a longer text or a smaller --context."
             )
-        fitted = TrainedLanguage(
+        fitted = FittedLanguage(
             tokenizer=tokenizer, tokens=tokenizer.kind, num_tokens=len(tokenizer), settings=settings.model
         )
         return Prepared(settings, text, numbers, fitted)

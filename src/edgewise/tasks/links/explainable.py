@@ -15,7 +15,7 @@ from edgewise.explanation import Explanation, TargetPrediction
 from edgewise.records import NodeBatch
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.trained import TrainedLinks, probabilities
+from edgewise.tasks.links.trained import FittedLinks, probabilities
 from edgewise.tasks.lookup import Names, title_of
 from edgewise.tasks.nodes.explainable import SubgraphItem
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
@@ -31,7 +31,7 @@ Moments = tuple[Tensor, Tensor]
 
 
 def explain_link(
-    trained: TrainedLinks,
+    trained: FittedLinks,
     sender: int,
     receiver: int,
     *,
@@ -80,7 +80,7 @@ def explain_link(
 class LinkItem(SubgraphItem):
     """Two nodes and their link; arguments as in `explain_link`."""
 
-    def __init__(self, trained: TrainedLinks, graph: LinkGraph, sender: int, receiver: int, hops: int | None):
+    def __init__(self, trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int, hops: int | None):
         self.trained, self.graph, self.ends, settings = trained, graph, [sender, receiver], trained.settings
         whole, self.is_linked = _apart(trained, graph, sender, receiver)
         self.is_small = whole.features.shape[0] + whole.edges.num_edges <= MAX_WHOLE
@@ -138,7 +138,7 @@ class LinkItem(SubgraphItem):
 class LinkProbability:
     """The probability of a link, in copies of a graph whose first two nodes are its ends."""
 
-    trained: TrainedLinks
+    trained: FittedLinks
     """The model."""
     moments: Moments | None
     """Those that vectors are measured by; None where each copy holds all nodes, and has its own."""
@@ -158,7 +158,7 @@ class LinkProbability:
 
 
 def predict_links(
-    trained: TrainedLinks, senders: Sequence[int], receivers: Sequence[int], graph: LinkGraph | None = None
+    trained: FittedLinks, senders: Sequence[int], receivers: Sequence[int], graph: LinkGraph | None = None
 ) -> Float64[np.ndarray, " pair"]:
     """The probability of each pair, no message going along its own link; as in `explain_link`.
 
@@ -201,7 +201,7 @@ def check_choice(target: str | None, label: Any) -> None:
         raise SettingError(f"explain: label is {label!r}, but {TARGET} is a number and has no classes; leave it out.")
 
 
-def _apart(trained: TrainedLinks, graph: LinkGraph, sender: int, receiver: int) -> tuple[NodeBatch, bool]:
+def _apart(trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int) -> tuple[NodeBatch, bool]:
     """The graph without the link between two nodes, and whether there was one."""
     edges = graph.edges
     is_own = (edges.senders == sender) & (edges.receivers == receiver)
@@ -213,12 +213,12 @@ def _apart(trained: TrainedLinks, graph: LinkGraph, sender: int, receiver: int) 
 class ExplainableLinks(ExplainableModel):
     """Pairs of nodes of the graph that a model was trained on, which the model keeps."""
 
-    trained_type = TrainedLinks
+    trained_type = FittedLinks
     kind = "graph"
     over = "the links of a graph"
     targets = ("link", {TARGET: []})  # type: ignore[assignment]
 
-    def __init__(self, trained: TrainedLinks):
+    def __init__(self, trained: FittedLinks):
         super().__init__(trained)
         self._nodes = Names("node", trained.graph.names)
 

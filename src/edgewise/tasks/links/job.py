@@ -48,7 +48,7 @@ FOREIGN = {
 
 
 @dataclass(frozen=True)
-class LinkJob(RunSettings):
+class LinkRunSettings(RunSettings):
     """The settings of a run over the links of a graph."""
 
     SUMMARY = "which nodes of a graph are linked"
@@ -118,5 +118,5 @@ class LinkJob(RunSettings):
         return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE))
 
 
-link_job = LinkJob.of
-SETTINGS = LinkJob
+link_job = LinkRunSettings.of
+SETTINGS = LinkRunSettings

@@ -22,9 +22,9 @@ from edgewise.plural import plural
 from edgewise.progress import counted, note
 from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.job import RECIPE, STEPS_AN_EPOCH, LinkJob, link_job
+from edgewise.tasks.links.job import RECIPE, STEPS_AN_EPOCH, LinkRunSettings, link_job
 from edgewise.tasks.links.messages import LinkLoader, link_batch
-from edgewise.tasks.links.trained import TrainedLinks, probabilities
+from edgewise.tasks.links.trained import FittedLinks, probabilities
 from edgewise.tasks.nodes.job import holds_types
 from edgewise.tasks.nodes.units import note_of_edges, scale_of
 from edgewise.tasks.report.judged import judged_links
@@ -63,7 +63,7 @@ class LinksTask(Task):
     """The links of one graph."""
 
     name = "links"
-    format = TrainedLinks.FORMAT
+    format = FittedLinks.FORMAT
     noun = "links"
     headlines = same(*LINK_SCORES)
     labels: ClassVar = {
@@ -75,13 +75,13 @@ class LinksTask(Task):
     }
     reads = ("descriptors_columns", "node_column", "edges", "features", "nodes")
 
-    def job(self, settings: dict[str, Any], source: str) -> LinkJob:
+    def job(self, settings: dict[str, Any], source: str) -> LinkRunSettings:
         return link_job(settings, source)
 
-    def files(self, settings: LinkJob) -> tuple[str, ...]:
+    def files(self, settings: LinkRunSettings) -> tuple[str, ...]:
         return settings.files
 
-    def prepare(self, settings: LinkJob) -> Prepared:
+    def prepare(self, settings: LinkRunSettings) -> Prepared:
         column, seed = settings.splits_column, settings.data_seed
         table = _graph(settings.data, settings.columns, settings.graph, settings.strict, edge_splits_column=column)
         links = Links.of(table.edges, table.num_rows, settings.graph.directed)
@@ -100,7 +100,7 @@ class LinksTask(Task):
         }
         return replace(prepared, rows=rows, rejected=table.rejected)
 
-    def prepared(self, settings: LinkJob, data: LinkData, splits: LinkSplits) -> Prepared:
+    def prepared(self, settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> Prepared:
         """The same of a graph whose links are split.
 
         Raises:
@@ -125,7 +125,7 @@ class LinksTask(Task):
             fitted.category_columns, fitted.categories = settings.category_columns, data.table.categories
         return Prepared(settings, data, splits, fitted)
 
-    def untrained(self, settings: LinkJob, graph: LinkGraph) -> TrainedLinks:
+    def untrained(self, settings: LinkRunSettings, graph: LinkGraph) -> FittedLinks:
         """The model before its first step; the features are scaled by all nodes, which are all seen in training.
 
         Raises:
@@ -145,7 +145,7 @@ class LinksTask(Task):
             **edge_sizes(graph.edges.features.shape[1], settings.model),
             num_outputs=settings.model.model_dim,
         )
-        return TrainedLinks(
+        return FittedLinks(
             settings=settings.model,
             link=settings.link,
             sizes=sizes,
@@ -277,7 +277,7 @@ class LinksTask(Task):
         return judged_links(folder)
 
     def defaults(self) -> tuple[Any, Any]:
-        return LinkJob.model, RECIPE
+        return LinkRunSettings.model, RECIPE
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -320,13 +320,13 @@ def sparse(features: NodeFeatures) -> Any:
     return csr_array((features.values.astype(np.float64), (features.rows, features.columns)), shape=features.shape)
 
 
-def loaded(request: PredictRequest) -> TrainedLinks:
-    trained = TrainedLinks.load(request.run_folder)
+def loaded(request: PredictRequest) -> FittedLinks:
+    trained = FittedLinks.load(request.run_folder)
     trained.threads = request.threads
     return trained
 
 
-def graph_of(trained: TrainedLinks, request: PredictRequest) -> LinkGraph:
+def graph_of(trained: FittedLinks, request: PredictRequest) -> LinkGraph:
     """The graph whose edges carry messages: that of the training, its nodes with other edges, or another one."""
     if request.nodes is not None:
         return LinkGraph.of(nodes_of(trained, request, request.nodes))
@@ -353,7 +353,7 @@ def graph_of(trained: TrainedLinks, request: PredictRequest) -> LinkGraph:
     return replace(graph, edges=edges, source=request.edges)
 
 
-def nodes_of(trained: TrainedLinks, request: PredictRequest, path: str) -> NodeTable:
+def nodes_of(trained: FittedLinks, request: PredictRequest, path: str) -> NodeTable:
     """Another graph, with the columns that the model needs."""
     features = tuple(request.descriptors_columns or trained.feature_columns)
     columns = Columns(

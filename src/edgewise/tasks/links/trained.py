@@ -28,7 +28,7 @@ PAIRS_AT_ONCE = 1 << 17
 
 
 @dataclass(kw_only=True)
-class TrainedLinks(Fitted):
+class FittedLinks(Fitted):
     """A trained model of links.
 
     Where nothing is known of the nodes, each has a vector of its own, which is learned: it is its own one feature. Such

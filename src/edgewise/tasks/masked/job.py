@@ -25,7 +25,7 @@ RECIPE = TrainSettings(
 
 
 @dataclass(frozen=True)
-class MaskedJob(RunSettings):
+class MaskedRunSettings(RunSettings):
     """The settings of a run that predicts masked tokens from those around them."""
 
     SUMMARY = "a masked language model: hidden tokens of texts"
@@ -67,5 +67,5 @@ class MaskedJob(RunSettings):
         return super().build(own, groups, model=model)
 
 
-masked_job = MaskedJob.of
-SETTINGS = MaskedJob
+masked_job = MaskedRunSettings.of
+SETTINGS = MaskedRunSettings

@@ -19,7 +19,7 @@ from edgewise.plural import plural
 from edgewise.records import TextBatch
 from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.fitted import FittedText
-from edgewise.tasks.masked.job import MODEL, RECIPE, MaskedJob
+from edgewise.tasks.masked.job import MODEL, RECIPE, MaskedRunSettings
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import first_rejected, same
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -39,7 +39,7 @@ TOKENS_A_BATCH = 4096
 
 
 @dataclass(kw_only=True)
-class TrainedMasked(FittedText):
+class FittedMasked(FittedText):
     """A model with the vocabulary that it was trained with; its `model.encoder` is where other models start."""
 
     FORMAT = "edgewise masked model"
@@ -129,15 +129,15 @@ class MaskedTask(Task):
 
     name = "masked"
     has_explanations = False
-    job_type = MaskedJob
+    job_type = MaskedRunSettings
     usual = MODEL, RECIPE
-    format = TrainedMasked.FORMAT
+    format = FittedMasked.FORMAT
     noun = "hidden tokens"
     headlines = same("loss", "perplexity", "accuracy")
     labels: ClassVar = {"frequency": "most frequent"}
     reads = ("text_columns",)
 
-    def prepare(self, settings: MaskedJob) -> Prepared:
+    def prepare(self, settings: MaskedRunSettings) -> Prepared:
         texts = read_corpus(settings.data, settings.text_columns)
         rows = texts.split(settings.split_sizes, settings.data_seed)
         words = {split: texts.of_rows(found) for split, found in rows.items()}
@@ -152,7 +152,7 @@ class MaskedTask(Task):
                 f"{', '.join(settings.data)}: the {many} no token that could be hidden; give more texts, or a larger "
                 "--vocabulary-size."
             )
-        fitted = TrainedMasked(
+        fitted = FittedMasked(
             tokenizer=tokenizer, tokens=tokenizer.kind, num_tokens=len(tokenizer), settings=settings.model
         )
         listed = {split: found.tolist() for split, found in rows.items()}
@@ -236,7 +236,7 @@ class MaskedTask(Task):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained model, and the table, or the lines, with the columns it has read."""
         folder = request.run_folder
-        trained, names = TrainedMasked.load(folder), request.text_columns
+        trained, names = FittedMasked.load(folder), request.text_columns
         if not names and (folder.path / "config.toml").is_file():
             names = folder.read_config().get("text-columns")
         if request.data.lower().endswith(LINES):
@@ -247,7 +247,7 @@ class MaskedTask(Task):
         return trained, read_texts([request.data], columns, strict=request.strict, need_targets=False)
 
 
-def masking_of(tokenizer: Tokenizer, settings: MaskedJob) -> Masking:
+def masking_of(tokenizer: Tokenizer, settings: MaskedRunSettings) -> Masking:
     """What a run hides."""
     assert tokenizer.mask is not None
     return Masking(tokenizer.mask, tokenizer.ordinary, settings.mask_fraction)

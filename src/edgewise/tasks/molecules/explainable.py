@@ -24,7 +24,7 @@ from edgewise.tasks.explained import Explained
 from edgewise.tasks.molecules.attention import attention_of
 from edgewise.tasks.molecules.curves import curves_of
 from edgewise.tasks.molecules.row import Row
-from edgewise.tasks.molecules.trained import TrainedProperty
+from edgewise.tasks.molecules.trained import FittedProperty
 from edgewise.tasks.targets import target_predictions
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
@@ -38,7 +38,7 @@ REMOVAL = (
 
 
 def explain_molecule(
-    trained: TrainedProperty,
+    trained: FittedProperty,
     smiles: Sequence[str],
     conditions: Sequence[float] = (),
     *,
@@ -87,7 +87,7 @@ class MoleculeItem(Explainable):
     )
     about = "The prediction less the prediction without the atom and its bonds."
 
-    def __init__(self, trained: TrainedProperty, row: Row, target: str | None = None, label: str | None = None):
+    def __init__(self, trained: FittedProperty, row: Row, target: str | None = None, label: str | None = None):
         self.trained, self.row, self.traced = trained, row, Trace()
         self.explained = Explained.of(
             trained, lambda place, member: member(row.batch, self.traced if place == 0 else None), target, label
@@ -200,7 +200,7 @@ class MoleculeItem(Explainable):
 class ExplainableMolecules(ExplainableTable):
     """Rows of molecules, and numbers beside them."""
 
-    trained_type = TrainedProperty
+    trained_type = FittedProperty
     kind = "molecule"
     over = "molecules"
 

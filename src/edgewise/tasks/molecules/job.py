@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.models.graph_settings import PropertySettings
 from edgewise.settings import setting
-from edgewise.tasks.table_job import TableJob
+from edgewise.tasks.table_job import TableRunSettings
 
 
 @dataclass(frozen=True)
-class PropertyJob(TableJob):
+class PropertyRunSettings(TableRunSettings):
     """The settings of a run over a table of molecules."""
 
     SUMMARY = "properties of molecules, from SMILES"
@@ -25,5 +25,5 @@ class PropertyJob(TableJob):
     """The largest molecule, and the longest time for one."""
 
 
-job_from_config = PropertyJob.of
-SETTINGS = PropertyJob
+job_from_config = PropertyRunSettings.of
+SETTINGS = PropertyRunSettings

@@ -9,7 +9,7 @@ from edgewise.explain.methods import METHODS
 from edgewise.rank import spearman
 from edgewise.tasks.molecules.explainable import MoleculeItem
 from edgewise.tasks.molecules.row import Row
-from edgewise.tasks.molecules.trained import TrainedProperty
+from edgewise.tasks.molecules.trained import FittedProperty
 from edgewise.train.device import cpu_threads
 
 
@@ -19,7 +19,7 @@ class QuickItem(MoleculeItem):
     points = 16  # type: ignore[assignment]
 
 
-def recovery(trained: TrainedProperty, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
+def recovery(trained: FittedProperty, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
     """Spearman's rank correlation over the atoms of a molecule of each attribution and the truth, mean over molecules.
 
     Args:

@@ -15,7 +15,7 @@ from edgewise.errors import DataError
 from edgewise.explanation import Unit
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
-from edgewise.tasks.molecules.trained import TrainedProperty
+from edgewise.tasks.molecules.trained import FittedProperty
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Row:
     """The row in the units of the model."""
 
     @classmethod
-    def of(cls, trained: TrainedProperty, smiles: Sequence[str], conditions: Sequence[float] = ()) -> "Row":
+    def of(cls, trained: FittedProperty, smiles: Sequence[str], conditions: Sequence[float] = ()) -> "Row":
         """The row of some SMILES and conditions.
 
         Raises:
@@ -83,7 +83,7 @@ class Row:
         return list(zip(edges.senders[::2].tolist(), edges.receivers[::2].tolist(), strict=True))
 
 
-def _batch(trained: TrainedProperty, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
+def _batch(trained: FittedProperty, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
     """One row whose molecules lie one behind the other, each alone in a store: none is shared, none is reordered."""
     options: dict[str, Any] = {"with_descriptors": trained.with_descriptors, "limits": trained.limits}
     stores = [MoleculeStore.from_smiles([text], **options) for text in smiles]

@@ -13,8 +13,8 @@ from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.progress import note
-from edgewise.tasks.molecules.job import PropertyJob, job_from_config
-from edgewise.tasks.molecules.trained import Scales, TrainedProperty, molecules_of
+from edgewise.tasks.molecules.job import PropertyRunSettings, job_from_config
+from edgewise.tasks.molecules.trained import FittedProperty, Scales, molecules_of
 from edgewise.tasks.report.leakage import SplitContents, molecule_contents
 from edgewise.tasks.table_task import (
     Features,
@@ -34,14 +34,14 @@ class MoleculesTask(TableTask):
     """Numbers or classes of molecules."""
 
     name = "molecules"
-    format = TrainedProperty.FORMAT
+    format = FittedProperty.FORMAT
     noun = "molecules"
     reads = ("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout")
 
-    def job(self, settings: dict[str, Any], source: str) -> PropertyJob:
+    def job(self, settings: dict[str, Any], source: str) -> PropertyRunSettings:
         return job_from_config(settings, source)
 
-    def read_table(self, settings: PropertyJob) -> MoleculeTable:
+    def read_table(self, settings: PropertyRunSettings) -> MoleculeTable:
         return read_table(
             list(settings.data),
             settings.columns,
@@ -50,12 +50,12 @@ class MoleculesTask(TableTask):
             limits=settings.limits,
         )
 
-    def resolved(self, settings: PropertyJob, table: MoleculeTable, splits: Splits) -> PropertyJob:
+    def resolved(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
         train = settings.train.resolved(len(splits.train), len(np.unique(table.graph_of_row[splits.train])))
         assert train.batch_size is not None
         return replace(settings, model=settings.model.resolved(train.batch_size), train=train)
 
-    def untrained(self, settings: PropertyJob, table: MoleculeTable, splits: Splits) -> TrainedProperty:
+    def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
         """The model before its first step: sizes, scales, and the molecules of the training rows."""
         rows, store = splits.train, table.store
         graphs = np.unique(table.graph_of_row[rows])
@@ -74,7 +74,7 @@ class MoleculesTask(TableTask):
             typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
             **bounds(table.targets[rows], scales.target),
         )
-        return TrainedProperty(
+        return FittedProperty(
             **target_fields(table, settings.coverage),
             sizes=sizes,
             settings=settings.model,
@@ -107,7 +107,7 @@ class MoleculesTask(TableTask):
         return [f"{name}: {note}" for name, note in named.items() if note]
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        trained = TrainedProperty.load(request.run_folder)
+        trained = FittedProperty.load(request.run_folder)
         columns = renamed(trained.columns, request.smiles_columns, request.descriptors_columns)
         check_same_numbers(columns, trained.columns)
         trained.limits = trained.limits.changed(max_atoms=request.max_atoms, molecule_timeout=request.molecule_timeout)

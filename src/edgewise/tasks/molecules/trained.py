@@ -16,7 +16,7 @@ from edgewise.errors import DataError, RunFolderError
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.records import Batch
-from edgewise.tasks.trained import TrainedTable, spread
+from edgewise.tasks.trained import FittedTable, spread
 from edgewise.train.folder import RunFolder
 
 
@@ -77,7 +77,7 @@ class TableBatches:
 
 
 @dataclass(kw_only=True)
-class TrainedProperty(TrainedTable):
+class FittedProperty(FittedTable):
     """A trained ensemble over molecules."""
 
     FORMAT = "edgewise property model"

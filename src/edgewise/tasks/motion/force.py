@@ -7,7 +7,7 @@ import numpy as np
 
 from edgewise.data.motion.dynamics import law_of
 from edgewise.data.motion.motion import Moments, Motion
-from edgewise.tasks.motion.trained import TrainedDynamics
+from edgewise.tasks.motion.trained import FittedDynamics
 
 NUM_DISTANCES, NUM_STRETCHES = 60, 5
 """Distances at which a force is read off, and stretches of them whose slopes are compared."""
@@ -63,7 +63,7 @@ def exponent(distances: np.ndarray, pulls: np.ndarray) -> dict[str, float] | Non
     return {"exponent": float(np.polyfit(x, y, 1)[0]), "plus_minus": float(np.std(slopes, ddof=1))}
 
 
-def read_off(trained: TrainedDynamics, moments: Moments) -> PairPull | None:
+def read_off(trained: FittedDynamics, moments: Moments) -> PairPull | None:
     """The pull between the two bodies that the law couples most, over the distances of the moments that were learned.
 
     Returns:

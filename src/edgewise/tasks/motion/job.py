@@ -30,7 +30,7 @@ HORIZON = 10
 
 
 @dataclass(frozen=True)
-class DynamicsJob(RunSettings):
+class DynamicsRunSettings(RunSettings):
     """The settings of a run over trajectories."""
 
     FOREIGN = dict.fromkeys(("delimiter", "decimal", "encoding", "sheet"), "trajectories are read from .npz files")
@@ -76,5 +76,5 @@ class DynamicsJob(RunSettings):
         return super().build(own, groups, train=replace(recipe, **groups["train"]))
 
 
-dynamics_job = DynamicsJob.of
-SETTINGS = DynamicsJob
+dynamics_job = DynamicsRunSettings.of
+SETTINGS = DynamicsRunSettings

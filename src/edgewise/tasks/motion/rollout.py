@@ -12,7 +12,7 @@ from edgewise.data.motion.dynamics import Pulls, drift_of, kinetic, law_of, leap
 from edgewise.data.motion.motion import Moments, Motion
 from edgewise.errors import SettingError
 from edgewise.plural import plural
-from edgewise.tasks.motion.trained import TrainedDynamics
+from edgewise.tasks.motion.trained import FittedDynamics
 from edgewise.train.device import cpu_threads
 
 STEPS_A_MOMENT = 10
@@ -34,7 +34,7 @@ class Rollout:
 
 
 def roll_out(
-    trained: TrainedDynamics,
+    trained: FittedDynamics,
     motion: Motion,
     num_moments: int | None = None,
     *,
@@ -89,7 +89,7 @@ def roll_out(
     return Rollout(chosen, times, positions, velocities)
 
 
-def pull_of(trained: TrainedDynamics, motion: Motion, trajectories: np.ndarray) -> Pulls:
+def pull_of(trained: FittedDynamics, motion: Motion, trajectories: np.ndarray) -> Pulls:
     """The accelerations that a model predicts for these bodies, in the file's unit and in double precision."""
     trained.require_alike(motion)
     model, units = copy.deepcopy(trained.model).double().eval(), trained.units

@@ -13,9 +13,9 @@ from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.tasks.commands import command, prediction
 from edgewise.tasks.motion.force import PairPull, read_off
-from edgewise.tasks.motion.job import DynamicsJob
+from edgewise.tasks.motion.job import DynamicsRunSettings
 from edgewise.tasks.motion.rollout import compared, roll_out
-from edgewise.tasks.motion.trained import ROWS_A_BATCH, TrainedDynamics, Units
+from edgewise.tasks.motion.trained import ROWS_A_BATCH, FittedDynamics, Units
 from edgewise.tasks.scores import ScoreTable, number, score_table, split_line
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.train.device import pick_device
@@ -42,17 +42,17 @@ class MotionTask(Task):
 
     name = "motion"
     has_explanations = False
-    job_type = DynamicsJob
-    format = TrainedDynamics.FORMAT
+    job_type = DynamicsRunSettings
+    format = FittedDynamics.FORMAT
     noun = "moving bodies"
     headlines: ClassVar = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
     labels: ClassVar = {"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"}
     output_formats = (".npz",)
 
-    def prepare(self, settings: DynamicsJob) -> Prepared:
+    def prepare(self, settings: DynamicsRunSettings) -> Prepared:
         return self.prepared(settings, read_motion(settings.data[0]))
 
-    def prepared(self, settings: DynamicsJob, motion: Motion, validation: Motion | None = None) -> Prepared:
+    def prepared(self, settings: DynamicsRunSettings, motion: Motion, validation: Motion | None = None) -> Prepared:
         """The same of trajectories that are read, and perhaps others for validation; the units are those of the
         training moments."""
         how = settings.start, settings.horizon, settings.split_sizes, settings.data_seed, settings.model.target_quantity
@@ -66,7 +66,7 @@ class MotionTask(Task):
             raise DataError(f"{motion.source}: no moment is left for training.")
         sizes = motion.positions.shape[-1], motion.charges.shape[-1]
         units = Units.of(splits["train"])
-        fitted = TrainedDynamics(settings=settings.model, sizes=sizes, units=units, ahead=settings.horizon)
+        fitted = FittedDynamics(settings=settings.model, sizes=sizes, units=units, ahead=settings.horizon)
         rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
         return Prepared(settings, motion, splits, fitted, rows)
 
@@ -150,7 +150,7 @@ class MotionTask(Task):
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """Where the bodies of a file will be from each of its moments on, or their accelerations at it."""
-        trained = TrainedDynamics.load(request.run_folder)
+        trained = FittedDynamics.load(request.run_folder)
         trained.threads = request.threads
         motion = read_motion(request.data)
         num_trajectories, num_times = motion.positions.shape[:2]

@@ -72,7 +72,7 @@ class Units:
 
 
 @dataclass(kw_only=True)
-class TrainedDynamics(Fitted):
+class FittedDynamics(Fitted):
     """A trained model, and the units it computes in."""
 
     FORMAT = "edgewise dynamics model"

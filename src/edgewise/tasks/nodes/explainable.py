@@ -26,7 +26,7 @@ from edgewise.tasks.explained import Explained
 from edgewise.tasks.lookup import ExplainableByName, files_of, own_names, undirected
 from edgewise.tasks.nodes.job import node_job
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
-from edgewise.tasks.nodes.trained import TrainedNodes
+from edgewise.tasks.nodes.trained import FittedNodes
 from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
@@ -44,7 +44,7 @@ FEATURES = "the node's features", "zeros, the mean where they are scaled by thei
 
 
 def explain_node(
-    trained: TrainedNodes,
+    trained: FittedNodes,
     table: NodeTable,
     node: int,
     *,
@@ -178,7 +178,7 @@ class SubgraphItem(Explainable):
         senders, receivers = batch.edges.senders.numpy(), batch.edges.receivers.numpy()
         is_link, self.link_notes = (senders < count) & (receivers < count) & (senders != receivers), []
         if self.settings.is_extended:
-            # Which type an edge is of are its last features; see `TrainedNodes.batches`.
+            # Which type an edge is of are its last features; see `FittedNodes.batches`.
             is_of_graph = batch.edge_features[:, -len(EDGE_TYPES)].numpy() > 0
             is_link &= is_of_graph
             added = f"{int((~is_of_graph).sum()):,} edges that the model adds to the graph (expander, virtual nodes)"
@@ -403,7 +403,7 @@ class ExplainableNodes(ExplainableByName):
         Raises:
             RunFolderError: the folder does not say where the graph is, or it is not there any more.
         """
-        trained = TrainedNodes.load(folder)
+        trained = FittedNodes.load(folder)
         with files_of(folder, "graph", "explain(features, edges, node)") as config:
             job = node_job(config, "config.toml")
             columns = trained.columns.to_predict(**own_names(job.columns))

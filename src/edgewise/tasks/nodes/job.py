@@ -11,7 +11,7 @@ from edgewise.models.graph_layers import LAYERS, layers_for
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting, spelled
 from edgewise.tasks.config import with_layer
-from edgewise.tasks.table_job import GraphTableJob
+from edgewise.tasks.table_job import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 
 SCALES = ("auto", "rows", "standard", "none")
@@ -36,7 +36,7 @@ REMEDY = f"take --model {' or '.join(name for name, spec in LAYERS.items() if sp
 
 
 @dataclass(frozen=True)
-class NodeJob(GraphTableJob):
+class NodeRunSettings(GraphTableRunSettings):
     """The settings of a run over the nodes of a graph."""
 
     SUMMARY = "classes or numbers of the nodes of one graph"
@@ -73,5 +73,5 @@ def holds_types(files: Sequence[str]) -> bool:
     return any({"node_type", "edge_type"} & names for names in arrays)
 
 
-node_job = NodeJob.of
-SETTINGS = NodeJob
+node_job = NodeRunSettings.of
+SETTINGS = NodeRunSettings

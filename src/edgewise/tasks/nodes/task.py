@@ -18,8 +18,8 @@ from edgewise.models.graph_settings import NodeSettings, NodeSizes, edge_sizes
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.plural import plural
 from edgewise.tasks.nodes import types
-from edgewise.tasks.nodes.job import RECIPE, NodeJob, holds_types, node_job
-from edgewise.tasks.nodes.trained import TrainedNodes
+from edgewise.tasks.nodes.job import RECIPE, NodeRunSettings, holds_types, node_job
+from edgewise.tasks.nodes.trained import FittedNodes
 from edgewise.tasks.nodes.units import graph_fields, note_of_edges
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
@@ -29,17 +29,17 @@ class NodesTask(TableTask):
     """Numbers or classes of the nodes of a graph."""
 
     name = "nodes"
-    format = TrainedNodes.FORMAT
+    format = FittedNodes.FORMAT
     noun = "nodes"
     reads = (
         *("coverage", "descriptors_columns", "node_column", "node_type_column"),
         *("edges", "features", "edge_type_column"),
     )
 
-    def job(self, settings: dict[str, Any], source: str) -> NodeJob:
+    def job(self, settings: dict[str, Any], source: str) -> NodeRunSettings:
         return node_job(settings, source)
 
-    def read_table(self, settings: NodeJob) -> NodeTable:
+    def read_table(self, settings: NodeRunSettings) -> NodeTable:
         with_types = settings.model.is_relational
         table = read_nodes(
             settings.data, settings.columns, settings.graph, strict=settings.strict, with_types=with_types
@@ -48,13 +48,13 @@ class NodesTask(TableTask):
             return table
         return replace(table, columns=replace(table.columns, splits_column=None))
 
-    def resolved(self, settings: NodeJob, table: NodeTable, splits: Splits) -> NodeJob:
+    def resolved(self, settings: NodeRunSettings, table: NodeTable, splits: Splits) -> NodeRunSettings:
         """A step sees all training nodes, unless a batch size is given."""
         types.check_types(table, settings.model)
         train = settings.train
         return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
 
-    def untrained(self, settings: NodeJob, table: NodeTable, splits: Splits) -> TrainedNodes:
+    def untrained(self, settings: NodeRunSettings, table: NodeTable, splits: Splits) -> FittedNodes:
         """The model before its first step."""
         found, model = table.types, settings.model
         known = graph_fields(settings, table, splits.train, table.features, found)
@@ -67,7 +67,7 @@ class NodesTask(TableTask):
             type_features=of_types,
             num_relations=0 if found is None else len(found.names.relations),
         )
-        return TrainedNodes(
+        return FittedNodes(
             **known,
             sizes=sizes,
             types=None
@@ -109,7 +109,7 @@ class NodesTask(TableTask):
         return found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        trained = TrainedNodes.load(request.run_folder)
+        trained = FittedNodes.load(request.run_folder)
         columns = trained.columns.to_predict(
             node_column=request.node_column or AUTO,
             node_type_column=request.node_type_column,

@@ -20,11 +20,11 @@ from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import with_types
-from edgewise.tasks.nodes.units import RowBatches, TrainedOnGraph, check_features, check_weights, graph_batch, scaled
+from edgewise.tasks.nodes.units import FittedOnGraph, RowBatches, check_features, check_weights, graph_batch, scaled
 
 
 @dataclass(kw_only=True)
-class TrainedNodes(TrainedOnGraph):
+class FittedNodes(FittedOnGraph):
     """A trained ensemble over the nodes of a graph."""
 
     FORMAT = "edgewise node model"

@@ -22,7 +22,7 @@ from edgewise.plural import plural
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.nodes.types import by_type
 from edgewise.tasks.table_task import target_fields, target_scale
-from edgewise.tasks.trained import TrainedTable
+from edgewise.tasks.trained import FittedTable
 
 FeatureScale: TypeAlias = Literal["rows", "standard", "none"]
 """Features as parts of their sum over a node, in units of their spread, or as they are."""
@@ -99,7 +99,7 @@ class RowBatches:
 
 
 @dataclass(kw_only=True)
-class TrainedOnGraph(TrainedTable):
+class FittedOnGraph(FittedTable):
     """A trained ensemble over the nodes or edges of one graph."""
 
     settings: NodeSettings
@@ -140,7 +140,7 @@ class TrainedOnGraph(TrainedTable):
 def graph_fields(
     job: Any, table: Any, rows: np.ndarray, nodes: NodeFeatures, types: GraphTypes | None = None
 ) -> dict[str, Any]:
-    """The fields of `TrainedOnGraph` before the first step, without `sizes`.
+    """The fields of `FittedOnGraph` before the first step, without `sizes`.
 
     The scale of the targets is that of the training rows; the scale of the features is that of all nodes, which are
     all seen in training, as the model is trained on the whole graph.

@@ -21,7 +21,7 @@ from edgewise.explanation import TargetPrediction
 from edgewise.plural import plural
 from edgewise.records import TextBatch
 from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.tagging.task import TrainedTagger
+from edgewise.tasks.tagging.task import FittedTagger
 from edgewise.tasks.token_explainable import Left, TokenExplainable, place_of
 
 OUTSIDE = "O"
@@ -48,7 +48,7 @@ class SentenceItem(TokenExplainable):
 
     has_sentences = False
 
-    def __init__(self, trained: TrainedTagger, sentence: str | Sequence[str], target: Any, label: Any, top: int | None):
+    def __init__(self, trained: FittedTagger, sentence: str | Sequence[str], target: Any, label: Any, top: int | None):
         written = self.written = WrittenSentence.of(sentence)
         (predictions,) = predict_words(trained, [written])
         word = _default(trained, predictions) if target is None else place_of(target, written.words, 1)
@@ -122,7 +122,7 @@ class SentenceItem(TokenExplainable):
 class ExplainableSentences(ExplainableModel):
     """Sentences, and the tag of each of their words."""
 
-    trained_type = TrainedTagger
+    trained_type = FittedTagger
     kind = "text"
     over = "sentences"
     open = ("target",)
@@ -150,7 +150,7 @@ class ExplainableSentences(ExplainableModel):
         return SentenceItem(self.trained, row[0], target, label, top)
 
 
-def predict_words(trained: TrainedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[TargetPrediction, ...]]:
+def predict_words(trained: FittedTagger, sentences: Sequence[WrittenSentence]) -> list[tuple[TargetPrediction, ...]]:
     """The tag of each word of some sentences; one that is no token has the usual tag, and no probabilities."""
     usual = float(trained.tags.index(trained.usual))
     found = [[TargetPrediction(name, usual, trained.usual) for name in sentence.names()] for sentence in sentences]
@@ -169,7 +169,7 @@ def softmax(scores: Float[np.ndarray, " word tag"]) -> Float64[np.ndarray, " wor
     return torch.from_numpy(scores).double().softmax(-1).numpy()
 
 
-def _default(trained: TrainedTagger, predictions: Sequence[TargetPrediction]) -> int:
+def _default(trained: FittedTagger, predictions: Sequence[TargetPrediction]) -> int:
     """The first word with a tag other than that of most words, else the first that can be read."""
     outside = OUTSIDE if trained.spans and OUTSIDE in trained.tags else trained.usual
     readable = [place for place, each in enumerate(predictions) if each.probabilities]

@@ -17,7 +17,7 @@ RECIPE = replace(TEXT_RECIPE, batch_size=32)
 
 
 @dataclass(frozen=True)
-class TaggingJob(RunSettings):
+class TaggingRunSettings(RunSettings):
     """The settings of a run over sentences with tags."""
 
     SUMMARY = "a tag for each word of a sentence, such as names"
@@ -64,5 +64,5 @@ class TaggingJob(RunSettings):
         return super().build(own, groups, reader=reader, model=model)
 
 
-tagging_job = TaggingJob.of
-SETTINGS = TaggingJob
+tagging_job = TaggingRunSettings.of
+SETTINGS = TaggingRunSettings

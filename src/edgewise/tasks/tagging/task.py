@@ -21,7 +21,7 @@ from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.pretrained import scheduled
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import ScoreTable, first_rejected, same, score_table, split_line
-from edgewise.tasks.tagging.job import MODEL, RECIPE, TaggingJob
+from edgewise.tasks.tagging.job import MODEL, RECIPE, TaggingRunSettings
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.device import cpu_threads, pick_device
@@ -41,7 +41,7 @@ PIECES_A_BATCH = 64
 
 
 @dataclass(kw_only=True)
-class TrainedTagger(FittedText):
+class FittedTagger(FittedText):
     """A model, its vocabulary and its tags."""
 
     FORMAT = "edgewise tagging model"
@@ -107,7 +107,7 @@ class TrainedTagger(FittedText):
 
 
 def tag_loader(
-    fitted: TrainedTagger, sentences: TaggedSentences, rows: np.ndarray, batch_size: int, seed: int | None = None
+    fitted: FittedTagger, sentences: TaggedSentences, rows: np.ndarray, batch_size: int, seed: int | None = None
 ) -> RowLoader:
     """The batches of some sentences in chunks; the target at the first token of each word is the number of its tag.
 
@@ -137,20 +137,20 @@ class TaggingTask(Task):
     """Sentences, and the tag of each of their words."""
 
     name = "tagging"
-    job_type = TaggingJob
+    job_type = TaggingRunSettings
     usual = MODEL, RECIPE
-    format = TrainedTagger.FORMAT
+    format = FittedTagger.FORMAT
     noun = "tags"
     labels: ClassVar = {"usual_tags": "each word's most frequent tag"}
     reads = ("text_columns",)
     output_formats = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
 
-    def prepare(self, settings: TaggingJob) -> Prepared:
+    def prepare(self, settings: TaggingRunSettings) -> Prepared:
         sentences = read_tagged(settings.data, settings.text_columns, settings.target_columns, strict=settings.strict)
         return self.prepared(settings, sentences)
 
     def prepared(
-        self, settings: TaggingJob, sentences: TaggedSentences, splits: dict[str, np.ndarray] | None = None
+        self, settings: TaggingRunSettings, sentences: TaggedSentences, splits: dict[str, np.ndarray] | None = None
     ) -> Prepared:
         """The same of sentences that are read; the vocabulary and the tags are those of the training sentences.
 
@@ -166,7 +166,7 @@ class TaggingTask(Task):
             raise DataError(f"{', '.join(sentences.files)}: the only tag is {tags[0]!r}, expected two or more.")
         texts = (" ".join(each) for each in words)
         tokenizer, weights = started(settings.pretrained, texts, settings.tokens, settings.vocabulary_size)
-        fitted = TrainedTagger(
+        fitted = FittedTagger(
             tokenizer=tokenizer,
             tokens=tokenizer.kind,
             tags=tuple(tags),
@@ -258,7 +258,7 @@ class TaggingTask(Task):
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The tag of each word of a file of sentences."""
-        trained = TrainedTagger.load(request.run_folder)
+        trained = FittedTagger.load(request.run_folder)
         trained.threads = request.threads
         sentences = read_tagged(
             [request.data], request.text_columns or (), usual=trained.names, strict=request.strict, need_tags=False

@@ -24,7 +24,7 @@ from edgewise.records import TextRows
 from edgewise.tasks.explainable import ExplainableTable
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.targets import target_predictions
-from edgewise.tasks.texts.task import TrainedTexts
+from edgewise.tasks.texts.task import FittedTexts
 from edgewise.tasks.token_explainable import Left, TokenExplainable, nothing_of
 from edgewise.trace import Trace
 
@@ -39,7 +39,7 @@ class TextItem(TokenExplainable):
 
     about = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
 
-    def __init__(self, trained: TrainedTexts, texts: tuple[str, ...], target: str | None, label: Any, top: int | None):
+    def __init__(self, trained: FittedTexts, texts: tuple[str, ...], target: str | None, label: Any, top: int | None):
         names = trained.columns.text_columns
         if len(texts) != len(names):
             raise DataError(
@@ -118,7 +118,7 @@ def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRows:
 class ExplainableTexts(ExplainableTable):
     """Rows of texts."""
 
-    trained_type = TrainedTexts
+    trained_type = FittedTexts
     kind = "text"
     over = "texts"
 

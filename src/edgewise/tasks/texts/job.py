@@ -8,7 +8,7 @@ from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.settings import setting
 from edgewise.tasks.pretrained import READERS, chosen, scheduled
-from edgewise.tasks.table_job import TableJob
+from edgewise.tasks.table_job import TableRunSettings
 from edgewise.train.settings import TrainSettings, usual_threads
 
 MODEL = TransformerSettings(num_layers=1, hidden_dim=256, dropout=0.3, context=512)
@@ -26,7 +26,7 @@ RECURRENT_RATE = 2e-3
 
 
 @dataclass(frozen=True)
-class TextJob(TableJob):
+class TextRunSettings(TableRunSettings):
     """The settings of a run over a table of texts."""
 
     SUMMARY = "classes or scores of texts, from a table"
@@ -64,10 +64,10 @@ class TextJob(TableJob):
         return super().build(own, groups, text=text, model=model)
 
 
-def text_job(config: Mapping[str, Any], source: str = "the settings") -> TextJob:
+def text_job(config: Mapping[str, Any], source: str = "the settings") -> TextRunSettings:
     """The settings that a flat table describes; a table without task type has the one that its targets look like."""
     config = {name.replace("-", "_"): value for name, value in config.items()}
-    return TextJob.of({"task_type": "auto", **config}, source)
+    return TextRunSettings.of({"task_type": "auto", **config}, source)
 
 
-SETTINGS = TextJob
+SETTINGS = TextRunSettings

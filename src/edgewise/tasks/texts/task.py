@@ -30,8 +30,8 @@ from edgewise.tasks.table_task import (
     target_scale,
 )
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.tasks.texts.job import MODEL, RECIPE, TextJob, text_job
-from edgewise.tasks.trained import TrainedTable
+from edgewise.tasks.texts.job import MODEL, RECIPE, TextRunSettings, text_job
+from edgewise.tasks.trained import FittedTable
 from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 from edgewise.train.document import TRANSIENT
@@ -64,7 +64,7 @@ class TextBatches:
 
 
 @dataclass(kw_only=True)
-class TrainedTexts(TrainedTable):
+class FittedTexts(FittedTable):
     """A trained ensemble over texts."""
 
     FORMAT = "edgewise text model"
@@ -141,27 +141,27 @@ class TextsTask(TableTask):
 
     name = "texts"
     usual = MODEL, RECIPE
-    format = TrainedTexts.FORMAT
+    format = FittedTexts.FORMAT
     noun = "texts"
     reads = ("coverage", "text_columns")
 
-    def job(self, settings: dict[str, Any], source: str) -> TextJob:
+    def job(self, settings: dict[str, Any], source: str) -> TextRunSettings:
         return text_job(settings, source)
 
-    def read_table(self, settings: TextJob) -> TextTable:
+    def read_table(self, settings: TextRunSettings) -> TextTable:
         return read_texts(settings.data, settings.columns, strict=settings.strict)
 
-    def resolved(self, settings: TextJob, table: TextTable, splits: Splits) -> TextJob:
+    def resolved(self, settings: TextRunSettings, table: TextTable, splits: Splits) -> TextRunSettings:
         model, num_columns = settings.model, len(table.columns.text_columns)
         if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
             model = replace(model, num_segments=max(num_columns, model.num_segments))
         return replace(settings, model=model, train=settings.scheduled(len(splits.train)))
 
-    def untrained(self, settings: TextJob, table: TextTable, splits: Splits) -> TrainedTexts:
+    def untrained(self, settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTexts:
         """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
         known = (text for texts in table.contents(splits.train) for text in texts)
         tokenizer, weights = started(settings.pretrained, known, settings.tokens, settings.vocabulary_size)
-        return TrainedTexts(
+        return FittedTexts(
             **target_fields(table, settings.coverage),
             tokenizer=tokenizer,
             tokens=tokenizer.kind,
@@ -200,7 +200,7 @@ class TextsTask(TableTask):
         return found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
-        trained = TrainedTexts.load(request.run_folder)
+        trained = FittedTexts.load(request.run_folder)
         columns = trained.columns.to_predict(text_columns=tuple(request.text_columns or trained.columns.text_columns))
         check_same_numbers(columns, trained.columns)
         table = read_texts([request.data], columns, strict=request.strict, need_targets=False)

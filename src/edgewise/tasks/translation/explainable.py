@@ -28,7 +28,7 @@ from edgewise.records import PairBatch
 from edgewise.tasks import token_explainable
 from edgewise.tasks.explainable import ExplainableModel
 from edgewise.tasks.token_explainable import Left, TokenExplainable, place_of
-from edgewise.tasks.translation.task import TrainedTranslation, decoder_input, padded
+from edgewise.tasks.translation.task import FittedTranslation, decoder_input, padded
 from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
 
@@ -47,7 +47,7 @@ class Translated:
     source: RowTokens
     """The tokens that are read, the end included."""
     text: str
-    """The translation, as `TrainedTranslation.translate` gives it."""
+    """The translation, as `FittedTranslation.translate` gives it."""
     numbers: Int64[np.ndarray, " token"]
     """The tokens that are written, the end included where it was reached."""
     starts: Int64[np.ndarray, " token"]
@@ -66,7 +66,7 @@ class Translated:
         return [name or str(tokenizer.inner.id_to_token(int(each))) for name, each in zip(written, self.numbers)]
 
     @classmethod
-    def of(cls, trained: TrainedTranslation, texts: Sequence[str]) -> list[Self]:
+    def of(cls, trained: FittedTranslation, texts: Sequence[str]) -> list[Self]:
         """The translations of some sentences.
 
         Raises:
@@ -112,7 +112,7 @@ class TranslationItem(TokenExplainable):
 
     about = "The number less that of the same translation without the token; the source's end stays, with 0."
 
-    def __init__(self, trained: TrainedTranslation, text: str, target: str | int | None, top: int | None):
+    def __init__(self, trained: FittedTranslation, text: str, target: str | int | None, top: int | None):
         (self.translated,) = Translated.of(trained, [text])
         row, names = self.translated.source, self.translated.names(trained.tokenizer)
         super().__init__(trained, {trained.names[0]: text}, row, top, beside=len(self.translated))
@@ -205,7 +205,7 @@ class TranslationItem(TokenExplainable):
 class ExplainableTranslations(ExplainableModel):
     """Sentences to be translated."""
 
-    trained_type = TrainedTranslation
+    trained_type = FittedTranslation
     kind = "text"
     over = "texts"
     open = ("target",)
@@ -236,7 +236,7 @@ class ExplainableTranslations(ExplainableModel):
 
 
 def target_predictions(
-    trained: TrainedTranslation, translated: Sequence[Translated]
+    trained: FittedTranslation, translated: Sequence[Translated]
 ) -> list[tuple[TargetPrediction, ...]]:
     """The predictions for some sentences: the translation as the label, and how likely the model finds it as the value.
 
@@ -251,7 +251,7 @@ def target_predictions(
     ]
 
 
-def too_long(trained: TrainedTranslation, text: str) -> str:
+def too_long(trained: FittedTranslation, text: str) -> str:
     """How much longer than the model reads a text is, in words; empty where it is not."""
     count, most = len(trained.tokenizer.encode(text).numbers), trained.model.settings.context - 1
     return f"{plural(count, 'token')}, of which the model reads {most:,}" if count > most else ""
@@ -276,7 +276,7 @@ def spans(tokenizer: Tokenizer, numbers: Sequence[int]) -> tuple[str, list[int],
 
 
 def log_probabilities(
-    trained: TrainedTranslation, sources: Sequence[np.ndarray], written: Sequence[np.ndarray]
+    trained: FittedTranslation, sources: Sequence[np.ndarray], written: Sequence[np.ndarray]
 ) -> list[Float64[np.ndarray, " token"]]:
     """ln p(y_t | y_<t, x) of every token of some translations.
 

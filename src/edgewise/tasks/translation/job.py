@@ -28,7 +28,7 @@ RECIPE = TrainSettings(
 
 
 @dataclass(frozen=True)
-class TranslationJob(RunSettings):
+class TranslationRunSettings(RunSettings):
     """The settings of a run over texts and their translations."""
 
     SUMMARY = "translations of texts"
@@ -98,5 +98,5 @@ def _check_owner(given: Mapping[str, Any], model: ModelSettings) -> None:
             raise SettingError(f"{spelled(name)} goes with {right}, not with {wrong}.")
 
 
-translation_job = TranslationJob.of
-SETTINGS = TranslationJob
+translation_job = TranslationRunSettings.of
+SETTINGS = TranslationRunSettings

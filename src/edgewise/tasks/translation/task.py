@@ -29,7 +29,7 @@ from edgewise.tasks.scores import ScoreTable, first_rejected, split_line
 from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.trained import with_columns
-from edgewise.tasks.translation.job import MODEL, RECIPE, TranslationJob
+from edgewise.tasks.translation.job import MODEL, RECIPE, TranslationRunSettings
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import LengthLoader, Loader
@@ -45,7 +45,7 @@ TEXTS_A_BATCH = 64
 
 
 @dataclass(kw_only=True)
-class TrainedTranslation(FittedText):
+class FittedTranslation(FittedText):
     """A model, its vocabulary, and the names of what it reads and writes."""
 
     FORMAT = "edgewise translation model"
@@ -173,19 +173,19 @@ class TranslationTask(Task):
     """Sentences to their translations."""
 
     name = "translation"
-    job_type = TranslationJob
+    job_type = TranslationRunSettings
     usual = MODEL, RECIPE
-    format = TrainedTranslation.FORMAT
+    format = FittedTranslation.FORMAT
     noun = "translations"
     headlines: ClassVar = {"bleu": "BLEU", "loss": "loss"}
     labels: ClassVar = {"copy": "not translated"}
     reads = ("text_columns",)
 
-    def prepare(self, settings: TranslationJob) -> Prepared:
+    def prepare(self, settings: TranslationRunSettings) -> Prepared:
         texts = read_pairs(settings.data, settings.text_columns, settings.target_columns)
         return self.prepared(settings, texts, texts.split(settings.split_sizes, settings.data_seed))
 
-    def prepared(self, settings: TranslationJob, texts: TextPairs, splits: dict[str, np.ndarray]) -> Prepared:
+    def prepared(self, settings: TranslationRunSettings, texts: TextPairs, splits: dict[str, np.ndarray]) -> Prepared:
         """The same of pairs that are read and split; the vocabulary is that of the training rows."""
         known = [text for row in splits["train"] for text in (texts.sources[row], texts.targets[row])]
         tokenizer = Tokenizer.learned(known, "bpe", settings.vocabulary_size)
@@ -202,7 +202,7 @@ class TranslationTask(Task):
         names = (
             (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
         )
-        fitted = TrainedTranslation(
+        fitted = FittedTranslation(
             tokenizer=tokenizer,
             num_tokens=len(tokenizer),
             kind="recurrent" if isinstance(settings.model, RecurrentSettings) else "transformer",
@@ -285,7 +285,7 @@ class TranslationTask(Task):
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The translations of a column of a table, or of the lines of a text."""
-        trained = TrainedTranslation.load(request.run_folder)
+        trained = FittedTranslation.load(request.run_folder)
         trained.threads = request.threads
         if is_table(request.data):
             cells = read_cells(request.data)
