@@ -289,6 +289,23 @@ def test_the_page_of_graphs_is_that_of_the_committed_numbers():
 
 
 @pytest.mark.nightly
+def test_the_benchmark_of_fused_models_runs_and_compares_before_it_times():
+    command = [sys.executable, FOLDER / "fuse.py", "--quick", "--threads", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for line in ("| GAT on Cora | 2,000 | 20,000 |", "| UniMP on the Facebook pages | 2,000 |", "; 1 thread; "):
+        assert line in done.stdout
+
+
+def test_the_page_of_fused_models_is_that_of_the_committed_numbers():
+    path = FOLDER / "results" / "fuse.json"
+    if not path.is_file():
+        pytest.skip("no result is committed yet")
+    page = runpy.run_path(str(FOLDER / "fuse.py"))["table"](json.loads(path.read_text()))
+    assert (FOLDER / "results" / "fuse.md").read_text() == page
+
+
+@pytest.mark.nightly
 def test_the_benchmark_of_reading_runs():
     done = subprocess.run(
         [sys.executable, FOLDER / "reading.py", "--quick"], capture_output=True, text=True, timeout=300
