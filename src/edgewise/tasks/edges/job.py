@@ -1,6 +1,6 @@
 """The settings of a run over the edges of a graph."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from edgewise.data.columns import AUTO
@@ -10,23 +10,12 @@ from edgewise.models.graph_layers import layers_for
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import with_layer
+from edgewise.tasks.links.job import RECIPE as LINKS_RECIPE
 from edgewise.tasks.nodes.job import SCALES
 from edgewise.tasks.table_job import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 
-RECIPE = TrainSettings(
-    epochs=200,
-    patience=50,
-    optimizer="adam",
-    learning_rate=1e-2,
-    final_learning_rate=1e-4,
-    warmup=0.0,
-    weight_decay=0.0,
-    second_moment_decay=0.999,
-    clip_norm=1.0,
-    ema_decay=0.0,
-    checkpoint="best",
-)
+RECIPE = replace(LINKS_RECIPE, epochs=200, patience=50)
 """The recipe by default: a step sees all training edges."""
 LAYERS = NodeSettings(model="sage", dropout=0.1)
 """The layers by default."""

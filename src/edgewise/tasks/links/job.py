@@ -1,6 +1,6 @@
 """The settings of a run over the links of a graph."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 from edgewise.data.columns import AUTO, Columns
@@ -10,22 +10,11 @@ from edgewise.models.graph_layers import layers_for, with_recipe
 from edgewise.models.graph_settings import LinkSettings, NodeSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import RunSettings, check_split_sizes, with_layer
+from edgewise.tasks.nodes.job import RECIPE as NODES_RECIPE
 from edgewise.tasks.nodes.job import SCALES
 from edgewise.train.settings import TrainSettings
 
-RECIPE = TrainSettings(
-    epochs=100,
-    patience=20,
-    optimizer="adam",
-    learning_rate=1e-2,
-    final_learning_rate=1e-4,
-    warmup=0.0,
-    weight_decay=0.0,
-    second_moment_decay=0.999,
-    clip_norm=1.0,
-    ema_decay=0.0,
-    checkpoint="best",
-)
+RECIPE = replace(NODES_RECIPE, epochs=100, patience=20, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
 """How links are learned by default; the batch size counts links."""
 STEPS_AN_EPOCH = 10
 """Steps in which each training link is predicted once, by default: nine tenths carry messages."""
