@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import triton.language as tl
 
 import triton
-from edgewise.backends.triton.edges.forward import biased, keys_of, raw_scores, values_of
+from edgewise.backends.triton.edges.forward import Operands, biased, keys_of, raw_scores, values_of
 from edgewise.backends.triton.edges.tiles import (
     block_of,
     chunk_of,
@@ -116,6 +116,7 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
 
     A program takes every so many-th tile, so that the parts of the vector's gradient stay few.
     """
+    operands, rows, gradients = Operands(*operands), Rows(*rows), Gradients(*gradients)
     group = tl.program_id(1)
     vector = vector_of(operands.vector, group, F)
     d_vector = tl.full((1, F.heads * F.key_width), 0.0, tl.float32)
@@ -182,6 +183,7 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
 @triton.jit
 def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_parts, F: tl.constexpr):
     """dk and dv of each piece's row, a sender whose neighbors are its receivers; or parts of both."""
+    operands, rows, gradients = Operands(*operands), Rows(*rows), Gradients(*gradients)
     group = tl.program_id(1)
     row, begin, end, slot, here = chunk_of(chunks, tl.program_id(0), F)
     vector = vector_of(operands.vector, group, F)
@@ -238,6 +240,7 @@ def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_
 @triton.jit
 def delta_rows(operands, lists, chosen, count, rows, F: tl.constexpr):
     """Σ g dα / Σ g of whole rows, g = 1[α > 0] for sparsemax and √α for entmax-1.5."""
+    operands, rows = Operands(*operands), Rows(*rows)
     group = tl.program_id(1)
     at_row = tl.program_id(0) * F.rows + tl.arange(0, F.rows)
     here = at_row < count

@@ -43,7 +43,10 @@ class Parts(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """What the scores and values of edges are made of; tables, of which those of the edges may be absent."""
+    """What the scores and values of edges are made of; tables, of which those of the edges may be absent.
+
+    Kernels build tuples of tuples again: in loops, triton 3.6 loses the constants of those that come as arguments.
+    """
 
     query: Any
     key: Any
@@ -110,6 +113,7 @@ def own_query(operands, row, here, group, F: tl.constexpr):
 @triton.jit
 def forward(operands, lists, chunks, out, logsumexp, parts, F: tl.constexpr):
     """out = Σ α (v + v^e) of each piece's row, and ln Σ exp s in `logsumexp`; or a part of both."""
+    operands = Operands(*operands)
     group = tl.program_id(1)
     row, begin, end, slot, here = chunk_of(chunks, tl.program_id(0), F)
     own, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
@@ -161,6 +165,7 @@ def forward(operands, lists, chunks, out, logsumexp, parts, F: tl.constexpr):
 @triton.jit
 def merge(parts, hubs, hub_slots, out, logsumexp, F: tl.constexpr):
     """The parts of a hub, block after block, as one row; F.block of them at once."""
+    parts = Parts(*parts)
     hub, group = tl.program_id(0), tl.program_id(1)
     first, last = tl.load(hub_slots + hub), tl.load(hub_slots + hub + 1)
     row = tl.load(hubs + hub) + tl.full((1,), 0, tl.int32)
@@ -191,6 +196,7 @@ def merge(parts, hubs, hub_slots, out, logsumexp, F: tl.constexpr):
 @triton.jit
 def score_edges(operands, lists, chunks, made, F: tl.constexpr):
     """s + b of the edges of each piece, by the caller's edges."""
+    operands = Operands(*operands)
     group = tl.program_id(1)
     row, begin, end, _, here = chunk_of(chunks, tl.program_id(0), F)
     own, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)

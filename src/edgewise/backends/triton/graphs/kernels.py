@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import triton.language as tl
 
 import triton
+from edgewise.backends.triton.edges.forward import Operands
 from edgewise.backends.triton.formulas import d_raw_of, d_score_of, finite, nearer_threshold, over_threshold
 from edgewise.backends.triton.ranges.tiles import mixed, product, weights_of
 
@@ -304,6 +305,7 @@ def heads_of(heads, F: tl.constexpr):
 @triton.jit
 def forward(operands, tiles, flags, count, heads, out, AGAIN: tl.constexpr, F: tl.constexpr):
     """out = Σ α v of a tile and some heads; or of the flagged ones of a run of such pairs."""
+    operands = Operands(*operands)
     if AGAIN:
         begin, end = flagged_run(flags, count)
         for at in range(begin, end):
@@ -319,6 +321,7 @@ def forward(operands, tiles, flags, count, heads, out, AGAIN: tl.constexpr, F: t
 @triton.jit
 def backward(operands, tiles, flags, count, heads, grad_out, gradients, AGAIN: tl.constexpr, F: tl.constexpr):
     """dq, dk, dv and d bias, likewise."""
+    operands, gradients = Operands(*operands), Gradients(*gradients)
     if AGAIN:
         begin, end = flagged_run(flags, count)
         for at in range(begin, end):

@@ -17,8 +17,12 @@ from edgewise.backends.triton.formulas import activated, activation_derivative, 
 from edgewise.backends.triton.ranges.scores import inverse, is_factored, scores_of
 from edgewise.backends.triton.ranges.tiles import (
     Along,
+    KeyGradients,
     Member,
+    Operands,
+    QueryGradients,
     RowGradients,
+    Stored,
     block_at,
     blocks_of,
     factors_of_pairs,
@@ -32,7 +36,6 @@ from edgewise.backends.triton.ranges.tiles import (
     reloaded,
     runs_of_block,
     start_of,
-    vector_of,
     visible,
     weights_of,
     with_queries,
@@ -178,7 +181,7 @@ def add_pairs(d_own, d_vector, along, member, first, count, other, d_scores, fac
 
 
 @triton.jit
-def completed(d_own, vector, factored, F: tl.constexpr):
+def completed(d_own, operands, member, factored, F: tl.constexpr):
     """With the factor that all pairs of a feature have."""
     if F.kind == "Dot" or F.kind == "Constant":
         return d_own
@@ -186,6 +189,7 @@ def completed(d_own, vector, factored, F: tl.constexpr):
         return d_own * 2.0
     else:
         feature = tl.arange(0, F.key_width)
+        vector = operands.vector + member.number * F.steps
         factor = tl.load(vector + feature, mask=feature < F.steps, other=0.0)
         if F.activation == "tanh":  # f' = 4 (r − r²)
             factor = tl.where(factored, 4.0 * factor, factor)
@@ -200,15 +204,6 @@ def put_pairs(panel, member, first, at, numbers, extent, F: tl.constexpr):
     place = place + (query[:, None] * panel.row + key[None, :])
     inside = (first + query < extent.queries)[:, None] & (at + key < extent.keys)[None, :]
     tl.store(place, numbers.to(panel.data.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def own_scratch(scratch, F: tl.constexpr):
-    """The memory of this program; None where none is needed."""
-    if scratch is None:
-        return None
-    else:
-        return scratch + tl.program_id(0) * (F.queries * F.keys)
 
 
 @triton.jit
@@ -245,12 +240,14 @@ def walk_keys(
 @triton.jit
 def backward_queries(operands, runs, extent, stored, along, gradients, F: tl.constexpr):
     """dq of a block of queries; what bias and vector get of it; and Δ of its rows, for the other passes."""
+    operands, stored, gradients = Operands(*operands), Stored(*stored), QueryGradients(*gradients)
     factored, blocks = is_factored(operands.max_abs, F), tl.cdiv(extent.queries, F.queries)
     pairs: tl.constexpr = gradients.bias is not None
     needs_query: tl.constexpr = F.kind != "Constant" and (gradients.query is not None or gradients.vector is not None)
     with_vector: tl.constexpr = gradients.vector is not None
     adds_up: tl.constexpr = gradients.rows is not None or with_vector
-    along = Along(along.query, along.key, own_scratch(along.scratch, F))
+    mine = along.scratch if along.scratch is None else along.scratch + tl.program_id(0) * (F.queries * F.keys)
+    along = Along(along.query, along.key, mine)
     for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=is_crowded(F)):
         member, first = member_of(tile // blocks, extent), (blocks - 1 - tile % blocks) * F.queries
         rows = query_block(operands, runs, member, first, factored, extent, F)
@@ -276,7 +273,7 @@ def backward_queries(operands, runs, extent, stored, along, gradients, F: tl.con
             with_vector, False, F,
         )  # fmt: skip
         if gradients.query is not None:
-            d_query = completed(d_query, rows.vector, factored, F)
+            d_query = completed(d_query, operands, member, factored, F)
             put_nodes(gradients.query, member, first, extent.queries, d_query, F.queries, F.key_dim, F.key_width)
         if gradients.rows is not None:
             tl.store(gradients.rows + member.number * extent.queries + place, total, mask=place < extent.queries)
@@ -328,11 +325,13 @@ def walk_block(
 def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F: tl.constexpr):
     """dk and dv of a block of keys. Of the blocks of queries between the first and the last that see any of them, those
     that see none are passed over."""
+    operands, stored, gradients = Operands(*operands), Stored(*stored), KeyGradients(*gradients)
     factored, blocks = is_factored(operands.max_abs, F), tl.cdiv(extent.keys, F.keys)
     needs_key: tl.constexpr = F.kind != "Constant" and gradients.key is not None
     needs_value: tl.constexpr = gradients.value is not None
     adds_up: tl.constexpr = gradients.columns is not None
-    along = Along(along.query, along.key, own_scratch(along.scratch, F))
+    mine = along.scratch if along.scratch is None else along.scratch + tl.program_id(0) * (F.queries * F.keys)
+    along = Along(along.query, along.key, mine)
     for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=is_crowded(F)):
         block = tile % blocks
         member, at = member_of(tile // blocks, extent), block * F.keys
@@ -356,7 +355,7 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
                     needs_key, needs_value, False, F,
                 )  # fmt: skip
         if needs_key:
-            d_key = completed(d_key, vector_of(operands, member, F), factored, F)
+            d_key = completed(d_key, operands, member, factored, F)
             put_nodes(gradients.key, member, at, extent.keys, d_key, F.keys, F.key_dim, F.key_width)
         if needs_value:
             put_nodes(gradients.value, member, at, extent.keys, d_value, F.keys, F.value_dim, F.value_width)
@@ -368,6 +367,7 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
 @triton.jit
 def backward_bias(operands, runs, extent, stored, grad_bias, outers, inners, inner_groups, F: tl.constexpr):
     """d bias of a block of pairs, over the `outers` · `inners` members that share it."""
+    operands, stored = Operands(*operands), Stored(*stored)
     factored = is_factored(operands.max_abs, F)
     blocks, columns = tl.cdiv(extent.queries, F.queries), tl.cdiv(extent.keys, F.keys)
     tile, group = tl.program_id(0) % (blocks * columns), tl.program_id(0) // (blocks * columns)

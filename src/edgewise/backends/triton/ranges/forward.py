@@ -15,6 +15,7 @@ from edgewise.backends.triton.formulas import finite, nearer_threshold, over_thr
 from edgewise.backends.triton.ranges.scores import is_factored, scores_of
 from edgewise.backends.triton.ranges.tiles import (
     NODES,
+    Operands,
     block_at,
     blocks_of,
     factors_of_pairs,
@@ -138,6 +139,7 @@ def add_values(operands, rows, extent, row_max, row_sum, sums, WHOLE: tl.constex
 @triton.jit
 def forward(operands, runs, extent, out, stats, F: tl.constexpr):
     """out = Σ α v of a block of queries, and two numbers a row, by which every weight can be computed again."""
+    operands = Operands(*operands)
     blocks = tl.cdiv(extent.queries, F.queries)
     # The last queries of a causal text see row_max: they come first.
     member, first = member_of(tl.program_id(0) // blocks, extent), (blocks - 1 - tl.program_id(0) % blocks) * F.queries

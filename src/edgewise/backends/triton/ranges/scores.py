@@ -69,7 +69,8 @@ def raw_scores(operands, rows, k_tile, at, extent, F: tl.constexpr):
         query = tl.reshape(tl.arange(0, F.queries), (high, 1, F.lanes, 1))
         key = tl.reshape(tl.arange(0, F.keys), (1, wide, 1, 16))
         sums = tl.full((high, wide, F.lanes, 16), 0.0, tl.float32)
-        sums = added_features(rows.tile + query * 2, k_tile + key * 2, rows.vector, rows.factored, operands, sums, F)
+        vector = operands.vector if operands.vector is None else operands.vector + rows.member.number * F.steps
+        sums = added_features(rows.tile + query * 2, k_tile + key * 2, vector, rows.factored, operands, sums, F)
         return tl.reshape(tl.permute(sums, (0, 2, 1, 3)), (F.queries, F.keys))
 
 

@@ -65,8 +65,6 @@ class QueryBlock(NamedTuple):
     start: Any
     stop: Any
     spans: Any
-    vector: Any
-    """Of the score, for this member, or absent."""
     factored: Any
     """See `scores.is_factored`."""
 
@@ -135,7 +133,10 @@ class Spans(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """What scores and values are made of."""
+    """What scores and values are made of.
+
+    Kernels build tuples of tuples again: in loops, triton 3.6 loses the constants of those that come as arguments.
+    """
 
     query: Any
     """As scores read it: nodes where they are products, else nodes next to each other."""
@@ -302,23 +303,14 @@ def query_block(operands, runs, member, first, factored, extent, F: tl.constexpr
 def runs_of_block(operands, runs, member, first, factored, extent, F: tl.constexpr):
     """The same without the queries themselves."""
     start, stop, spans = run_of(runs, member, first, extent, F)
-    return QueryBlock(member, first, None, start, stop, spans, vector_of(operands, member, F), factored)
+    return QueryBlock(member, first, 0.0, start, stop, spans, factored)
 
 
 @triton.jit
 def with_queries(operands, rows, extent, F: tl.constexpr):
     """The block with its queries."""
     tile = operand_of(operands.query, rows.member, rows.first, extent.queries, F.queries, F)
-    return QueryBlock(rows.member, rows.first, tile, rows.start, rows.stop, rows.spans, rows.vector, rows.factored)
-
-
-@triton.jit
-def vector_of(operands, member, F: tl.constexpr):
-    """Where the vector of the score begins for a member; None where it has none."""
-    if operands.vector is None:
-        return None
-    else:
-        return operands.vector + member.number * F.steps
+    return QueryBlock(rows.member, rows.first, tile, rows.start, rows.stop, rows.spans, rows.factored)
 
 
 @triton.jit

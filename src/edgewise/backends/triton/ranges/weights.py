@@ -21,6 +21,7 @@ from edgewise.backends.triton.ranges.layout import MIN_SIDE, inputs_of, launch_t
 from edgewise.backends.triton.ranges.operators import Job
 from edgewise.backends.triton.ranges.scores import is_factored, scores_of
 from edgewise.backends.triton.ranges.tiles import (
+    Operands,
     block_at,
     blocks_of,
     member_of,
@@ -127,6 +128,7 @@ def strongest_of_keys(operands, rows, extent, row_max, row_sum, best, WHOLE: tl.
 @triton.jit
 def strongest(operands, runs, extent, weights, keys, top, NUM_TOP: tl.constexpr, F: tl.constexpr):
     """The `top` strongest weights of each of a block of queries, and their keys."""
+    operands = Operands(*operands)
     blocks = tl.cdiv(extent.queries, F.queries)
     member, first = member_of(tl.program_id(0) // blocks, extent), (blocks - 1 - tl.program_id(0) % blocks) * F.queries
     rows = query_block(operands, runs, member, first, is_factored(operands.max_abs, F), extent, F)
