@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -297,21 +297,20 @@ class Tokenizer:
         if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
             raise DataError("the tokenizer cannot be read: it has no model.")
         kind = _kind_of(found) if kind is None else kind
-        with _readable():
+        with _Readable():
             read = cls(tokenizers.Tokenizer.from_str(content), kind)
             read.decode(read.encode(TRIAL).numbers)  # parts that do not fit each other fail only here
         return read
 
 
-@contextmanager
-def _readable() -> Iterator[None]:
+class _Readable:
     """Makes errors of the tokenizers library DataErrors; it raises bare `Exception`, and Rust's panics."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error) is Exception or type(error).__name__ == "PanicException":
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is Exception or (kind is not None and kind.__name__ == "PanicException"):
             raise DataError(f"the tokenizer cannot be read: {error}") from error
-        raise
 
 
 def _kind_of(found: dict[str, Any]) -> TokenKind:
