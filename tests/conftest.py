@@ -19,6 +19,8 @@ from cpu_time import CpuTimes
 if not torch.cuda.is_available():
     # Kernels for CUDA run in triton's interpreter then, which must be asked for before anyone imports triton.
     os.environ["TRITON_INTERPRET"] = "1"
+# Features of molecules are computed in tests, not read from the cache of whoever runs them.
+os.environ["EDGEWISE_CACHE"] = ""
 
 # Named one by one: the checker breaks the bytecode of compiled kernels, whose modules must never stand here.
 CHECKED = [

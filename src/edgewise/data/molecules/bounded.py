@@ -1,6 +1,8 @@
 """Molecules read within bounds of size and time: one hostile or huge SMILES must not stop all others."""
 
+import contextlib
 import os
+import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from edgewise.data.molecules.cache import FeatureCache, Stored, feature_cache
 from edgewise.data.molecules.conformer import Conformer, conformer, drawn
 from edgewise.data.molecules.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, is_at_once
@@ -25,6 +28,8 @@ PLAIN_WALKS = 300_000
 which each is bonded to all others, where the descriptors take 2 s; with 13 such atoms they do not end."""
 EMBEDDED_AT_ONCE = 30
 """Atoms of a molecule that is embedded at once, in a tenth of a second; a chain of 200 takes a minute."""
+CACHED_FROM = 64
+"""Molecules from which on the cache is looked into."""
 FEATURIZED_TOGETHER = 512
 """Molecules that are read before the first of them is handed on, in about a second."""
 _BATCH_SIZE = 64
@@ -54,16 +59,40 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, *, with_descriptors
     Raises:
         SlowMoleculeError: One may take long, within `at_once`.
 
-    Cost: milliseconds for each drug-like molecule; seconds to start the processes where one may take long.
+    Cost: milliseconds for each drug-like molecule that is not in the cache; seconds to start the processes where one
+    may take long.
     """
-    # Some at a time, so that progress is seen.
-    for start in range(0, len(smiles), FEATURIZED_TOGETHER):
-        some = smiles[start : start + FEATURIZED_TOGETHER]
-        found = [_at_once(text, limits, with_descriptors) for text in some]
-        slow = [text for text, outcome in zip(some, found, strict=True) if outcome is None]
-        late = iter(_in_processes(_features, slow, limits, with_descriptors))
-        for outcome in found:
-            yield next(late) if outcome is None else outcome
+    # Descriptors take most of the time, and a few molecules take less than a file.
+    is_cached = with_descriptors and len(smiles) >= CACHED_FROM and not is_at_once()
+    with feature_cache() if is_cached else contextlib.nullcontext() as cache:
+        # Some at a time, so that progress is seen.
+        for start in range(0, len(smiles), FEATURIZED_TOGETHER):
+            yield from _some(smiles[start : start + FEATURIZED_TOGETHER], limits, with_descriptors, cache)
+
+
+def _some(
+    smiles: Sequence[str], limits: MoleculeLimits, with_descriptors: bool, cache: FeatureCache | None
+) -> list[Outcome]:
+    """The outcome of each molecule: out of the cache, computed at once, or in a process."""
+    stored: dict[str, Stored] = {}
+    if cache is not None:
+        with contextlib.suppress(sqlite3.Error):
+            stored = cache.read([text for text in smiles if _fits(text, limits)])
+    done: dict[str, Outcome] = {text: Featurized(*known) for text, known in stored.items()}
+    slow = []
+    for text in dict.fromkeys(smiles):
+        if text not in done:
+            outcome = _at_once(text, limits, with_descriptors)
+            if outcome is None:
+                slow.append(text)
+            else:
+                done[text] = outcome
+    done |= dict(zip(slow, _in_processes(_features, slow, limits, with_descriptors), strict=True))
+    if cache is not None:
+        new = {text: each for text, each in done.items() if text not in stored and isinstance(each, Featurized)}
+        with contextlib.suppress(sqlite3.Error):
+            cache.write({text: (each.canonical, each.arrays, each.descriptors) for text, each in new.items()})
+    return [done[text] for text in smiles]
 
 
 def conformers(smiles: Sequence[str], limits: MoleculeLimits) -> Iterator[Conformer]:
@@ -104,6 +133,14 @@ def check_size(smiles: str, limits: MoleculeLimits) -> None:
             f"{_start(smiles)} has {plural(count, 'atom')}, more than {limits.max_atoms:,}; "
             "--max-atoms raises the bound."
         )
+
+
+def _fits(smiles: str, limits: MoleculeLimits) -> bool:
+    try:
+        check_size(smiles, limits)
+    except DataError:
+        return False
+    return True
 
 
 def _at_once(smiles: str, limits: MoleculeLimits, with_descriptors: bool) -> Outcome | None:
