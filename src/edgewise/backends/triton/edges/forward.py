@@ -111,7 +111,7 @@ def own_query(operands, row, here, group, F: tl.constexpr):
 
 
 @triton.jit
-def forward(operands, lists, chunks, out, logsumexp, parts, F: tl.constexpr):
+def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_sum, F: tl.constexpr):
     """out = Σ α (v + v^e) of each piece's row, and ln Σ exp s in `logsumexp`; or a part of both."""
     operands = Operands(*operands)
     group = tl.program_id(1)
@@ -149,12 +149,12 @@ def forward(operands, lists, chunks, out, logsumexp, parts, F: tl.constexpr):
         values = keys if F.shares else values_of(operands, neighbor, edge, there, group, F)
         sums += over_edges(spread(weight, F.value_width) * values, F.rows)
     whole = here & (slot < 0)
-    if parts is not None:
+    if part_outs is not None:
         part = here & (slot >= 0)
-        put(parts.outs, slot, part, group, sums, F.value_dim, F.value_width, F)
+        put(part_outs, slot, part, group, sums, F.value_dim, F.value_width, F)
         if F.normalizer == "Softmax":
-            put_numbers(parts.row_max, slot, part, group, row_max, F)
-            put_numbers(parts.row_sum, slot, part, group, row_sum, F)
+            put_numbers(part_max, slot, part, group, row_max, F)
+            put_numbers(part_sum, slot, part, group, row_sum, F)
     if F.normalizer == "Softmax":
         row_sum = tl.where(row_sum == 0.0, 1.0, row_sum)
         sums *= spread(1.0 / row_sum, F.value_width)

@@ -71,8 +71,8 @@ def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor, Tensor]:
         job.operands = job.operands._replace(weights=table_of(weights))
     parts, outputs = job.parts(work, out.shape[-1]), (table_of(out), table_of(logsumexp))
     for form, chunks in job.deal(work):
-        own_parts = parts if form is job.high else None
-        launch(forward, programs_of(chunks, form), form, job.operands, by_receiver, chunks, *outputs, own_parts)
+        own_parts = parts if parts is not None and form is job.high else (None, None, None)
+        launch(forward, programs_of(chunks, form), form, job.operands, by_receiver, chunks, *outputs, *own_parts)
     if parts is not None:
         launch(merge, work.num_hubs, job.high, parts, work.high_rows, work.hub_slots, *outputs)
     return out, logsumexp, weights
