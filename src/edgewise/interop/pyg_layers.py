@@ -23,6 +23,8 @@ from edgewise.neighborhood import Edges
 from edgewise.score import GAT, GATv2, ScaledDot
 
 HOOKS = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
+MAX_HEADS_AT_ONCE = 16
+"""Up to so many heads, scores of nodes are made by a matrix whose blocks are the vectors of the heads."""
 LINEAR_AGGREGATIONS = ("add", "sum", "mean")
 Rows = Tensor | None
 
@@ -145,7 +147,7 @@ def _gat(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, size: Any, wan
             _heads(layer, layer.lin_src(source)),
             None if target is None else _heads(layer, layer.lin_dst(target)),
         )
-    key = (pair[0] * layer.att_src).sum(-1).t().unsqueeze(-1)
+    key, query = _node_scores(layer, pair)
     edges, num_loops = _attention_edges(layer, edge_index, pair, size)
     edge_key = None
     if layer.lin_edge is not None and edge_attr is not None:
@@ -156,16 +158,28 @@ def _gat(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, size: Any, wan
         else:
             scored = (_heads(layer, layer.lin_edge(edge_attr)) * layer.att_edge).sum(-1)
         edge_key = scored.t().unsqueeze(-1)
-    if pair[1] is None:
+    if query is None:
         query = key.new_zeros(layer.heads, edges.num_receivers, 1)
-    else:
-        query = (pair[1] * layer.att_dst).sum(-1).t().unsqueeze(-1)
     one = key.new_ones(1)
     score = GAT(one, one, layer.negative_slope)
     residual = None if layer.res is None or target is None else layer.res(target)
     return _attended(
         layer, query, key, pair[0], edges, score, edge_key, dropout, residual, edge_index, num_loops, wants_weights
     )
+
+
+def _node_scores(layer: Any, pair: tuple[Tensor, Rows]) -> tuple[Tensor, Rows]:
+    """b·v_j of senders and a·q_i of receivers, `(head, node, 1)`."""
+    source, target = pair
+    heads = layer.heads
+    if source is target and heads <= MAX_HEADS_AT_ONCE:  # as one product of matrices: no table (node, head, dim) more
+        vectors = torch.cat([layer.att_src, layer.att_dst]).unsqueeze(-1)  # (2, head, dim, 1)
+        blocks = vectors * torch.eye(heads, dtype=vectors.dtype, device=vectors.device).unsqueeze(1)
+        scores = source.flatten(1) @ blocks.permute(1, 2, 0, 3).reshape(-1, 2 * heads)
+        key, query = scores.t().unsqueeze(-1).chunk(2)
+        return key, query
+    key = (source * layer.att_src).sum(-1).t().unsqueeze(-1)
+    return key, None if target is None else (target * layer.att_dst).sum(-1).t().unsqueeze(-1)
 
 
 def _gatv2(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, wants_weights: Any) -> Any:
