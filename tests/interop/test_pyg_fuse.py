@@ -10,7 +10,7 @@ from torch_geometric.data import HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
 
 from edgewise import Edges, SettingError
-from edgewise.interop import pyg_layers
+from edgewise.interop import pyg_edges
 from edgewise.interop.pyg import fuse, fuse_report, unfuse
 
 LOOPED = torch.tensor([[0, 1, 2, 3, 3, 0, 4, 1, 1, 2, 5], [0, 0, 1, 1, 2, 2, 4, 3, 3, 5, 1]])
@@ -183,15 +183,15 @@ def test_edges_are_made_once_for_an_edge_index_and_go_with_it(monkeypatch):
         made.append(arguments)
         return Edges(*arguments)
 
-    monkeypatch.setattr(pyg_layers, "Edges", counted)
+    monkeypatch.setattr(pyg_edges, "Edges", counted)
     model = fuse(pyg.GAT(5, 4, num_layers=3, heads=2))
-    index, before = LOOPED.clone(), len(pyg_layers._made)
+    index, before = LOOPED.clone(), len(pyg_edges._made)
     for _ in range(2):
         model(torch.randn(7, 5), index).sum().backward()
     assert len(made) == 1
-    assert len(pyg_layers._made) == before + 1
+    assert len(pyg_edges._made) == before + 1
     del index
-    assert len(pyg_layers._made) == before
+    assert len(pyg_edges._made) == before
 
 
 def test_training_after_inference_mode():

@@ -10,14 +10,23 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, SAGEConv, SimpleConv, TransformerConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import add_self_loops, remove_self_loops
+from torch_geometric.utils import add_self_loops
 
 from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.backends.call import is_autocast
-from edgewise.errors import ShapeError
+from edgewise.interop.pyg_edges import (
+    FallbackError,
+    Rows,
+    attention_edges,
+    cached,
+    checked,
+    edge_features_of,
+    edges_of,
+    ends,
+    pair_edges,
+)
 from edgewise.layers.feature import weighted_sum
 from edgewise.neighborhood import Edges
 from edgewise.score import GAT, GATv2, ScaledDot
@@ -26,11 +35,6 @@ HOOKS = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_upd
 MAX_HEADS_AT_ONCE = 16
 """Up to so many heads, scores of nodes are made by a matrix whose blocks are the vectors of the heads."""
 LINEAR_AGGREGATIONS = ("add", "sum", "mean")
-Rows = Tensor | None
-
-
-class _FallbackError(Exception):
-    """The kernels do not cover this call; the message is the reason."""
 
 
 class EdgewiseGATConv(GATConv):
@@ -110,7 +114,7 @@ def _run(layer: Any, ours: Callable[..., Any], theirs: Callable[..., Any], x: An
     try:
         _require_plain(layer, x, edge_index)
         out = ours(layer, tuple(x) if isinstance(x, list) else x, edge_index, *more)
-    except _FallbackError as reason:
+    except FallbackError as reason:
         layer.fallback = str(reason)
         return theirs(x, edge_index, *more)
     layer.fallback = None
@@ -119,21 +123,21 @@ def _run(layer: Any, ours: Callable[..., Any], theirs: Callable[..., Any], x: An
 
 def _require_plain(layer: Any, x: Any, edge_index: Any) -> None:
     if layer.explain:
-        raise _FallbackError("an explainer masks its messages")
+        raise FallbackError("an explainer masks its messages")
     if any(getattr(layer, f"_{name}_forward{when}_hooks") for name in HOOKS for when in ("", "_pre")):
-        raise _FallbackError("it has hooks on its messages")
+        raise FallbackError("it has hooks on its messages")
     if type(edge_index) is not Tensor or edge_index.layout != torch.strided:
         kind = edge_index.layout if type(edge_index) is Tensor else type(edge_index).__name__
-        raise _FallbackError(f"edge_index is {kind}, not a plain tensor")
+        raise FallbackError(f"edge_index is {kind}, not a plain tensor")
     if edge_index.dtype != torch.int64 or edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise _FallbackError(f"edge_index is {edge_index.dtype} {tuple(edge_index.shape)}, not int64 (2, edge)")
+        raise FallbackError(f"edge_index is {edge_index.dtype} {tuple(edge_index.shape)}, not int64 (2, edge)")
     for rows in x if isinstance(x, tuple | list) else (x,):
         if rows is not None and (type(rows) is not Tensor or rows.layout != torch.strided):
-            raise _FallbackError("the node features are no plain dense tensor")
+            raise FallbackError("the node features are no plain dense tensor")
         if rows is not None and (not rows.is_floating_point() or rows.dim() < 2 or rows.device != edge_index.device):
-            raise _FallbackError(f"the node features are {rows.dtype} {tuple(rows.shape)} on {rows.device}")
+            raise FallbackError(f"the node features are {rows.dtype} {tuple(rows.shape)} on {rows.device}")
     if is_autocast(edge_index.device):
-        raise _FallbackError("torch.autocast is on, and PyTorch Geometric has rules of its own for the dtypes")
+        raise FallbackError("torch.autocast is on, and PyTorch Geometric has rules of its own for the dtypes")
 
 
 def _gat(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, size: Any, wants_weights: Any) -> Any:
@@ -148,10 +152,10 @@ def _gat(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, size: Any, wan
             None if target is None else _heads(layer, layer.lin_dst(target)),
         )
     key, query = _node_scores(layer, pair)
-    edges, num_loops = _attention_edges(layer, edge_index, pair, size)
+    edges, num_loops = attention_edges(layer, edge_index, pair, size)
     edge_key = None
     if layer.lin_edge is not None and edge_attr is not None:
-        edge_attr = _edge_features(layer, edge_index, edge_attr, edges, num_loops)
+        edge_attr = edge_features_of(layer, edge_index, edge_attr, edges, num_loops)
         if _is_plain(layer.lin_edge):  # a·(W e) = (aᵀW) e: one number a head, not a vector
             weight = layer.lin_edge.weight.view(layer.heads, layer.out_channels, -1)
             scored = F.linear(edge_attr, (weight * layer.att_edge[0].unsqueeze(-1)).sum(1))
@@ -186,16 +190,16 @@ def _gatv2(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, wants_weight
     dropout = _dropout(layer, wants_weights)
     source, target = _two(x, 2)
     if target is None:
-        raise _FallbackError("the nodes that receive have no features")
+        raise FallbackError("the nodes that receive have no features")
     if edge_attr is not None and layer.lin_edge is None:
-        raise _FallbackError("edge_attr came to a layer without edge_dim")
+        raise FallbackError("edge_attr came to a layer without edge_dim")
     at_source = _heads(layer, layer.lin_l(source))
     is_shared = layer.share_weights and target is source
     pair = at_source, at_source if is_shared else _heads(layer, layer.lin_r(target))
-    edges, num_loops = _attention_edges(layer, edge_index, pair, None)
+    edges, num_loops = attention_edges(layer, edge_index, pair, None)
     edge_key = None
     if edge_attr is not None:
-        edge_attr = _edge_features(layer, edge_index, edge_attr, edges, num_loops)
+        edge_attr = edge_features_of(layer, edge_index, edge_attr, edges, num_loops)
         edge_key = _heads(layer, layer.lin_edge(edge_attr)).movedim(1, 0)
     score = GATv2(layer.att[0], layer.negative_slope)
     residual = None if layer.res is None else layer.res(target)
@@ -237,22 +241,22 @@ def _dropout(layer: Any, wants_weights: Any) -> float:
     """The dropout of this call of `GATConv` or `GATv2Conv`."""
     dropout = layer.dropout if layer.training else 0.0
     if wants_weights and dropout:
-        raise _FallbackError("it returns the weights after dropout")
+        raise FallbackError("it returns the weights after dropout")
     return dropout
 
 
 def _transformer(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, wants_weights: Any) -> Any:
     source, target = _two(x, 2)
     if target is None:
-        raise _FallbackError("the nodes that receive have no features")
+        raise FallbackError("the nodes that receive have no features")
     if (edge_attr is None) != (layer.lin_edge is None):
-        raise _FallbackError("edge_attr goes with edge_dim")
+        raise FallbackError("edge_attr goes with edge_dim")
     query = _heads(layer, layer.lin_query(target)).movedim(1, 0)
     key, value = (_heads(layer, linear(source)).movedim(1, 0) for linear in (layer.lin_key, layer.lin_value))
-    edges = _edges(layer, edge_index, key.shape[1], query.shape[1])
+    edges = edges_of(layer, edge_index, key.shape[1], query.shape[1])
     edge = None
     if edge_attr is not None:
-        edge_attr = _edge_features(layer, edge_index, edge_attr, edges, None)
+        edge_attr = edge_features_of(layer, edge_index, edge_attr, edges, None)
         edge = _heads(layer, layer.lin_edge(edge_attr)).movedim(1, 0)
     dropout = layer.dropout if layer.training else 0.0
     out = attend(query, key, value, edges, score=ScaledDot(), edge_key=edge, edge_value=edge, dropout=dropout)
@@ -271,31 +275,31 @@ def _transformer(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, wants_
 
 def _gcn(layer: Any, x: Any, edge_index: Tensor, edge_weight: Rows) -> Tensor:
     if isinstance(x, tuple):
-        raise _FallbackError("node features are a pair")
+        raise FallbackError("node features are a pair")
     num_nodes = x.shape[-2]
     norm = num_nodes, layer.improved, layer.add_self_loops, layer.flow, x.dtype
-    j, i = _ends(layer)
+    j, i = ends(layer)
 
     def edges_of(index: Tensor) -> Edges:
-        return _checked(index[j], index[i], num_nodes, num_nodes)
+        return checked(index[j], index[i], num_nodes, num_nodes)
 
     if not layer.normalize:
-        edges = _edges(layer, edge_index, num_nodes, num_nodes)
+        edges = edges_of(layer, edge_index, num_nodes, num_nodes)
     elif layer.cached or layer._cached_edge_index is not None:
         if layer._cached_edge_index is None:
             layer._cached_edge_index = gcn_norm(edge_index, edge_weight, *norm)
         index, edge_weight = layer._cached_edge_index
-        edges = _edges(layer, index, num_nodes, num_nodes)
+        edges = edges_of(layer, index, num_nodes, num_nodes)
     elif edge_weight is None:
 
         def normalized() -> tuple[Edges, Tensor]:
             index, weight = gcn_norm(edge_index, None, *norm)
             return edges_of(index), weight
 
-        edges, edge_weight = _cached(edge_index, ("normalized", *norm), normalized)
+        edges, edge_weight = cached(edge_index, ("normalized", *norm), normalized)
     else:
         index, edge_weight = gcn_norm(edge_index, edge_weight, *norm)
-        edges = _cached(edge_index, ("weighted", *norm), lambda: edges_of(index))
+        edges = cached(edge_index, ("weighted", *norm), lambda: edges_of(index))
     out = _reduced(layer.lin(x), edges, "add", edge_weight)
     return out if layer.bias is None else out + layer.bias
 
@@ -304,7 +308,7 @@ def _sage(layer: Any, x: Any, edge_index: Tensor, size: Any) -> Tensor:
     source, target = _two(x)
     if layer.project:
         source = layer.lin(source).relu()
-    edges = _pair_edges(layer, edge_index, (source, target), size)
+    edges = pair_edges(layer, edge_index, (source, target), size)
     linear = layer.lin_l
     if layer.aggr in LINEAR_AGGREGATIONS and _is_plain(linear) and linear.weight.shape[0] < linear.weight.shape[1]:
         out = _reduced(F.linear(source, linear.weight), edges, layer.aggr)  # the matrix first: fewer features to sum
@@ -318,7 +322,7 @@ def _sage(layer: Any, x: Any, edge_index: Tensor, size: Any) -> Tensor:
 
 def _gin(layer: Any, x: Any, edge_index: Tensor, size: Any) -> Tensor:
     source, target = pair = _two(x)
-    out = _reduced(source, _pair_edges(layer, edge_index, pair, size), layer.aggr)
+    out = _reduced(source, pair_edges(layer, edge_index, pair, size), layer.aggr)
     return layer.nn(out if target is None else out + (1 + layer.eps) * target)
 
 
@@ -326,12 +330,12 @@ def _simple(layer: Any, x: Any, edge_index: Tensor, edge_weight: Rows, size: Any
     source, target = pair = _two(x)
     if layer.combine_root == "self_loop":
         if isinstance(x, tuple) or (size is not None and size[0] != size[1]):
-            raise _FallbackError("loops need one set of nodes")
-        edges = _edges(layer, edge_index, x.shape[-2], x.shape[-2], x.shape[-2], keeps_loops=True)
+            raise FallbackError("loops need one set of nodes")
+        edges = edges_of(layer, edge_index, x.shape[-2], x.shape[-2], x.shape[-2], keeps_loops=True)
         if edge_weight is not None:
             _, edge_weight = add_self_loops(edge_index, edge_weight, num_nodes=x.shape[-2])
     else:
-        edges = _pair_edges(layer, edge_index, pair, size)
+        edges = pair_edges(layer, edge_index, pair, size)
     out = _reduced(source, edges, layer.aggr, edge_weight)
     if target is None or layer.combine_root not in ("sum", "cat"):
         return out
@@ -344,7 +348,7 @@ def _reduced(value: Tensor, edges: Edges, aggr: str, weight: Rows = None) -> Ten
         return aggregate(value, edges, "sum" if aggr == "add" else aggr)  # type: ignore[arg-type]
     weight = weight.view(-1)
     if weight.dtype != value.dtype or len(weight) != edges.num_edges:
-        raise _FallbackError(f"the edge weights are {weight.dtype} ({len(weight)})")
+        raise FallbackError(f"the edge weights are {weight.dtype} ({len(weight)})")
     if aggr in ("max", "min"):
         messages = weight.unsqueeze(-1) * value.index_select(-2, edges.senders)
         return aggregate(torch.zeros_like(value), edges, aggr, edge_value=messages)  # type: ignore[arg-type]
@@ -358,7 +362,7 @@ def _two(x: Any, rank: int | None = None) -> tuple[Tensor, Rows]:
     if source is None or (
         rank is not None and any(rows is not None and rows.dim() != rank for rows in (source, target))
     ):
-        raise _FallbackError("the node features do not have the axes (node, feature)")
+        raise FallbackError("the node features do not have the axes (node, feature)")
     return source, target
 
 
@@ -372,96 +376,6 @@ def _joined(layer: Any, out: Tensor) -> Tensor:
     return out.movedim(0, 1).flatten(1) if layer.concat else out.mean(0)
 
 
-def _ends(layer: Any) -> tuple[int, int]:
-    """The rows of edge_index that hold the senders and the receivers."""
-    return (0, 1) if layer.flow == "source_to_target" else (1, 0)
-
-
 def _is_plain(linear: Any) -> bool:
     """Whether its weight may be used without calling it."""
     return not linear._forward_hooks and not linear._forward_pre_hooks
-
-
-def _edge_features(layer: Any, edge_index: Tensor, edge_attr: Tensor, edges: Edges, num_loops: int | None) -> Tensor:
-    """Edge features (edge, feature), with those of the loops that the layer adds."""
-    if len(edge_attr) != edge_index.shape[1]:
-        raise _FallbackError(f"edge_attr has {len(edge_attr)} rows for {edge_index.shape[1]} edges")
-    if num_loops is not None:
-        index, edge_attr = remove_self_loops(edge_index, edge_attr)
-        _, edge_attr = add_self_loops(index, edge_attr, fill_value=layer.fill_value, num_nodes=num_loops)
-    return edge_attr.view(-1, 1) if edge_attr.dim() == 1 else edge_attr
-
-
-def _attention_edges(layer: Any, edge_index: Tensor, pair: tuple[Tensor, Rows], size: Any) -> tuple[Edges, int | None]:
-    """The edges, and how many loops the layer adds; None where it adds none."""
-    num_loops = None
-    if layer.add_self_loops:
-        counts = [len(rows) for rows in pair if rows is not None]
-        num_loops = min(counts) if size is None else min(size)
-    return _pair_edges(layer, edge_index, pair, size, 0, num_loops), num_loops
-
-
-def _pair_edges(
-    layer: Any, edge_index: Tensor, pair: tuple[Tensor, Rows], size: Any, axis: int = -2, num_loops: int | None = None
-) -> Edges:
-    """The edges between two sets of nodes; one without features is as large as the call names, or as the other."""
-    named_senders, named_receivers = (None, None) if size is None else size
-    num_senders = pair[0].shape[axis]
-    if pair[1] is not None:
-        num_receivers = pair[1].shape[axis]
-    else:
-        num_receivers = num_senders if named_receivers is None else named_receivers
-    if named_senders not in (None, num_senders) or named_receivers not in (None, num_receivers):
-        raise _FallbackError(f"size is {size} for {num_senders} and {num_receivers} nodes")
-    if layer.flow != "source_to_target" and (pair[1] is None or num_senders != num_receivers):
-        raise _FallbackError("two sets of nodes, and the flow is target_to_source")
-    return _edges(layer, edge_index, num_senders, num_receivers, num_loops)
-
-
-def _edges(
-    layer: Any,
-    edge_index: Tensor,
-    num_senders: int,
-    num_receivers: int,
-    num_loops: int | None = None,
-    keeps_loops: bool = False,
-) -> Edges:
-    """The edges of an edge_index; with `num_loops`, a loop for each of the first nodes comes after them."""
-
-    def make() -> Edges:
-        index = edge_index
-        if num_loops is not None:
-            rest = edge_index if keeps_loops else remove_self_loops(edge_index)[0]
-            index = add_self_loops(rest, num_nodes=num_loops)[0]
-        j, i = _ends(layer)
-        return _checked(index[j], index[i], num_senders, num_receivers)
-
-    return _cached(edge_index, (layer.flow, num_senders, num_receivers, num_loops, keeps_loops), make)
-
-
-def _checked(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: int) -> Edges:
-    try:
-        edges = Edges(senders, receivers, num_senders, num_receivers)
-        edges.plan  # noqa: B018  made here and now, where no inference mode is on
-    except ShapeError as error:  # theirs says it in its own words
-        raise _FallbackError(str(error)) from error
-    return edges
-
-
-_made: WeakIdKeyDictionary = WeakIdKeyDictionary()
-"""For an edge_index, what it looked like and what was made of it. It goes when the tensor goes."""
-
-
-def _cached(edge_index: Tensor, key: tuple, make: Callable[[], Any]) -> Any:
-    """What `make` returns, once for each `edge_index` and key, until somebody changes the tensor in place."""
-    if edge_index.is_inference():  # such a tensor does not count its changes
-        return make()
-    state = edge_index._version, edge_index.data_ptr(), edge_index.shape, edge_index.stride(), edge_index.device
-    found = _made.get(edge_index)
-    if found is None or found[0] != state:
-        found = _made[edge_index] = (state, {})
-    made = found[1]
-    if key not in made:
-        with torch.inference_mode(False), torch.no_grad():  # or a later training step could not use it
-            made[key] = make()
-    return made[key]
