@@ -280,7 +280,7 @@ def _gcn(layer: Any, x: Any, edge_index: Tensor, edge_weight: Rows) -> Tensor:
     norm = num_nodes, layer.improved, layer.add_self_loops, layer.flow, x.dtype
     j, i = ends(layer)
 
-    def edges_of(index: Tensor) -> Edges:
+    def edges_now(index: Tensor) -> Edges:
         return checked(index[j], index[i], num_nodes, num_nodes)
 
     if not layer.normalize:
@@ -294,12 +294,12 @@ def _gcn(layer: Any, x: Any, edge_index: Tensor, edge_weight: Rows) -> Tensor:
 
         def normalized() -> tuple[Edges, Tensor]:
             index, weight = gcn_norm(edge_index, None, *norm)
-            return edges_of(index), weight
+            return edges_now(index), weight
 
         edges, edge_weight = cached(edge_index, ("normalized", *norm), normalized)
     else:
         index, edge_weight = gcn_norm(edge_index, edge_weight, *norm)
-        edges = cached(edge_index, ("weighted", *norm), lambda: edges_of(index))
+        edges = cached(edge_index, ("weighted", *norm), lambda: edges_now(index))
     out = _reduced(layer.lin(x), edges, "add", edge_weight)
     return out if layer.bias is None else out + layer.bias
 
