@@ -4,8 +4,9 @@ import json
 import math
 
 import numpy as np
+import pytest
 
-from edgewise.explanation import Attribution, Explanation, Layer, Link, TargetPrediction, Unit
+from edgewise.explanation import Attribution, Curve, Explanation, Layer, Link, TargetPrediction, Unit
 
 
 def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
@@ -13,7 +14,7 @@ def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
         kind="molecule",
         title="CO",
         sources={"smiles": "CO"},
-        told=(TargetPrediction("y", np.float64(1 / 3), low=-math.inf),),
+        predictions=(TargetPrediction("y", np.float64(1 / 3), low=-math.inf),),
         explained="y",
         units=(Unit("C", "smiles", 0, 1), Unit("O", "smiles", 1, 2)),
         links=(Link(0, 1),),
@@ -21,10 +22,20 @@ def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
         attributions=(Attribution("occlusion", np.array([1e-9, np.nan])),),
     )
     found = json.loads(json.dumps(explanation.to_json(), allow_nan=False))
-    assert found["told"][0]["value"] == 0.3333333
-    assert found["told"][0]["low"] is None
+    assert found["predictions"][0]["value"] == 0.3333333
+    assert found["predictions"][0]["low"] is None
     assert found["links"] == [{"first": 0, "second": 1, "effect": None}]
     assert found["layers"][0]["values"] == [[0.25, 0.75]]
     assert found["attributions"][0]["values"] == [1e-9, None]
     assert found["units"][1] == {"name": "O", "source": "smiles", "start": 1, "stop": 2}
     assert found["faithfulness"] is None
+
+
+def test_the_old_name_of_predictions_works_for_one_release():
+    curve = Curve("T", np.array([1.0]), np.array([2.0]), 1.0)
+    found = Explanation("graph", "a", {}, (TargetPrediction("y", 1.0),), "y", (), curves=(curve,))
+    for each in (found, curve):
+        with pytest.warns(DeprecationWarning, match=r"told is now \w+\.predictions; the old name works"):
+            assert each.told is each.predictions
+    plain = found.to_json()
+    assert plain["told"] == plain["predictions"] and plain["curves"][0]["told"] == [2.0]

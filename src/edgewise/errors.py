@@ -23,7 +23,7 @@ class ShapeError(EdgewiseError, ValueError):
 
 
 class UnsupportedError(EdgewiseError, NotImplementedError):
-    """A backend that was asked for by name refuses the call; the message lists its reasons."""
+    """A backend that was chosen by name refuses the call; the message lists its reasons."""
 
 
 class DataError(EdgewiseError, ValueError):
@@ -43,7 +43,7 @@ class WriteError(EdgewiseError, OSError):
 
     Args:
         path: The file.
-        error: What the system answered; its `errno` is kept.
+        error: What the system answered; its `errno` is passed on.
     """
 
     def __init__(self, path: str | os.PathLike[str], error: OSError):

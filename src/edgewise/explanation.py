@@ -1,4 +1,4 @@
-"""`Explanation`: what a model told of one input, where it attended, and what really changes its prediction.
+"""`Explanation`: what a model predicts for one input, where it attended, and what really changes its prediction.
 
 The last record of the straight line file → Example → Batch → model → Prediction → Explanation. Who explains makes one;
 pictures and pages are drawn from it alone, and know no model. Plain numbers throughout, so that it is JSON as is.
@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from edgewise.renames import warn_old_name
 
 Kind = Literal["text", "molecule", "graph"]
 """What the input is: texts, molecules, or a node in its graph."""
@@ -57,7 +59,7 @@ class Layer:
     is_readout: bool = False
     """Whether the whole attends to its units, rather than units to each other."""
     top: int | None = None
-    """How many of the strongest are kept of each receiver (and head); None where all are."""
+    """How many of the strongest are listed of each receiver (and head); None where all are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +99,16 @@ class Curve:
     """The column, such as a temperature."""
     at: Float[np.ndarray, " step"]
     """Values of the number."""
-    told: Float[np.ndarray, " step"]
+    predictions: Float[np.ndarray, " step"]
     """What is predicted at each."""
     here: float
     """Its value in the row."""
+
+    @property
+    def told(self) -> Float[np.ndarray, " step"]:
+        """The old name of `predictions`."""
+        warn_old_name(True, "Curve.told is now Curve.predictions")
+        return self.predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +120,9 @@ class Removal:
     shares: Float[np.ndarray, " step"]
     """The share of the units that has been taken away (deletion) or put back (insertion), from 0 to 1."""
     deletion: Float[np.ndarray, " step"]
-    """What is told at each step of taking away."""
+    """The prediction at each step of taking away."""
     insertion: Float[np.ndarray, " step"]
-    """What is told at each step of putting back."""
+    """The prediction at each step of putting back."""
     deletion_area: float
     """The area under the first curve, scaled so that it begins at 1 and ends at 0; small is faithful."""
     insertion_area: float
@@ -161,7 +169,7 @@ class Explanation:
     """What it is called: the first words, the SMILES, the node."""
     sources: dict[str, str]
     """The text of each column as it came, SMILES for molecules; empty for graphs."""
-    told: tuple[TargetPrediction, ...]
+    predictions: tuple[TargetPrediction, ...]
     """What is predicted of each target."""
     explained: str
     """Which number the attributions speak of: a target, or `target = class` for the probability of a class."""
@@ -182,9 +190,15 @@ class Explanation:
     center: int | None = None
     """The node that is explained, in a graph; of two, the first."""
     other_end: int | None = None
-    """The second, where two nodes are asked about together: the other end of a link."""
+    """The second, where two nodes are explained together: the other end of a link."""
     notes: tuple[str, ...] = ()
     """What else a reader should know, a sentence each: what was cut, what was left out."""
+
+    @property
+    def told(self) -> tuple[TargetPrediction, ...]:
+        """The old name of `predictions`."""
+        warn_old_name(True, "Explanation.told is now Explanation.predictions")
+        return self.predictions
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as dictionaries, lists, words and numbers to seven digits; null where there is no number."""
@@ -193,7 +207,9 @@ class Explanation:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        found = {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        # The old name of the key works in this release only.
+        return found | ({"told": found["predictions"]} if isinstance(value, Explanation | Curve) else {})
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f":  # millions of them, in one go

@@ -29,7 +29,7 @@ class Stage:
     done: int = 0
     """How many of them are done."""
     note: str = ""
-    """What else can be said now, such as the last loss."""
+    """What else is known now, such as the last loss."""
 
 
 class Counted(Protocol[Item_co]):

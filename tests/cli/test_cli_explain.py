@@ -192,7 +192,7 @@ def test_the_lines_say_what_is_not_known():
         kind="text",
         title="two\nlines",
         sources={},
-        told=(
+        predictions=(
             TargetPrediction("mood", 1.0, label="good", probabilities={"bad": 0.25, "good": 0.75}),
             TargetPrediction("y", 3.0),
         ),

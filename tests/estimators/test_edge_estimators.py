@@ -59,7 +59,7 @@ def test_classes_of_edges(data, classifier, tmp_path):
     np.testing.assert_array_equal(EdgeClassifier.load(tmp_path / "run").predict_proba(graph), probabilities)
     assert classifier.fingerprint(graph).shape == (140, 8)
     explanation = classifier.explain(graph, edge=3, label="yes")
-    assert explanation.told[0].probabilities["yes"] == pytest.approx(probabilities[3, 1], abs=1e-6)
+    assert explanation.predictions[0].probabilities["yes"] == pytest.approx(probabilities[3, 1], abs=1e-6)
     assert classifier.explain(GraphEdges(graph)[3], label="yes").to_json() == explanation.to_json()
     with pytest.raises(SettingError, match="edge is missing"):
         classifier.explain(graph)
@@ -124,7 +124,7 @@ def test_effects_are_those_of_graphs_without_the_node(model, is_directed):
     def probability(table):
         return trained.predict(table)[0].probabilities[5, 1]
 
-    assert found.told[0].probabilities["1"] == pytest.approx(probability(table), abs=1e-6)
+    assert found.predictions[0].probabilities["1"] == pytest.approx(probability(table), abs=1e-6)
     (occlusion,) = (each for each in found.attributions if each.name == "occlusion")
     for unit, value in list(zip(found.units, occlusion.values, strict=True))[2:]:
         expected = probability(table) - probability(without_node(table, name[unit.name]))

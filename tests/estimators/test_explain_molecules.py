@@ -60,7 +60,7 @@ def named(explanation):
 
 def test_what_is_told_is_what_is_predicted(ensemble):
     found = ensemble.explain(ONE)
-    (told,) = found.told
+    (told,) = found.predictions
     low, high = ensemble.predict_interval([ONE])
     assert (told.name, told.value) == ("target", pytest.approx(ensemble.predict([ONE])[0], rel=1e-6))
     assert (told.low, told.high) == pytest.approx((low[0], high[0]), rel=1e-6)
@@ -86,7 +86,7 @@ def test_every_effect_is_a_difference_of_two_predictions(ensemble):
     edges = batch.edges
     explained = Explained(trained, 0, None)
     full = explained.of_batch(batch)[0]
-    assert full == pytest.approx(found.told[0].value, rel=1e-6)
+    assert full == pytest.approx(found.predictions[0].value, rel=1e-6)
 
     def without(atoms=(), bond=None):
         keep = [node for node in range(len(found.units)) if node not in atoms]
@@ -117,7 +117,7 @@ def test_integrated_gradients_are_complete(ensemble):
     batch = Row.of(trained, (ONE,)).batch
     explained = Explained(trained, 0, None)
     nothing = explained.of_batch(replace(batch, node_features=torch.zeros_like(batch.node_features)))[0]
-    assert named(found)["integrated gradients"].sum() == pytest.approx(found.told[0].value - nothing, abs=1e-4)
+    assert named(found)["integrated gradients"].sum() == pytest.approx(found.predictions[0].value - nothing, abs=1e-4)
 
 
 def test_layers_are_those_of_the_first_member_and_shares_sum_to_one(ensemble):
@@ -154,7 +154,7 @@ def test_the_writing_changes_nothing_but_the_order(ensemble):
 def test_two_molecules_and_conditions(pairs):
     found = pairs.explain([("CCCCO", "[Cl-]")], [310.0, 50.0, 5.0], target="target_2")
     value = pairs.predict([("CCCCO", "[Cl-]")], [[310.0, 50.0, 5.0]])[0]
-    assert [told.value for told in found.told] == pytest.approx(value.tolist(), rel=1e-5)
+    assert [told.value for told in found.predictions] == pytest.approx(value.tolist(), rel=1e-5)
     assert (found.explained, found.title) == ("target_2", "CCCCO.[Cl-]")
     assert [unit.source for unit in found.units] == ["smiles_1"] * 5 + ["smiles_2"]
     assert (found.units[5].name, found.units[5].start, found.units[5].stop) == ("Cl", 0, 5)
@@ -166,7 +166,7 @@ def test_two_molecules_and_conditions(pairs):
     assert np.diff(np.log(pressure.at)) == pytest.approx(np.full(40, math.log(1000) / 40))
     rows = [("CCCCO", "[Cl-]")] * 41
     numbers = np.stack([kelvin.at, np.full(41, 50.0), np.full(41, 5.0)], axis=1)
-    np.testing.assert_allclose(kelvin.told, pairs.predict(rows, numbers)[:, 1], rtol=1e-4)
+    np.testing.assert_allclose(kelvin.predictions, pairs.predict(rows, numbers)[:, 1], rtol=1e-4)
     assert any("condition_3 is the same in all training rows" in note for note in found.notes)
     assert any("descriptors of the whole molecule stay" in note for note in found.notes)
 
@@ -174,7 +174,7 @@ def test_two_molecules_and_conditions(pairs):
 def test_two_molecules_that_are_the_same_are_two(pairs):
     found = pairs.explain([("CCO", "OCC")], [310.0, 50.0, 5.0])
     assert [unit.name for unit in found.units] == ["C", "C", "O", "O", "C", "C"]
-    assert found.told[0].value == pytest.approx(pairs.predict([("CCO", "OCC")], [[310, 50, 5]])[0, 0], rel=1e-5)
+    assert found.predictions[0].value == pytest.approx(pairs.predict([("CCO", "OCC")], [[310, 50, 5]])[0, 0], rel=1e-5)
 
 
 def test_conditions_beyond_the_training_are_said(pairs):
@@ -200,7 +200,7 @@ def test_of_classes_the_probability_is_explained(labels):
     classifier = MoleculeClassifier(**SMALL, molecule_descriptors=False).fit(SMILES, labels)
     found = classifier.explain(ONE)
     probabilities = classifier.predict_proba([ONE])[0]
-    (told,) = found.told
+    (told,) = found.predictions
     assert list(told.probabilities.values()) == pytest.approx(probabilities.tolist(), rel=1e-5)
     assert told.label == str(classifier.predict([ONE])[0])
     assert found.explained == f"target = {told.label}"
@@ -229,7 +229,7 @@ def test_every_layer_can_be_explained(model):
 def test_the_transformer_and_its_dummy():
     regressor = MoleculeRegressor(model="mat", **SMALL).fit(SMILES[:12], LENGTHS[:12])
     found = regressor.explain("CCO")
-    assert found.told[0].value == pytest.approx(regressor.predict(["CCO"])[0], rel=1e-5)
+    assert found.predictions[0].value == pytest.approx(regressor.predict(["CCO"])[0], rel=1e-5)
     assert [layer.name for layer in found.layers] == ["layer 1", "layer 2"]
     for layer in found.layers:
         assert layer.values.shape == (2, 9)

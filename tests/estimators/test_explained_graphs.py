@@ -51,7 +51,7 @@ def test_effects_are_those_of_graphs_built_without_the_part(model, readout):
     graph, found = graphs[4], explain_graph(trained, table, 4)
     assert isinstance(found, Explanation)
     whole = told(trained, graph)
-    assert found.told[0].value == pytest.approx(whole, abs=1e-5)
+    assert found.predictions[0].value == pytest.approx(whole, abs=1e-5)
     expected = [whole - told(trained, without_node(graph, node)) for node in range(5)]
     np.testing.assert_allclose(by_name(found)["occlusion"].values, expected, atol=1e-4)
     ends = {tuple(sorted(pair)) for pair in zip(graph.edges.senders.tolist(), graph.edges.receivers.tolist())}
@@ -69,7 +69,9 @@ def test_integrated_gradients_are_complete_and_members_are_averaged():
     blank = replace(batch, features=torch.zeros_like(batch.features))
     with torch.no_grad():
         nothing = np.mean([trained.finish(member(blank).double()).numpy() for member in trained.members])
-    assert by_name(found)["integrated gradients"].values.sum() == pytest.approx(found.told[0].value - nothing, abs=2e-3)
+    assert by_name(found)["integrated gradients"].values.sum() == pytest.approx(
+        found.predictions[0].value - nothing, abs=2e-3
+    )
     assert any("first of 3 models" in note for note in found.notes)
 
 
@@ -163,7 +165,7 @@ def test_of_a_tree_goes_what_has_no_other_way_to_the_root(model):
         return rooted(left)
 
     whole = rooted(tree)
-    assert found.told[0].value == pytest.approx(whole, abs=1e-5)
+    assert found.predictions[0].value == pytest.approx(whole, abs=1e-5)
     lost = by_name(found)["occlusion"].values
     for node, gone in GOES_WITH.items():
         assert lost[node] == pytest.approx(whole - without(gone), abs=1e-4), node

@@ -38,7 +38,7 @@ def test_units_are_the_tokens_and_the_next_one_is_told(kind):
     tokens = trained.encode(TEXT)
     assert (found.kind, found.title, found.sources) == ("text", "the dog sat on the", {"text": TEXT})
     assert [(unit.start, unit.stop) for unit in found.units] == list(zip(tokens.starts, tokens.stops))
-    (told,) = found.told
+    (told,) = found.predictions
     assert (told.name, found.explained) == ("next token", f"next token = {told.label}")
     assert next(iter(told.probabilities)) == told.label
     assert list(told.probabilities.values()) == sorted(told.probabilities.values(), reverse=True)
@@ -60,10 +60,10 @@ def test_signs_stand_for_what_cannot_be_seen():
 
 def test_probabilities_of_all_sum_to_one_and_no_one_is_told_what_is_never_written():
     trained = language_model(learned="abc")
-    told = explain_prompt(trained, "abcab").told[0]
+    told = explain_prompt(trained, "abcab").predictions[0]
     assert set(told.probabilities) == {"a", "b", "c"}
     assert sum(told.probabilities.values()) == pytest.approx(1, abs=1e-6)
-    ends = explain_prompt(language_model(learned="abc", has_end=True), "abcab").told[0]
+    ends = explain_prompt(language_model(learned="abc", has_end=True), "abcab").predictions[0]
     assert set(ends.probabilities) == {"a", "b", "c", "<end>"}
 
 
@@ -74,7 +74,7 @@ def test_what_is_told_is_what_is_written(position):
         (written,) = trained.write(SONG[:size], SamplingSettings(num_tokens=1, temperature=0))
         assert (
             trained.tokenizer.written(int(trained.read(written)[0]))
-            == explain_prompt(trained, SONG[:size]).told[0].label
+            == explain_prompt(trained, SONG[:size]).predictions[0].label
         )
 
 
@@ -104,7 +104,7 @@ def test_weights_are_those_of_the_prediction_and_causal():
 def test_occlusion_asks_without_the_token(kind, settings):
     trained = language_model(kind, **settings)
     found = explain_prompt(trained, "the dog sat on")
-    numbers, number = trained.read("the dog sat on"), int(found.told[0].value)
+    numbers, number = trained.read("the dog sat on"), int(found.predictions[0].value)
     full = share(trained, numbers, number)
     expected = [full - share(trained, np.delete(numbers, place), number) for place in range(len(numbers))]
     np.testing.assert_allclose(by_name(found)["occlusion"].values, expected, atol=1e-6)
@@ -125,7 +125,7 @@ def test_integrated_gradients_sum_to_the_difference():
 def test_faithfulness_begins_with_all_and_ends_with_nothing():
     trained = language_model()
     found = explain_prompt(trained, "the mat")
-    number = int(found.told[0].value)
+    number = int(found.predictions[0].value)
     for removal in found.faithfulness.removals:
         assert removal.deletion[0] == pytest.approx(share(trained, trained.read("the mat"), number), abs=1e-6)
         assert removal.deletion[-1] == pytest.approx(share(trained, [trained.tokenizer.unknown], number), abs=1e-6)
@@ -133,7 +133,7 @@ def test_faithfulness_begins_with_all_and_ends_with_nothing():
     # Where texts have ends, one that is left empty begins anew.
     ending = language_model(has_end=True)
     found = explain_prompt(ending, "the mat")
-    expected = share(ending, [ending.tokenizer.end], int(found.told[0].value))
+    expected = share(ending, [ending.tokenizer.end], int(found.predictions[0].value))
     assert found.faithfulness.removals[0].deletion[-1] == pytest.approx(expected, abs=1e-6)
     assert found.notes == ()
 
@@ -142,7 +142,7 @@ def test_sentences_are_taken_away_whole():
     trained = language_model()
     found = explain_prompt(trained, "the cat sat.\nthe dog")
     assert [(part.name, part.kind) for part in found.parts] == [("the cat sat.", "sentence"), ("the dog", "sentence")]
-    number = int(found.told[0].value)
+    number = int(found.predictions[0].value)
     expected = share(trained, trained.read("the cat sat.\nthe dog"), number) - share(
         trained, trained.read("the cat sat.\n"), number
     )
@@ -155,7 +155,7 @@ def test_another_token_is_named_by_its_text_or_its_sign():
         assert explain_prompt(trained, TEXT, label=label).explained == "next token = ␣"
     assert explain_prompt(trained, TEXT, label="\n").explained == "next token = ⏎"
     assert explain_prompt(trained, TEXT, label="bytes c3").explained == "next token = bytes c3"
-    told = explain_prompt(trained, TEXT, label="bytes c3").told[0]
+    told = explain_prompt(trained, TEXT, label="bytes c3").predictions[0]
     assert len(told.probabilities) == 11  # beside the ten most probable
     assert told.probabilities["bytes c3"] == pytest.approx(
         share(trained, trained.read(TEXT), trained.tokenizer.encode("é").numbers[0]), abs=1e-6
@@ -188,7 +188,7 @@ def test_of_a_long_text_the_end_is_read(monkeypatch, is_learned):
     assert "has 20 tokens; the last 8 are read, and only they are explained" in found.notes[0]
     assert [(unit.start, unit.stop) for unit in found.units] == [(place, place + 1) for place in range(12, 20)]
     short = explain_prompt(trained, text[12:])
-    assert found.told[0].probabilities == short.told[0].probabilities
+    assert found.predictions[0].probabilities == short.predictions[0].probabilities
     subject = ExplainablePrompts(trained)
     assert subject.unread((text,)) == "20 tokens, of which the last 8 are read"
     assert subject.unread((text[:8],)) == ""
@@ -207,7 +207,7 @@ def test_of_a_long_text_the_strongest_weights_are_kept(monkeypatch):
     # The last token's own weights are whole all the same.
     np.testing.assert_allclose(by_name(found)["attention"].values, by_name(whole)["attention"].values, atol=1e-6)
     assert any("16 runs of neighboring tokens" in note for note in found.notes)
-    assert found.told[0].probabilities == whole.told[0].probabilities
+    assert found.predictions[0].probabilities == whole.predictions[0].probabilities
 
 
 def test_prompts_are_told_together_as_alone(monkeypatch):

@@ -77,7 +77,7 @@ def test_effects_are_those_of_graphs_built_without_the_part(model, decoder):
     assert (found.kind, found.explained, found.center, found.other_end) == ("graph", "link_prob", 0, 1)
     assert [unit.name for unit in found.units[:2]] == [f"n{node}" for node in pair]
     assert found.title == f"n{pair[0]} – n{pair[1]}"
-    assert found.told[0].value == pytest.approx(whole, abs=1e-6)
+    assert found.predictions[0].value == pytest.approx(whole, abs=1e-6)
     places = [int(unit.name[1:]) for unit in found.units]
     lost = by_name(found)["occlusion"].values
     for unit in range(2, min(9, len(places))):
@@ -111,7 +111,7 @@ def test_the_link_itself_carries_no_message_and_a_note_says_what_it_would_do():
     apart, seen = told(trained, without_pair(trained.graph, *pair), pair), told(trained, trained.graph, pair)
     assert apart != pytest.approx(seen, abs=1e-3)
     found = explain_link(trained, *pair)
-    assert found.told[0].value == pytest.approx(apart, abs=1e-6)
+    assert found.predictions[0].value == pytest.approx(apart, abs=1e-6)
     assert found.notes[0].endswith(f"link_prob would be {seen:.3g}.")
     other = apart_of(trained)
     expected = [apart, told(trained, trained.graph, other)]
@@ -124,12 +124,12 @@ def test_edges_that_are_one_way():
     there, back = explain_link(trained, *pair), explain_link(trained, *reversed(pair))
     assert there.title == f"n{pair[0]} → n{pair[1]}"
     graph = without_pair(trained.graph, *pair, is_directed=True)
-    assert there.told[0].value == pytest.approx(told(trained, graph, pair), abs=1e-6)
+    assert there.predictions[0].value == pytest.approx(told(trained, graph, pair), abs=1e-6)
     # The way back is another link: it is not in the graph, and the way there stays.
     assert back.notes[0] == "The graph does not have this link."
     assert back.notes[1].startswith("Edges are one way: the link back is another one, which the graph has")
     assert not any("the link back" in note for note in there.notes)
-    assert back.told[0].value == pytest.approx(told(trained, trained.graph, pair[::-1]), abs=1e-6)
+    assert back.predictions[0].value == pytest.approx(told(trained, trained.graph, pair[::-1]), abs=1e-6)
 
 
 @pytest.mark.parametrize("model", ["gcn", "attention", "hop_attention"])
@@ -139,7 +139,9 @@ def test_of_a_large_graph_the_part_is_asked_and_mean_and_spread_stay(model, monk
     small = explain_link(trained, *pair)
     monkeypatch.setattr(explaining, "MAX_WHOLE", 10)
     large = explain_link(trained, *pair)
-    assert large.told[0].value == pytest.approx(small.told[0].value, abs=1e-6), "the part says what the whole says"
+    assert large.predictions[0].value == pytest.approx(small.predictions[0].value, abs=1e-6), (
+        "the part says what the whole says"
+    )
     assert [unit.name for unit in large.units] == [unit.name for unit in small.units]
     graph = without_pair(trained.graph, *pair)
     batch = trained.messages(graph).along()
@@ -149,7 +151,7 @@ def test_of_a_large_graph_the_part_is_asked_and_mean_and_spread_stay(model, monk
         moments = trained.model.moments(trained.model.encoder(batch))
         vectors = trained.model.measured(trained.model.encoder(cut), *moments)
         expected = torch.sigmoid(trained.model.score_pairs(vectors, *(torch.tensor([end]) for end in pair)))
-    assert link.effect == pytest.approx(large.told[0].value - float(expected), abs=3e-6)
+    assert link.effect == pytest.approx(large.predictions[0].value - float(expected), abs=3e-6)
     assert any("as the graph is large" in note for note in large.notes)
     assert any("counts too, a little" in note for note in small.notes)
 
@@ -187,7 +189,7 @@ def test_integrated_gradients_sum_to_the_difference(known):
         vectors = model.measured(model.encoder(replace(batch, features=torch.zeros_like(batch.features))), *moments)
     nothing = 1 / (1 + np.exp(-trained.scores(vectors, np.array([3]), np.array([18]))[0]))
     summed = by_name(found)["integrated gradients"].values.sum()
-    assert summed == pytest.approx(found.told[0].value - nothing, abs=5e-3)
+    assert summed == pytest.approx(found.predictions[0].value - nothing, abs=5e-3)
     assert any("vector that each node has learned" in note for note in found.notes) == (not known)
 
 
@@ -205,7 +207,7 @@ def test_another_order_of_the_nodes_changes_nothing(model):
     )
     one = explain_link(trained, *pair)
     other = explain_link(trained, *(int(place[end]) for end in pair), graph=turned)
-    assert other.told[0].value == pytest.approx(one.told[0].value, abs=1e-5)
+    assert other.predictions[0].value == pytest.approx(one.predictions[0].value, abs=1e-5)
     for first, second in zip(one.attributions, other.attributions, strict=True):
         values = [
             dict(zip([unit.name for unit in found.units], each.values, strict=True))
@@ -214,7 +216,9 @@ def test_another_order_of_the_nodes_changes_nothing(model):
         assert values[0].keys() == values[1].keys()
         assert all(values[0][name] == pytest.approx(values[1][name], abs=1e-4) for name in values[0])
     # Where edges go both ways, the order of the ends says nothing either.
-    assert explain_link(trained, *reversed(pair)).told[0].value == pytest.approx(one.told[0].value, abs=1e-6)
+    assert explain_link(trained, *reversed(pair)).predictions[0].value == pytest.approx(
+        one.predictions[0].value, abs=1e-6
+    )
 
 
 def test_hops_and_caps(monkeypatch):
@@ -253,7 +257,7 @@ def test_a_run_opens_as_a_page(tmp_path):
     found = explainer.explain(row)
     assert found.to_json() == explain_link(trained, sender, receiver).to_json()
     (told_row,) = explainer.predict([row])
-    assert told_row[0].value == pytest.approx(found.told[0].value, abs=1e-6)
+    assert told_row[0].value == pytest.approx(found.predictions[0].value, abs=1e-6)
     page = explanation_page([found])
     assert f"n{sender} – n{receiver}" in json.loads(page.split('id="contents">')[1].split("</script>")[0])["title"]
     for bad, message in (
@@ -279,7 +283,7 @@ def test_from_python():
     index = np.stack([graph.edges.senders, graph.edges.receivers])
     again = predictor.explain(*pair, graph.features.to_dense(), index, hops=1)
     assert again.title == f"{pair[0]} – {pair[1]}"
-    assert again.told[0].value == pytest.approx(predictor.explain(*pair).told[0].value, abs=1e-6)
+    assert again.predictions[0].value == pytest.approx(predictor.explain(*pair).predictions[0].value, abs=1e-6)
     for words, error, message in (
         ((0, 30), DataError, "node 30 does not exist; they are 0 to 29"),
         ((-1, 3), DataError, "node -1 does not exist"),

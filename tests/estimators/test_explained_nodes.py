@@ -77,9 +77,9 @@ def test_occlusion_asks_the_whole_graph_without_the_node(model, sparse):
     node = 7
     found = explain_node(trained, table, node)
     assert (found.kind, found.center, found.units[0].name) == ("graph", 0, "7")
-    label = int(found.told[0].value)
+    label = int(found.predictions[0].value)
     full = told(trained, table, node, label)
-    assert found.told[0].probabilities[str(label)] == pytest.approx(full)
+    assert found.predictions[0].probabilities[str(label)] == pytest.approx(full)
     assert found.explained == f"target = {label}"
     values = by_name(found)["occlusion"].values
     for unit, value in list(zip(found.units, values, strict=True))[1:12]:
@@ -100,7 +100,7 @@ def test_the_node_itself_loses_its_features():
 def test_links_are_pairs_and_lose_both_ways():
     trained, table = made("gat")
     found = explain_node(trained, table, 7)
-    label = int(found.told[0].value)
+    label = int(found.predictions[0].value)
     places = [int(unit.name) for unit in found.units]
     pairs = [frozenset((link.first, link.second)) for link in found.links]
     assert len(set(pairs)) == len(pairs)
@@ -191,7 +191,7 @@ def test_features_of_edges_come_along():
         whole = trained.members[0](replace(graph, rows=torch.tensor([3])))
         torch.testing.assert_close(trained.members[0](near.batch), whole, rtol=1e-4, atol=1e-5)
     found = explain_node(trained, table, 3)
-    label = int(found.told[0].value)
+    label = int(found.predictions[0].value)
     cut = told(trained, without(table, int(found.units[1].name)), 3, label)
     expected = told(trained, table, 3, label) - cut
     assert by_name(found)["occlusion"].values[1] == pytest.approx(expected, abs=2e-6)
@@ -244,7 +244,7 @@ def test_what_is_refused():
 def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
     trained, table = made("attention", **settings)
     found, node = explain_node(trained, table, 7), 7
-    graph, label = trained.batches(table).graph, int(found.told[0].value)
+    graph, label = trained.batches(table).graph, int(found.predictions[0].value)
 
     def asked(batch):
         with torch.no_grad():
@@ -252,7 +252,7 @@ def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
 
     whole = replace(graph, rows=torch.tensor([node]))
     assert asked(whole) == pytest.approx(told(trained, table, node, label), abs=1e-6)
-    assert found.told[0].probabilities[str(label)] == pytest.approx(asked(whole), abs=1e-5)
+    assert found.predictions[0].probabilities[str(label)] == pytest.approx(asked(whole), abs=1e-5)
     senders, receivers = graph.edges.senders, graph.edges.receivers
 
     def without_edges(gone):
@@ -295,7 +295,7 @@ def test_nodes_and_edges_keep_their_kinds(model):
     classifier.fit(features, labels, index, **kinds)
     node = 25
     found = classifier.explain(features, index, node, **kinds)
-    chosen = int(found.told[0].value)
+    chosen = int(found.predictions[0].value)
 
     def asked(kept):
         proba = classifier.predict_proba(
@@ -305,7 +305,7 @@ def test_nodes_and_edges_keep_their_kinds(model):
 
     everything = np.ones(index.shape[1], dtype=bool)
     whole = asked(everything)
-    assert found.told[0].probabilities[str(chosen)] == pytest.approx(whole, abs=1e-5)
+    assert found.predictions[0].probabilities[str(chosen)] == pytest.approx(whole, abs=1e-5)
     places = [int(unit.name) for unit in found.units]
     lost = by_name(found)["occlusion"].values
     for unit in (1, 2, len(places) - 1):

@@ -32,12 +32,12 @@ def by_name(found):
 def test_each_word_is_told_its_tag(kind, encoder):
     trained, words = tagger(kind, encoder=encoder), TEXT.split()
     found = explain_sentence(trained, TEXT)
-    assert [told.name for told in found.told] == ["1 the", "2 film", "3 was", "4 great", "5 ."]
-    assert [[told.label for told in found.told]] == trained.tag([words])
-    table = [list(told.probabilities.values()) for told in found.told]
+    assert [told.name for told in found.predictions] == ["1 the", "2 film", "3 was", "4 great", "5 ."]
+    assert [[told.label for told in found.predictions]] == trained.tag([words])
+    table = [list(told.probabilities.values()) for told in found.predictions]
     np.testing.assert_allclose(table, shares(trained, words), atol=1e-6)
     np.testing.assert_allclose(np.sum(table, axis=1), 1)
-    assert list(found.told[0].probabilities) == list(TAGS)
+    assert list(found.predictions[0].probabilities) == list(TAGS)
     assert (found.kind, found.title, found.sources) == ("text", TEXT, {"tokens": TEXT})
 
 
@@ -45,7 +45,7 @@ def test_each_word_is_told_its_tag(kind, encoder):
 def test_units_stand_where_they_were_written(kind):
     text = " the  film\twas\n great!"
     found = explain_sentence(tagger(kind), text)
-    assert [told.name for told in found.told] == ["1 the", "2 film", "3 was", "4 great!"]
+    assert [told.name for told in found.predictions] == ["1 the", "2 film", "3 was", "4 great!"]
     assert found.sources == {"tokens": text}
     read = [text[unit.start : unit.stop] for unit in found.units]
     assert "".join("".join(read).split()) == "thefilmwasgreat!"
@@ -127,8 +127,8 @@ def test_the_first_word_with_a_tag_of_its_own_is_explained(tags, usual, outside)
     trained = tagger(tags=tags, usual=usual)
     for words in (WORDS, WORDS[2:], [WORDS[0]]):
         found = explain_sentence(trained, words)
-        own = [told for told in found.told if told.label != outside]
-        first = (own or found.told)[0]
+        own = [told for told in found.predictions if told.label != outside]
+        first = (own or found.predictions)[0]
         assert found.explained == f"{first.name} = {first.label}"
 
 
@@ -177,9 +177,9 @@ def test_of_a_long_sentence_the_piece_of_the_word_is_explained():
     first, last = piece.words[0], piece.words[-1]
     assert f"the words from {first + 1} {words[first]} to {last + 1} {words[last]}, and only they" in found.notes[0]
     expected = shares(trained, mine)[10 - first, 3]
-    assert found.told[10].probabilities["O"] == pytest.approx(expected, abs=1e-6)
+    assert found.predictions[10].probabilities["O"] == pytest.approx(expected, abs=1e-6)
     assert found.faithfulness.removals[0].deletion[0] == pytest.approx(expected, abs=1e-6)
-    assert len(found.told) == len(words)
+    assert len(found.predictions) == len(words)
 
 
 def test_of_many_tags_those_around_the_word_are_shown(monkeypatch):
@@ -187,7 +187,7 @@ def test_of_many_tags_those_around_the_word_are_shown(monkeypatch):
     trained, words = tagger(), WORDS * 2
     for target, first in ((1, 1), (9, 7), (18, 15)):
         found = explain_sentence(trained, words, target=target)
-        assert [told.name.split()[0] for told in found.told] == [str(first + step) for step in range(4)]
+        assert [told.name.split()[0] for told in found.predictions] == [str(first + step) for step in range(4)]
         assert f"has 18 words; the tags of the 4 around {target} " in found.notes[0]
 
 

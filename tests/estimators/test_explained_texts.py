@@ -42,7 +42,7 @@ def test_weights_are_those_of_the_prediction():
     trace = Trace()
     with torch.no_grad():
         logits = trained.members[0](trained.batches(texts_from_arrays([TEXT])).batch(np.array([0])), trace)
-    assert found.told[0].probabilities["good"] == pytest.approx(torch.sigmoid(logits).item(), abs=1e-6)
+    assert found.predictions[0].probabilities["good"] == pytest.approx(torch.sigmoid(logits).item(), abs=1e-6)
     assert [layer.name for layer in found.layers] == ["layer 1", "layer 2", "readout"]
     for layer, weights in zip(found.layers, trace.weights, strict=True):
         np.testing.assert_allclose(layer.values, weights.values, rtol=1e-6)
@@ -66,7 +66,7 @@ def test_occlusion_asks_without_the_token(task, encoder):
     expected = [full - told(trained, [" ".join(words[:n] + words[n + 1 :])], label=place) for n in range(4)]
     np.testing.assert_allclose(by_name(found)["occlusion"].values, [*expected, 0], atol=1e-6)
     assert found.explained == ("target" if label is None else f"target = {label}")
-    assert found.told[0].value == full if label is None else found.told[0].probabilities[label] == full
+    assert found.predictions[0].value == full if label is None else found.predictions[0].probabilities[label] == full
     assert "first of 2 models" in found.notes[-1]
 
 
@@ -94,7 +94,7 @@ def test_sentences_and_columns():
         ("text_1", "column", tuple(range(9))),
         ("text_2", "column", (10, 11)),
     ]
-    label = int(found.told[0].value)
+    label = int(found.predictions[0].value)
     assert found.parts[0].effect == pytest.approx(
         told(trained, texts, label=label) - told(trained, ["the plot awful!", "a film"], label=label), abs=1e-6
     )

@@ -86,7 +86,7 @@ def test_the_translation_is_the_one_that_the_model_gives(kind):
     trained = translation_model(kind)
     found = explained(kind)
     (text,) = trained.translate([TEXT])
-    told, number = found.told
+    told, number = found.predictions
     assert (told.name, told.label, number.name) == ("translation", text, "mean ln p")
     assert found.sources == {"en": TEXT, "translation": text}
     expected = np.mean(likelihoods(trained, sentence(trained), written(trained)))
@@ -103,7 +103,7 @@ def test_units_are_the_tokens_of_both_texts_where_they_stand():
     assert all(TEXT[unit.start : unit.stop] == unit.name for unit in read[:-1])
     assert told[0].name == "<begin>"
     assert len(told) == 1 + len(written(trained))
-    text = found.told[0].label
+    text = found.predictions[0].label
     assert "".join(text[unit.start : unit.stop] for unit in told) == text
     assert any("cut after 6 tokens" in note for note in found.notes) == (told[-1].name != "<end>")
 
@@ -254,7 +254,7 @@ def test_a_translation_of_nothing_is_told(monkeypatch):
     trained = translation_model("lstm")
     monkeypatch.setattr(FittedTranslation, "write", lambda self, texts: [[] for _ in texts])
     found = explain_translation(trained, TEXT)
-    assert found.told[0].label == "(an empty text)", "an empty label would say that a number is told"
+    assert found.predictions[0].label == "(an empty text)", "an empty label would say that a number is told"
     assert found.sources == {"en": TEXT, "translation": ""}
     assert [unit.name for unit in found.units[-2:]] == ["<begin>", "<end>"]
     assert any("writes its end at once" in note for note in found.notes)
@@ -320,17 +320,17 @@ def learned(request):
 
 def test_what_a_translator_explains_is_what_it_predicts(learned, tmp_path):
     found = learned.explain(TEXT)
-    assert [found.told[0].label] == [text or "(an empty text)" for text in learned.predict([TEXT])]
+    assert [found.predictions[0].label] == [text or "(an empty text)" for text in learned.predict([TEXT])]
     learned.save(tmp_path / "run")
     explainer = Explainer.open(tmp_path / "run")
     assert (explainer.kind, explainer.fields) == ("text", [{"name": "source", "type": "text"}])
     again = explainer.explain({"source": TEXT})
-    assert again.told[0].label == found.told[0].label
+    assert again.predictions[0].label == found.predictions[0].label
     np.testing.assert_allclose(again.attributions[1].values, found.attributions[1].values, atol=1e-6)
     told = explainer.predict([{"source": TEXT}, {"source": "two dogs"}])
     written = learned.predict([TEXT, "two dogs"])
     assert [each[0].label for each in told] == [text or "(an empty text)" for text in written]
-    assert told[0][0].value == pytest.approx(found.told[0].value, abs=1e-6)
+    assert told[0][0].value == pytest.approx(found.predictions[0].value, abs=1e-6)
     facts = explainer.facts
     assert (facts["task"], facts["targets"], facts["open"]) == ("translation", ["translation"], ["target"])
     assert facts["model"] == ("lstm" if learned.get_params()["model"] == "lstm" else "transformer")

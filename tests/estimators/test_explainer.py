@@ -79,7 +79,7 @@ def test_texts(texts):
     assert set(told[0][0].probabilities) == {"bad", "good"}
     found = texts.explain(rows[1], label="good", top=1)
     assert found.explained == "target = good"
-    assert found.told[0].probabilities["good"] == pytest.approx(told[1][0].probabilities["good"], abs=1e-6)
+    assert found.predictions[0].probabilities["good"] == pytest.approx(told[1][0].probabilities["good"], abs=1e-6)
     assert found.layers[0].top == 1
     assert texts.predict([]) == []
 
@@ -96,7 +96,7 @@ def test_molecules(molecules):
     told = molecules.predict([row, row])
     assert told[0] == told[1] or told[0][0].value == told[1][0].value
     found = molecules.explain(row)
-    assert found.told[0].value == pytest.approx(told[0][0].value, rel=1e-5)
+    assert found.predictions[0].value == pytest.approx(told[0][0].value, rel=1e-5)
     assert [curve.here for curve in found.curves] == [301.5, 3.0]
 
 
@@ -107,7 +107,7 @@ def test_nodes(graph, tmp_path):
     told = graph.predict([{"id": "n3"}, {"id": " n4 "}])
     found = graph.explain({"id": "n3"})
     assert found.title == "n3"
-    for label, probability in found.told[0].probabilities.items():
+    for label, probability in found.predictions[0].probabilities.items():
         assert told[0][0].probabilities[label] == pytest.approx(probability, abs=1e-6)
     with pytest.raises(DataError, match="there is no node 'n99'; the 13 nodes are n0, n1, n2, n3, n4, …"):
         graph.predict([{"id": "n99"}])

@@ -54,7 +54,7 @@ class StandIn:
             kind=self.kind,
             title=text[:40],
             sources={next(iter(row)): text},
-            told=told,
+            predictions=told,
             explained=target or "length",
             units=units,
             layers=(layer,),

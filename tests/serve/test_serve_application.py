@@ -12,16 +12,18 @@ from edgewise.serve.limits import Limits
 def test_rows_are_predicted_in_order(client):
     answer = client().post("/predict", json={"rows": [molecule_row("CCO", 300), molecule_row("C", 10)]})
     assert answer.status_code == 200
-    assert answer.json()["rows"] == [
+    found = answer.json()["rows"]
+    assert [row.pop("told") for row in found] == [row["predictions"] for row in found], "the old name"
+    assert found == [
         {
-            "told": [
+            "predictions": [
                 {"name": "length", "value": 3, "label": "", "std": None, "low": 0, "high": 150, "probabilities": {}}
             ],
             "status": "ok",
             "error": None,
         },
         {
-            "told": [
+            "predictions": [
                 {"name": "length", "value": 1, "label": "", "std": None, "low": 0, "high": 5, "probabilities": {}}
             ],
             "status": "ok",

@@ -195,8 +195,10 @@ def test_the_next_token_is_told_and_explained(client, writer):
     assert (told["facts"]["task"], told["facts"]["targets"]) == ("language", ["next token"])
     answer = asker.post("/predict", json={"rows": [{"text": text} for text in ("the cat", "XY", "a" * 13, " ")]})
     first, unknown, long, space = answer.json()["rows"]
-    assert first["told"][0]["label"] == model.explain("the cat").told[0].label
-    assert first["told"][0]["probabilities"] == pytest.approx(model.explain("the cat").told[0].probabilities, abs=1e-6)
+    assert first["told"][0]["label"] == model.explain("the cat").predictions[0].label
+    assert first["told"][0]["probabilities"] == pytest.approx(
+        model.explain("the cat").predictions[0].probabilities, abs=1e-6
+    )
     assert "never seen: 'X', 'Y'" in unknown["error"]
     assert long["error"] == "the row is too long: 13 tokens, of which the last 12 are read."
     assert space["told"]

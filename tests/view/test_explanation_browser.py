@@ -170,7 +170,7 @@ def test_of_many_predictions_each_has_its_class_alone(opened):
     told = tuple(
         TargetPrediction(f"{n} word", 0.0, label, probabilities=each) for n, (label, each) in enumerate(tags, 1)
     )
-    page = opened(replace(words, told=(*told, TargetPrediction("7 \xa0", 0.0, "O")), explained="2 word = B"))
+    page = opened(replace(words, predictions=(*told, TargetPrediction("7 \xa0", 0.0, "O")), explained="2 word = B"))
     bars = '[data-figure="prediction"] rect[data-predicted]'
     assert page.eval_on_selector_all(bars, "all => all.map(each => each.dataset.value)") == ["0.75", "0.6"] * 3 + [""]
     said = page.eval_on_selector_all('[data-figure="prediction"] text', "all => all.map(each => each.textContent)")

@@ -234,7 +234,7 @@ def content_of(explanations: "Sequence[Explanation]", suffix: str, name: str) ->
 def lines_of(explanation: "Explanation") -> list[str]:
     """The predictions, and whether the attributions can be believed."""
     title = " ".join(explanation.title.split())
-    shown, more = explanation.told[:MAX_PREDICTIONS], len(explanation.told) - MAX_PREDICTIONS
+    shown, more = explanation.predictions[:MAX_PREDICTIONS], len(explanation.predictions) - MAX_PREDICTIONS
     lines = [f"{title}: {'; '.join(map(prediction_words, shown))}{f'; and {more:,} more' if more > 0 else ''}"]
     found = explanation.faithfulness
     if found is None:

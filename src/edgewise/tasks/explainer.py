@@ -28,7 +28,7 @@ class Explainer:
     """The model of a run folder, which takes rows as plain values by the names of their columns.
 
     explainer = Explainer.open("run")
-    explainer.explain({"text": "a film to remember"}).told
+    explainer.explain({"text": "a film to remember"}).predictions
     """
 
     def __init__(self, model: ExplainableModel, num_training_rows: int | None = None):

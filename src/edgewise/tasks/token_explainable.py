@@ -248,7 +248,7 @@ class TokenExplainable(Explainable):
             "kind": "text",
             "title": shortened(" ".join(self.texts.values())) or "a text of spaces",
             "sources": dict(self.texts),
-            "told": tuple(self.predictions),
+            "predictions": tuple(self.predictions),
             "explained": self.explained,
             "units": tuple(self.units()),
             "notes": tuple(self.notes()),

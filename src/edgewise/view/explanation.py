@@ -34,7 +34,7 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
     named = title if title is not None else explanations[0].title if len(explanations) == 1 else "Explanations"
     named = named.encode("utf-8", "replace").decode()  # halves of characters cannot be written to a file
     contents = [
-        {"title": each.title, "predictions": ", ".join(prediction_words(one) for one in each.told)}
+        {"title": each.title, "predictions": ", ".join(prediction_words(one) for one in each.predictions)}
         for each in explanations
     ]
     blocks = [_block("contents", {"title": named, "explanations": contents})]

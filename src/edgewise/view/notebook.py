@@ -95,9 +95,9 @@ def words_of(explanations: Sequence[Explanation]) -> str:
         return plural(len(explanations), "explanation")
     (only,) = explanations
     predictions = ", ".join(
-        f"{each.name} = {each.label or format(each.value, '.5g')}" for each in only.told[:MAX_PREDICTIONS]
+        f"{each.name} = {each.label or format(each.value, '.5g')}" for each in only.predictions[:MAX_PREDICTIONS]
     )
-    if len(only.told) > MAX_PREDICTIONS:
-        predictions += f", and {len(only.told) - MAX_PREDICTIONS} more"
+    if len(only.predictions) > MAX_PREDICTIONS:
+        predictions += f", and {len(only.predictions) - MAX_PREDICTIONS} more"
     number = len(only.units)
     return f"Explanation of {only.title}: {predictions}; {number} unit{'s' * (number != 1)}"

@@ -105,7 +105,7 @@ def _chosen(explanation: Explanation, name: str | None) -> Attribution | None:
 
 def _first_predictions(explanation: Explanation) -> list[TargetPrediction]:
     """The predictions above the picture: all, or of many the explained one."""
-    predictions = list(explanation.told)
+    predictions = list(explanation.predictions)
     if len(predictions) <= MAX_PREDICTIONS:
         return predictions
     explained = [each for each in predictions if f"{explanation.explained} = ".startswith(f"{each.name} = ")]

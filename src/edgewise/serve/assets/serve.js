@@ -121,7 +121,7 @@ class Panel {
     try {
       if (what === "predict") {
         const answer = await (await ask("predict", { rows: [row] }, abort.signal)).json();
-        const { told: predictions, status } = answer.rows[0];
+        const { predictions, status } = answer.rows[0];
         this.show(predictions, status === "ok" ? "" : status);
       } else {
         this.part(".state").textContent = "explaining …";

@@ -201,7 +201,7 @@ class GraphItem(Explainable):
             "kind": "graph",
             "title": self.name,
             "sources": {},
-            "told": self.explained.predictions,
+            "predictions": self.explained.predictions,
             "explained": self.explained.name,
             "units": tuple(Unit(node) for node in self.names),
             "center": int(self.roots[0]) if len(self.roots) else None,

@@ -190,7 +190,7 @@ class MoleculeItem(Explainable):
             "kind": "molecule",
             "title": ".".join(row.smiles),
             "sources": dict(zip(trained.columns.smiles_columns, row.smiles, strict=True)),
-            "told": self.explained.predictions,
+            "predictions": self.explained.predictions,
             "explained": self.explained.name,
             "units": row.units,
             "notes": (*notes, *self.attended[1], *self.drawn[1]),

@@ -268,7 +268,7 @@ class SubgraphItem(Explainable):
             "kind": "graph",
             "title": self.title,
             "sources": {},
-            "told": tuple(self.predictions),
+            "predictions": tuple(self.predictions),
             "explained": self.target,
             "units": tuple(Unit(self.names[row]) for row in self.subgraph.nodes[: self.num_units].tolist()),
             "center": 0,

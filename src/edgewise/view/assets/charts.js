@@ -7,7 +7,7 @@ const LONG_VALUE = 24; // characters, from which on it is a sentence, and not wr
 
 /** Everything that is predicted: classes with their probabilities, numbers with their interval. */
 function predictionView(view) {
-  const predictions = view.explanation.told;
+  const predictions = view.explanation.predictions;
   if (predictions.length > MOST_IN_FULL && predictions.some((one) => one.label)) return manyView(view, predictions);
   const made = predictions.map((one) => {
     const hasChart = Object.keys(one.probabilities).length > 0 || (one.low !== null && one.high !== null);
@@ -168,8 +168,8 @@ function chartFigure(view, name, heading, picture, caption = "") {
 /** How the prediction answers to each number of the row. */
 function curvesView(view) {
   return view.explanation.curves.map((curve, number) => {
-    const here = between(curve.at, curve.told, curve.here);
-    const series = [{ name: view.explanation.explained, color: SERIES[0], xs: curve.at, ys: curve.told }];
+    const here = between(curve.at, curve.predictions, curve.here);
+    const series = [{ name: view.explanation.explained, color: SERIES[0], xs: curve.at, ys: curve.predictions }];
     const picture = () => lineChart({ series, xLabel: curve.name, yLabel: view.explanation.explained, dot: { x: curve.here, y: here } });
     return chartFigure(view, `curve-${number + 1}`, curve.name, picture, `All else as it is; the ring is this row, ${shown(curve.here)}.`);
   });
