@@ -81,7 +81,7 @@ def on_this_machine(monkeypatch):
     monkeypatch.setattr(flex, "BLOCK", BLOCK)
     monkeypatch.setattr(flex, "DEVICES", ("cpu",))
     monkeypatch.setattr(flex, "DTYPES", (torch.float64, torch.float32))
-    monkeypatch.setattr(flex, "FEWEST_FEATURES", 1)
+    monkeypatch.setattr(flex, "MIN_FEATURES", 1)
     monkeypatch.setattr(kernels, "import_error", lambda *names: "")
 
 
@@ -167,11 +167,11 @@ def test_it_says_what_it_does_not_take(monkeypatch):
         with pytest.raises(UnsupportedError) as caught:
             attend(**{"query": x, "key": x, "value": x, "neighborhood": Window(1, 1), **options}, backend="flex")
         assert str(caught.value) == f"backend 'flex' refuses this call: {reason}."
-    monkeypatch.setattr(flex, "FEWEST_FEATURES", 16)
+    monkeypatch.setattr(flex, "MIN_FEATURES", 16)
     with pytest.raises(UnsupportedError, match="a head has 4 features of keys and 4 of values, not 16 to 256"):
         attend(x, x, x, backend="flex")
     monkeypatch.setattr(kernels, "import_error", lambda *names: "triton cannot be imported")
-    monkeypatch.setattr(flex, "FEWEST_FEATURES", 1)
+    monkeypatch.setattr(flex, "MIN_FEATURES", 1)
     with pytest.raises(UnsupportedError, match="triton cannot be imported"):
         attend(x, x, x, backend="flex")
     monkeypatch.setattr(flex, "DEVICES", ("cuda",))

@@ -305,7 +305,7 @@ def test_on_such_a_device_no_table_is_made_where_it_need_not_be(monkeypatch):
             "triton runs.\n"
             "  sdpa refuses: it would need a table of all pairs.\n"
             "  varlen refuses: the dtype is torch.float32.\n"
-            "  flex refuses: it would be compiled, which takes seconds; backend='flex' asks for it.\n"
+            "  flex refuses: it would be compiled, which takes seconds; backend='flex' selects it.\n"
             "  uniform refuses: the weights of a row are not all the same."
         )
     for neighborhood in (Full(), Causal()):
