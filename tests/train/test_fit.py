@@ -218,6 +218,24 @@ def test_a_kill_between_the_two_checkpoints_of_an_epoch_does_no_harm(make_model,
     assert same(resumed, whole)
 
 
+def test_a_model_with_an_unused_parameter_goes_on_too(make_model, make_batch, tmp_path, monkeypatch):
+    """A parameter that has no gradient has no state of Adam either: that was taken for a damaged checkpoint."""
+
+    def make():
+        model = make_model()
+        model.unused = torch.nn.Parameter(torch.ones(2, 2))
+        return model
+
+    whole, resumed = make(), make()
+    train(whole, make_batch)
+    kill_in_epoch(monkeypatch, 2)
+    with pytest.raises(KilledError):
+        train(make(), make_batch, folder=tmp_path)
+    monkeypatch.undo()
+    train(resumed, make_batch, folder=tmp_path, resume=True)
+    assert same(resumed, whole)
+
+
 def test_a_finished_member_is_not_trained_again(make_model, make_batch, tmp_path):
     first, second = make_model(), make_model()
     expected = train(first, make_batch, folder=tmp_path)
