@@ -15,14 +15,14 @@ from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.models.language import NextTokenModel
 from edgewise.models.text import TagModel
 from edgewise.models.text_settings import ReaderSettings, TextSettings, TransformerSettings
-from edgewise.tasks.graphs.job import graph_job
+from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.graphs.task import TASK as GRAPHS
 from edgewise.tasks.language.explainable import ExplainablePrompts
 from edgewise.tasks.language.task import FittedLanguage
 from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.job import link_job
+from edgewise.tasks.links.settings import LinkRunSettings
 from edgewise.tasks.links.task import TASK as LINKS
-from edgewise.tasks.nodes.job import node_job
+from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.tasks.nodes.task import TASK as NODES
 from edgewise.tasks.table_task import target_fields, target_scale
 from edgewise.tasks.tagging.explainable import ExplainableSentences
@@ -126,7 +126,7 @@ def node_model(model="gcn", *, task="multiclass", members=1, num_nodes=40, spars
     settings = {"model": model, "model_dim": 8, **settings}
     if model in ("gat", "gatv2", "attention"):
         settings.setdefault("num_heads", 2)
-    job = node_job({**settings, "data": ("the nodes",), "task_type": task})
+    job = NodeRunSettings.of({**settings, "data": ("the nodes",), "task_type": task})
     everything = np.arange(num_nodes)
     trained = NODES.untrained(job, table, Splits(everything, everything[:0], everything[:0]))
     return loud(trained, members), table
@@ -145,7 +145,7 @@ def link_model(model="gcn", *, directed=False, known=True, edge_features=0, **se
     settings = {"model": model, "model_dim": 8, "directed": directed, **settings}
     if model in ("gat", "gatv2", "attention"):
         settings.setdefault("num_heads", 2)
-    trained = LINKS.untrained(link_job({**settings, "data": ("the nodes",)}), graph)
+    trained = LINKS.untrained(LinkRunSettings.of({**settings, "data": ("the nodes",)}), graph)
     torch.manual_seed(0)
     trained.members.append(trained.new_member())
     decoder = aloud(trained.model).decoder
@@ -194,7 +194,7 @@ def graph_model(
     settings = {"model": model, "readout": readout, "model_dim": 8, "head_dim": 8, "num_variants": 2, **more}
     if model in ("gat", "gatv2", "attention") or readout in ("attention", "attention_sum", "root"):
         settings.setdefault("num_heads", 2)
-    job = graph_job({**settings, "data": ("the graphs",), "task_type": task})
+    job = GraphRunSettings.of({**settings, "data": ("the graphs",), "task_type": task})
     table = graphs_from_arrays(graphs, targets, task_type=task, need_roots=readout == "root")
     everything = np.arange(len(graphs))
     splits = Splits(everything, everything[:0], everything[:0])

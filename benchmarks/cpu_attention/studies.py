@@ -124,7 +124,7 @@ def _epoch_on(path: Path, options: Options) -> tuple[Any, int, int]:
     from edgewise.data.molecules.table import Columns, read_table
     from edgewise.data.split import split_rows
     from edgewise.models.property import PropertyModel
-    from edgewise.tasks.molecules.job import PropertyRunSettings
+    from edgewise.tasks.molecules.settings import PropertyRunSettings
     from edgewise.tasks.molecules.task import TASK
     from edgewise.train.loader import RowLoader
     from edgewise.train.loss import TargetLoss

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from edgewise.estimators.dynamics.job import dynamics_job
 from edgewise.estimators.kept import untrained
 
 from edgewise import DynamicsModel
 from edgewise.data.motion.motion import parted, read_motion
 from edgewise.explain.symmetry import POINTS, VECTORS, Reflection, Rotation, Translation, check
 from edgewise.models.dynamics import dynamics_model
+from edgewise.tasks.motion.settings import DynamicsRunSettings
 from edgewise.train.folder import RunFolder
 
 file, *folders = sys.argv[1:]
@@ -23,7 +23,7 @@ print("| model | | rotation | reflection | translation |")
 print("| --- | --- | --- | --- | --- |")
 for folder in folders:
     trained = DynamicsModel.load(folder).trained
-    job = dynamics_job(RunFolder(Path(folder)).read_config(), folder)
+    job = DynamicsRunSettings.of(RunFolder(Path(folder)).read_config(), folder)
     test = parted(read_motion(file), job.start, job.ahead, job.split_sizes, job.data_seed)["test"]
     batch = trained.units.scaled(test.batch(np.arange(20)), trained.settings.target_quantity)
     # In float64, where rounding and what is no symmetry lie far apart.

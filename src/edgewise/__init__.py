@@ -11,8 +11,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from edgewise.estimators import __all__ as ESTIMATORS  # imports no estimator
-
 if TYPE_CHECKING:
     from edgewise.attend import aggregate, attend, attention_weights, why
     from edgewise.errors import (
@@ -47,7 +45,6 @@ _HOMES = {
         "UnsupportedError",
         "WriteError",
     ],
-    "edgewise.estimators": ESTIMATORS,
     "edgewise.graph": ["Graph", "Weights"],
     "edgewise.layers": ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"],
     "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],
@@ -68,21 +65,27 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # What the estimators import. Without one of these `from edgewise import *` gives the operator and the layers alone.
 _EXTRAS = ("pandas", "pyarrow", "rdkit", "scipy", "sklearn", "tokenizers")
-_HAS_EXTRAS = all(find_spec(package) is not None for package in _EXTRAS)
-_LISTED = [name for home, names in _HOMES.items() if _HAS_EXTRAS or home != "edgewise.estimators" for name in names]
-__all__ = [*sorted(_LISTED), "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'edgewise' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    setattr(sys.modules[__name__], name, value)
-    return value
+    if name == "__all__":
+        has_extras = all(find_spec(package) is not None for package in _EXTRAS)
+        return [*sorted([*_HOME_OF, *(_estimators() if has_extras else ())]), "__version__"]
+    if name in _HOME_OF or (not name.startswith("_") and name in _estimators()):
+        value = getattr(import_module(_HOME_OF.get(name, "edgewise.estimators")), name)
+        setattr(sys.modules[__name__], name, value)
+        return value
+    raise AttributeError(f"module 'edgewise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*sorted(_HOME_OF), "__version__"]
+    return [*sorted([*_HOME_OF, *_estimators()]), "__version__"]
+
+
+def _estimators() -> list[str]:
+    """The estimators, which the settings of tasks declare."""
+    found: list[str] = import_module("edgewise.estimators").__all__
+    return found
 
 
 class _Package(ModuleType):

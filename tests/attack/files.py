@@ -338,10 +338,12 @@ def folder_targets(folder: Path) -> list[Target]:
     config, marker = run.path / "config.toml", run.path / ".edgewise-run.json"
 
     def read_config(content: bytes) -> Any:
-        from edgewise.tasks.molecules.job import job_from_config
+        from edgewise.tasks.molecules.settings import PropertyRunSettings
 
         config.write_bytes(content)
-        return job_from_config({"smiles-columns": ["a"], "target-columns": ["b"], **run.read_config()}, str(config))
+        return PropertyRunSettings.of(
+            {"smiles-columns": ["a"], "target-columns": ["b"], **run.read_config()}, str(config)
+        )
 
     def read_marker(content: bytes) -> Any:
         marker.write_bytes(content)

@@ -13,8 +13,8 @@ from edgewise.models.graph_settings import NodeSettings
 from edgewise.models.time_settings import DynamicsSettings
 from edgewise.settings import check_value, helps
 from edgewise.tasks.config import defaults_of, groups_of, job_to_config
-from edgewise.tasks.motion.job import dynamics_job
-from edgewise.tasks.registry import NAMES, settings_of
+from edgewise.tasks.motion.settings import DynamicsRunSettings
+from edgewise.tasks.registry import names, settings_of
 from edgewise.train.document import to_document, typed
 
 
@@ -22,25 +22,25 @@ def test_the_help_of_train_fits_on_a_screen_and_shows_every_task(edgewise):
     code, out, _ = edgewise("train", "--help")
     assert code == 0
     assert len(out.splitlines()) <= 60
-    for name in NAMES:
+    for name in names():
         assert f"edgewise train {settings_of(name).EXAMPLE}" in out
         assert settings_of(name).SUMMARY in out
     assert "--learning-rate" in out and "--readout" not in out
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", names())
 def test_the_help_of_a_task_shows_its_flags_and_no_others(edgewise, name):
     code, out, _ = edgewise("train", name, "--help")
     shown = {word.strip(",") for word in out.split() if word.startswith("--")}
     own = {f"--{each.replace('_', '-')}" for each in all_flags(name)} - {"--check-memory"}
     assert code == 0
     assert own <= shown
-    others = {f"--{each.replace('_', '-')}" for other in NAMES for each in all_flags(other)} - own
+    others = {f"--{each.replace('_', '-')}" for other in names() for each in all_flags(other)} - own
     assert not shown & (others - {"--task-type", "--model", "--check-memory"})
 
 
 def test_every_setting_has_a_help_and_a_default_that_it_allows():
-    for name in NAMES:
+    for name in names():
         kind = settings_of(name)
         owners = [kind, *(each for kinds in groups_of(kind).values() for each in kinds)]
         for owner in owners:
@@ -59,7 +59,7 @@ def test_the_defaults_of_a_task_are_a_configuration_file(edgewise, tmp_path):
     words = ["train", "molecules", data, "--config-path", tmp_path / "own.toml", "--smiles-columns", "smiles"]
     code, out, err = edgewise(*words, *SMALL, "--epochs", 1, "-o", tmp_path / "run")
     assert code == 0, err
-    for name in NAMES:
+    for name in names():
         assert f"edgewise train {name}" in edgewise("defaults", name)[1]
     assert edgewise("defaults")[1].startswith("Defaults by task")
 
@@ -103,14 +103,14 @@ def test_a_file_that_is_called_like_a_task_is_not_swallowed(edgewise, tmp_path, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("molecules a.csv --readout mean", "--readout applies to texts and graphs only"),
+        ("molecules a.csv --readout mean", "--readout applies to graphs and texts only"),
         ("molecules a.csv --learning-rat 1", "Did you mean --learning-rate?"),
         (
             "a.csv --smiles-columns s --readout mean",
-            "the task is molecules: --readout applies to texts and graphs only",
+            "the task is molecules: --readout applies to graphs and texts only",
         ),
         ("a.csv --smiles-columns s --block-sizes 3", "Did you mean --block-size?"),
-        ("links a.csv --weight-column w", "--weight-column applies to molecules, texts, nodes, edges and graphs only"),
+        ("links a.csv --weight-column w", "--weight-column applies to edges, graphs, molecules, nodes and texts only"),
         ("nodes a.csv --edges e.csv --task-type link", "--task-type is 'link'; expected one of regression"),
         ("molecules --smiles-columns s", "no data file was given: edgewise train molecules data.csv"),
         ("molecules a.csv", "no --smiles-columns were given"),
@@ -150,11 +150,11 @@ def test_old_names_work_with_a_note(edgewise, tmp_path):
         "edgewise: note: --told is now --target-quantity",
     ]
     with pytest.warns(DeprecationWarning, match="--ahead is now --horizon"):
-        old = dynamics_job({"data": "a.npz", "ahead": 3}, "DynamicsModel")
+        old = DynamicsRunSettings.of({"data": "a.npz", "ahead": 3}, "DynamicsModel")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert dynamics_job({"data": "a.npz", "ahead": 3}, "config.toml") == old
-        assert dynamics_job({"data": "a.npz", "horizon": 3}, "DynamicsModel") == old
+        assert DynamicsRunSettings.of({"data": "a.npz", "ahead": 3}, "config.toml") == old
+        assert DynamicsRunSettings.of({"data": "a.npz", "horizon": 3}, "DynamicsModel") == old
     assert job_to_config(old)["horizon"] == 3
     assert DynamicsSettings.RENAMED["told"] == "target_quantity"
 

@@ -152,12 +152,12 @@ def test_version_and_no_verb(capsys):
 
 def test_a_table_has_the_defaults_of_every_task():
     from edgewise.cli.defaults import table_of_defaults
-    from edgewise.tasks.language.job import language_job
-    from edgewise.tasks.nodes.job import node_job
+    from edgewise.tasks.language.settings import LanguageRunSettings
+    from edgewise.tasks.nodes.settings import NodeRunSettings
 
     lines = [line.split() for line in table_of_defaults().splitlines()[1:]]
     names, rows = lines[0], {line[0]: line[1:] for line in lines[1:]}
     rates = dict(zip(names, rows["--learning-rate"], strict=True))
-    assert float(rates["language"]) == language_job({"data": ["a.txt"]}).train.learning_rate
-    assert float(rates["nodes"]) == node_job({"data": ["a.csv"]}).train.learning_rate
+    assert float(rates["language"]) == LanguageRunSettings.of({"data": ["a.txt"]}).train.learning_rate
+    assert float(rates["nodes"]) == NodeRunSettings.of({"data": ["a.csv"]}).train.learning_rate
     assert dict(zip(names, rows["--dropout"], strict=True))["molecules"] == "-", "it has four of its own"

@@ -16,7 +16,7 @@ from edgewise.data.graphs.node_features import NodeFeatures
 from edgewise.data.split import Splits
 from edgewise.neighborhood import Types
 from edgewise.tasks.edges.explainable import explain_edge
-from edgewise.tasks.edges.job import edge_job
+from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.edges.task import TASK
 from explain_cases import loud
 
@@ -98,7 +98,9 @@ def made(*, is_directed=False, members=1, **settings):
     edges = EdgeList(senders, receivers, random.normal(size=(24, 2)).astype(np.float32))
     targets = [str(edge % 3) for edge in range(24)]
     table = edges_from_arrays(NodeFeatures.of(random.normal(size=(20, 3))), edges, targets, task_type="multiclass")
-    job = edge_job({"data": ("e",), "task_type": "multiclass", "directed": is_directed, "model_dim": 8, **settings})
+    job = EdgeRunSettings.of(
+        {"data": ("e",), "task_type": "multiclass", "directed": is_directed, "model_dim": 8, **settings}
+    )
     everything = np.arange(24)
     trained = TASK.untrained(job, table, Splits(everything, everything[:0], everything[:0]))
     return loud(trained, members), table

@@ -11,7 +11,7 @@ from edgewise.data.split import Splits
 from edgewise.estimators.molecules import MoleculeRegressor
 from edgewise.tasks.config import job_to_config
 from edgewise.tasks.explainer import Explainer
-from edgewise.tasks.nodes.job import node_job
+from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.tasks.nodes.task import TASK
 from edgewise.train.folder import RunFolder
 from explain_cases import loud, text_model
@@ -52,7 +52,7 @@ def graph_folder(tmp_path_factory):
     edges = [f"{names[place]},{names[(place * 5 + 1) % 12]}" for place in range(12)]
     (path / "edges.csv").write_text("from,to\n" + "\n".join(edges) + "\n")
     settings = {"data": (str(path / "nodes.csv"),), "edges": str(path / "edges.csv"), "target_columns": ("label",)}
-    job = node_job({**settings, "model": "gat", "num_heads": 2, "model_dim": 4})
+    job = NodeRunSettings.of({**settings, "model": "gat", "num_heads": 2, "model_dim": 4})
     table = TASK.read_table(job)
     rows = np.arange(12)
     trained = loud(TASK.untrained(job, table, Splits(rows, rows[:0], rows[:0])), 1)
@@ -179,7 +179,7 @@ def test_what_cannot_be_opened(tmp_path, texts):
     other.mkdir()
     (other / "model.safetensors").write_bytes(b"")
     (other / "model.json").write_text('{"format": "edgewise forecast model"}')
-    with pytest.raises(UnsupportedError, match="holds an edgewise forecast model; what can be explained are models"):
+    with pytest.raises(UnsupportedError, match="holds an edgewise forecast model, for which there are no explanations"):
         Explainer.open(other)
     with pytest.raises(SettingError, match="target is 'price'"):
         texts.explain({"text_1": "a", "text_2": "b"}, target="price")

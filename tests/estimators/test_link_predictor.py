@@ -14,8 +14,8 @@ from edgewise.estimators.links import graph_of
 from edgewise.models.graph_settings import DECODERS, LinkSettings, NodeSettings, NodeSizes
 from edgewise.models.link import LinkModel
 from edgewise.records import NodeBatch
-from edgewise.tasks.links.job import link_job
 from edgewise.tasks.links.messages import LinkLoader, Messages
+from edgewise.tasks.links.settings import LinkRunSettings
 from edgewise.train.links import link_scores, simple_links
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 20, "batch_size": 50, "dropout": 0.2}
@@ -109,7 +109,7 @@ def test_graphs_and_settings_that_are_refused(graph, shapes_unchecked):
     with pytest.raises(SettingError, match="--decoder is 'cosine'"):
         LinkSettings("cosine")
     with pytest.raises(SettingError, match="no data file was given"):
-        link_job({})
+        LinkRunSettings.of({})
 
 
 @pytest.fixture

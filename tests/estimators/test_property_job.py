@@ -10,9 +10,9 @@ from edgewise.data.split import Splits
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import PropertySettings
 from edgewise.tasks.config import groups_of, job_to_config
-from edgewise.tasks.molecules.job import PropertyRunSettings, job_from_config
+from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.molecules.task import TASK
-from edgewise.tasks.registry import NAMES, settings_of
+from edgewise.tasks.registry import names, settings_of
 from edgewise.train.settings import TrainSettings
 
 SMILES = ["C", "CC", "CCC", "CCO", "CCN", "c1ccccc1O"]
@@ -58,23 +58,23 @@ def test_a_job_and_its_configuration_say_the_same():
         baselines=False,
     )
     config = job_to_config(job)
-    assert job_from_config(config) == job
+    assert PropertyRunSettings.of(config) == job
     assert config["smiles-columns"] == ["cation", "anion"]
     assert "batch-size" not in config
     assert all("_" not in name for name in config)
 
 
 def test_settings_have_one_name_each():
-    for task in NAMES:
+    for task in names():
         kind = settings_of(task)
         groups = groups_of(kind)
-        names = [field.name for group in groups.values() for field in dataclasses.fields(group[0])]
-        names += [field.name for field in dataclasses.fields(kind) if field.name not in groups]
-        assert len(names) == len(set(names)), task
+        found = [field.name for group in groups.values() for field in dataclasses.fields(group[0])]
+        found += [field.name for field in dataclasses.fields(kind) if field.name not in groups]
+        assert len(found) == len(set(found)), task
 
 
 def test_one_word_may_stand_for_a_list():
-    job = job_from_config({"data": "a.csv", "smiles-columns": "smiles", "learning-rate": 1})
+    job = PropertyRunSettings.of({"data": "a.csv", "smiles-columns": "smiles", "learning-rate": 1})
     assert (job.data, job.columns.smiles_columns, job.train.learning_rate) == (("a.csv",), ("smiles",), 1.0)
 
 

@@ -12,8 +12,8 @@ from edgewise.data.motion.dynamics import SYSTEMS, System, integrate, law_of, sy
 from edgewise.data.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.models.time_settings import DynamicsSettings
 from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
-from edgewise.tasks.motion.job import dynamics_job
 from edgewise.tasks.motion.rollout import compared, roll_out
+from edgewise.tasks.motion.settings import DynamicsRunSettings
 from edgewise.tasks.motion.task import errors
 from edgewise.tasks.motion.trained import FittedDynamics, Units
 
@@ -241,11 +241,11 @@ def test_a_model_that_tells_positions_cannot_run_on(planets):
 
 
 def test_settings_of_accelerations():
-    job = dynamics_job({"data": "x.npz", "target_quantity": "accelerations"})
+    job = DynamicsRunSettings.of({"data": "x.npz", "target_quantity": "accelerations"})
     assert (job.model.model, job.horizon, job.train.learning_rate) == ("forces", 0, 5e-3)
-    job = dynamics_job({"data": "x.npz", "target_quantity": "accelerations", "model": "equivariant"})
+    job = DynamicsRunSettings.of({"data": "x.npz", "target_quantity": "accelerations", "model": "equivariant"})
     assert (job.model.num_layers, job.horizon, job.train.learning_rate) == (4, 0, 1e-3)
-    job = dynamics_job({"data": "x.npz"})
+    job = DynamicsRunSettings.of({"data": "x.npz"})
     assert (job.model.model, job.model.target_quantity, job.horizon) == ("equivariant", "positions", 10)
     for config, message in [
         (
@@ -260,4 +260,4 @@ def test_settings_of_accelerations():
         ({"target_quantity": "accelerations", "num_layers": 3}, "--num-layers does nothing with --model forces"),
     ]:
         with pytest.raises(SettingError, match=message):
-            dynamics_job({"data": "x.npz", **config})
+            DynamicsRunSettings.of({"data": "x.npz", **config})

@@ -12,17 +12,17 @@ from edgewise.models.graph_layers import LAYERS, layers_for
 from edgewise.models.graph_settings import NodeSettings, NodeSizes, PropertySettings
 from edgewise.models.node import NodeModel
 from edgewise.records import NodeBatch
-from edgewise.tasks.graphs.job import graph_job
-from edgewise.tasks.links.job import link_job
-from edgewise.tasks.molecules.job import job_from_config
-from edgewise.tasks.nodes.job import node_job
+from edgewise.tasks.graphs.settings import GraphRunSettings
+from edgewise.tasks.links.settings import LinkRunSettings
+from edgewise.tasks.molecules.settings import PropertyRunSettings
+from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.train.document import typed
 
 JOBS = {
-    "nodes": (node_job, {}),
-    "graphs": (graph_job, {"graph_column": "graph"}),
-    "links": (link_job, {}),
-    "molecules": (job_from_config, {"smiles_columns": ["smiles"]}),
+    "nodes": (NodeRunSettings.of, {}),
+    "graphs": (GraphRunSettings.of, {"graph_column": "graph"}),
+    "links": (LinkRunSettings.of, {}),
+    "molecules": (PropertyRunSettings.of, {"smiles_columns": ["smiles"]}),
 }
 RING = Edges(torch.tensor([0, 1, 2, 3, 0]), torch.tensor([1, 2, 3, 0, 2]), 4, 4)
 
@@ -114,10 +114,10 @@ def test_attention_of_papers_reads_edge_features_in_its_scores(model):
 def test_old_names_work_with_a_note():
     for old, new in (("hops", "hop_attention"), ("mean", "sage")):
         with pytest.warns(DeprecationWarning, match=f"--model {old} is now --model {new}"):
-            assert node_job({"data": ["graph.npz"], "model": old}).model.model == new
+            assert NodeRunSettings.of({"data": ["graph.npz"], "model": old}).model.model == new
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert node_job({"data": ["graph.npz"], "model": old}, "runs/old/config.toml").model.model == new
+            assert NodeRunSettings.of({"data": ["graph.npz"], "model": old}, "runs/old/config.toml").model.model == new
         assert typed(NodeSettings, {"model": old}, "settings").model == new
     with pytest.warns(DeprecationWarning, match="--model mean is now --model sage"):
         assert MoleculeRegressor(model="mean").settings().model == PropertySettings(model="sage")

@@ -12,7 +12,7 @@ from edgewise.models.beam import beam_search, translate
 from edgewise.models.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.models.translation import TranslationModel
 from edgewise.records import PairBatch
-from edgewise.tasks.translation.job import MODEL
+from edgewise.tasks.translation.settings import MODEL
 from edgewise.tasks.translation.task import FittedTranslation
 
 SMALL = TransformerSettings(num_layers=2, num_heads=2, model_dim=8, context=32, position="sinusoidal")

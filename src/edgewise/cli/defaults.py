@@ -5,7 +5,7 @@ import textwrap
 from typing import Any
 
 from edgewise.cli.flags import shown
-from edgewise.tasks.registry import NAMES, settings_of
+from edgewise.tasks.registry import names, settings_of
 
 DESCRIPTION = (
     "Print the default settings of a task, each with its meaning, as a TOML file that edgewise train --config-path "
@@ -21,7 +21,7 @@ ROWS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The words of the verb."""
-    parser.add_argument("task", nargs="?", choices=NAMES, metavar="TASK", help=", ".join(NAMES))
+    parser.add_argument("task", nargs="?", choices=names(), metavar="TASK", help=", ".join(names()))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def table_of_defaults() -> str:
     """The defaults of every task, settings in rows; a dash where there is none or it follows from the data."""
     from edgewise.tasks.config import defaults_of
 
-    columns = {name: defaults_of(settings_of(name)) for name in NAMES}
+    columns = {name: defaults_of(settings_of(name)) for name in names()}
     rows = [["", *columns]]
     rows += [[f"--{name.replace('_', '-')}", *(cell(known.get(name)) for known in columns.values())] for name in ROWS]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]

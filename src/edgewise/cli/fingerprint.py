@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Computes and writes the vectors."""
     check_output(arguments, (".npz",))
     task, request = task_of(RunFolder.finished(arguments.folder)), predict.request_of(arguments)
-    request.require_only(task.reads, task.noun)
+    request.require_only(task)
     with stage(f"reading {request.data}"):
         trained, table = task.read(request)
     trained.threads = request.threads

@@ -2,14 +2,13 @@
 
 import argparse
 import sys
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from edgewise.cli.flags import add_molecule_limits, add_settings
 from edgewise.cli.output import check_output, write
-from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.data.tables.options import WRITTEN_TABLES
-from edgewise.tasks.registry import task_of
+from edgewise.tasks.config import groups_of
+from edgewise.tasks.registry import names, settings_of, task_of
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import TrainSettings
 
@@ -22,14 +21,8 @@ DESCRIPTION = (
     "<target>_high (for classes the class and its probabilities; for links link_prob and is_known), for molecules the "
     "similarity to the nearest one of the training, and a status that says why a row could not be predicted."
 )
-NAMED: dict[type, tuple[str, ...]] = {
-    GraphColumns: (
-        *("smiles_columns", "text_columns", "descriptors_columns"),
-        *("node_column", "node_type_column", "graph_column"),
-    ),
-    GraphsSource: ("edges", "features", "graphs", "edge_type_column"),
-}
-"""Settings of the training that may be others for a new table."""
+NO_COLUMNS = ("coverage", "max_atoms", "molecule_timeout")
+"""Settings of the training that have flags of their own here."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,9 +48,10 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="the folder of a finished run")
     parser.add_argument("data", metavar="DATA", help="the table to read")
     group = parser.add_argument_group("columns and files (default: the names of the training)")
-    for kind, names in NAMED.items():
-        add_settings(group, kind, defaults={}, only=names)
-    group.add_argument("--nodes", metavar="FILE", help="the graph whose links are predicted, where it is another one")
+    for name in names():
+        kind = settings_of(name)
+        for each in (kind, *(one for kinds in groups_of(kind).values() for one in kinds)):
+            add_settings(group, each, defaults={}, only=kind.READS, leave_out=NO_COLUMNS)
     add_settings(parser, TrainSettings, only=("device", "threads"))
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
     add_molecule_limits(parser)
@@ -68,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Predicts, writes, and counts."""
     task, request = task_of(RunFolder.finished(arguments.folder)), request_of(arguments)
     suffix = check_output(arguments, task.output_formats)
-    request.require_only(task.reads, task.noun)
+    request.require_only(task)
     content, summary = task.predict(request, suffix)
     write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
     print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)
@@ -81,6 +75,12 @@ def request_of(arguments: argparse.Namespace) -> "PredictRequest":
 
     given = vars(arguments)
     computing = TrainSettings(**{name: given[name] for name in ("device", "threads") if name in given})
-    names = [each.name for each in fields(PredictRequest) if each.name in given]
-    found = {name: given[name] for name in names} | {"device": computing.device, "threads": computing.threads}
-    return PredictRequest(**found)
+    read = {option for name in names() for option in settings_of(name).READS}
+    return PredictRequest(
+        folder=arguments.folder,
+        data=arguments.data,
+        device=computing.device,
+        threads=computing.threads,
+        strict=arguments.strict,
+        options={name: value for name, value in given.items() if name in read and value is not None},
+    )

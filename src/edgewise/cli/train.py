@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cli.flags import Parser, add_settings, did_you_mean, spellings_of
 from edgewise.plural import listed
 from edgewise.settings import spelled
-from edgewise.tasks.registry import NAMES, inferred, settings_of, tasks_with
+from edgewise.tasks.registry import inferred, names, settings_of, tasks_with
 
 if TYPE_CHECKING:
     from edgewise.tasks.run import Run
@@ -45,14 +45,14 @@ flags of every task:
 
 def parser_of(words: Sequence[str]) -> Parser:
     """The parser of the task that the first word names; without one, a parser of the flags of all tasks."""
-    named = words[0] if words and words[0] in NAMES else None
+    named = words[0] if words and words[0] in names() else None
     parser = Parser(prog=f"edgewise train {named}" if named else "edgewise train")
     parser.usage = f"{parser.prog} DATA [DATA ...] [flags]"
     if named:
         parser.add_argument("task", metavar=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("data", nargs="*", metavar="DATA", default=argparse.SUPPRESS, help="the files")
     add_command_flags(parser)
-    for name in (named,) if named else NAMES:
+    for name in (named,) if named else names():
         add_task_flags(parser, name)
     if named:
         kind = settings_of(named)
@@ -132,14 +132,15 @@ def check_typed(name: str, typed: Collection[str]) -> None:
 def overview() -> str:
     """The help of `edgewise train`: the tasks with an example each, and the flags that all of them have."""
     tasks = []
-    for name in NAMES:
+    for name in names():
         kind = settings_of(name)
         tasks += [f"  {name:<12} {kind.SUMMARY}", f"{'':<15}edgewise train {kind.EXAMPLE}"]
     command = Parser(prog="edgewise train")
     add_command_flags(command)
     lines = command.format_help().splitlines()
     first = next(place for place, line in enumerate(lines) if "--output-dir" in line)
-    every = [name for name in all_flags(NAMES[0]) if all(name in all_flags(each) for each in NAMES[1:])]
+    first_task, *others = names()
+    every = [name for name in all_flags(first_task) if all(name in all_flags(each) for each in others)]
     shared = textwrap.fill(
         " ".join(map(spelled, every)), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     )
@@ -201,7 +202,7 @@ def plain(config: dict[str, Any]) -> dict[str, Any]:
     """The names of a configuration file as Python writes them, old names as the new ones."""
     from edgewise.renames import renamed
 
-    known = {setting for name in NAMES for setting in all_flags(name)}
+    known = {setting for name in names() for setting in all_flags(name)}
     return renamed({name.replace("-", "_"): value for name, value in config.items()}, known)
 
 
@@ -240,7 +241,7 @@ def train(
         return 0
     try:
         check_typed(name, typed)
-        job = chosen.job(settings, source)
+        job: Any = chosen.settings_type.of(settings, source)
         if getattr(job, "num_folds", None) is not None and job.fold is None:
             return cross_validate(chosen, job, folder, overwrite=overwrite, resume=resume)
         with table_format(job.table):

@@ -1,72 +1,53 @@
-"""scikit-learn compatible estimators over the tasks, and folds over the nodes of a graph."""
+"""scikit-learn compatible estimators over the tasks, and folds over the nodes of a graph.
+
+Those of a task are declared in its settings, and stand in the file that is called like the task.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from edgewise.estimators.edges import EdgeClassifier, EdgeRegressor
-    from edgewise.estimators.forecast import Forecaster
-    from edgewise.estimators.graph_input import GraphEdges, GraphNodes
-    from edgewise.estimators.graphs import GraphClassifier, GraphRegressor
-    from edgewise.estimators.language import LanguageModel
-    from edgewise.estimators.links import LinkPredictor
-    from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
-    from edgewise.estimators.motion import DynamicsModel
-    from edgewise.estimators.nodes import NodeClassifier, NodeRegressor
-    from edgewise.estimators.selection import NodeKFold
-    from edgewise.estimators.tagging import Tagger
-    from edgewise.estimators.texts import TextClassifier, TextRegressor
-    from edgewise.estimators.translation import Translator
+if TYPE_CHECKING:  # written by docs/tasks.py
+    from edgewise.estimators.edges import EdgeClassifier as EdgeClassifier
+    from edgewise.estimators.edges import EdgeRegressor as EdgeRegressor
+    from edgewise.estimators.forecast import Forecaster as Forecaster
+    from edgewise.estimators.graph_input import GraphEdges as GraphEdges
+    from edgewise.estimators.graph_input import GraphNodes as GraphNodes
+    from edgewise.estimators.graphs import GraphClassifier as GraphClassifier
+    from edgewise.estimators.graphs import GraphRegressor as GraphRegressor
+    from edgewise.estimators.language import LanguageModel as LanguageModel
+    from edgewise.estimators.links import LinkPredictor as LinkPredictor
+    from edgewise.estimators.molecules import MoleculeClassifier as MoleculeClassifier
+    from edgewise.estimators.molecules import MoleculeRegressor as MoleculeRegressor
+    from edgewise.estimators.motion import DynamicsModel as DynamicsModel
+    from edgewise.estimators.nodes import NodeClassifier as NodeClassifier
+    from edgewise.estimators.nodes import NodeRegressor as NodeRegressor
+    from edgewise.estimators.selection import NodeKFold as NodeKFold
+    from edgewise.estimators.tagging import Tagger as Tagger
+    from edgewise.estimators.texts import TextClassifier as TextClassifier
+    from edgewise.estimators.texts import TextRegressor as TextRegressor
+    from edgewise.estimators.translation import Translator as Translator
 
-_HOMES = {
-    "DynamicsModel": "motion",
-    "EdgeClassifier": "edges",
-    "EdgeRegressor": "edges",
-    "Forecaster": "forecast",
-    "GraphClassifier": "graphs",
-    "GraphEdges": "graph_input",
-    "GraphNodes": "graph_input",
-    "GraphRegressor": "graphs",
-    "LanguageModel": "language",
-    "LinkPredictor": "links",
-    "MoleculeClassifier": "molecules",
-    "MoleculeRegressor": "molecules",
-    "NodeClassifier": "nodes",
-    "NodeKFold": "selection",
-    "NodeRegressor": "nodes",
-    "Tagger": "tagging",
-    "TextClassifier": "texts",
-    "TextRegressor": "texts",
-    "Translator": "translation",
-}
-__all__ = [
-    "DynamicsModel",
-    "EdgeClassifier",
-    "EdgeRegressor",
-    "Forecaster",
-    "GraphClassifier",
-    "GraphEdges",
-    "GraphNodes",
-    "GraphRegressor",
-    "LanguageModel",
-    "LinkPredictor",
-    "MoleculeClassifier",
-    "MoleculeRegressor",
-    "NodeClassifier",
-    "NodeKFold",
-    "NodeRegressor",
-    "Tagger",
-    "TextClassifier",
-    "TextRegressor",
-    "Translator",
-]
+_OTHERS = {"GraphEdges": "graph_input", "GraphNodes": "graph_input", "NodeKFold": "selection"}
+
+
+def _homes() -> dict[str, str]:
+    """The file of each class."""
+    from edgewise.tasks.registry import own_names, settings_of
+
+    return _OTHERS | {each: name for name in own_names() for each in settings_of(name).ESTIMATORS}
 
 
 def __getattr__(name: str) -> Any:
     # On first use: the settings beside them are read for `--help`, which must not wait for scikit-learn.
-    if name not in _HOMES:
+    if name == "__all__":
+        return sorted(_homes())
+    if name.startswith("__") or name not in _homes():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from edgewise.view.notebook import register
 
     register()  # a notebook then shows explanations as pages
-    return getattr(import_module(f"edgewise.estimators.{_HOMES[name]}"), name)
+    return getattr(import_module(f"edgewise.estimators.{_homes()[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_homes())

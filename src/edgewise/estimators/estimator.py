@@ -85,7 +85,7 @@ class Estimator(BaseEstimator):
             setattr(cls, name, value)
         if models is not None:
             variants = [{}, *({"model": each} if isinstance(each, str) else each for each in models)]
-            jobs = [(each, cls.task.job({**cls.required, **each}, cls.__name__)) for each in variants]
+            jobs = [(each, cls.task.settings_type.of({**cls.required, **each}, cls.__name__)) for each in variants]
             cls.parameters = parameters_of(jobs, cls.keep, own or {})
             cls.__init__ = constructor(cls.parameters)  # type: ignore[method-assign]
         if cls.parameters:
@@ -121,7 +121,7 @@ class Estimator(BaseEstimator):
             raise SettingError(
                 f"validation_size is {self.validation_size}; expected at least 0 and below 1."  # type: ignore[attr-defined]
             )
-        return self.task.job({**self.required, **found, **fixed}, type(self).__name__)
+        return self.task.settings_type.of({**self.required, **found, **fixed}, type(self).__name__)
 
     @property
     def trained(self) -> Any:

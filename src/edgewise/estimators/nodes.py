@@ -12,7 +12,7 @@ from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.models.graph_layers import layers_for
 from edgewise.tasks.nodes.explainable import explain_node
-from edgewise.tasks.nodes.job import WITH_TYPES
+from edgewise.tasks.nodes.settings import WITH_TYPES
 from edgewise.tasks.nodes.task import TASK
 from edgewise.tasks.nodes.trained import FittedNodes
 

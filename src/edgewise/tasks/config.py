@@ -9,12 +9,12 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Self, get_args
 
-from edgewise.data.tables.options import TableFormat
+from edgewise.data.tables.options import TableFormat, array_names
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.models.graph_layers import LAYERS, Task, with_recipe
 from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.renames import renamed
-from edgewise.settings import Settings, check_value, flag_of, spelled, typed
+from edgewise.settings import Settings, check_value, choices_of, flag_of, spelled, typed
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import require
 
@@ -23,13 +23,50 @@ FREE = {"check-memory"}
 
 
 @dataclass(frozen=True)
-class RunSettings(Settings):
-    """The base of the settings of a run: own fields, and fields that are themselves dataclasses of settings."""
+class Sign:
+    """What shows that settings belong to a task where they do not name it: a flag, or the first file."""
 
+    strength: int
+    """The strongest sign decides."""
+    flag: str = ""
+    """A setting that is given."""
+    endings: tuple[str, ...] = ()
+    """How the name of the file ends."""
+    arrays: frozenset[str] = frozenset()
+    """Arrays that an .npz file has."""
+    holds: str = ""
+    """What such a file holds, in words."""
+
+    def reason(self, settings: Mapping[str, Any], file: str) -> str:
+        """Why settings and their first file belong to the task; empty where nothing shows it."""
+        if self.flag:
+            return f"{spelled(self.flag)} is given" if settings.get(self.flag) else ""
+        fits = file.lower().endswith(self.endings) and (not self.arrays or self.arrays <= array_names(file))
+        return f"{file} {self.holds}" if fits else ""
+
+
+@dataclass(frozen=True)
+class RunSettings(Settings):
+    """The base of the settings of a run: own fields, and fields that are themselves dataclasses of settings.
+
+    What a task declares here is all that lists of tasks, help, `predict` and estimators know of it before torch is
+    loaded.
+    """
+
+    FORMAT: ClassVar[str]
+    """How model.json calls the task."""
     SUMMARY: ClassVar[str]
     """What the task does, in one line."""
     EXAMPLE: ClassVar[str]
     """The words of a command after `edgewise train`."""
+    SIGNS: ClassVar[tuple[Sign, ...]] = ()
+    """By what settings that name no task are seen to be those of this one, beside a task type of its own."""
+    READS: ClassVar[tuple[str, ...]] = ()
+    """Settings that may have other values when a trained model predicts: they are flags of `predict`, too."""
+    ESTIMATORS: ClassVar[tuple[str, ...]] = ()
+    """Classes of the file of `edgewise.estimators` that is called like the task."""
+    USUAL: ClassVar[Mapping[str, Any]] = {}
+    """Values of settings that are not given, where their fields have another default."""
     REQUIRED: ClassVar[tuple[str, ...]] = ()
     """Settings that must be given besides the data."""
     FOREIGN: ClassVar[Mapping[str, str]] = {}
@@ -53,7 +90,7 @@ class RunSettings(Settings):
         Raises:
             SettingError: A name is not known, or a value is not allowed.
         """
-        return cls.build(*split_by_owner(cls, config, source))
+        return cls.build(*split_by_owner(cls, {**cls.USUAL, **plain(config)}, source))
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
@@ -65,6 +102,12 @@ class RunSettings(Settings):
         """One group of settings: the default of this task, changed."""
         default = default_of(next(each for each in fields(cls) if each.name == name))
         return groups_of(cls)[name][0](**given) if default is MISSING else replace(default, **given)
+
+    @classmethod
+    def own_task_type(cls) -> str | None:
+        """The one value of `--task-type` that this task has; None where it is about the targets of a table."""
+        choices = next((choices_of(each) for each in fields(cls) if each.name == "task_type"), ())
+        return choices[0] if len(choices) == 1 else None
 
 
 def default_of(field: "dataclasses.Field[Any]") -> Any:

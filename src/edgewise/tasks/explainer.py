@@ -57,12 +57,7 @@ class Explainer:
         run = RunFolder.finished(folder)
         found = explainable_of(task_of(run))
         if found is None:
-            raise UnsupportedError(
-                f"{folder} holds an {run.read_format()}; what can be explained are models trained on texts "
-                "(--text-columns), on one text to tell the next token (a .txt), on sentences with tags (--task-type "
-                "tagging), to translate (--task-type translation), on molecules (--smiles-columns), on the nodes, "
-                "edges or links of one graph (tasks nodes, edges and links) or on many graphs (--graph-column)."
-            )
+            raise UnsupportedError(f"{folder} holds an {run.read_format()}, for which there are no explanations.")
         has_splits = (run.path / "splits.json").is_file()
         model = found.read(run)
         model.set_limits(max_atoms=max_atoms, molecule_timeout=molecule_timeout)

@@ -12,7 +12,7 @@ from edgewise.plural import plural
 from edgewise.tasks.config import job_to_config
 from edgewise.tasks.run import Run
 from edgewise.tasks.scores import ScoreTable, number
-from edgewise.tasks.table_job import TableRunSettings
+from edgewise.tasks.table_settings import TableRunSettings
 from edgewise.tasks.table_task import TableTask
 from edgewise.train.baseline import LABELS
 from edgewise.train.folder import RunFolder

@@ -1,10 +1,16 @@
 """All tasks, each imported where it is needed; and which one a file, its flags or a run folder belong to.
 
-This is the one place that distinguishes tasks.
+A task is a folder with settings.py, which ends in `SETTINGS`, and task.py, which ends in `TASK`: a folder beside this
+file, or a package that an entry point of the group `edgewise.tasks` names. Its settings declare all that is looked for
+here.
 """
 
+import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import RunFolderError, SettingError
@@ -15,36 +21,79 @@ if TYPE_CHECKING:
     from edgewise.tasks.explainable import ExplainableModel
     from edgewise.tasks.task import Task
 
-FORMATS = {
-    "edgewise property model": "molecules",
-    "edgewise text model": "texts",
-    "edgewise node model": "nodes",
-    "edgewise edge model": "edges",
-    "edgewise link model": "links",
-    "edgewise graph model": "graphs",
-    "edgewise forecast model": "forecast",
-    "edgewise dynamics model": "motion",
-    "edgewise tagging model": "tagging",
-    "edgewise translation model": "translation",
-    "edgewise masked model": "masked",
-    "edgewise language model": "language",
-}
-"""The task of each format of model.json."""
-NAMES = tuple(FORMATS.values())
-"""All tasks."""
-TASK_TYPES = {"link": "links", "dynamics": "motion"} | {
-    name: name for name in ("language", "translation", "masked", "tagging", "forecast")
-}
-"""The task that --task-type names; the other types say what the targets of a table are."""
-LINES = (".txt", ".txt.gz")
-SENTENCES = tuple(name + end for name in (".conll", ".iob", ".bio") for end in ("", ".gz"))
+GROUP = "edgewise.tasks"
+"""The group of entry points by which other packages add tasks."""
+USUAL = "molecules"
+"""The task where nothing names another one."""
+
+
+@cache
+def homes() -> dict[str, str]:
+    """The package of each task, by the name of the task, which is that of its folder.
+
+    Raises:
+        SettingError: two tasks have one name.
+    """
+    found: dict[str, str] = {}
+    for home in [*(f"edgewise.tasks.{name}" for name in own_names()), *added()]:
+        name = home.rpartition(".")[2]
+        if found.setdefault(name, home) != home:
+            raise SettingError(f"two tasks are called {name}, those of {found[name]} and {home}; remove one package.")
+    return dict(sorted(found.items()))
+
+
+def own_names() -> list[str]:
+    """The tasks of this package."""
+    return sorted(file.parent.name for file in Path(__file__).parent.glob("*/settings.py"))
+
+
+def added() -> list[str]:
+    """The packages of tasks that other installed packages bring."""
+    for place in sys.path:
+        for file in Path(place or ".").glob("*-info/entry_points.txt"):
+            if GROUP in file.read_text("utf-8", "replace"):
+                from importlib.metadata import entry_points  # takes longer than all other imports of `--help`
+
+                return sorted({each.value for each in entry_points(group=GROUP)})
+    return []
+
+
+def names() -> tuple[str, ...]:
+    """All tasks."""
+    return tuple(homes())
+
+
+def home_of(name: str) -> str:
+    """The package of a task.
+
+    Raises:
+        SettingError: there is no such task.
+    """
+    if name not in homes():
+        raise SettingError(f"there is no task {name!r}; expected one of {', '.join(names())}.")
+    return homes()[name]
+
+
+def settings_of(name: str) -> "type[RunSettings]":
+    """The settings of a task; imports no torch."""
+    found: type[RunSettings] = import_module(f"{home_of(name)}.settings").SETTINGS
+    return found
 
 
 def task(name: str) -> "Task":
     """A task by its name."""
-    if name not in NAMES:
-        raise SettingError(f"there is no task {name!r}; expected one of {', '.join(NAMES)}.")
-    found: Task = import_module(f"edgewise.tasks.{name}.task").TASK
+    found: Task = import_module(f"{home_of(name)}.task").TASK
+    return found
+
+
+def explainable_of(task: "Task") -> "type[ExplainableModel] | None":
+    """What opens run folders of a task for explanations and for the server; None where there is nothing.
+
+    It is the `EXPLAINABLE` of explainable.py, which trainings do not import, or of task.py.
+    """
+    home = home_of(task.name)
+    place = "explainable" if find_spec(f"{home}.explainable") else "task"
+    found: type[ExplainableModel] | None = getattr(import_module(f"{home}.{place}"), "EXPLAINABLE", None)
     return found
 
 
@@ -55,24 +104,11 @@ def task_of(folder: RunFolder) -> "Task":
         RunFolderError: its model.json is damaged, or of no known format.
     """
     found = folder.read_format()
-    if found not in FORMATS:
-        known = "it names no format" if found is None else f"its format is {str(found)[:60]!r}"
-        raise RunFolderError(f"{folder.path / 'model.json'} is no model of Edgewise that is known here: {known}.")
-    return task(FORMATS[found])
-
-
-def explainable_of(task: "Task") -> "type[ExplainableModel] | None":
-    """What opens run folders of a task for explanations and for the server; None where there is nothing."""
-    if not task.has_explanations:
-        return None
-    found: type[ExplainableModel] = import_module(f"edgewise.tasks.{task.name}.explainable").EXPLAINABLE
-    return found
-
-
-def settings_of(name: str) -> "type[RunSettings]":
-    """The settings of a task; imports no torch."""
-    found: type[RunSettings] = import_module(f"edgewise.tasks.{name}.job").SETTINGS
-    return found
+    for name in names():
+        if found == settings_of(name).FORMAT:
+            return task(name)
+    known = "it names no format" if found is None else f"its format is {str(found)[:60]!r}"
+    raise RunFolderError(f"{folder.path / 'model.json'} is no model of Edgewise that is known here: {known}.")
 
 
 def tasks_with(setting: str) -> list[str]:
@@ -80,7 +116,7 @@ def tasks_with(setting: str) -> list[str]:
     from edgewise.tasks.config import owners_of
 
     found = []
-    for name in NAMES:
+    for name in names():
         kind = settings_of(name)
         for each, (_, field) in owners_of(kind).items():
             named = {each, *(alias.replace("-", "_") for alias in field.metadata.get("aliases", ()))}
@@ -90,28 +126,17 @@ def tasks_with(setting: str) -> list[str]:
 
 
 def inferred(settings: Mapping[str, Any]) -> tuple[str, str]:
-    """The name of the task that settings ask for, by --task-type, by the columns and by how the files end; and why."""
-    data = settings.get("data") or []
+    """The task whose signs settings show, by --task-type, other flags, and how the first file ends; and why."""
+    data, task_type = settings.get("data") or [], settings.get("task_type")
     first = data if isinstance(data, str) else str(data[0]) if data else ""
-    ending, task_type = first.lower(), settings.get("task_type")
-    if task_type in TASK_TYPES:
-        return TASK_TYPES[task_type], f"--task-type {task_type} is given"
-    if settings.get("graph_column"):
-        return "graphs", "--graph-column is given"
-    if settings.get("edges") or ending.endswith(".npz"):
-        reason = "--edges is given" if settings.get("edges") else f"{first} holds a graph"
-        return ("motion", f"{first} holds trajectories") if _holds_motion(first) else ("nodes", reason)
-    if task_type is None and ending.endswith(SENTENCES):
-        return "tagging", f"{first} holds sentences with tags"
-    if settings.get("text_columns"):
-        return "texts", "--text-columns is given"
-    if task_type is None and ending.endswith(LINES):
-        return "language", f"{first} is a text"
-    return "molecules", "--smiles-columns is given" if settings.get("smiles_columns") else "nothing names another task"
-
-
-def _holds_motion(name: str) -> bool:
-    """Whether an .npz file holds trajectories."""
-    from edgewise.data.tables.options import array_names
-
-    return {"positions", "velocities"} <= array_names(name)
+    found = [(0, USUAL, "nothing names another task")]
+    for name in names():
+        kind = settings_of(name)
+        if task_type is not None and (own := kind.own_task_type()) is not None:
+            if own == task_type:
+                return name, f"--task-type {task_type} is given"
+            continue
+        reasons = ((sign.strength, name, sign.reason(settings, first)) for sign in kind.SIGNS)
+        found += [each for each in reasons if each[2]]
+    _, name, reason = max(found, key=lambda each: each[0])
+    return name, reason

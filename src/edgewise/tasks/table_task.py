@@ -15,7 +15,6 @@ from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.progress import stage
-from edgewise.tasks.commands import prediction
 from edgewise.tasks.report.judged import judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
@@ -232,7 +231,7 @@ class TableTask(Task):
         return found
 
     def next_commands(self, folder: RunFolder) -> list[str]:
-        return [prediction(folder.read_config(), folder, "predictions.csv")]
+        return [self.prediction(folder, "predictions.csv")]
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
         return judged_targets(folder)
@@ -242,9 +241,9 @@ class TableTask(Task):
             trained, table = self.read(request)
         trained.threads = request.threads
 
-        if request.coverage is not None:
-            check_coverage(request.coverage)
-        found = trained.predict(table, coverage=request.coverage, device=pick_device(request.device))
+        if request["coverage"] is not None:
+            check_coverage(request["coverage"])
+        found = trained.predict(table, coverage=request["coverage"], device=pick_device(request.device))
         added: dict[str, Any] = prediction_columns(trained, found)
         added |= trained.more_columns(table)
         added["status"] = trained.statuses(table)

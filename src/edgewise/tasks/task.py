@@ -6,13 +6,16 @@ Each verb is written once over `Task`, the run in `run`; a task contains only wh
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from edgewise.data.tables.cell import Rejection
 from edgewise.data.tables.options import WRITTEN_TABLES
 from edgewise.errors import SettingError, UnsupportedError
+from edgewise.settings import spelled
+from edgewise.tasks.commands import NODE_COLUMNS, command, files_of, free_name
+from edgewise.tasks.config import RunSettings, noun, owners_of
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, score_table, training_line
@@ -32,7 +35,7 @@ Loss: TypeAlias = TargetLoss | RelativeLoss | TokenLoss
 class PredictRequest:
     """What a model is applied to: the files, the names of their columns, and where to compute.
 
-    A name that is None is the one of the training.
+    An option that is left out is the one of the training.
     """
 
     folder: str
@@ -43,21 +46,12 @@ class PredictRequest:
     threads: int = 1
     strict: bool = False
     """Whether the first bad cell is an error."""
-    coverage: float | None = None
-    """The promised probability of the intervals; that of the training where None."""
-    smiles_columns: Sequence[str] | None = None
-    text_columns: Sequence[str] | None = None
-    descriptors_columns: Sequence[str] | None = None
-    edges: str | None = None
-    features: str | None = None
-    nodes: str | None = None
-    graphs: str | None = None
-    node_column: str | None = None
-    graph_column: str | None = None
-    node_type_column: str | None = None
-    edge_type_column: str | None = None
-    max_atoms: int | None = None
-    molecule_timeout: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the training that have another value here, by name; see `RunSettings.READS`."""
+
+    def __getitem__(self, name: str) -> Any:
+        """An option; None where it is that of the training."""
+        return self.options.get(name)
 
     @property
     def run_folder(self) -> RunFolder:
@@ -68,21 +62,11 @@ class PredictRequest:
         """
         return RunFolder.finished(self.folder)
 
-    def require_only(self, read: Sequence[str], what: str) -> None:
-        """Raise SettingError where an option is given that predictions of a task do not read.
-
-        Args:
-            read: names of the fields that it reads, besides those of every task.
-            what: what the model predicts, for the message.
-        """
-        for each in fields(self):
-            if each.name in (*EVERY_TASK, *read) or getattr(self, each.name) is None:
-                continue
-            raise SettingError(f"--{each.name.replace('_', '-')} does nothing for {what}; leave it out.")
-
-
-EVERY_TASK = ("folder", "data", "device", "threads", "strict")
-"""Fields of a request that every task reads."""
+    def require_only(self, task: "Task") -> None:
+        """Raise SettingError where an option is given that predictions of a task do not read."""
+        for name in self.options:
+            if name not in task.settings_type.READS:
+                raise SettingError(f"{spelled(name)} does nothing for {task.noun}; leave it out.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,39 +90,26 @@ class Prepared:
 class Task(ABC):
     """One kind of model."""
 
-    name: ClassVar[str]
-    """How `edgewise train` calls it."""
-    format: ClassVar[str]
-    """How model.json calls it."""
+    settings_type: ClassVar[type[RunSettings]]
+    """The settings of a run, with all that is declared of the task."""
     noun: ClassVar[str]
     """What is predicted, in the plural."""
-    reads: ClassVar[tuple[str, ...]] = ()
-    """Options of `PredictRequest` that its predictions read, besides those of every task."""
     headlines: ClassVar[dict[str, str]] = {}
     """The scores that tables show, and the heads of their columns."""
     labels: ClassVar[dict[str, str]] = {}
     """What tables call each baseline of metrics.json."""
-    has_explanations: ClassVar[bool] = True
-    """Whether predictions can be explained; `EXPLAINABLE` of the task's explainable.py opens its run folders."""
     output_formats: ClassVar[tuple[str, ...]] = WRITTEN_TABLES
     """How the files of its predictions may end."""
 
-    job_type: ClassVar[Any]
-    """The class of the settings of a run."""
-    usual: ClassVar[tuple[Any, Any] | None] = None
-    """The settings of the model and of the training where nothing is given; None where they follow from others."""
+    @property
+    def name(self) -> str:
+        """How `edgewise train` calls it."""
+        return noun(self.settings_type)
 
-    def job(self, settings: dict[str, Any], source: str) -> Any:
-        """The settings of a run, from flat settings.
-
-        Args:
-            settings: any settings by their names in Python.
-            source: where they are from, for messages.
-
-        Raises:
-            SettingError: one is not known, or has a value it cannot have.
-        """
-        return self.job_type.of(settings, source)
+    @property
+    def format(self) -> str:
+        """How model.json calls it."""
+        return self.settings_type.FORMAT
 
     @abstractmethod
     def prepare(self, settings: Any) -> Prepared:
@@ -213,6 +184,23 @@ class Task(ABC):
     def next_commands(self, folder: RunFolder) -> list[str]:
         """What to do with a finished run, complete command lines."""
 
+    def prediction(self, folder: RunFolder, output: str, *, data: str | None = None) -> str:
+        """The command that predicts the file of a run that was read last: its test rows where they have a file.
+
+        Args:
+            folder: the run.
+            output: what the file of predictions is called, unless there is one already.
+            data: another file.
+        """
+        config, owners = folder.read_config(), owners_of(self.settings_type)
+        words: list[object] = ["predict", folder.path, data or files_of(config)[-1]]
+        for name in self.settings_type.READS:
+            if name in owners and owners[name][1].metadata.get("metavar") == "FILE" and config.get(name):
+                words += [spelled(name), config[name]]
+        if (column := config.get("node-column")) and column not in NODE_COLUMNS:
+            words += ["--node-column", column]
+        return command(*words, "-o", free_name(output))
+
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """What to write to the output file, and a line about the predictions.
 
@@ -236,10 +224,6 @@ class Task(ABC):
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
         """The targets of the test rows of a finished run, beside their predictions, for the report."""
         return []
-
-    def defaults(self) -> tuple[Any, Any] | None:
-        """The settings of the model and of the training where nothing is given; None where they follow from others."""
-        return self.usual
 
 
 def training_metrics(prepared: Prepared, result: "FitResult") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from edgewise.explanation import Explanation
 from edgewise.models.edge import EdgeBatch
 from edgewise.plural import plural
 from edgewise.records import NodeBatch
-from edgewise.tasks.edges.job import edge_job
+from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.edges.trained import FittedEdges
 from edgewise.tasks.lookup import ExplainableByName, Names, files_of, own_names, title_of
 from edgewise.tasks.nodes.explainable import EnsembleItem
@@ -100,7 +100,7 @@ class ExplainableEdges(ExplainableByName):
         """
         trained = FittedEdges.load(folder)
         with files_of(folder, "graph", "explain(graph, edge=…)") as config:
-            job = edge_job(config, "config.toml")
+            job = EdgeRunSettings.of(config, "config.toml")
             columns = trained.columns.to_predict(**own_names(job.columns))
             table = trained.read(job.data, columns, job.graph, job.nodes)
         return cls(trained, table, table.names)

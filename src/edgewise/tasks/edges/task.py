@@ -12,7 +12,7 @@ from edgewise.data.split import Splits
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
-from edgewise.tasks.edges.job import LAYERS, RECIPE, EdgeRunSettings, edge_job
+from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.edges.trained import FittedEdges
 from edgewise.tasks.nodes.units import graph_fields, num_edge_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
@@ -22,13 +22,8 @@ from edgewise.tasks.task import PredictRequest, Prepared
 class EdgesTask(TableTask):
     """Numbers or classes of the edges of a graph."""
 
-    name = "edges"
-    format = FittedEdges.FORMAT
+    settings_type = EdgeRunSettings
     noun = "edges"
-    reads = ("coverage", "descriptors_columns", "node_column", "nodes", "features")
-
-    def job(self, settings: dict[str, Any], source: str) -> EdgeRunSettings:
-        return edge_job(settings, source)
 
     def read_table(self, settings: EdgeRunSettings) -> EdgeTable:
         return read_edge_table(settings.data, settings.columns, settings.graph, settings.nodes, strict=settings.strict)
@@ -72,19 +67,16 @@ class EdgesTask(TableTask):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = FittedEdges.load(request.run_folder)
         known = trained.columns
-        if (known.descriptors_columns or known.category_columns) and request.nodes is None:
+        if (known.descriptors_columns or known.category_columns) and request["nodes"] is None:
             raise SettingError(
                 f"{request.folder} was trained on features of nodes; name their table: --nodes nodes.csv."
             )
         columns = known.to_predict(
-            node_column=request.node_column or (AUTO if request.nodes else known.node_column),
-            descriptors_columns=tuple(request.descriptors_columns or known.descriptors_columns),
+            node_column=request["node_column"] or (AUTO if request["nodes"] else known.node_column),
+            descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
         )
-        source = replace(trained.graph, features=request.features)
-        return trained, trained.read([request.data], columns, source, request.nodes, strict=request.strict)
-
-    def defaults(self) -> tuple[Any, Any]:
-        return LAYERS, RECIPE
+        source = replace(trained.graph, features=request["features"])
+        return trained, trained.read([request.data], columns, source, request["nodes"], strict=request.strict)
 
 
 TASK = EdgesTask()

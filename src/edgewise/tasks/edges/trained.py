@@ -11,6 +11,7 @@ from edgewise.data.graphs.edge_table import EdgeTable, read_edge_table
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.scale import ConditionScaler
 from edgewise.models.edge import EdgeBatch, EdgeModel
+from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.nodes.units import FittedOnGraph, RowBatches, check_features, check_weights, graph_batch, scaled
 
 
@@ -18,7 +19,7 @@ from edgewise.tasks.nodes.units import FittedOnGraph, RowBatches, check_features
 class FittedEdges(FittedOnGraph):
     """A trained ensemble over the edges of a graph."""
 
-    FORMAT = "edgewise edge model"
+    FORMAT = EdgeRunSettings.FORMAT
 
     edge_scaler: ConditionScaler
     """Of the features of edges."""

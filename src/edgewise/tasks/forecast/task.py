@@ -9,8 +9,7 @@ import pandas as pd
 from edgewise.data.graphs.series import Series, read_series, split_series
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.plural import plural
-from edgewise.tasks.commands import prediction
-from edgewise.tasks.forecast.job import ForecastRunSettings, forecast_job
+from edgewise.tasks.forecast.settings import ForecastRunSettings
 from edgewise.tasks.forecast.trained import ROWS_A_BATCH, FittedForecast, behind
 from edgewise.tasks.scores import ScoreTable, same, score_table, split_line
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -27,16 +26,10 @@ if TYPE_CHECKING:
 class ForecastTask(Task):
     """Series on a graph."""
 
-    name = "forecast"
-    has_explanations = False
-    format = FittedForecast.FORMAT
+    settings_type = ForecastRunSettings
     noun = "series"
-    reads = ("edges",)
     headlines = same("mae", "rmse", "mape")
     labels: ClassVar = {"stays": "stays as it was"}
-
-    def job(self, settings: dict[str, Any], source: str) -> ForecastRunSettings:
-        return forecast_job(settings, source)
 
     def files(self, settings: ForecastRunSettings) -> tuple[str, ...]:
         return settings.files
@@ -123,7 +116,7 @@ class ForecastTask(Task):
         return found
 
     def next_commands(self, folder: RunFolder) -> list[str]:
-        return [prediction(folder.read_config(), folder, "next.csv")]
+        return [self.prediction(folder, "next.csv")]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The steps that come behind the last of a series."""
@@ -132,7 +125,7 @@ class ForecastTask(Task):
         trained.threads = request.threads
         series = read_series(
             request.data,
-            request.edges,
+            request["edges"],
             time_column=config.get("time-column"),
             edge_columns=tuple(config.get("edge-columns", ())),
             is_directed=config.get("directed", False),

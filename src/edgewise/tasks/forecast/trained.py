@@ -13,6 +13,7 @@ from edgewise.neighborhood import Edges
 from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.tasks.fitted import Fitted
+from edgewise.tasks.forecast.settings import ForecastRunSettings
 from edgewise.train.device import cpu_threads
 
 ROWS_A_BATCH = 64
@@ -23,7 +24,7 @@ ROWS_A_BATCH = 64
 class FittedForecast(Fitted):
     """A trained model, and the scale of what it was trained on."""
 
-    FORMAT = "edgewise forecast model"
+    FORMAT = ForecastRunSettings.FORMAT
 
     settings: ForecastSettings
     """The sizes of the model."""

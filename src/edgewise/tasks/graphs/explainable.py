@@ -20,7 +20,7 @@ from edgewise.explanation import Explanation, Unit
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.tasks.explained import Explained
-from edgewise.tasks.graphs.job import graph_job
+from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.graphs.trained import FittedGraphs
 from edgewise.tasks.lookup import ExplainableByName, files_of, undirected
 from edgewise.trace import Trace
@@ -225,7 +225,7 @@ class ExplainableGraphs(ExplainableByName):
         """
         trained = FittedGraphs.load(folder)
         with files_of(folder, "graphs", "explain(graph)") as config:
-            job = graph_job(config, "config.toml")
+            job = GraphRunSettings.of(config, "config.toml")
             table = trained.read(job.data, trained.columns.to_predict(), job.graph)
         return cls(trained, table, [str(name) for name in table.frame[table.columns.graph_column]])
 

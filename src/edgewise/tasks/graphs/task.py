@@ -12,25 +12,19 @@ from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.models.graph_settings import GraphSizes, NodeSettings, edge_sizes
 from edgewise.plural import plural
-from edgewise.tasks.graphs.job import LAYERS, GraphRunSettings, graph_job
+from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.graphs.trained import FittedGraphs, Scales
 from edgewise.tasks.nodes.units import note_of_edges, num_edge_features
 from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import finite_features
-from edgewise.train.settings import TrainSettings
 
 
 class GraphsTask(TableTask):
     """Numbers or classes of graphs."""
 
-    name = "graphs"
-    format = FittedGraphs.FORMAT
+    settings_type = GraphRunSettings
     noun = "graphs"
-    reads = ("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs")
-
-    def job(self, settings: dict[str, Any], source: str) -> GraphRunSettings:
-        return graph_job(settings, source)
 
     def read_table(self, settings: GraphRunSettings) -> GraphTable:
         need_roots = settings.whole.needs_roots
@@ -108,15 +102,12 @@ class GraphsTask(TableTask):
         known = trained.columns
         columns = known.to_predict(
             target_columns=known.target_columns,
-            graph_column=request.graph_column or known.graph_column,
-            node_column=request.node_column or known.node_column,
-            descriptors_columns=tuple(request.descriptors_columns or known.descriptors_columns),
+            graph_column=request["graph_column"] or known.graph_column,
+            node_column=request["node_column"] or known.node_column,
+            descriptors_columns=tuple(request["descriptors_columns"] or known.descriptors_columns),
         )
-        source = replace(trained.graph, edges=request.edges, features=request.features, graphs=request.graphs)
+        source = replace(trained.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"])
         return trained, trained.read([request.data], columns, source, strict=request.strict)
-
-    def defaults(self) -> tuple[Any, Any]:
-        return LAYERS, TrainSettings()
 
 
 def summaries(table: GraphTable, training: np.ndarray) -> np.ndarray:

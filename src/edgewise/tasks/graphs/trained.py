@@ -16,6 +16,7 @@ from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
+from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.nodes.units import RowBatches, check_weights, with_loops
 from edgewise.tasks.trained import ROWS_A_BATCH, FittedTable
 
@@ -78,7 +79,7 @@ class Scales:
 class FittedGraphs(FittedTable):
     """A trained ensemble over many graphs."""
 
-    FORMAT = "edgewise graph model"
+    FORMAT = GraphRunSettings.FORMAT
 
     columns: GraphColumns
     """The columns it was trained on, targets by name."""

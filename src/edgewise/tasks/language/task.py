@@ -17,7 +17,7 @@ from edgewise.models.text_settings import SamplingSettings, TransformerSettings
 from edgewise.plural import plural
 from edgewise.tasks.commands import command
 from edgewise.tasks.fitted import FittedText
-from edgewise.tasks.language.job import RECIPE, LanguageRunSettings
+from edgewise.tasks.language.settings import LanguageRunSettings
 from edgewise.tasks.scores import same
 from edgewise.tasks.task import Prepared, Task, training_metrics
 from edgewise.train.device import cpu_threads
@@ -38,7 +38,7 @@ WINDOWS_A_BATCH = 64
 class FittedLanguage(FittedText):
     """A model with the vocabulary that it was trained with."""
 
-    FORMAT = "edgewise language model"
+    FORMAT = LanguageRunSettings.FORMAT
 
     num_tokens: int
     """Tokens that the model has vectors for."""
@@ -138,10 +138,7 @@ class FittedLanguage(FittedText):
 class LanguageTask(Task):
     """The next token of a text."""
 
-    name = "language"
-    job_type = LanguageRunSettings
-    usual = TransformerSettings(), RECIPE
-    format = FittedLanguage.FORMAT
+    settings_type = LanguageRunSettings
     noun = "tokens"
     headlines = same("loss", "perplexity")
     labels: ClassVar = {"pairs": "pairs of tokens"}

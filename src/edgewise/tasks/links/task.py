@@ -22,10 +22,10 @@ from edgewise.plural import plural
 from edgewise.progress import counted, note
 from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.job import RECIPE, STEPS_AN_EPOCH, LinkRunSettings, link_job
 from edgewise.tasks.links.messages import LinkLoader, link_batch
+from edgewise.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
 from edgewise.tasks.links.trained import FittedLinks, probabilities
-from edgewise.tasks.nodes.job import holds_types
+from edgewise.tasks.nodes.settings import holds_types
 from edgewise.tasks.nodes.units import note_of_edges, scale_of
 from edgewise.tasks.report.judged import judged_links
 from edgewise.tasks.scores import same, split_line
@@ -62,8 +62,7 @@ class LinkData:
 class LinksTask(Task):
     """The links of one graph."""
 
-    name = "links"
-    format = FittedLinks.FORMAT
+    settings_type = LinkRunSettings
     noun = "links"
     headlines = same(*LINK_SCORES)
     labels: ClassVar = {
@@ -73,10 +72,6 @@ class LinksTask(Task):
         "other_way": "the other way is known",
         "features": "likeness of features",
     }
-    reads = ("descriptors_columns", "node_column", "edges", "features", "nodes")
-
-    def job(self, settings: dict[str, Any], source: str) -> LinkRunSettings:
-        return link_job(settings, source)
 
     def files(self, settings: LinkRunSettings) -> tuple[str, ...]:
         return settings.files
@@ -268,16 +263,13 @@ class LinksTask(Task):
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained model, and the graph whose nodes have vectors."""
-        if request.nodes is not None:
+        if request["nodes"] is not None:
             raise SettingError("--nodes is for pairs of nodes; DATA names the nodes whose vectors are written.")
         trained = loaded(request)
         return trained, nodes_of(trained, request, request.data)
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
         return judged_links(folder)
-
-    def defaults(self) -> tuple[Any, Any]:
-        return LinkRunSettings.model, RECIPE
 
 
 def notes(prepared: Prepared) -> list[str]:
@@ -328,16 +320,16 @@ def loaded(request: PredictRequest) -> FittedLinks:
 
 def graph_of(trained: FittedLinks, request: PredictRequest) -> LinkGraph:
     """The graph whose edges carry messages: that of the training, its nodes with other edges, or another one."""
-    if request.nodes is not None:
-        return LinkGraph.of(nodes_of(trained, request, request.nodes))
+    if request["nodes"] is not None:
+        return LinkGraph.of(nodes_of(trained, request, request["nodes"]))
     for name in ("features", "node_column", "descriptors_columns"):
-        if getattr(request, name) is not None:
+        if request[name] is not None:
             raise SettingError(f"--{name.replace('_', '-')} belongs to a table of nodes; name it: --nodes nodes.csv.")
     graph, place = trained.graph, trained.place
-    if request.edges is None:
+    if request["edges"] is None:
         return graph
     found = read_edges(
-        request.edges,
+        request["edges"],
         NodeNames(graph.names),
         graph.source,
         edge_columns=place.edge_columns,
@@ -350,18 +342,18 @@ def graph_of(trained: FittedLinks, request: PredictRequest) -> LinkGraph:
         first = found.rejected[0]
         note(f"{plural(len(found.rejected), 'edge')} passed over, the first in line {first.line}: {first.reason}")
     edges = found if place.directed else found.both_ways(len(graph))
-    return replace(graph, edges=edges, source=request.edges)
+    return replace(graph, edges=edges, source=request["edges"])
 
 
 def nodes_of(trained: FittedLinks, request: PredictRequest, path: str) -> NodeTable:
     """Another graph, with the columns that the model needs."""
-    features = tuple(request.descriptors_columns or trained.feature_columns)
+    features = tuple(request["descriptors_columns"] or trained.feature_columns)
     columns = Columns(
-        node_column=request.node_column or AUTO,
+        node_column=request["node_column"] or AUTO,
         descriptors_columns=features,
         category_columns=trained.category_columns,
     )
-    source = replace(trained.place, edges=request.edges, features=request.features)
+    source = replace(trained.place, edges=request["edges"], features=request["features"])
     words = {"categories": trained.categories, "edge_categories": trained.edge_categories}
     return _graph([path], columns, source, request.strict, find_features=False, **words)
 

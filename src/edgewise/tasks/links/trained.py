@@ -18,6 +18,7 @@ from edgewise.records import NodeBatch
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.messages import Messages
+from edgewise.tasks.links.settings import LinkRunSettings
 from edgewise.tasks.nodes.units import FeatureScale, check_features, check_weights, scaled
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
@@ -35,7 +36,7 @@ class FittedLinks(Fitted):
     a model knows the nodes of its training alone, by their names.
     """
 
-    FORMAT = "edgewise link model"
+    FORMAT = LinkRunSettings.FORMAT
     PREFIX = "model."
 
     settings: NodeSettings

@@ -19,7 +19,7 @@ from edgewise.plural import plural
 from edgewise.records import TextBatch
 from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.fitted import FittedText
-from edgewise.tasks.masked.job import MODEL, RECIPE, MaskedRunSettings
+from edgewise.tasks.masked.settings import MaskedRunSettings
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import first_rejected, same
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -42,7 +42,7 @@ TOKENS_A_BATCH = 4096
 class FittedMasked(FittedText):
     """A model with the vocabulary that it was trained with; its `model.encoder` is where other models start."""
 
-    FORMAT = "edgewise masked model"
+    FORMAT = MaskedRunSettings.FORMAT
 
     num_tokens: int
     """Tokens that the model has vectors for."""
@@ -127,15 +127,10 @@ def scores_of_frequency(training: Chunks, masking: Masking, loader: MaskLoader, 
 class MaskedTask(Task):
     """Hidden tokens of texts."""
 
-    name = "masked"
-    has_explanations = False
-    job_type = MaskedRunSettings
-    usual = MODEL, RECIPE
-    format = FittedMasked.FORMAT
+    settings_type = MaskedRunSettings
     noun = "hidden tokens"
     headlines = same("loss", "perplexity", "accuracy")
     labels: ClassVar = {"frequency": "most frequent"}
-    reads = ("text_columns",)
 
     def prepare(self, settings: MaskedRunSettings) -> Prepared:
         texts = read_corpus(settings.data, settings.text_columns)
@@ -236,7 +231,7 @@ class MaskedTask(Task):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained model, and the table, or the lines, with the columns it has read."""
         folder = request.run_folder
-        trained, names = FittedMasked.load(folder), request.text_columns
+        trained, names = FittedMasked.load(folder), request["text_columns"]
         if not names and (folder.path / "config.toml").is_file():
             names = folder.read_config().get("text-columns")
         if request.data.lower().endswith(LINES):

@@ -11,9 +11,9 @@ from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
 from edgewise.data.molecules.table import MoleculeTable, read_table
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
-from edgewise.models.graph_settings import PropertySettings, PropertySizes
+from edgewise.models.graph_settings import PropertySizes
 from edgewise.progress import note
-from edgewise.tasks.molecules.job import PropertyRunSettings, job_from_config
+from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.molecules.trained import FittedProperty, Scales, molecules_of
 from edgewise.tasks.report.leakage import SplitContents, molecule_contents
 from edgewise.tasks.table_task import (
@@ -27,19 +27,13 @@ from edgewise.tasks.table_task import (
 )
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import finite_features
-from edgewise.train.settings import TrainSettings
 
 
 class MoleculesTask(TableTask):
     """Numbers or classes of molecules."""
 
-    name = "molecules"
-    format = FittedProperty.FORMAT
+    settings_type = PropertyRunSettings
     noun = "molecules"
-    reads = ("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout")
-
-    def job(self, settings: dict[str, Any], source: str) -> PropertyRunSettings:
-        return job_from_config(settings, source)
 
     def read_table(self, settings: PropertyRunSettings) -> MoleculeTable:
         return read_table(
@@ -108,9 +102,11 @@ class MoleculesTask(TableTask):
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = FittedProperty.load(request.run_folder)
-        columns = renamed(trained.columns, request.smiles_columns, request.descriptors_columns)
+        columns = renamed(trained.columns, request["smiles_columns"], request["descriptors_columns"])
         check_same_numbers(columns, trained.columns)
-        trained.limits = trained.limits.changed(max_atoms=request.max_atoms, molecule_timeout=request.molecule_timeout)
+        trained.limits = trained.limits.changed(
+            max_atoms=request["max_atoms"], molecule_timeout=request["molecule_timeout"]
+        )
         options: dict[str, Any] = {
             "strict": request.strict,
             "need_targets": False,
@@ -120,9 +116,6 @@ class MoleculesTask(TableTask):
         if trained.settings.needs_coordinates and (found := table.store.conformer_note):
             note(f"conformers: {found}")
         return trained, table
-
-    def defaults(self) -> tuple[Any, Any]:
-        return PropertySettings(), TrainSettings()
 
 
 def bounds(targets: np.ndarray, scaler: TargetScaler | None) -> dict[str, tuple[float, ...]]:

@@ -16,6 +16,7 @@ from edgewise.errors import DataError, RunFolderError
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.records import Batch
+from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.trained import FittedTable, spread
 from edgewise.train.folder import RunFolder
 
@@ -80,7 +81,7 @@ class TableBatches:
 class FittedProperty(FittedTable):
     """A trained ensemble over molecules."""
 
-    FORMAT = "edgewise property model"
+    FORMAT = PropertyRunSettings.FORMAT
 
     sizes: PropertySizes
     """The sizes of the model."""

@@ -11,10 +11,10 @@ import numpy as np
 from edgewise.data.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.errors import DataError
 from edgewise.plural import plural
-from edgewise.tasks.commands import command, prediction
+from edgewise.tasks.commands import command
 from edgewise.tasks.motion.force import PairPull, read_off
-from edgewise.tasks.motion.job import DynamicsRunSettings
 from edgewise.tasks.motion.rollout import compared, roll_out
+from edgewise.tasks.motion.settings import DynamicsRunSettings
 from edgewise.tasks.motion.trained import ROWS_A_BATCH, FittedDynamics, Units
 from edgewise.tasks.scores import ScoreTable, number, score_table, split_line
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -40,10 +40,7 @@ LACKS = {
 class MotionTask(Task):
     """Moving bodies."""
 
-    name = "motion"
-    has_explanations = False
-    job_type = DynamicsRunSettings
-    format = FittedDynamics.FORMAT
+    settings_type = DynamicsRunSettings
     noun = "moving bodies"
     headlines: ClassVar = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
     labels: ClassVar = {"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"}
@@ -146,7 +143,7 @@ class MotionTask(Task):
 
     def next_commands(self, folder: RunFolder) -> list[str]:
         drawn = [command("report", folder.path)] if "test" in folder.read_json("metrics.json") else []
-        return [*drawn, prediction(folder.read_config(), folder, "later.npz")]
+        return [*drawn, self.prediction(folder, "later.npz")]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """Where the bodies of a file will be from each of its moments on, or their accelerations at it."""

@@ -14,6 +14,7 @@ from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import BodyBatch
 from edgewise.tasks.fitted import Fitted
+from edgewise.tasks.motion.settings import DynamicsRunSettings
 from edgewise.train.device import cpu_threads
 
 ROWS_A_BATCH = 500
@@ -75,7 +76,7 @@ class Units:
 class FittedDynamics(Fitted):
     """A trained model, and the units it computes in."""
 
-    FORMAT = "edgewise dynamics model"
+    FORMAT = DynamicsRunSettings.FORMAT
 
     settings: DynamicsSettings
     """The choices it was made by."""

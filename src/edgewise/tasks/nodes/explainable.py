@@ -24,7 +24,7 @@ from edgewise.neighborhood import EDGE_TYPES
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.lookup import ExplainableByName, files_of, own_names, undirected
-from edgewise.tasks.nodes.job import node_job
+from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.tasks.nodes.trained import FittedNodes
 from edgewise.trace import Trace, Weights
@@ -405,7 +405,7 @@ class ExplainableNodes(ExplainableByName):
         """
         trained = FittedNodes.load(folder)
         with files_of(folder, "graph", "explain(features, edges, node)") as config:
-            job = node_job(config, "config.toml")
+            job = NodeRunSettings.of(config, "config.toml")
             columns = trained.columns.to_predict(**own_names(job.columns))
             table = trained.read(job.data, columns, job.graph)
         return cls(trained, table, table.names)

@@ -13,12 +13,11 @@ from edgewise.data.graphs.types import TypeScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.errors import SettingError
-from edgewise.models.graph_layers import with_recipe
-from edgewise.models.graph_settings import NodeSettings, NodeSizes, edge_sizes
+from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.plural import plural
 from edgewise.tasks.nodes import types
-from edgewise.tasks.nodes.job import RECIPE, NodeRunSettings, holds_types, node_job
+from edgewise.tasks.nodes.settings import NodeRunSettings, holds_types
 from edgewise.tasks.nodes.trained import FittedNodes
 from edgewise.tasks.nodes.units import graph_fields, note_of_edges
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
@@ -28,16 +27,8 @@ from edgewise.tasks.task import PredictRequest, Prepared
 class NodesTask(TableTask):
     """Numbers or classes of the nodes of a graph."""
 
-    name = "nodes"
-    format = FittedNodes.FORMAT
+    settings_type = NodeRunSettings
     noun = "nodes"
-    reads = (
-        *("coverage", "descriptors_columns", "node_column", "node_type_column"),
-        *("edges", "features", "edge_type_column"),
-    )
-
-    def job(self, settings: dict[str, Any], source: str) -> NodeRunSettings:
-        return node_job(settings, source)
 
     def read_table(self, settings: NodeRunSettings) -> NodeTable:
         with_types = settings.model.is_relational
@@ -111,26 +102,26 @@ class NodesTask(TableTask):
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = FittedNodes.load(request.run_folder)
         columns = trained.columns.to_predict(
-            node_column=request.node_column or AUTO,
-            node_type_column=request.node_type_column,
-            descriptors_columns=tuple(request.descriptors_columns or trained.columns.descriptors_columns),
+            node_column=request["node_column"] or AUTO,
+            node_type_column=request["node_type_column"],
+            descriptors_columns=tuple(request["descriptors_columns"] or trained.columns.descriptors_columns),
         )
         source = replace(
-            trained.graph, edges=request.edges, features=request.features, edge_type_column=request.edge_type_column
+            trained.graph,
+            edges=request["edges"],
+            features=request["features"],
+            edge_type_column=request["edge_type_column"],
         )
         known = trained.types
-        if known is None and (request.node_type_column or request.edge_type_column):
+        if known is None and (request["node_type_column"] or request["edge_type_column"]):
             raise SettingError(
                 f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and "
                 "--edge-type-column."
             )
         if not is_graph_file(request.data):
-            columns = replace(columns, node_type_column=request.node_type_column or trained.columns.node_type_column)
-            source = replace(source, edge_type_column=request.edge_type_column or trained.graph.edge_type_column)
+            columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
+            source = replace(source, edge_type_column=request["edge_type_column"] or trained.graph.edge_type_column)
         return trained, trained.read([request.data], columns, source, strict=request.strict)
-
-    def defaults(self) -> tuple[Any, Any]:
-        return with_recipe("nodes", NodeSettings().model, NodeSettings(), RECIPE)
 
 
 def unlabelled_test(table: NodeTable) -> int:

@@ -19,6 +19,7 @@ from edgewise.models.graph_settings import NodeSettings
 from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.records import NodeBatch, SparseFeatures
+from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.tasks.nodes.types import with_types
 from edgewise.tasks.nodes.units import FittedOnGraph, RowBatches, check_features, check_weights, graph_batch, scaled
 
@@ -27,7 +28,7 @@ from edgewise.tasks.nodes.units import FittedOnGraph, RowBatches, check_features
 class FittedNodes(FittedOnGraph):
     """A trained ensemble over the nodes of a graph."""
 
-    FORMAT = "edgewise node model"
+    FORMAT = NodeRunSettings.FORMAT
     RENAMED: ClassVar[dict[str, str]] = {"kinds": "types"}
 
     types: TypeNames | None = None

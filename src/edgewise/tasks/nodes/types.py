@@ -14,7 +14,7 @@ from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import Relations, Types
 from edgewise.plural import plural
 from edgewise.records import NodeBatch
-from edgewise.tasks.nodes.job import REMEDY
+from edgewise.tasks.nodes.settings import REMEDY
 
 MAX_SHOWN = 12
 """Relations that are listed with their edges."""

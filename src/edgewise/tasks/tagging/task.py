@@ -16,12 +16,11 @@ from edgewise.models.text_settings import ReaderSettings, TransformerSettings
 from edgewise.plural import plural
 from edgewise.progress import counted, note
 from edgewise.records import TextBatch
-from edgewise.tasks.commands import prediction
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.pretrained import scheduled
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import ScoreTable, first_rejected, same, score_table, split_line
-from edgewise.tasks.tagging.job import MODEL, RECIPE, TaggingRunSettings
+from edgewise.tasks.tagging.settings import TaggingRunSettings
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.device import cpu_threads, pick_device
@@ -44,7 +43,7 @@ PIECES_A_BATCH = 64
 class FittedTagger(FittedText):
     """A model, its vocabulary and its tags."""
 
-    FORMAT = "edgewise tagging model"
+    FORMAT = TaggingRunSettings.FORMAT
 
     reader: ReaderSettings
     """The encoder."""
@@ -136,13 +135,9 @@ HEADLINES = {True: same("f1", "precision", "recall", "accuracy"), False: same("a
 class TaggingTask(Task):
     """Sentences, and the tag of each of their words."""
 
-    name = "tagging"
-    job_type = TaggingRunSettings
-    usual = MODEL, RECIPE
-    format = FittedTagger.FORMAT
+    settings_type = TaggingRunSettings
     noun = "tags"
     labels: ClassVar = {"usual_tags": "each word's most frequent tag"}
-    reads = ("text_columns",)
     output_formats = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
 
     def prepare(self, settings: TaggingRunSettings) -> Prepared:
@@ -254,14 +249,14 @@ class TaggingTask(Task):
         return found
 
     def next_commands(self, folder: RunFolder) -> list[str]:
-        return [prediction(folder.read_config(), folder, "tagged.jsonl")]
+        return [self.prediction(folder, "tagged.jsonl")]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The tag of each word of a file of sentences."""
         trained = FittedTagger.load(request.run_folder)
         trained.threads = request.threads
         sentences = read_tagged(
-            [request.data], request.text_columns or (), usual=trained.names, strict=request.strict, need_tags=False
+            [request.data], request["text_columns"] or (), usual=trained.names, strict=request.strict, need_tags=False
         )
         added = f"{trained.names[1]}_pred"
         for name in (added, "status"):

@@ -30,7 +30,7 @@ from edgewise.tasks.table_task import (
     target_scale,
 )
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.tasks.texts.job import MODEL, RECIPE, TextRunSettings, text_job
+from edgewise.tasks.texts.settings import TextRunSettings
 from edgewise.tasks.trained import FittedTable
 from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
@@ -67,7 +67,7 @@ class TextBatches:
 class FittedTexts(FittedTable):
     """A trained ensemble over texts."""
 
-    FORMAT = "edgewise text model"
+    FORMAT = TextRunSettings.FORMAT
 
     tokenizer: Tokenizer = field(metadata=TRANSIENT)
     """From text to tokens."""
@@ -139,14 +139,8 @@ TOKENS = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wo
 class TextsTask(TableTask):
     """Numbers or classes of texts."""
 
-    name = "texts"
-    usual = MODEL, RECIPE
-    format = FittedTexts.FORMAT
+    settings_type = TextRunSettings
     noun = "texts"
-    reads = ("coverage", "text_columns")
-
-    def job(self, settings: dict[str, Any], source: str) -> TextRunSettings:
-        return text_job(settings, source)
 
     def read_table(self, settings: TextRunSettings) -> TextTable:
         return read_texts(settings.data, settings.columns, strict=settings.strict)
@@ -201,7 +195,9 @@ class TextsTask(TableTask):
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = FittedTexts.load(request.run_folder)
-        columns = trained.columns.to_predict(text_columns=tuple(request.text_columns or trained.columns.text_columns))
+        columns = trained.columns.to_predict(
+            text_columns=tuple(request["text_columns"] or trained.columns.text_columns)
+        )
         check_same_numbers(columns, trained.columns)
         table = read_texts([request.data], columns, strict=request.strict, need_targets=False)
         if cut := trained.batches(table).cut:

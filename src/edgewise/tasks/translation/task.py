@@ -22,14 +22,13 @@ from edgewise.models.translation import RecurrentTranslationModel, TranslationMo
 from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import PairBatch
-from edgewise.tasks.commands import prediction
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import ScoreTable, first_rejected, split_line
 from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.trained import with_columns
-from edgewise.tasks.translation.job import MODEL, RECIPE, TranslationRunSettings
+from edgewise.tasks.translation.settings import TranslationRunSettings
 from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import LengthLoader, Loader
@@ -48,7 +47,7 @@ TEXTS_A_BATCH = 64
 class FittedTranslation(FittedText):
     """A model, its vocabulary, and the names of what it reads and writes."""
 
-    FORMAT = "edgewise translation model"
+    FORMAT = TranslationRunSettings.FORMAT
     FORMAT_VERSION = 2  # version 1 did not name the kind of the model, which was a transformer
 
     tokens: TokenKind = "bpe"
@@ -172,14 +171,10 @@ class TranslationData:
 class TranslationTask(Task):
     """Sentences to their translations."""
 
-    name = "translation"
-    job_type = TranslationRunSettings
-    usual = MODEL, RECIPE
-    format = FittedTranslation.FORMAT
+    settings_type = TranslationRunSettings
     noun = "translations"
     headlines: ClassVar = {"bleu": "BLEU", "loss": "loss"}
     labels: ClassVar = {"copy": "not translated"}
-    reads = ("text_columns",)
 
     def prepare(self, settings: TranslationRunSettings) -> Prepared:
         texts = read_pairs(settings.data, settings.text_columns, settings.target_columns)
@@ -281,7 +276,7 @@ class TranslationTask(Task):
         config = folder.read_config()
         # Aligned files come in pairs, of which the first is read.
         data = None if config.get("text-columns") else config["data"][-2]
-        return [prediction(config, folder, "translations.csv", data=data)]
+        return [self.prediction(folder, "translations.csv", data=data)]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The translations of a column of a table, or of the lines of a text."""
@@ -289,7 +284,7 @@ class TranslationTask(Task):
         trained.threads = request.threads
         if is_table(request.data):
             cells = read_cells(request.data)
-            column = (request.text_columns or [trained.names[0]])[0]
+            column = (request["text_columns"] or [trained.names[0]])[0]
             check_columns_exist(cells, (column,))
             frame = cells.frame
         else:

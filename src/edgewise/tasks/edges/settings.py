@@ -10,9 +10,9 @@ from edgewise.models.graph_layers import layers_for
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import with_layer
-from edgewise.tasks.links.job import RECIPE as LINKS_RECIPE
-from edgewise.tasks.nodes.job import SCALES
-from edgewise.tasks.table_job import GraphTableRunSettings
+from edgewise.tasks.links.settings import RECIPE as LINKS_RECIPE
+from edgewise.tasks.nodes.settings import SCALES
+from edgewise.tasks.table_settings import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 
 RECIPE = replace(LINKS_RECIPE, epochs=200, patience=50)
@@ -25,8 +25,11 @@ LAYERS = NodeSettings(model="sage", dropout=0.1)
 class EdgeRunSettings(GraphTableRunSettings):
     """The settings of a run over the edges of a graph."""
 
+    FORMAT = "edgewise edge model"
     SUMMARY = "classes or numbers of the edges of one graph"
     EXAMPLE = "edges edges.csv --nodes nodes.csv --target-columns rating"
+    READS = ("coverage", "descriptors_columns", "node_column", "nodes", "features")
+    ESTIMATORS = ("EdgeClassifier", "EdgeRegressor")
     FOREIGN: ClassVar = {
         **dict.fromkeys(("smiles_columns", "text_columns"), ""),
         "edges": "the data are the edges",
@@ -69,5 +72,4 @@ class EdgeRunSettings(GraphTableRunSettings):
         return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True))
 
 
-edge_job = EdgeRunSettings.of
 SETTINGS = EdgeRunSettings

@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.models.text_settings import ReaderSettings, TransformerSettings
 from edgewise.settings import setting
-from edgewise.tasks.config import RunSettings, check_split_sizes
+from edgewise.tasks.config import RunSettings, Sign, check_split_sizes
 from edgewise.tasks.pretrained import READERS, chosen
-from edgewise.tasks.texts.job import RECIPE as TEXT_RECIPE
+from edgewise.tasks.texts.settings import RECIPE as TEXT_RECIPE
 from edgewise.train.settings import TrainSettings
 
 MODEL = TransformerSettings(num_layers=2, hidden_dim=256, dropout=0.3, context=256)
@@ -20,8 +20,16 @@ RECIPE = replace(TEXT_RECIPE, batch_size=32)
 class TaggingRunSettings(RunSettings):
     """The settings of a run over sentences with tags."""
 
+    FORMAT = "edgewise tagging model"
     SUMMARY = "a tag for each word of a sentence, such as names"
     EXAMPLE = "tagging train.conll test.conll"
+    SIGNS = (
+        Sign(
+            4, endings=(".conll", ".iob", ".bio", ".conll.gz", ".iob.gz", ".bio.gz"), holds="holds sentences with tags"
+        ),
+    )
+    READS = ("text_columns",)
+    ESTIMATORS = ("Tagger",)
     FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tags are learned by cross-entropy")
     PRESETS = READERS
 
@@ -64,5 +72,4 @@ class TaggingRunSettings(RunSettings):
         return super().build(own, groups, reader=reader, model=model)
 
 
-tagging_job = TaggingRunSettings.of
 SETTINGS = TaggingRunSettings

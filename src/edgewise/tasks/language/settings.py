@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.models.text_settings import CONFIGURATIONS, TransformerSettings
 from edgewise.settings import setting
-from edgewise.tasks.config import RunSettings, check_split_sizes, named_model
+from edgewise.tasks.config import RunSettings, Sign, check_split_sizes, named_model
 from edgewise.train.settings import TrainSettings, usual_threads
 
 RECIPE = TrainSettings(
@@ -28,8 +28,11 @@ STEPS_AN_EPOCH = 1000
 class LanguageRunSettings(RunSettings):
     """The settings of a run that predicts each token of a text from those before it."""
 
+    FORMAT = "edgewise language model"
     SUMMARY = "a language model: the next token of a text"
     EXAMPLE = "language book.txt"
+    SIGNS = (Sign(2, endings=(".txt", ".txt.gz"), holds="is a text"),)
+    ESTIMATORS = ("LanguageModel",)
     FOREIGN: ClassVar = {
         **dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
         **dict.fromkeys(("delimiter", "decimal", "sheet"), "a text has no columns"),
@@ -76,5 +79,4 @@ class LanguageRunSettings(RunSettings):
         return super().build(own, groups, model=model)
 
 
-language_job = LanguageRunSettings.of
 SETTINGS = LanguageRunSettings

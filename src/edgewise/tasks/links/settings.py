@@ -10,8 +10,8 @@ from edgewise.models.graph_layers import layers_for, with_recipe
 from edgewise.models.graph_settings import LinkSettings, NodeSettings
 from edgewise.settings import setting
 from edgewise.tasks.config import RunSettings, check_split_sizes, with_layer
-from edgewise.tasks.nodes.job import RECIPE as NODES_RECIPE
-from edgewise.tasks.nodes.job import SCALES
+from edgewise.tasks.nodes.settings import RECIPE as NODES_RECIPE
+from edgewise.tasks.nodes.settings import SCALES
 from edgewise.train.settings import TrainSettings
 
 RECIPE = replace(NODES_RECIPE, epochs=100, patience=20, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
@@ -40,8 +40,11 @@ FOREIGN = {
 class LinkRunSettings(RunSettings):
     """The settings of a run over the links of a graph."""
 
+    FORMAT = "edgewise link model"
     SUMMARY = "which nodes of a graph are linked"
     EXAMPLE = "links nodes.csv --edges edges.csv"
+    READS = ("descriptors_columns", "node_column", "edges", "features", "nodes")
+    ESTIMATORS = ("LinkPredictor",)
     FOREIGN = FOREIGN
     CHOICES: ClassVar = {"model": layers_for("links")}
 
@@ -107,5 +110,4 @@ class LinkRunSettings(RunSettings):
         return super().build(own, groups, **with_layer("links", groups, LAYERS, RECIPE))
 
 
-link_job = LinkRunSettings.of
 SETTINGS = LinkRunSettings

@@ -7,8 +7,8 @@ from edgewise.data.graphs.source import GraphColumns, GraphsSource
 from edgewise.models.graph_layers import layers_for
 from edgewise.models.graph_settings import GraphSettings, NodeSettings
 from edgewise.settings import check_heads
-from edgewise.tasks.config import with_layer
-from edgewise.tasks.table_job import GraphTableRunSettings
+from edgewise.tasks.config import Sign, with_layer
+from edgewise.tasks.table_settings import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 
 LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64, dropout=0.05)
@@ -19,8 +19,12 @@ LAYERS = NodeSettings(model="attention", num_layers=3, num_heads=4, model_dim=64
 class GraphRunSettings(GraphTableRunSettings):
     """The settings of a run over many graphs."""
 
+    FORMAT = "edgewise graph model"
     SUMMARY = "classes or numbers of whole graphs"
     EXAMPLE = "graphs nodes.csv --edges edges.csv --graph-column graph --target-columns y"
+    SIGNS = (Sign(7, flag="graph_column"),)
+    READS = ("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs")
+    ESTIMATORS = ("GraphClassifier", "GraphRegressor")
     FOREIGN: ClassVar = {
         **dict.fromkeys(("smiles_columns", "text_columns"), ""),
         **dict.fromkeys(
@@ -50,5 +54,4 @@ class GraphRunSettings(GraphTableRunSettings):
         return built
 
 
-graph_job = GraphRunSettings.of
 SETTINGS = GraphRunSettings

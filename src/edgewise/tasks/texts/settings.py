@@ -1,14 +1,15 @@
 """The settings of a run over a table of texts."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
+from edgewise.data.columns import AUTO
 from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.settings import setting
+from edgewise.tasks.config import Sign
 from edgewise.tasks.pretrained import READERS, chosen, scheduled
-from edgewise.tasks.table_job import TableRunSettings
+from edgewise.tasks.table_settings import TableRunSettings
 from edgewise.train.settings import TrainSettings, usual_threads
 
 MODEL = TransformerSettings(num_layers=1, hidden_dim=256, dropout=0.3, context=512)
@@ -29,13 +30,18 @@ RECURRENT_RATE = 2e-3
 class TextRunSettings(TableRunSettings):
     """The settings of a run over a table of texts."""
 
+    FORMAT = "edgewise text model"
     SUMMARY = "classes or scores of texts, from a table"
     EXAMPLE = "texts reviews.csv --text-columns text --target-columns label"
+    SIGNS = (Sign(3, flag="text_columns"),)
+    READS = ("coverage", "text_columns")
+    ESTIMATORS = ("TextClassifier", "TextRegressor")
     REQUIRED = ("text_columns",)
     FOREIGN = dict.fromkeys(
         ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns"), ""
     )
     PRESETS = READERS
+    USUAL: ClassVar = {"task_type": AUTO}
 
     train: TrainSettings = RECIPE
     """The recipe."""
@@ -62,12 +68,6 @@ class TextRunSettings(TableRunSettings):
         if text.encoder != "transformer":
             train.setdefault("learning_rate", RECURRENT_RATE)
         return super().build(own, groups, text=text, model=model)
-
-
-def text_job(config: Mapping[str, Any], source: str = "the settings") -> TextRunSettings:
-    """The settings that a flat table describes; a table without task type has the one that its targets look like."""
-    config = {name.replace("-", "_"): value for name, value in config.items()}
-    return TextRunSettings.of({"task_type": "auto", **config}, source)
 
 
 SETTINGS = TextRunSettings

@@ -30,8 +30,11 @@ RECIPE = TrainSettings(
 class ForecastRunSettings(RunSettings):
     """The settings of a run over series on a graph."""
 
+    FORMAT = "edgewise forecast model"
     SUMMARY = "future values of the nodes of a graph, from series"
     EXAMPLE = "forecast series.csv --edges edges.csv"
+    READS = ("edges",)
+    ESTIMATORS = ("Forecaster",)
     FOREIGN = dict.fromkeys(
         ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
         "the model reads the series only",
@@ -71,5 +74,4 @@ class ForecastRunSettings(RunSettings):
         return super().build(own, groups)
 
 
-forecast_job = ForecastRunSettings.of
 SETTINGS = ForecastRunSettings

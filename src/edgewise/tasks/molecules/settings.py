@@ -5,15 +5,20 @@ from dataclasses import dataclass, field
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.models.graph_settings import PropertySettings
 from edgewise.settings import setting
-from edgewise.tasks.table_job import TableRunSettings
+from edgewise.tasks.config import Sign
+from edgewise.tasks.table_settings import TableRunSettings
 
 
 @dataclass(frozen=True)
 class PropertyRunSettings(TableRunSettings):
     """The settings of a run over a table of molecules."""
 
+    FORMAT = "edgewise property model"
     SUMMARY = "properties of molecules, from SMILES"
     EXAMPLE = "molecules data.csv --smiles-columns smiles --target-columns y"
+    SIGNS = (Sign(1, flag="smiles_columns"),)
+    READS = ("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout")
+    ESTIMATORS = ("MoleculeClassifier", "MoleculeRegressor")
     REQUIRED = ("smiles_columns",)
     FOREIGN = dict.fromkeys(("text_columns", "node_column", "node_type_column", "category_columns"), "")
 
@@ -25,5 +30,4 @@ class PropertyRunSettings(TableRunSettings):
     """The largest molecule, and the longest time for one."""
 
 
-job_from_config = PropertyRunSettings.of
 SETTINGS = PropertyRunSettings

@@ -1,8 +1,7 @@
 """The settings of a run over a table, whatever its rows hold."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import ClassVar
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
@@ -86,13 +85,9 @@ class TableRunSettings(RunSettings):
 class GraphTableRunSettings(TableRunSettings):
     """Settings of a run over tables of graphs: what the names of nodes and the targets are follows from the tables."""
 
-    graph: GraphSource
+    USUAL: ClassVar = {"node_column": AUTO, "task_type": AUTO}
 
-    @classmethod
-    def of(cls, config: Mapping[str, Any], source: str = "the settings") -> Self:
-        """As of every run; columns of names are found, and targets are what they look like."""
-        config = {name.replace("-", "_"): value for name, value in config.items()}
-        return super().of({"node_column": AUTO, "task_type": AUTO, **config}, source)
+    graph: GraphSource
 
     @property
     def files(self) -> tuple[str, ...]:

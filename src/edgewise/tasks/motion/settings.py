@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 from edgewise.errors import SettingError
 from edgewise.models.time_settings import DynamicsSettings
 from edgewise.settings import setting
-from edgewise.tasks.config import RunSettings, check_split_sizes
+from edgewise.tasks.config import RunSettings, Sign, check_split_sizes
 from edgewise.train.settings import TrainSettings, require
 
 RECIPE = TrainSettings(
@@ -34,8 +34,11 @@ class DynamicsRunSettings(RunSettings):
     """The settings of a run over trajectories."""
 
     FOREIGN = dict.fromkeys(("delimiter", "decimal", "encoding", "sheet"), "trajectories are read from .npz files")
+    FORMAT = "edgewise dynamics model"
     SUMMARY = "later positions of moving bodies, or their accelerations"
     EXAMPLE = "motion motion.npz"
+    SIGNS = (Sign(6, endings=(".npz",), arrays=frozenset(("positions", "velocities")), holds="holds trajectories"),)
+    ESTIMATORS = ("DynamicsModel",)
 
     data: tuple[str, ...]
     """The trajectories, one .npz file as edgewise simulate writes it."""
@@ -76,5 +79,4 @@ class DynamicsRunSettings(RunSettings):
         return super().build(own, groups, train=replace(recipe, **groups["train"]))
 
 
-dynamics_job = DynamicsRunSettings.of
 SETTINGS = DynamicsRunSettings

@@ -10,8 +10,8 @@ from edgewise.errors import SettingError
 from edgewise.models.graph_layers import LAYERS, layers_for
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.settings import setting, spelled
-from edgewise.tasks.config import with_layer
-from edgewise.tasks.table_job import GraphTableRunSettings
+from edgewise.tasks.config import Sign, with_layer
+from edgewise.tasks.table_settings import GraphTableRunSettings
 from edgewise.train.settings import TrainSettings
 
 SCALES = ("auto", "rows", "standard", "none")
@@ -39,8 +39,20 @@ REMEDY = f"take --model {' or '.join(name for name, spec in LAYERS.items() if sp
 class NodeRunSettings(GraphTableRunSettings):
     """The settings of a run over the nodes of a graph."""
 
+    FORMAT = "edgewise node model"
     SUMMARY = "classes or numbers of the nodes of one graph"
     EXAMPLE = "nodes nodes.csv --edges edges.csv --target-columns label"
+    SIGNS = (Sign(5, flag="edges"), Sign(5, endings=(".npz",), holds="holds a graph"))
+    READS = (
+        "coverage",
+        "descriptors_columns",
+        "node_column",
+        "node_type_column",
+        "edges",
+        "features",
+        "edge_type_column",
+    )
+    ESTIMATORS = ("NodeClassifier", "NodeRegressor")
     FOREIGN = dict.fromkeys(("smiles_columns", "text_columns"), "")
     CHOICES: ClassVar = {"model": layers_for("nodes")}
 
@@ -73,5 +85,4 @@ def holds_types(files: Sequence[str]) -> bool:
     return any({"node_type", "edge_type"} & names for names in arrays)
 
 
-node_job = NodeRunSettings.of
 SETTINGS = NodeRunSettings

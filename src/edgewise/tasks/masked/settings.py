@@ -28,8 +28,10 @@ RECIPE = TrainSettings(
 class MaskedRunSettings(RunSettings):
     """The settings of a run that predicts masked tokens from those around them."""
 
+    FORMAT = "edgewise masked model"
     SUMMARY = "a masked language model: hidden tokens of texts"
     EXAMPLE = "masked texts.txt"
+    READS = ("text_columns",)
     FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy")
     PRESETS = tuple(CONFIGURATIONS)
 
@@ -67,5 +69,4 @@ class MaskedRunSettings(RunSettings):
         return super().build(own, groups, model=model)
 
 
-masked_job = MaskedRunSettings.of
 SETTINGS = MaskedRunSettings

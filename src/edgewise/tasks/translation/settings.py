@@ -31,8 +31,11 @@ RECIPE = TrainSettings(
 class TranslationRunSettings(RunSettings):
     """The settings of a run over texts and their translations."""
 
+    FORMAT = "edgewise translation model"
     SUMMARY = "translations of texts"
     EXAMPLE = "translation pairs.csv --text-columns en --target-columns de"
+    READS = ("text_columns",)
+    ESTIMATORS = ("Translator",)
     FOREIGN = dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy")
     PRESETS = (*CELLS, *CONFIGURATIONS)
 
@@ -98,5 +101,4 @@ def _check_owner(given: Mapping[str, Any], model: ModelSettings) -> None:
             raise SettingError(f"{spelled(name)} goes with {right}, not with {wrong}.")
 
 
-translation_job = TranslationRunSettings.of
 SETTINGS = TranslationRunSettings
