@@ -24,6 +24,7 @@ LEVELS = [
     {"attend", "explanation"},
     {"backends"},
     {"score", "normalize", "trace", "records"},
+    {"sampling"},
     {"graph"},
     {"neighborhood"},
     {"files"},

@@ -268,7 +268,7 @@ class Graph:
             nodes = torch.arange(start, stop, device=inside.device)
             ends = self.edges.senders[inside] - start, self.edges.receivers[inside] - start
             known = None if self.graph_features is None else self.graph_features[number : number + 1]
-            found.append(self._taken(nodes, inside, Edges(*ends, stop - start, stop - start), known))
+            found.append(self.select(nodes, inside, Edges(*ends, stop - start, stop - start), known))
         return found
 
     def subgraph(self, nodes: Any) -> "Graph":
@@ -305,7 +305,7 @@ class Graph:
         ends = place[self.edges.senders], place[self.edges.receivers]
         inside = ((ends[0] >= 0) & (ends[1] >= 0)).nonzero().flatten()
         edges = Edges(ends[0][inside], ends[1][inside], len(nodes), len(nodes))
-        return self._taken(nodes, inside, edges, self.graph_features, offsets)
+        return self.select(nodes, inside, edges, self.graph_features, offsets)
 
     def undirected(self) -> "Graph":
         """Every edge in both directions, by the rule of `Edges.undirected`: edges that are added repeat the features.
@@ -363,18 +363,18 @@ class Graph:
         edges = self.edges
         return Weights(edges.senders, edges.receivers, self.edge_features.T, edges.num_senders, edges.num_receivers)
 
-    def _taken(
-        self, nodes: Tensor, inside: Tensor, edges: Edges, graph_features: Tensor | None, offsets: Tensor | None = None
+    def select(
+        self, nodes: Tensor, places: Tensor, edges: Edges, graph_features: Tensor | None, offsets: Tensor | None = None
     ) -> "Graph":
-        """Some nodes, and the edges at some places with other numbers."""
+        """Nodes and edges by their places here, with what is known of each; `edges` joins the selected nodes."""
         names, types, edge_types = self.names, self.node_types, self.edge_types
         return Graph(
             taken(self.node_features, types, nodes),
             edges,
-            taken(self.edge_features, edge_types, inside),
+            taken(self.edge_features, edge_types, places),
             graph_features,
             None if types is None else types[nodes],
-            None if edge_types is None else edge_types[inside],
+            None if edge_types is None else edge_types[places],
             None if self.positions is None else self.positions[nodes],
             offsets,
             None if names is None else tuple(names[node] for node in nodes.tolist()),

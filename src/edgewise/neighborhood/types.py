@@ -35,6 +35,7 @@ class Types:
     """The rows, type after type; None where they stand so already."""
     places: Int64[Tensor, " row"] | None = field(init=False, repr=False)
     """Where in that order each row stands."""
+    _ranks: Tensor | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         of_row = integers("Types", "of_row", self.of_row)
@@ -81,14 +82,17 @@ class Types:
 
     @property
     def ranks(self) -> Int64[Tensor, " row"]:
-        """The place of each row among those of its type."""
-        starts = torch.tensor((0, *self.sizes), device=self.of_row.device).cumsum(0)
-        places = torch.arange(len(self), device=self.of_row.device) if self.places is None else self.places
-        return places - starts[self.of_row]
+        """The place of each row among those of its type; made at first use, then cached."""
+        if self._ranks is None:
+            starts = torch.tensor((0, *self.sizes), device=self.of_row.device).cumsum(0)
+            places = torch.arange(len(self), device=self.of_row.device) if self.places is None else self.places
+            object.__setattr__(self, "_ranks", places - starts[self.of_row])
+        assert self._ranks is not None
+        return self._ranks
 
     def to(self, device: torch.device | str) -> "Types":
         """The same types with their tensors on `device`."""
-        return _moved(self, device, "of_row", "order", "places")
+        return _moved(self, device, "of_row", "order", "places", "_ranks")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,13 @@
+"""Mini-batches of a large graph: neighborhoods sampled around seeds.
+
+incoming    the incoming edges of each node, made once
+kernels     the sampling itself, compiled by numba
+sampler     NeighborSampler: seeds → Sample, a Graph that every model trains on
+loader      NeighborLoader: batches of seeds, sampled ahead in threads
+"""
+
+from edgewise.sampling.loader import NeighborLoader
+from edgewise.sampling.sample import Sample
+from edgewise.sampling.sampler import NeighborSampler
+
+__all__ = ["NeighborLoader", "NeighborSampler", "Sample"]

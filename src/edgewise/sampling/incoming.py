@@ -1,0 +1,128 @@
+"""The incoming edges of each node, as the kernels of sampling read them: made once for a graph."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgewise.errors import DataError, ShapeError, UnsupportedError
+from edgewise.graph import Graph
+from edgewise.neighborhood import plan
+from edgewise.neighborhood.index import plain
+from edgewise.plural import plural
+
+
+@dataclass(frozen=True, eq=False)
+class Incoming:
+    """The edges of a graph grouped by receiver; those of a receiver by type, and those of a type by time.
+
+    Arrays are int32 where all numbers of nodes and edges are below 2³¹, else int64.
+    """
+
+    offsets: np.ndarray
+    """(node + 1): the edges of node i stand at places `offsets[i]:offsets[i + 1]`."""
+    links: np.ndarray
+    """(edge, 2): the sender of each, and its place in the graph. Side by side, as both are read at once."""
+    types: np.ndarray
+    """(edge), int32: the type of each; empty where all are of one."""
+    times: np.ndarray
+    """(edge), int64: the time of each as `ordered` writes it; empty where there are none."""
+    cumulative: np.ndarray
+    """(edge), float64: sums of the weights from the first edge of its receiver and type on; empty without weights."""
+
+    @classmethod
+    def of(cls, graph: Graph, weights: Any = None, edge_times: Any = None) -> "Incoming":
+        """The incoming edges of a graph. Edges of weight 0 are left out: they are never sampled.
+
+        Raises:
+            ShapeError: weights or times are not one number for each edge.
+            DataError: a weight is negative, NaN or infinite, or a time is NaN.
+            UnsupportedError: numba cannot be used.
+
+        Cost: O(edge + node), and a sort of the edges where they have types or times.
+        """
+        sort = plan.counting_sort()
+        if sort is None:
+            raise UnsupportedError(
+                "NeighborSampler: numba cannot be used; pip install numba, and unset NUMBA_DISABLE_JIT."
+            )
+        edges, num_nodes = graph.edges, graph.num_nodes
+        if edges.senders.device.type != "cpu":
+            raise ShapeError(
+                f"NeighborSampler: the graph is on {edges.senders.device}, but is sampled on the CPU: graph.to('cpu')."
+            )
+        senders, receivers = edges.senders.contiguous().numpy(), edges.receivers.contiguous().numpy()
+        weight = None if weights is None else checked_weights(per_edge("weights", weights, graph.num_edges))
+        times = None if edge_times is None else checked_times(per_edge("edge_times", edge_times, graph.num_edges))
+        types = None if graph.edge_types is None else graph.edge_types.of_row.numpy().astype(np.int32)
+        order = None if weight is None or weight.all() else np.flatnonzero(weight)
+        if types is not None or times is not None:
+            sorts = [by if order is None else by[order] for by in (times, types) if by is not None]
+            by_type = np.lexsort(sorts)
+            order = by_type if order is None else order[by_type]
+        if order is not None:
+            senders, receivers = senders[order], receivers[order]
+        dtype = np.int32 if max(num_nodes, graph.num_edges) < plan.INT32_LIMIT else np.int64
+        offsets, links = np.zeros(num_nodes + 1, dtype), np.empty((len(senders), 2), dtype)
+        sort(receivers.view(np.uint64), senders, offsets, links[:, 0], links[:, 1])
+        if order is not None:
+            links[:, 1] = order[links[:, 1]]
+        placed = links[:, 1]
+        found = cls(
+            offsets,
+            links,
+            np.empty(0, np.int32) if types is None else types[placed],
+            np.empty(0, np.int64) if times is None else times[placed],
+            np.empty(0) if weight is None else weight[placed],
+        )
+        if weight is not None:
+            from edgewise.sampling.kernels import accumulate
+
+            accumulate(found.offsets, found.types, found.cumulative)
+            if not np.isfinite(found.cumulative).all():
+                raise DataError("NeighborSampler: the weights of a node add up to infinity; divide all by the largest.")
+        return found
+
+
+def per_edge(name: str, values: Any, num_edges: int) -> np.ndarray:
+    """One number for each edge."""
+    found = plain(torch.as_tensor(values)).detach().cpu()
+    if found.shape != (num_edges,) or found.is_complex() or found.dtype == torch.bool:
+        raise ShapeError(
+            f"NeighborSampler: {name} is {tuple(found.shape)} of {found.dtype}; expected one number for each of "
+            f"{plural(num_edges, 'edge')}, ({num_edges},)."
+        )
+    return (found.double() if found.is_floating_point() else found.long()).numpy()
+
+
+def checked_weights(weights: np.ndarray) -> np.ndarray:
+    """Weights in float64, none below 0."""
+    weights = weights.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size:
+        raise DataError(
+            f"NeighborSampler: the weight of edge {wrong[0]} is {weights[wrong[0]]:g}; expected zero or more, finite."
+        )
+    return weights
+
+
+def checked_times(times: np.ndarray) -> np.ndarray:
+    """Times as whole numbers in their order."""
+    if times.dtype.kind == "f" and np.isnan(times).any():
+        raise DataError(f"NeighborSampler: time {np.flatnonzero(np.isnan(times))[0]} is NaN; expected a number.")
+    return ordered(times)
+
+
+def ordered(times: np.ndarray) -> np.ndarray:
+    """Numbers as int64 in the same order, so that one kernel takes all of them.
+
+    The bits of a positive float rise with it; those of a negative one fall, and are inverted.
+
+    >>> ordered(np.array([-2.5, -0.0, 0.0, 1e-300, 3.0])).argsort(kind="stable").tolist()
+    [0, 1, 2, 3, 4]
+    """
+    if times.dtype.kind != "f":
+        return times
+    bits = (times + 0.0).view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)

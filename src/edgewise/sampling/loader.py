@@ -1,0 +1,80 @@
+"""Batches of seeds and their samples, drawn in threads while a model trains on the samples before."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgewise.errors import SettingError, ShapeError
+from edgewise.sampling.ahead import ahead
+from edgewise.sampling.sample import Sample
+from edgewise.sampling.sampler import NeighborSampler, checked_nodes
+
+
+class NeighborLoader:
+    """Samples around the seeds of one epoch, batch after batch.
+
+    The order of the seeds follows from (seed, epoch), the samples from (seed, epoch, batch): they are the same for any
+    number of threads. Each pass is the next epoch; `loader.epoch = 3` chooses one.
+
+    Args:
+        sampler: draws the samples.
+        seeds: nodes, or a mask; None for all nodes.
+        batch_size: seeds a batch, the last batch perhaps fewer.
+        times: the time of each seed, where the sampler has times of edges.
+        shuffle: whether seeds stand in another order in each epoch.
+        drop_last: whether a last batch of fewer seeds is left out.
+        num_workers: threads that sample ahead; they release the GIL. 0 samples when a batch is asked for.
+
+    >>> from edgewise.graph import Graph
+    >>> graph = Graph.of(torch.tensor([[1, 2, 0], [0, 1, 2]]))
+    >>> loader = NeighborLoader(NeighborSampler(graph, [1]), batch_size=2)
+    >>> [sample.n_id.tolist() for sample in loader]
+    [[0, 1, 2], [2, 0]]
+    """
+
+    def __init__(
+        self,
+        sampler: NeighborSampler,
+        seeds: Any = None,
+        *,
+        batch_size: int = 1024,
+        times: Any = None,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        num_workers: int = 1,
+    ):
+        if batch_size < 1:
+            raise SettingError(f"NeighborLoader: batch_size is {batch_size}; expected at least 1.")
+        if num_workers < 0:
+            raise SettingError(f"NeighborLoader: num_workers is {num_workers}; expected 0 or more threads.")
+        num_nodes = sampler.graph.num_nodes
+        self.sampler = sampler
+        self.seeds = checked_nodes("seeds", torch.arange(num_nodes) if seeds is None else seeds, num_nodes)
+        self.times = None if times is None else torch.as_tensor(times)
+        if self.times is not None and self.times.shape != (len(self.seeds),):
+            raise ShapeError(
+                f"NeighborLoader: times is {tuple(self.times.shape)}, expected ({len(self.seeds)},), one a seed."
+            )
+        self.batch_size, self.shuffle, self.num_workers = batch_size, shuffle, num_workers
+        self.num_batches = len(self.seeds) // batch_size if drop_last else math.ceil(len(self.seeds) / batch_size)
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[Sample]:
+        # A generator starts at the first `next`: by then the number of the epoch has been set.
+        epoch, self.epoch = self.epoch, self.epoch + 1
+        order = np.arange(len(self.seeds))
+        if self.shuffle:
+            order = np.random.default_rng([self.sampler.seed, epoch]).permutation(order)
+
+        def work(batch: int) -> Sample:
+            rows = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+            times = None if self.times is None else self.times[rows]
+            return self.sampler.sample(torch.from_numpy(self.seeds[rows]), times=times, epoch=epoch, batch=batch)
+
+        yield from ahead(work, range(len(self)), self.num_workers)

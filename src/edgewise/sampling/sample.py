@@ -1,0 +1,55 @@
+"""What a sampler returns: a graph around some seeds, and where its nodes and edges stand in the whole one."""
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from edgewise.graph import Graph
+from edgewise.neighborhood import Edges
+from edgewise.neighborhood.pairs import unchecked
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A graph sampled around some seeds, in the order in which it was found: the seeds, then hop after hop.
+
+    A model of as many layers as hops trains on `graph` unchanged; its outputs count at `seeds` only.
+    """
+
+    graph: Graph
+    """The sampled nodes and edges, with their features, types, positions and names."""
+    n_id: Int64[Tensor, " node"]
+    """Where each node stands in the whole graph."""
+    e_id: Int64[Tensor, " edge"]
+    """Where each edge stands in the whole graph."""
+    seeds: Int64[Tensor, " seed"]
+    """The place in `graph` of each seed, in the order in which they were given; a node given twice stands once."""
+    nodes_per_hop: tuple[int, ...]
+    """The number of different seeds, and how many nodes each hop added."""
+    edges_per_hop: tuple[int, ...]
+    """How many edges each hop sampled."""
+    trees: Int64[Tensor, " node"] | None = None
+    """The number of the seed that each node was sampled for; None where seeds share nodes."""
+
+    def blocks(self) -> list[Edges]:
+        """The edges that each layer needs, first layer first, where a layer computes no more than the next one reads.
+
+        Block l of L goes from the nodes up to hop L − l to those up to hop L − l − 1, which are the first of these
+        senders: `nodes = layer(nodes, block)` ends with a row for each different seed. Its edges are the first
+        `block.num_edges` of the sample, `edge_features` likewise.
+        """
+        nodes = list(accumulate(self.nodes_per_hop))
+        edges, found = self.graph.edges, []
+        for hop, count in enumerate(accumulate(self.edges_per_hop)):
+            ends = {"senders": edges.senders[:count], "receivers": edges.receivers[:count]}
+            sizes = {"num_senders": nodes[hop + 1], "num_receivers": nodes[hop]}
+            found.append(unchecked(edges, **ends, **sizes, _plan=None))
+        return found[::-1]
+
+    def to(self, device: torch.device | str) -> "Sample":
+        """The same sample with its tensors on `device`."""
+        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor | Graph)}
+        return unchecked(self, **moved)
