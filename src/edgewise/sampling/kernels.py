@@ -286,6 +286,32 @@ def induced(offsets, links, nodes, place_of):
 
 @compiled
 @no_type_check
+def draw_unlinked(offsets, links, senders, receivers, nodes, starts, stops, num_tries, key, found):
+    """For each sender a node of nodes[start:stop] that is neither itself, nor its receiver, nor one that it has an edge
+    to; where none is found in so many tries, −1.
+
+    Returns:
+        The place of the first −1 in `found`; −1 where there is none.
+    """
+    missing = -1
+    for pair in range(found.shape[0]):
+        state = mix(key ^ mix(np.uint64(pair) * GAMMA))
+        found[pair] = -1
+        for number in range(num_tries if starts[pair] < stops[pair] else 0):
+            drawn = nodes[starts[pair] + np.int64(uniform(state, number) * (stops[pair] - starts[pair]))]
+            is_linked = drawn == senders[pair] or drawn == receivers[pair]
+            for link in range(offsets[drawn], offsets[drawn + 1]):
+                is_linked |= links[link, 0] == senders[pair]
+            if not is_linked:
+                found[pair] = drawn
+                break
+        if found[pair] < 0 and missing < 0:
+            missing = pair
+    return missing
+
+
+@compiled
+@no_type_check
 def sample(
     offsets, links, types, times, cumulative, fanouts, replace, strategy, has_trees, seeds, seed_times, key, place_of
 ):

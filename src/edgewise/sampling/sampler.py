@@ -93,13 +93,22 @@ class NeighborSampler:
         self.incoming = Incoming.of(self.graph, weights, edge_times)
         self._tables: list[np.ndarray] = []
 
-    def sample(self, seeds: Any, *, times: Any = None, epoch: int = 0, batch: int = 0) -> Sample:
+    def sample(
+        self,
+        seeds: Any,
+        *,
+        times: Any = None,
+        epoch: int = 0,
+        batch: int = 0,
+        without: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> Sample:
         """The sampled neighborhood of some nodes.
 
         Args:
             seeds: places of nodes, or a mask `(node)`.
             times: the time of each seed, where the sampler has times of edges.
             epoch, batch: which random numbers are drawn.
+            without: pairs of nodes; edges from one to the other, in either direction, are taken out of the sample.
 
         Raises:
             ShapeError: a seed is no node, or times are missing, superfluous or not one for each seed.
@@ -116,12 +125,15 @@ class NeighborSampler:
             )
             if self.form == "induced":
                 senders, receivers, edges = kernels.induced(held.offsets, held.links, nodes, place_of)
-        nodes_per_hop, edges_per_hop = (tuple(each.tolist()) for each in per_hop)
-        return self.cut(
-            *(nodes, senders, receivers, edges, roots, nodes_per_hop),
-            (len(edges),) if self.form == "induced" else edges_per_hop,
-            trees if self.disjoint else None,
-        )
+        nodes_per_hop, edges_per_hop = per_hop
+        if self.form == "induced":
+            edges_per_hop = np.array([len(edges)])
+        if without is not None:
+            stays = ~_joined(nodes[senders], nodes[receivers], without, self.graph.num_nodes)
+            edges_per_hop = np.diff(np.append(0, stays).cumsum()[np.append(0, edges_per_hop.cumsum())])
+            senders, receivers, edges = senders[stays], receivers[stays], edges[stays]
+        per_hop = tuple(nodes_per_hop.tolist()), tuple(edges_per_hop.tolist())
+        return self.cut(nodes, senders, receivers, edges, roots, *per_hop, trees if self.disjoint else None)
 
     def cut(
         self,
@@ -203,6 +215,15 @@ def fanout_table(fanouts: Fanouts, graph: Graph) -> np.ndarray:
                 "for all."
             )
     return np.ascontiguousarray(np.array(rows, dtype=np.int64).T)
+
+
+def _joined(
+    senders: np.ndarray, receivers: np.ndarray, pairs: tuple[np.ndarray, np.ndarray], num_nodes: int
+) -> np.ndarray:
+    """Which edges join two nodes of a pair."""
+    low, high = np.minimum(senders, receivers), np.maximum(senders, receivers)
+    first, second = np.minimum(*pairs), np.maximum(*pairs)
+    return np.isin(low * num_nodes + high, first * num_nodes + second, kind="sort")
 
 
 def checked_nodes(name: str, nodes: Any, num_nodes: int) -> np.ndarray:
