@@ -36,7 +36,8 @@ format: $(READY)  ## put the code into the common form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY)  ## draw the pictures, take those of the pages, run every block of code in the documentation
+docs: $(READY)  ## write the lists of tasks, draw the pictures, take those of the pages, run every block of code in the documentation
+	$(BIN)/python docs/tasks.py
 	$(BIN)/python docs/picture.py
 	$(BIN)/python docs/screens.py
 	$(BIN)/python -m pytest tests/test_docs.py

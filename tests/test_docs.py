@@ -3,7 +3,6 @@
 import doctest
 import importlib
 import json
-import pkgutil
 import re
 import runpy
 import shlex
@@ -39,7 +38,9 @@ def test_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, s
 
 def modules() -> list[str]:
     """Every module of the package."""
-    return [module.name for module in pkgutil.walk_packages(edgewise.__path__, "edgewise.")]
+    source = Path(edgewise.__file__).parent.parent
+    parts = (path.relative_to(source).with_suffix("").parts for path in (source / "edgewise").rglob("*.py"))
+    return sorted(".".join(each[:-1] if each[-1] == "__init__" else each) for each in parts)
 
 
 @pytest.mark.parametrize("name", modules())
@@ -112,6 +113,12 @@ def test_links_between_pages_lead_somewhere(page):
             assert anchor in [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles], target
 
 
+def test_the_lists_of_tasks_are_those_of_the_program():
+    lists = runpy.run_path(str(ROOT / "docs/tasks.py"))
+    for file in lists["LISTS"]:
+        assert (ROOT / file).read_text() == lists["written"](file), f"python docs/tasks.py writes the list of {file}"
+
+
 def test_the_first_screen_says_how_to_install_try_and_test():
     screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -119,6 +126,25 @@ def test_the_first_screen_says_how_to_install_try_and_test():
         assert command in targets and f"`make {command}`" in screen
     for words in ("pip install", "minutes", "GB"):
         assert words in screen
+
+
+APART = ["README", "molecules", "texts", "nodes", "links", "graphs", "forecast", "motion", "look"]
+"""Pages whose commands run on files that a test of their own makes."""
+COMMANDS = [page for page in PAGES if "\n$ edgewise " in page.read_text() and page.stem not in APART]
+
+
+@pytest.mark.parametrize("page", COMMANDS, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run_on_the_files_that_it_writes(page, tmp_path, monkeypatch, capsys, shapes_unchecked):
+    from edgewise.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), names)
+    lines = [line for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ edgewise ")]
+    for command in (shlex.split(line)[2:] for line in lines):
+        passes = ["--epochs", "2"] if command[0] == "train" else []
+        assert main([*command, *passes]) == 0, capsys.readouterr().err
 
 
 QUICK = ["--epochs", "2", "--model-dim", "8", "--num-heads", "2", "--head-dim", "8", "--no-baselines"]
@@ -179,12 +205,10 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
         "links.csv", index=False
     )
     pd.DataFrame({"one": [0, 1], "other": [2, 5]}).to_csv("pairs.csv", index=False)
-    pages = [ROOT / f"docs/{name}.md" for name in ("nodes", "edges", "links", "graphs", "forecast")]
+    pages = [ROOT / f"docs/{name}.md" for name in ("nodes", "links", "graphs", "forecast")]
     lines = [line for page in pages for block in blocks(page, "console") for line in block.splitlines()]
     commands = [shlex.split(line)[2:] for line in lines]
-    verbs = (
-        "train predict fingerprint train train predict train predict train predict train predict train train predict"
-    )
+    verbs = "train predict fingerprint train train predict train predict train predict train train predict"
     assert [command[0] for command in commands] == verbs.split()
     molecules = {"molecule": np.repeat(range(20), 3), "id": [0, 1, 2] * 20, "charge": range(60)}
     atoms = pd.DataFrame({**molecules, "element": ["C", "O", "H"] * 20, "solubility": np.repeat(range(20), 3) / 4})
@@ -194,10 +218,6 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
     bonds = pd.DataFrame({"molecule": np.repeat(range(20), 2), "from": [1, 2] * 20, "to": [0] * 40})
     bonds.rename(columns={"molecule": "tree"}).to_csv("mergers.csv", index=False)
     bonds.to_csv("bonds.csv", index=False)
-    pd.DataFrame({"id": range(30), "age": range(30)}).to_csv("accounts.csv", index=False)
-    transfers = pd.DataFrame({"from": range(30), "to": [*range(3, 30), 0, 1, 2], "amount": range(30)})
-    transfers.to_csv("new_transfers.csv", index=False)
-    transfers.assign(fraud=["yes", "no", "no"] * 10).to_csv("transfers.csv", index=False)
     pd.DataFrame({"minute": range(300), "a": range(300), "b": range(300)}).to_csv("speed.csv", index=False)
     pd.DataFrame({"from": ["a"], "to": ["b"]}).to_csv("roads.csv", index=False)
     for command in commands:

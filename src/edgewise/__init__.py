@@ -71,7 +71,8 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         has_extras = all(find_spec(package) is not None for package in _EXTRAS)
         return [*sorted([*_HOME_OF, *(_estimators() if has_extras else ())]), "__version__"]
-    if name in _HOME_OF or (not name.startswith("_") and name in _estimators()):
+    # Modules are looked up here too before they are imported: only names of classes may be those of estimators.
+    if name in _HOME_OF or (name[:1].isupper() and name in _estimators()):
         value = getattr(import_module(_HOME_OF.get(name, "edgewise.estimators")), name)
         setattr(sys.modules[__name__], name, value)
         return value

@@ -27,21 +27,22 @@ if TYPE_CHECKING:  # written by docs/tasks.py
     from edgewise.estimators.texts import TextRegressor as TextRegressor
     from edgewise.estimators.translation import Translator as Translator
 
-_OTHERS = {"GraphEdges": "graph_input", "GraphNodes": "graph_input", "NodeKFold": "selection"}
+OTHERS = {"GraphEdges": "graph_input", "GraphNodes": "graph_input", "NodeKFold": "selection"}
+"""Classes that belong to no task, and their files."""
 
 
 def _homes() -> dict[str, str]:
     """The file of each class."""
     from edgewise.tasks.registry import own_names, settings_of
 
-    return _OTHERS | {each: name for name in own_names() for each in settings_of(name).ESTIMATORS}
+    return OTHERS | {each: name for name in own_names() for each in settings_of(name).ESTIMATORS}
 
 
 def __getattr__(name: str) -> Any:
     # On first use: the settings beside them are read for `--help`, which must not wait for scikit-learn.
     if name == "__all__":
         return sorted(_homes())
-    if name.startswith("__") or name not in _homes():
+    if not name[:1].isupper() or name not in _homes():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from edgewise.view.notebook import register
 

@@ -72,10 +72,6 @@ class TableTask(Task):
     def features(self, prepared: Prepared) -> Features:
         """What baselines predict rows from."""
 
-    def notes(self, prepared: Prepared) -> list[str]:
-        """What else should be known of the data before the training starts, a line each."""
-        return []
-
     def ensemble_size(self, settings: Any) -> int:
         return int(settings.ensemble_size)
 
@@ -229,9 +225,6 @@ class TableTask(Task):
                 promised = metrics["coverage"]["promised"]
                 found.append(f"{covered:.1%} of these values lie within their interval ({promised:.0%} were promised)")
         return found
-
-    def next_commands(self, folder: RunFolder) -> list[str]:
-        return [self.prediction(folder, "predictions.csv")]
 
     def test_targets(self, folder: RunFolder) -> "list[Numbers | Labels]":
         return judged_targets(folder)

@@ -18,7 +18,7 @@ from edgewise.tasks.commands import NODE_COLUMNS, command, files_of, free_name
 from edgewise.tasks.config import RunSettings, noun, owners_of
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.report.leakage import SplitContents
-from edgewise.tasks.scores import ScoreTable, score_table, training_line
+from edgewise.tasks.scores import ScoreTable, first_rejected, score_table, split_line, training_line
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss
@@ -98,6 +98,10 @@ class Task(ABC):
     """The scores that tables show, and the heads of their columns."""
     labels: ClassVar[dict[str, str]] = {}
     """What tables call each baseline of metrics.json."""
+    units: ClassVar[tuple[str, ...]] = ("row",)
+    """What a row is called, and the plural where it does not end in s."""
+    output: ClassVar[str] = "predictions.csv"
+    """What the file of predictions is called in the command that follows a run."""
     output_formats: ClassVar[tuple[str, ...]] = WRITTEN_TABLES
     """How the files of its predictions may end."""
 
@@ -155,9 +159,19 @@ class Task(ABC):
         """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
         return None
 
-    @abstractmethod
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
+        counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
+        lines = [self.opening(prepared), *first_rejected(prepared.rejected, folder), split_line(counts, *self.units)]
+        return [*lines, *(f"  {note}" for note in self.notes(prepared))]
+
+    def opening(self, prepared: Prepared) -> str:
+        """What was read, in a line."""
+        return f"{', '.join(self.files(prepared.settings))}: {len(prepared.rejected):,} rejected"
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        """What else should be known of the data before the training starts, a line each."""
+        return []
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         """The scores of a finished run beside its baselines: tables, and lines between them."""
@@ -172,7 +186,7 @@ class Task(ABC):
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
         """The title of the table of scores of a split."""
-        raise NotImplementedError
+        return f"{split} {self.noun}"
 
     def models(self, metrics: dict[str, Any], split: str) -> dict[str, dict[str, Any]]:
         """The scores of the model and of baselines on a split, by their labels."""
@@ -180,9 +194,9 @@ class Task(ABC):
         found = {label: known[name][split] for name, label in self.labels.items() if split in known.get(name, {})}
         return {"edgewise": metrics[split]} | found
 
-    @abstractmethod
     def next_commands(self, folder: RunFolder) -> list[str]:
         """What to do with a finished run, complete command lines."""
+        return [self.prediction(folder, self.output)]
 
     def prediction(self, folder: RunFolder, output: str, *, data: str | None = None) -> str:
         """The command that predicts the file of a run that was read last: its test rows where they have a file.

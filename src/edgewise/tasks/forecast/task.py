@@ -28,6 +28,7 @@ class ForecastTask(Task):
 
     settings_type = ForecastRunSettings
     noun = "series"
+    output = "next.csv"
     headlines = same("mae", "rmse", "mape")
     labels: ClassVar = {"stays": "stays as it was"}
 
@@ -114,9 +115,6 @@ class ForecastTask(Task):
             }
             found.append(score_table(f"{split} stretches, {plural(steps, 'step')} ahead", at_step, self.headlines))
         return found
-
-    def next_commands(self, folder: RunFolder) -> list[str]:
-        return [self.prediction(folder, "next.csv")]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The steps that come behind the last of a series."""

@@ -19,7 +19,7 @@ from edgewise.records import TextBatch
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.pretrained import scheduled
 from edgewise.tasks.report.leakage import SplitContents, text_contents
-from edgewise.tasks.scores import ScoreTable, first_rejected, same, score_table, split_line
+from edgewise.tasks.scores import ScoreTable, same, score_table
 from edgewise.tasks.tagging.settings import TaggingRunSettings
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.vocabulary import coverage_warning, started
@@ -138,6 +138,8 @@ class TaggingTask(Task):
     settings_type = TaggingRunSettings
     noun = "tags"
     labels: ClassVar = {"usual_tags": "each word's most frequent tag"}
+    units = ("sentence",)
+    output = "tagged.jsonl"
     output_formats = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
 
     def prepare(self, settings: TaggingRunSettings) -> Prepared:
@@ -224,19 +226,20 @@ class TaggingTask(Task):
         texts = {split: [" ".join(words[row]) for row in some] for split, some in prepared.rows.items()}
         return text_contents("sentences", prepared.rows, texts)
 
-    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
-        sentences, splits, fitted = prepared.data, prepared.splits, prepared.fitted
-        lines = [
+    def opening(self, prepared: Prepared) -> str:
+        sentences, fitted = prepared.data, prepared.fitted
+        return (
             f"{', '.join(sentences.files)}: {plural(len(sentences.words), 'sentence')}, "
             f"{len(sentences.rejected):,} rejected; "
             f"{plural(len(fitted.tags), 'tag')}, a vocabulary of {len(fitted.tokenizer):,}"
+        )
+
+    def notes(self, prepared: Prepared) -> list[str]:
+        if not (count := num_unknown(prepared)):
+            return []
+        return [
+            f"{plural(count, 'word to be scored has', 'words to be scored have')} a tag that no training sentence has"
         ]
-        lines += first_rejected(sentences.rejected, folder)
-        lines.append(split_line({split: len(rows) for split, rows in splits.items()}, "sentence"))
-        if count := num_unknown(prepared):
-            words = plural(count, "word to be scored has", "words to be scored have")
-            lines.append(f"  {words} a tag that no training sentence has")
-        return lines
 
     def score_tables(self, metrics: dict[str, Any], split: str) -> list[ScoreTable | str]:
         scores = metrics[split]
@@ -247,9 +250,6 @@ class TaggingTask(Task):
             shown = same("f1", "precision", "recall", "support") | {"support": "spans"}
             found.append(score_table(plural(scores["num_spans"], "span"), types, shown))
         return found
-
-    def next_commands(self, folder: RunFolder) -> list[str]:
-        return [self.prediction(folder, "tagged.jsonl")]
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Any, str]:
         """The tag of each word of a file of sentences."""

@@ -24,7 +24,7 @@ from edgewise.progress import counted
 from edgewise.records import PairBatch
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.report.leakage import SplitContents, text_contents
-from edgewise.tasks.scores import ScoreTable, first_rejected, split_line
+from edgewise.tasks.scores import ScoreTable
 from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.trained import with_columns
@@ -173,6 +173,7 @@ class TranslationTask(Task):
 
     settings_type = TranslationRunSettings
     noun = "translations"
+    units = ("pair",)
     headlines: ClassVar = {"bleu": "BLEU", "loss": "loss"}
     labels: ClassVar = {"copy": "not translated"}
 
@@ -256,14 +257,12 @@ class TranslationTask(Task):
         texts = {split: [sources[row] for row in some] for split, some in prepared.rows.items()}
         return text_contents("texts", prepared.rows, texts)
 
-    def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
-        texts, splits = prepared.data.texts, prepared.splits
-        lines = [
+    def opening(self, prepared: Prepared) -> str:
+        texts = prepared.data.texts
+        return (
             f"{', '.join(texts.files)}: {plural(len(texts.sources), 'pair')}, {len(texts.rejected):,} rejected; a "
-            f"vocabulary of {len(prepared.fitted.tokenizer):,} byte pairs",
-            *first_rejected(texts.rejected, folder),
-        ]
-        return [*lines, split_line({split: len(rows) for split, rows in splits.items()}, "pair")]
+            f"vocabulary of {len(prepared.fitted.tokenizer):,} byte pairs"
+        )
 
     def title(self, metrics: dict[str, Any], split: str) -> str:
         return plural(metrics["rows"]["test"], "test pair")

@@ -1,0 +1,46 @@
+"""Writes the lists of tasks that stand in files: the table of the README, and the estimators for type checkers."""
+
+import re
+from pathlib import Path
+
+from edgewise.estimators import OTHERS
+from edgewise.tasks.registry import own_names, settings_of
+
+ROOT = Path(__file__).parent.parent
+
+
+def table() -> str:
+    """A row for each task: what it does, its command, its classes."""
+    rows = ["| task | command | in Python |", "|---|---|---|"]
+    for name in own_names():
+        kind = settings_of(name)
+        classes = ", ".join(f"`{each}`" for each in kind.ESTIMATORS)
+        rows.append(f"| {kind.SUMMARY} | `edgewise train {name}` | {classes} |")
+    return "\n".join(rows) + "\n"
+
+
+def imports() -> str:
+    """Every estimator by its file."""
+    found = OTHERS | {each: name for name in own_names() for each in settings_of(name).ESTIMATORS}
+    named = sorted(found.items(), key=lambda each: (each[1], each[0]))
+    return "".join(f"    from edgewise.estimators.{file} import {each} as {each}\n" for each, file in named)
+
+
+LISTS = {
+    "README.md": (r"\| task \| command .*\n(\|.*\n)+", table),
+    "src/edgewise/estimators/__init__.py": (r"(    from edgewise\.estimators\.\w+ import \w+ as \w+\n)+", imports),
+}
+"""By file, what is replaced, and by what."""
+
+
+def written(file: str) -> str:
+    """The content of a file with its list as it is today."""
+    pattern, made = LISTS[file]
+    content, count = re.subn(pattern, lambda found: made(), (ROOT / file).read_text())
+    assert count == 1, file
+    return content
+
+
+if __name__ == "__main__":
+    for file in LISTS:
+        (ROOT / file).write_text(written(file))

@@ -1,1 +1,0 @@
-"""Series on a graph."""

@@ -1,1 +1,0 @@
-"""Many graphs, a row each."""

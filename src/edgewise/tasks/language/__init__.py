@@ -1,1 +1,0 @@
-"""The next token of a text."""

@@ -1,1 +1,0 @@
-"""Which nodes of a graph are linked."""

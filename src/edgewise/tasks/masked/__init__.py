@@ -1,1 +1,0 @@
-"""Hidden tokens of texts."""

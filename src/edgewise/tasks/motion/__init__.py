@@ -1,1 +1,0 @@
-"""The positions or accelerations of moving bodies."""

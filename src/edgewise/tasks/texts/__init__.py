@@ -1,1 +1,0 @@
-"""Classes or numbers of texts."""

@@ -1,1 +1,0 @@
-"""Sentences and their translations."""
