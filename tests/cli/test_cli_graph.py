@@ -149,6 +149,42 @@ def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkey
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_sampled_neighborhoods(learn, graph, edgewise, tmp_path, monkeypatch):
+    """A run on samples that is killed within an epoch ends with the weights of one that was left alone."""
+    from edgewise.train.training import Training
+
+    words = ["--model", "gat", "--fanouts", 5, -1, 3, "--batch-size", 10, "--epochs", 12]
+    code, out, err = learn(*words, folder="whole")
+    assert (code, err) == (0, "")
+    step = (
+        "a step samples up to 5, then all, then up to 3 edges a node around 10 nodes; validation sees the whole graph"
+    )
+    assert step in out
+    assert "fanouts = [\n    5,\n    -1,\n    3,\n]" in (tmp_path / "whole/config.toml").read_text()
+    original = Training.save_within
+
+    def dies(self, batches):
+        original(self, batches)
+        if self.step == 33:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("edgewise.train.training.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("edgewise.train.training.CHECKPOINT_SHARE", float("inf"))
+    monkeypatch.setattr(Training, "save_within", dies)
+    assert learn(*words)[0] == 130
+    monkeypatch.setattr(Training, "save_within", original)
+    assert learn(*words, "--resume")[0] == 0
+    one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
+    assert one.read_bytes() == other.read_bytes()
+    found = tmp_path / "found.csv"
+    assert edgewise("predict", tmp_path / "run", graph[0], "--edges", graph[1], "-o", found)[0] == 0
+    assert sum(row["team_pred"] == row["team"] for row in read_csv(found)) >= 50
+    code, out, _ = learn("--model", "gcn", "--fanouts", 5, "--epochs", 1, folder="one")
+    assert "around 1,024 nodes; validation sees the whole graph; the model reaches 2 hops, --fanouts has 1" in out
+    code, _, err = learn("--fanouts", 0)
+    assert (code, "--fanouts has 0; expected edges a node, at least 1, or -1 for all" in err) == (2, True)
+
+
 def test_features_of_edges_that_nobody_looks_at_are_said(edgewise, tmp_path):
     index = np.stack([np.arange(20), np.roll(np.arange(20), 2)])
     np.savez(tmp_path / "g.npz", x=np.eye(20), edge_index=index, edge_attr=np.ones(20), y=np.arange(20) % 2)

@@ -105,7 +105,7 @@ def add_field(group: Any, field: "dataclasses.Field[Any]", text: str, choices: S
     kinds = kinds_of(field.type)
     (kind,) = {str if each is tuple else each for each in kinds}
     if tuple in kinds:
-        kind = float if "float" in str(field.type) else str
+        kind = next((each for each in (float, int) if each.__name__ in str(field.type)), str)
         shared["nargs"] = "+"
     metavar = "{" + ",".join(map(str, choices)) + "}" if choices else field.metadata.get("metavar") or METAVARS[kind]
     shared |= {"type": kind, "metavar": metavar}

@@ -103,10 +103,14 @@ class TableTask(Task):
         batches = fitted.batches(prepared.data)
 
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
-            training = RowLoader(splits.train, batches.training_batch, recipe.batch_size or 64, recipe.seed)
+            training = self.training_loader(prepared, batches, recipe)
             return training, RowLoader(splits.val, batches.training_batch, fitted.rows_a_batch)
 
         return of_member
+
+    def training_loader(self, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
+        """The training rows of a member, in batches."""
+        return RowLoader(prepared.splits.train, batches.training_batch, recipe.batch_size or 64, recipe.seed)
 
     def loss(self, prepared: Prepared) -> TargetLoss:
         recipe, fitted = prepared.settings.train, prepared.fitted

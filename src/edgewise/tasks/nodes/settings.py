@@ -28,6 +28,8 @@ RECIPE = TrainSettings(
     checkpoint="best",
 )
 """How a graph is learned by default: each step sees all of it."""
+SAMPLED_ROWS = 1024
+"""Nodes a batch where neighbors are sampled, unless a batch size is given."""
 WITH_TYPES = "hgt"
 """The model where nodes or edges are of several types and no model is named."""
 TYPE_COLUMNS = {"node_type_column": "columns", "edge_type_column": "graph"}
@@ -61,10 +63,24 @@ class NodeRunSettings(GraphTableRunSettings):
     model: NodeSettings = field(default_factory=NodeSettings)
     """The model."""
     train: TrainSettings = RECIPE
-    """The recipe; a step sees the whole graph."""
+    """The recipe; without `fanouts` a step sees the whole graph."""
     feature_scale: str = setting("auto", choices=SCALES)
     """Features in units of their spread over all nodes (standard), as fractions of their sum over the node's features
     (rows), or as they are (none); auto is rows for bags of words, else standard."""
+    fanouts: tuple[int, ...] = setting((), metavar="EDGES", aliases=("num-neighbors",))
+    """Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
+    --batch-size. Without it a step sees the whole graph. Validation and predictions always do."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for value in self.fanouts:
+            if type(value) is not int or value < -1 or value == 0:
+                raise SettingError(f"--fanouts has {value!r}; expected edges a node, at least 1, or -1 for all.")
+        if self.fanouts and self.model.num_virtual_nodes:
+            raise SettingError(
+                "--fanouts samples neighbors, but virtual nodes are joined with all nodes; leave out "
+                "--num-virtual-nodes."
+            )
 
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:

@@ -149,7 +149,7 @@ def _part(graph: NodeBatch, nodes: np.ndarray, edges: np.ndarray, num_centers: i
     senders, receivers = (
         torch.from_numpy(place[side.numpy()[edges]]) for side in (graph.edges.senders, graph.edges.receivers)
     )
-    return _taken(graph, nodes, edges, Edges(senders, receivers, total, total), torch.arange(num_centers))
+    return select(graph, nodes, edges, Edges(senders, receivers, total, total), torch.arange(num_centers))
 
 
 def _copies(
@@ -163,7 +163,7 @@ def _copies(
         side[torch.from_numpy(edges)] + shift for side in (batch.edges.senders, batch.edges.receivers)
     )
     rows = (batch.rows + torch.arange(num_copies)[:, None] * num_nodes).flatten()
-    found = _taken(batch, np.tile(np.arange(num_nodes), num_copies), edges, Edges(senders, receivers, size, size), rows)
+    found = select(batch, np.tile(np.arange(num_nodes), num_copies), edges, Edges(senders, receivers, size, size), rows)
     blank = torch.zeros(num_copies, num_nodes, dtype=torch.bool)
     blank[:, :num_centers] = torch.from_numpy(is_blank)
     blank = blank.flatten()
@@ -173,7 +173,7 @@ def _copies(
     return replace(found, features=SparseFeatures(entries, torch.where(blank[entries.receivers], 0, values)))
 
 
-def _taken(batch: NodeBatch, nodes: np.ndarray, edges: np.ndarray, among: Edges, rows: torch.Tensor) -> NodeBatch:
+def select(batch: NodeBatch, nodes: np.ndarray, edges: np.ndarray, among: Edges, rows: torch.Tensor) -> NodeBatch:
     """Some nodes of a graph, each as often as it is listed, and some edges, which now join the nodes `among` says."""
     of_node, of_edge, types, known = torch.from_numpy(nodes), torch.from_numpy(edges), batch.types, batch.relations
     features = batch.features
@@ -181,8 +181,7 @@ def _taken(batch: NodeBatch, nodes: np.ndarray, edges: np.ndarray, among: Edges,
         features = features[of_node]
     else:  # the entries of a node stand side by side
         entries = features.edges
-        first = np.searchsorted(entries.receivers.numpy(), np.arange(entries.num_receivers + 1))
-        places, offsets = runs(first, nodes)
+        places, offsets = runs(entries.plan.receiver_offsets.numpy(), nodes)
         receivers = torch.from_numpy(np.repeat(np.arange(len(nodes)), np.diff(offsets)))
         own = Edges(entries.senders[places], receivers, entries.num_senders, len(nodes))
         features = SparseFeatures(own, features.values[places])

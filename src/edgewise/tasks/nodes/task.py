@@ -13,15 +13,18 @@ from edgewise.data.graphs.types import TypeScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
 from edgewise.errors import SettingError
-from edgewise.models.graph_settings import NodeSizes, edge_sizes
+from edgewise.models.graph_settings import NodeSettings, NodeSizes, edge_sizes
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.plural import plural
 from edgewise.tasks.nodes import types
-from edgewise.tasks.nodes.settings import NodeRunSettings, holds_types
+from edgewise.tasks.nodes.sampled import SampledLoader
+from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
 from edgewise.tasks.nodes.trained import FittedNodes
 from edgewise.tasks.nodes.units import graph_fields, note_of_edges
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.train.loader import Loader
+from edgewise.train.settings import TrainSettings
 
 
 class NodesTask(TableTask):
@@ -40,10 +43,16 @@ class NodesTask(TableTask):
         return replace(table, columns=replace(table.columns, splits_column=None))
 
     def resolved(self, settings: NodeRunSettings, table: NodeTable, splits: Splits) -> NodeRunSettings:
-        """A step sees all training nodes, unless a batch size is given."""
+        """A step sees all training nodes, unless a batch size is given or neighbors are sampled."""
         types.check_types(table, settings.model)
-        train = settings.train
-        return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
+        batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
+        return replace(settings, train=replace(settings.train, batch_size=batch_size))
+
+    def training_loader(self, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
+        """Batches see sampled neighborhoods where there are fanouts."""
+        if not (fanouts := prepared.settings.fanouts):
+            return super().training_loader(prepared, batches, recipe)
+        return SampledLoader(batches, prepared.splits.train, fanouts, recipe.batch_size or SAMPLED_ROWS, recipe.seed)
 
     def untrained(self, settings: NodeRunSettings, table: NodeTable, splits: Splits) -> FittedNodes:
         """The model before its first step."""
@@ -86,6 +95,8 @@ class NodesTask(TableTask):
                 found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
         found += note_of_edges(edges, settings.model)
         found += edges.notes(table.num_rows, num_repeated)
+        if fanouts := settings.fanouts:
+            found.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size))
         if count := int(np.isnan(table.targets).all(axis=1).sum()):
             whole = ("node has no target: it is", "nodes have no target: they are")
             found.append(f"{plural(count, *whole)} part of the graph, and not learned from")
@@ -122,6 +133,15 @@ class NodesTask(TableTask):
             columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
             source = replace(source, edge_type_column=request["edge_type_column"] or trained.graph.edge_type_column)
         return trained, trained.read([request.data], columns, source, strict=request.strict)
+
+
+def note_of_fanouts(fanouts: tuple[int, ...], model: NodeSettings, batch_size: int) -> str:
+    """What a step samples."""
+    hops = ", then ".join("all" if count < 0 else f"up to {count:,}" for count in fanouts)
+    found = f"a step samples {hops} edges a node around {plural(batch_size, 'node')}; validation sees the whole graph"
+    if len(fanouts) < model.reach:
+        found += f"; the model reaches {plural(model.reach, 'hop')}, --fanouts has {len(fanouts)}"
+    return found
 
 
 def unlabelled_test(table: NodeTable) -> int:

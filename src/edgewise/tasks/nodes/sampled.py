@@ -1,0 +1,76 @@
+"""Training rows of one graph in batches that see a sampled neighborhood instead of the whole graph."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from edgewise.data.graphs.union import offsets_of, runs
+from edgewise.graph import Graph
+from edgewise.neighborhood import Edges
+from edgewise.records import NodeBatch
+from edgewise.sampling import NeighborSampler
+from edgewise.sampling.ahead import ahead
+from edgewise.tasks.nodes.subgraph import select
+from edgewise.tasks.nodes.units import RowBatches
+
+NUM_WORKERS = 1
+"""Threads that sample while the model trains."""
+
+
+class SampledLoader:
+    """Batches of training rows, each with the neighborhood that is sampled around it.
+
+    The order of the rows follows from (seed, epoch), a sample from (seed, epoch, batch): a run that is continued sees
+    the batches that it would have seen. Loops are no neighbors: a node keeps its own.
+
+    Args:
+        batches: the rows and their graph.
+        rows: those to learn from.
+        fanouts: edges a node in each hop.
+        batch_size: rows a batch, at most; the rows of an epoch are shared out evenly.
+        seed: of the order and of the samples.
+    """
+
+    def __init__(self, batches: RowBatches, rows: np.ndarray, fanouts: Sequence[int], batch_size: int, seed: int):
+        self.batches, self.rows, self.seed = batches, np.asarray(rows, dtype=np.int64), seed
+        self.num_batches = -(-len(self.rows) // batch_size)
+        self.epoch = 0
+        graph: NodeBatch = batches.graph
+        edges, self.num_nodes = graph.edges, graph.edges.num_receivers
+        is_loop = edges.senders == edges.receivers
+        self.links = (~is_loop).nonzero().flatten()
+        loops = is_loop.nonzero().flatten()
+        self.loops = loops[edges.receivers[loops].argsort(stable=True)]
+        self.loop_offsets = offsets_of(np.bincount(edges.receivers[loops].numpy(), minlength=self.num_nodes))
+        among = Edges(edges.senders[self.links], edges.receivers[self.links], self.num_nodes, self.num_nodes)
+        self.sampler = NeighborSampler(Graph(None, among), fanouts, seed=seed)
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[NodeBatch]:
+        # A generator starts at the first `next`: by then the number of the epoch has been set.
+        epoch = self.epoch
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.rows)
+        yield from ahead(
+            lambda batch: self.batch(batch[1], epoch, batch[0]),
+            enumerate(np.array_split(order, len(self))),
+            NUM_WORKERS,
+        )
+
+    def batch(self, rows: np.ndarray, epoch: int, batch: int) -> NodeBatch:
+        """Rows, their targets, and the sampled graph around them."""
+        sample = self.sampler.sample(rows, epoch=epoch, batch=batch)
+        nodes, size = sample.n_id.numpy(), len(sample.n_id)
+        places, offsets = runs(self.loop_offsets, nodes)
+        looped = torch.from_numpy(np.repeat(np.arange(size), np.diff(offsets)))
+        edges = sample.graph.edges
+        senders, receivers = torch.cat([edges.senders, looped]), torch.cat([edges.receivers, looped])
+        of_edges = torch.cat([self.links[sample.e_id], self.loops[torch.from_numpy(places)]])
+        found = select(
+            *(self.batches.graph, nodes, of_edges.numpy(), Edges(senders, receivers, size, size), sample.seeds)
+        )
+        targets, weights = self.batches.targets[rows], self.batches.weights[rows]
+        return replace(found, targets=torch.from_numpy(targets), weights=torch.from_numpy(weights))
