@@ -343,6 +343,8 @@ class Prediction:
     """(row): upper end of the interval."""
     probabilities: np.ndarray | None
     """(row, class); None for regression."""
+    sigma: np.ndarray | None = None
+    """(row): the size of error to be expected, which the width of the interval is a multiple of; None for classes."""
 
 
 def _cached(record: Any, name: str, make: Callable[[], Edges]) -> Edges:

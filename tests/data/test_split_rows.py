@@ -1,5 +1,7 @@
 """Which rows train, validate and test."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,8 +9,9 @@ from hypothesis import strategies as st
 
 from edgewise.data.molecules.molecule import murcko_scaffold
 from edgewise.data.molecules.table import Columns, read_table, table_from_arrays
-from edgewise.data.split import split_rows
+from edgewise.data.split import groups_of, split_folds, split_rows, with_left_out
 from edgewise.errors import DataError, SettingError
+from edgewise.train.conformal import interval_radius
 
 RINGS = [
     "C1CCC1",
@@ -205,3 +208,89 @@ def test_molecules_on_both_sides_are_counted():
     leaks = {split_rows(table, kind="group", sizes=(0.5, 0, 0.5), seed=seed).leakage for seed in range(20)}
     assert leaks == {0, 1}
     assert split_rows(table, sizes=(1, 0, 0)).leakage == 0
+
+
+def repeated(num_molecules: int = 30, num_test: int = 6, val: bool = False):
+    """A table of molecules with three rows each, the last ones test rows by their column."""
+    smiles = ["C" * (1 + number) for number in range(num_molecules)]
+    table = table_from_arrays(np.repeat(smiles, 3), np.arange(3.0 * num_molecules), with_descriptors=False)
+    words = ["test" if row >= 3 * (num_molecules - num_test) else "train" for row in range(3 * num_molecules)]
+    if val:
+        words[0] = "val"
+    frame = table.frame.assign(part=words)
+    return replace(table, frame=frame, columns=replace(table.columns, splits_column="part"))
+
+
+def test_new_molecules_in_the_test_rows_are_calibrated_on_new_molecules():
+    table = repeated()
+    splits = split_rows(table, kind="column")
+    assert splits.calibration == "group"
+    assert not set(table.contents(splits.train)) & set(table.contents(splits.val))
+    at_random = split_rows(table, kind="column", calibration="random")
+    assert at_random.calibration == "random"
+    assert set(table.contents(at_random.train)) & set(table.contents(at_random.val))
+    assert split_rows(repeated(9, 2), kind="column").calibration == "random", "too few molecules to tell"
+    known = replace(table, frame=table.frame.assign(part=["train", "train", "test"] * 30))
+    assert split_rows(known, kind="column").calibration == "random", "test rows of known molecules"
+    kinds = {kind: split_rows(TABLE, kind=kind).calibration for kind in ("random", "scaffold", "group")}
+    assert kinds == {kind: kind for kind in kinds}
+
+
+def test_the_calibration_may_differ_from_the_split():
+    for splits in (
+        split_rows(TABLE, calibration="scaffold"),
+        split_folds(TABLE, kind="random", num_folds=5, fold=1, calibration="scaffold"),
+    ):
+        scaffolds = [set(TABLE.scaffolds(rows)) for rows in (splits.train, splits.val)]
+        assert splits.calibration == "scaffold"
+        assert not scaffolds[0] & scaffolds[1]
+    assert parts(split_rows(TABLE, calibration="scaffold"))[2] == parts(split_rows(TABLE))[2], "the same test rows"
+
+
+@pytest.mark.parametrize("kind", ["group", "scaffold"])
+def test_each_member_leaves_out_other_groups(kind):
+    splits = with_left_out(TABLE, split_rows(TABLE, kind=kind, sizes=(0.6, 0.2, 0.2)), 4, 0)
+    inner = sorted([*splits.train, *splits.val])
+    assert splits.learned.tolist() == inner
+    assert splits.left_out[0].tolist() == splits.val.tolist()
+    for number in range(4):
+        train, val = splits.of_member(number)
+        assert sorted([*train, *val]) == inner
+        assert not set(groups_of(TABLE, train, kind)) & set(groups_of(TABLE, val, kind))
+    many = with_left_out(TABLE, split_rows(TABLE, kind=kind, sizes=(0.6, 0.2, 0.2)), 12, 0).left_out
+    num_folds = next(number for number in range(1, 12) if many[number].tolist() == many[0].tolist())
+    assert sorted(row for own in many[:num_folds] for row in own.tolist()) == inner, "each row is left out once"
+    assert [own.tolist() for own in many[num_folds:]] == [own.tolist() for own in many[: 12 - num_folds]]
+
+
+def test_what_shares_validation_rows():
+    random = split_rows(TABLE)
+    assert with_left_out(TABLE, random, 5, 0) is random
+    alone = split_rows(TABLE, kind="group")
+    assert with_left_out(TABLE, alone, 1, 0) is alone
+    assert alone.of_member(3) == (alone.train, alone.val)
+    # A validation row whose molecule is in the training rows says nothing about new molecules: it moves.
+    table = repeated(val=True)
+    splits = with_left_out(table, split_rows(table, kind="column"), 2, 0)
+    for number in range(2):
+        train, val = splits.of_member(number)
+        assert not set(table.contents(train)) & set(table.contents(val))
+
+
+@pytest.mark.parametrize(("calibration", "low", "high"), [("random", 0.0, 0.6), ("group", 0.85, 0.97)])
+def test_intervals_of_new_groups_hold_where_new_groups_calibrate(calibration, low, high):
+    """Each group has its own mean, which a model knows of the groups it has seen."""
+    groups = np.repeat(np.arange(100), 5)
+    covered = []
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        y = random.normal(size=100)[groups] + 0.1 * random.normal(size=500)
+        table = table_from_arrays(["C"] * 500, y, groups=[f"g{group:02}" for group in groups], with_descriptors=False)
+        splits = split_rows(table, kind="group", sizes=(0.6, 0.2, 0.2), seed=seed, calibration=calibration)
+        means = {group: y[splits.train][groups[splits.train] == group].mean() for group in set(groups[splits.train])}
+        errors = {
+            name: np.array([means.get(groups[row], 0.0) - y[row] for row in rows])
+            for name, rows in (("val", splits.val), ("test", splits.test))
+        }
+        covered.append((np.abs(errors["test"]) <= interval_radius(errors["val"], 0.9)).mean())
+    assert low < np.mean(covered) < high

@@ -1,7 +1,7 @@
 """Which rows train, which choose the model, and which judge it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +12,10 @@ from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
 KINDS = ("random", "scaffold", "group", "column", "file")
+CALIBRATIONS = ("random", "group", "scaffold")
+"""How the rows that calibrate intervals are drawn: single rows, whole groups, or whole scaffolds."""
+MIN_REPEATED = 10
+"""Distinct contents that tell new contents in the test rows from chance."""
 SPLITS = ("train", "val", "test")
 CARVED_SHARE = 0.1
 """Share of the training rows that choose the model where the table gives no rows for that."""
@@ -34,10 +38,36 @@ class Splits:
     """Rows that nothing but the final score sees."""
     leakage: int = 0
     """How many molecules (or combinations of them, for several SMILES columns) or texts are both in train and test."""
+    calibration: str = "random"
+    """How new rows differ from the training rows, and so how the calibration rows must: one of `CALIBRATIONS`."""
+    left_out: tuple[Int64[np.ndarray, " _"], ...] = ()
+    """The rows of train and val that each member of an ensemble does not learn from; empty if that is val for all."""
+
+    def of_member(self, number: int) -> tuple[RowNumbers, RowNumbers]:
+        """The training and the validation rows of a member of an ensemble."""
+        if not self.left_out:
+            return self.train, self.val
+        own = self.left_out[number % len(self.left_out)]
+        return np.setdiff1d(self.learned, own), own
+
+    @property
+    def calibrating(self) -> RowNumbers:
+        """The rows that some members do not learn from, ascending, which calibrate the intervals."""
+        return np.unique(np.concatenate(self.left_out)) if self.left_out else self.val
+
+    @property
+    def learned(self) -> RowNumbers:
+        """The rows that at least one member learns from."""
+        return np.union1d(self.train, self.val) if self.left_out else self.train
 
 
 def split_rows(
-    table: Table, *, kind: str = "random", sizes: Sequence[float | int] = (0.8, 0.1, 0.1), seed: int = 0
+    table: Table,
+    *,
+    kind: str = "random",
+    sizes: Sequence[float | int] = (0.8, 0.1, 0.1),
+    seed: int = 0,
+    calibration: str | None = None,
 ) -> Splits:
     """Divide the usable rows of a table.
 
@@ -49,10 +79,12 @@ def split_rows(
         sizes: shares of train, val and test, that sum to 1 and may be zero; or of train and test alone, val then
             being carved from train. Unused by `column` and `file`.
         seed: the same seed gives the same splits on every machine.
+        calibration: how val is drawn from the rows that are not in test, one of `CALIBRATIONS`; by default as
+            `calibration_of` finds. Rows that the table names as val stay val.
 
     Returns:
         Three disjoint sets of rows. Where `column`, `file` or two sizes leave val open, a tenth of the training
-        rows becomes val: whole groups where a group column is named, whole scaffolds for `scaffold`, else at random.
+        rows becomes val: rows, whole groups or whole scaffolds, as `calibration` says.
 
     Raises:
         SettingError: an unknown kind, or sizes that are no shares.
@@ -64,22 +96,94 @@ def split_rows(
     rows = table.trainable.nonzero()[0].astype(np.int64)
     if kind in ("column", "file"):
         splits = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
+        calibration = calibration or calibration_of(table, kind, splits[0], splits[2])
         if splits[1] is None:
-            splits[0], splits[1] = _carve(table, splits[0], "group" if table.columns.group_column else "random", rng)
+            splits[:2] = _divide(table, splits[0], calibration, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2]
     else:
-        shares = _checked_sizes(sizes)
+        shares, calibration = _checked_sizes(sizes), calibration or kind
         if len(shares) == 3:
-            splits = _divide(table, rows, kind, shares, rng)
+            splits = _divide(table, rows, kind, shares, rng, is_split=True)
         else:
-            train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng)[::2]
-            splits = [*_carve(table, train, kind, rng), test]
+            train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng, is_split=True)[::2]
+            splits = [*_divide(table, train, kind, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2], test]
+        if calibration != kind and len(splits[0]) and len(splits[1]):
+            rest = np.sort(np.concatenate(splits[:2]))
+            share = len(splits[1]) / len(rest)
+            splits[:2] = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)[:2]
     train, val, test = (np.sort(split) for split in splits)
     shared = set(table.contents(train)) & set(table.contents(test))
-    return Splits(train, val, test, leakage=len(shared))
+    return Splits(train, val, test, leakage=len(shared), calibration=calibration)
+
+
+def calibration_of(table: Table, kind: str, train: RowNumbers, test: RowNumbers) -> str:
+    """How the test rows differ from the training rows where the table or its files say which rows are which.
+
+    `group` where a group column is named; and where no test row has the contents of a training row although contents
+    repeat in the training rows, such as new molecules at many temperatures. Else `random`.
+    """
+    if kind in ("random", "group", "scaffold"):
+        return kind
+    if table.columns.group_column is not None:
+        return "group"
+    known = set(table.contents(train))
+    repeats = len(known) >= MIN_REPEATED and len(train) >= 2 * len(known)
+    return "group" if repeats and len(test) and not known & set(table.contents(test)) else "random"
+
+
+def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
+    """What some rows must not share with the rows that a model learns from: their scaffold; or their group, without a
+    group column their contents; or nothing, so that each row is its own."""
+    if calibration == "scaffold":
+        return table.scaffolds(rows)
+    if calibration == "random":
+        return [str(row) for row in rows.tolist()]
+    if table.columns.group_column is not None:
+        return _group_keys(table, rows)
+    return [str(contents) for contents in table.contents(rows)]
+
+
+def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> Splits:
+    """The splits of an ensemble whose members leave out other groups each, so that all of these calibrate intervals.
+
+    The first member leaves out val. The training rows are divided into folds of about the same size, and each further
+    member leaves out one of them. Where val shares groups with the training rows, val is divided, too.
+
+    Args:
+        table: The rows.
+        splits: Training and validation rows.
+        num_members: The size of the ensemble.
+        seed: Seed of the folds.
+
+    Returns:
+        The same splits where rows are their own groups, there is one member, or there are no validation rows.
+    """
+    if splits.calibration == "random" or num_members == 1 or not len(splits.val):
+        return splits
+    keys_of = {
+        name: groups_of(table, rows, splits.calibration)
+        for name, rows in vars(splits).items()
+        if name in ("train", "val")
+    }
+    is_whole = not set(keys_of["train"]) & set(keys_of["val"])
+    rows = splits.train if is_whole else np.concatenate([splits.train, splits.val])
+    keys = keys_of["train"] if is_whole else [*keys_of["train"], *keys_of["val"]]
+    num_folds = min(len(set(keys)), max(2, round(len(rows) / len(splits.val))))
+    if num_folds < 2:
+        return splits
+    folds = _balanced_folds(rows, keys, num_folds, np.random.default_rng([seed, num_folds]))
+    folds = [splits.val, *folds] if is_whole else folds
+    return replace(splits, left_out=tuple(folds[number % len(folds)] for number in range(num_members)))
 
 
 def split_folds(
-    table: Table, *, kind: str, num_folds: int, fold: int, sizes: Sequence[float | int] = (0.8, 0.1, 0.1), seed: int = 0
+    table: Table,
+    *,
+    kind: str,
+    num_folds: int,
+    fold: int,
+    sizes: Sequence[float | int] = (0.8, 0.1, 0.1),
+    seed: int = 0,
+    calibration: str | None = None,
 ) -> Splits:
     """Divide the usable rows of a table for cross-validation: each row is a test row in one of the folds.
 
@@ -90,34 +194,45 @@ def split_folds(
         fold: the one that is tested.
         sizes: of training and validation rows; the rows of the other folds are shared in this ratio.
         seed: the same seed gives the same folds on every machine.
+        calibration: how val is drawn, as for `split_rows`.
 
     Raises:
         DataError: the table has fewer rows, scaffolds or groups than folds.
     """
     rows = table.trainable.nonzero()[0].astype(np.int64)
-    if kind == "random":
-        keys = [str(row) for row in rows.tolist()]
-    else:
-        keys = table.scaffolds(rows) if kind == "scaffold" else _group_keys(table, rows)
-    members: dict[str, list[int]] = {}
-    for row, key in zip(rows.tolist(), keys, strict=True):
-        members.setdefault(key, []).append(row)
-    if len(members) < num_folds:
+    if kind == "group":
+        _check_group_column(table)
+    keys = groups_of(table, rows, kind)
+    if (count := len(set(keys))) < num_folds:
         unit = "row" if kind == "random" else kind
-        raise DataError(f"{plural(len(members), unit)} cannot fill {num_folds} folds; choose a smaller --num-folds.")
+        raise DataError(f"{plural(count, unit)} cannot fill {num_folds} folds; choose a smaller --num-folds.")
+    folds = _balanced_folds(rows, keys, num_folds, np.random.default_rng(seed))
+    rest = np.sort(np.concatenate([found for place, found in enumerate(folds) if place != fold]))
+    shares, calibration = _checked_sizes(sizes), calibration or kind
+    share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
+    rng = np.random.default_rng([seed, fold])
+    train, val, _ = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)
+    shared = set(table.contents(train)) & set(table.contents(folds[fold]))
+    return Splits(np.sort(train), np.sort(val), folds[fold], leakage=len(shared), calibration=calibration)
+
+
+def _balanced_folds(rows: RowNumbers, keys: list[str], num_folds: int, rng: np.random.Generator) -> list[RowNumbers]:
+    """Whole groups in folds of about the same number of rows, ascending within each."""
+    members = _members(rows, keys)
     names = sorted(members)
-    order = [names[place] for place in np.random.default_rng(seed).permutation(len(names))]
+    order = [names[place] for place in rng.permutation(len(names))]
     folds: list[list[int]] = [[] for _ in range(num_folds)]
     for name in sorted(order, key=lambda name: -len(members[name])):  # large ones first, each to the smallest fold
         min(folds, key=len).extend(members[name])
-    rest = np.sort(np.array([row for place, found in enumerate(folds) if place != fold for row in found]))
-    shares = _checked_sizes(sizes)
-    share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
-    rng = np.random.default_rng([seed, fold])
-    train, val, _ = _divide(table, rest, kind, (1 - share, share, 0.0), rng)
-    test = np.array(folds[fold], dtype=np.int64)
-    shared = set(table.contents(train)) & set(table.contents(test))
-    return Splits(np.sort(train), np.sort(val), np.sort(test), leakage=len(shared))
+    return [np.sort(np.array(found, dtype=np.int64)) for found in folds]
+
+
+def _members(rows: RowNumbers, keys: list[str]) -> dict[str, list[int]]:
+    """The rows of each group, groups in the order of their first row."""
+    members: dict[str, list[int]] = {}
+    for row, key in zip(rows.tolist(), keys, strict=True):
+        members.setdefault(key, []).append(row)
+    return members
 
 
 def _checked_sizes(sizes: Sequence[float | int]) -> tuple[float, ...]:
@@ -161,20 +276,20 @@ def _by_file(table: Table, rows: RowNumbers) -> list:
     return splits if num_files == 3 else [splits[0], None, splits[1]]
 
 
-def _carve(table: Table, train: RowNumbers, kind: str, rng: np.random.Generator) -> list[RowNumbers]:
-    return _divide(table, train, kind, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2]
-
-
 def _divide(
     table: Table,
     rows: RowNumbers,
     kind: str,
     shares: tuple[float, ...],
     rng: np.random.Generator,
+    *,
+    is_split: bool = False,
 ) -> list[RowNumbers]:
     if kind == "random":
         return divide_rows(rows, shares, rng)
-    keys = table.scaffolds(rows) if kind == "scaffold" else _group_keys(table, rows)
+    if kind == "group" and is_split:
+        _check_group_column(table)
+    keys = groups_of(table, rows, kind)
     return _divide_groups(rows, keys, shares, rng, large_first=kind == "scaffold")
 
 
@@ -214,9 +329,7 @@ def _divide_groups(
     large_first: bool,
 ) -> list[RowNumbers]:
     """Whole groups to splits: each to the first one it fits into, else to the one that lacks most."""
-    members: dict[str, list[int]] = {}
-    for row, key in zip(rows.tolist(), keys, strict=True):
-        members.setdefault(key, []).append(row)
+    members = _members(rows, keys)
     filled = [split for split in range(3) if shares[split] > 0]
     if len(members) < len(filled):
         raise DataError(
@@ -247,10 +360,13 @@ def _divide_groups(
     return [np.array([row for name in split for row in members[name]], dtype=np.int64) for split in chosen]
 
 
+def _check_group_column(table: Table) -> None:
+    if table.columns.group_column is None:
+        raise SettingError("split is 'group', but group_column is not given: name the column.")
+
+
 def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
     column = table.columns.group_column
-    if column is None:
-        raise SettingError("split is 'group', but group_column is not given: name the column.")
     groups = table.frame[column]
     for row in rows.tolist():
         if not groups.iloc[row].strip():

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from edgewise.data.split import Splits, split_rows
+from edgewise.data.split import Splits, calibration_of, split_rows
 from edgewise.errors import DataError, MissingExtraError, RunFolderError
 from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.labels import accuracy, class_numbers, r2
@@ -147,9 +148,12 @@ class TableEstimator(Estimator):
         if validation is None:
             size: float = self.validation_size  # type: ignore[attr-defined]
             kind = "random" if groups is None else "group"
-            splits = split_rows(table, kind=kind, sizes=(1 - size, size, 0), seed=job.train.seed)
+            sizes = (1 - size, size, 0)
+            splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
         else:
             splits = _masked(table, validation)
+            kind = calibration_of(table, "column", splits.train, splits.test)
+            splits = replace(splits, calibration=job.calibration or kind)
         self._check_job(job, table)
         prepared = self.task.prepared(job, table, splits)
         fit(self.task, prepared)

@@ -1,6 +1,6 @@
 """The number of a prediction that is explained, out of the outputs of the members of an ensemble."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgewise.explanation import TargetPrediction
 from edgewise.tasks.targets import label_number, target_number, target_predictions
-from edgewise.tasks.trained import FittedTable
+from edgewise.tasks.trained import FittedTable, Outputs
 from edgewise.train.device import cpu_threads
 
 
@@ -32,7 +32,14 @@ class Explained:
     """The prediction of each target."""
 
     @classmethod
-    def of(cls, trained: FittedTable, compute: Callable[[int, Any], Tensor], target: str | None, label: Any) -> Self:
+    def of(
+        cls,
+        trained: FittedTable,
+        compute: Callable[[int, Any], Tensor],
+        target: str | None,
+        label: Any,
+        similarities: Mapping[str, np.ndarray] | None = None,
+    ) -> Self:
         """The number that is explained of one row.
 
         Args:
@@ -40,15 +47,17 @@ class Explained:
             compute: the output `(1, output)` of a member, out of its place and itself.
             target: the name of a target; the first by default.
             label: the name of a class; the predicted one by default.
+            similarities: of the row to the training rows, which its interval depends on.
 
         Raises:
             SettingError: there is no such target or class, or a class was named and the target is a number.
         """
         with torch.no_grad(), cpu_threads(trained.threads):
             members = enumerate(trained.members)
-            outputs = [trained.finish(compute(place, member.eval()).double()).numpy() for place, member in members]
+            outputs = [trained.variants(compute(place, member.eval()).double()).numpy() for place, member in members]
+        row = np.zeros(1, dtype=np.int64)
         predictions = target_predictions(
-            trained, trained.to_predictions(np.stack(outputs), np.zeros(1, dtype=np.int64), 1)
+            trained, trained.to_predictions(Outputs.of(outputs), row, 1, similarities or {})
         )
         column, label = target_number(trained, target), None if label is None else str(label)
         return cls(trained, column, label_number(trained, column, label, predictions[column]), predictions)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
+from edgewise.data.split import CALIBRATIONS
 from edgewise.errors import SettingError
 from edgewise.settings import setting
 from edgewise.tasks.config import RunSettings
@@ -46,6 +47,10 @@ class TableRunSettings(RunSettings):
     """Models that are trained from different seeds and averaged."""
     coverage: float = setting(0.9, above=0, below=1)
     """The promised probability that a value lies within its interval."""
+    calibration: str | None = setting(None, choices=CALIBRATIONS)
+    """How new rows will differ from the training rows, and so which rows calibrate the intervals: random rows, whole
+    groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In an ensemble each
+    model then leaves out other groups. None is as the test rows differ."""
     baselines: bool = setting(True)
     """Whether simple models are scored on the same rows."""
     strict: bool = setting(False)

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgewise.data.scale import TargetScaler
-from edgewise.data.split import Splits, split_folds, split_rows
+from edgewise.data.split import Splits, groups_of, split_folds, split_rows, with_left_out
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 from edgewise.progress import stage
+from edgewise.records import Prediction
 from edgewise.tasks.report.judged import judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
 from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
 from edgewise.tasks.trained import FittedTable, prediction_columns, show, with_columns
 from edgewise.train.baseline import LABELS, Baseline, fit_forest, fit_mean
-from edgewise.train.conformal import check_coverage, coverage_of
+from edgewise.train.conformal import COVERAGES, FEW_GROUPS, check_coverage, coverage_of, learn_difficulty
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
@@ -82,7 +83,12 @@ class TableTask(Task):
     def prepare(self, settings: Any) -> Prepared:
         table = self.read_table(settings)
         settings = replace(settings, columns=table.columns)  # a file of a graph brings its own column of splits
-        how = {"kind": settings.split_kind, "sizes": settings.split_sizes, "seed": settings.data_seed}
+        how = {
+            "kind": settings.split_kind,
+            "sizes": settings.split_sizes,
+            "seed": settings.data_seed,
+            "calibration": settings.calibration,
+        }
         if settings.fold is None:
             splits = split_rows(table, **how)
         else:
@@ -93,24 +99,33 @@ class TableTask(Task):
 
     def prepared(self, settings: Any, table: Table, splits: Splits) -> Prepared:
         """The same of a table that is read and split."""
-        settings = self.resolved(replace(settings, columns=table.columns), table, splits)
-        check_task_type(settings)
+        settings = replace(settings, columns=table.columns)
         rows = {name: found.tolist() for name, found in rows_of(splits).items()}
-        return Prepared(settings, table, splits, self.untrained(settings, table, splits), rows, table.rejected)
+        if table.columns.task_type == "regression":
+            splits = with_left_out(table, splits, self.ensemble_size(settings), settings.train.seed)
+            settings = replace(settings, calibration=splits.calibration)
+        learned = replace(splits, train=splits.learned)
+        settings = self.resolved(settings, table, learned)
+        check_task_type(settings)
+        fitted = self.untrained(settings, table, learned)
+        if fitted.task_type == "regression":
+            fitted.calibration = splits.calibration
+        return Prepared(settings, table, splits, fitted, rows, table.rejected)
 
     def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
         splits, fitted = prepared.splits, prepared.fitted
         batches = fitted.batches(prepared.data)
 
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
-            training = self.training_loader(prepared, batches, recipe)
-            return training, RowLoader(splits.val, batches.training_batch, fitted.rows_a_batch)
+            train, val = splits.of_member(recipe.seed - prepared.settings.train.seed)
+            training = self.training_loader(train, prepared, batches, recipe)
+            return training, RowLoader(val, batches.training_batch, fitted.rows_a_batch)
 
         return of_member
 
-    def training_loader(self, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
+    def training_loader(self, rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
         """The training rows of a member, in batches."""
-        return RowLoader(prepared.splits.train, batches.training_batch, recipe.batch_size or 64, recipe.seed)
+        return RowLoader(rows, batches.training_batch, recipe.batch_size or 64, recipe.seed)
 
     def loss(self, prepared: Prepared) -> TargetLoss:
         recipe, fitted = prepared.settings.train, prepared.fitted
@@ -122,29 +137,49 @@ class TableTask(Task):
         return replace(loss, class_weights=weights)
 
     def calibrate(self, prepared: Prepared) -> None:
-        """Keeps the errors on the validation rows, from which intervals follow."""
-        fitted, table, rows = prepared.fitted, prepared.data, prepared.splits.val
-        if fitted.task_type == "regression" and len(rows):
-            fitted.errors = fitted.outputs(table, rows).mean(axis=0) - table.targets[rows]
+        """Intervals follow from the errors on rows that a member has not learned from, predicted by such members."""
+        fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
+        rows = splits.calibrating
+        if fitted.task_type != "regression" or not len(rows):
+            return
+        outputs = fitted.all_outputs(table, rows)
+        chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
+        fitted.errors = outputs.mean(chosen) - table.targets[rows]
+        groups = np.unique(groups_of(table, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
+        spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
+        features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
+        found = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(fitted.errors.T)]
+        if any(difficulty.slopes for difficulty, _ in found):
+            fitted.difficulty = tuple(difficulty for difficulty, _ in found)
+            fitted.sigma = np.stack([sigma for _, sigma in found], axis=1)
+
+    def held_out_similarities(self, prepared: Prepared, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """How similar calibration rows are to the rows that the members which left them out learned from."""
+        fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
+        if not splits.left_out:
+            found: dict[str, np.ndarray] = fitted.similarities(table, rows)
+            return found
+        found = {}
+        for own in {own.tobytes(): own for own in splits.left_out}.values():
+            for name, values in fitted.similarities(table, own, np.setdiff1d(splits.learned, own)).items():
+                found.setdefault(name, np.zeros(len(rows)))[np.searchsorted(rows, own)] = values
+        return found
 
     def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:
         """The scores of each split, and how many targets of the test rows lie within their interval."""
         fitted, table, splits = prepared.fitted, prepared.data, named(prepared.splits)
         names, task_type = table.columns.target_columns, fitted.task_type
         metrics: dict[str, Any] = {"rows": {"rejected": len(table.rejected)}}
-        coverage: dict[str, Any] = {"promised": fitted.coverage}
         for name, rows in splits.items():
-            predictions = fitted.predict(table, rows=rows)
             metrics["rows"][name] = len(rows)
-            outputs = [p.value[rows] if p.probabilities is None else p.probabilities[rows] for p in predictions]
+            if name == "validation" and prepared.splits.left_out:
+                rows, outputs = self.held_out(prepared, rows)
+            else:
+                predictions = fitted.predict(table, rows=rows)
+                outputs = [p.value[rows] if p.probabilities is None else p.probabilities[rows] for p in predictions]
             metrics[name] = table_of_scores(table.targets[rows], outputs, names, task_type) if len(rows) else {}
             if name == "test" and task_type == "regression":
-                coverage["test"] = {
-                    target: coverage_of(table.targets[rows, column], p.low[rows], p.high[rows])
-                    for column, (target, p) in enumerate(zip(names, predictions, strict=True))
-                }
-        if task_type == "regression":
-            metrics["coverage"] = coverage
+                metrics["coverage"] = self.coverage(prepared, predictions)
         metrics["parameters"] = num_parameters(fitted)
         spent = sum(record["seconds"] for result in results for record in result.history)
         metrics["seconds"] = {"model": round(spent, 2)}
@@ -154,6 +189,34 @@ class TableTask(Task):
                 metrics["baselines"] = self.score_baselines(prepared)
             metrics["seconds"]["baselines"] = round(time.perf_counter() - started, 2)
         return metrics
+
+    def held_out(self, prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Those of some rows that calibrate, and their predictions by members that have not learned from them."""
+        calibrating = prepared.splits.calibrating
+        rows = np.intersect1d(calibrating, rows)
+        outputs = prepared.fitted.all_outputs(prepared.data, rows)
+        chosen = [np.isin(rows, prepared.splits.of_member(number)[1]) for number in range(len(outputs.values))]
+        return rows, list(outputs.mean(np.stack(chosen)).T)
+
+    def coverage(self, prepared: Prepared, predictions: list[Prediction]) -> dict[str, Any]:
+        """How many test targets lie within their intervals, of the run's coverage and of others, and the mean width."""
+        fitted, rows = prepared.fitted, prepared.splits.test
+        found: dict[str, Any] = {"promised": fitted.coverage, "calibration": fitted.calibration}
+        found |= {"test": {}, "width": {}, "curve": {}}
+        for column, (name, each) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
+            targets, low, high = prepared.data.targets[rows, column], each.low[rows], each.high[rows]
+            found["test"][name] = coverage_of(targets, low, high)
+            found["width"][name] = None if found["test"][name] is None else float(np.nanmean(high - low))
+            assert each.sigma is not None
+            scores = np.abs(each.value[rows] - targets) / each.sigma[rows]
+            scores = scores[~np.isnan(scores)]
+            radii = {promised: fitted.radius(column, promised) for promised in COVERAGES}
+            found["curve"][name] = [
+                [promised, float((scores <= radius).mean())]
+                for promised, radius in radii.items()
+                if len(scores) and not np.isnan(radius)
+            ]
+        return found
 
     def score_baselines(self, prepared: Prepared) -> dict[str, Any]:
         """The baselines, scored on the rows that they have not seen: by baseline, split and target."""
@@ -174,8 +237,9 @@ class TableTask(Task):
         fitted, table, rows = prepared.fitted, prepared.data, prepared.splits.test
         columns: dict[str, Any] = {"row_in_data": np.arange(table.num_rows)}
         columns |= {name: table.frame[name].to_numpy() for name in table.frame.columns}
-        columns |= prediction_columns(fitted, fitted.predict(table, rows=rows))
-        columns |= fitted.more_columns(table, rows)
+        similarities = fitted.similarities(table, rows)
+        columns |= prediction_columns(fitted, fitted.predict(table, rows=rows, similarities=similarities))
+        columns |= fitted.more_columns(table, rows, similarities)
         cells = [[show(values[row]) for values in columns.values()] for row in rows.tolist()]
         folder.write_table("test_predictions.csv", list(columns), cells)
 
@@ -207,6 +271,8 @@ class TableTask(Task):
             lines.append(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
         if not len(splits.val):
             lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
+        elif prepared.fitted.task_type == "regression":
+            lines += [f"  {note}" for note in calibration_notes(prepared)]
         constant = constant_targets(table.columns.target_columns, table.targets[splits.train])
         return [*lines, *(f"  {note}" for note in (*table.notes, *constant, *self.notes(prepared)))]
 
@@ -240,9 +306,12 @@ class TableTask(Task):
 
         if request["coverage"] is not None:
             check_coverage(request["coverage"])
-        found = trained.predict(table, coverage=request["coverage"], device=pick_device(request.device))
+        rows = np.flatnonzero(table.usable)
+        similarities = trained.similarities(table, rows)
+        options: dict[str, Any] = {"coverage": request["coverage"], "device": pick_device(request.device)}
+        found = trained.predict(table, rows=rows, **options, similarities=similarities)
         added: dict[str, Any] = prediction_columns(trained, found)
-        added |= trained.more_columns(table)
+        added |= trained.more_columns(table, rows, similarities)
         added["status"] = trained.statuses(table)
         content = with_columns(table.frame, added, request.data, suffix)
         known = int(np.sum(table.usable))
@@ -250,6 +319,29 @@ class TableTask(Task):
         if doubtful := sum(status != read for status, read in zip(added["status"], table.status, strict=True)):
             summary += f", {doubtful:,} of them from unknown words alone"
         return content, summary + unpredicted(table.num_rows - known)
+
+
+def calibration_notes(prepared: Prepared) -> list[str]:
+    """Which rows calibrate the intervals; and a warning where they are of few groups."""
+    table, splits = prepared.data, prepared.splits
+    rows = splits.calibrating
+    if splits.calibration == "random":
+        return [f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"]
+    unit = (
+        "scaffolds" if splits.calibration == "scaffold" else "groups" if table.columns.group_column else table.row_unit
+    )
+    count = len(set(groups_of(table, rows, splits.calibration)))
+    found = f"intervals are calibrated on {plural(len(rows), 'row')} of {count:,} {unit} that a model has not seen"
+    if splits.left_out:
+        found += "; each model of the ensemble leaves out others, at no cost"
+    if count >= FEW_GROUPS:
+        return [found]
+    return [found, f"warning: intervals calibrated on {count} {unit} may be far too narrow or too wide{remedy(splits)}"]
+
+
+def remedy(splits: Splits) -> str:
+    """How to get intervals that are calibrated on more groups, where that is possible."""
+    return "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
 
 
 def check_task_type(settings: Any) -> None:

@@ -3,19 +3,20 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
+from edgewise.data.split import CALIBRATIONS
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError
 from edgewise.progress import counted
 from edgewise.records import Prediction
 from edgewise.tasks.fitted import Fitted
-from edgewise.train.conformal import interval_radius
+from edgewise.train.conformal import Difficulty, interval_radius
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder, csv_text
@@ -34,11 +35,46 @@ class Batches(Protocol):
         """Rows to learn from."""
 
 
+SPREAD_FLOOR = 1e-3
+"""The smallest spread that counts, in standard deviations of the target."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What the members of an ensemble predict for some rows."""
+
+    values: np.ndarray
+    """(member, row, output), in the unit of the target, or probabilities."""
+    spread: np.ndarray
+    """(member, row, output): the standard deviation over the variants inside a member; 0 where it has one."""
+
+    @classmethod
+    def of(cls, members: Sequence[np.ndarray]) -> "Outputs":
+        """From the outputs of each member, `(row, variant, output)`."""
+        return cls(np.stack([each.mean(axis=1) for each in members]), np.stack([each.std(axis=1) for each in members]))
+
+    def mean(self, chosen: np.ndarray | None = None) -> np.ndarray:
+        """(row, output): the mean over all members, or over those chosen for each row, `(member, row)`."""
+        if chosen is None:
+            return self.values.mean(axis=0)
+        return np.average(self.values, axis=0, weights=np.broadcast_to(chosen[..., None], self.values.shape))
+
+    def spread_within(self, chosen: np.ndarray | None = None) -> np.ndarray:
+        """(row, output): the spread over variants, the root mean square over members, all or those chosen."""
+        return np.sqrt(Outputs(self.spread**2, self.spread).mean(chosen))
+
+    def spread_overall(self) -> np.ndarray:
+        """(row, output): the spread over all variants of all members."""
+        return np.sqrt(self.values.var(axis=0) + (self.spread**2).mean(axis=0))
+
+
 @dataclass(kw_only=True)
 class FittedTable(Fitted):
     """A trained ensemble over the rows of a table; subclasses know what a row holds."""
 
     PREFIX = "member_{}."
+    has_similarities: ClassVar[bool] = False
+    """Whether `similarities` gives the similarity to the nearest training row, as `similarity`."""
 
     columns: Columns
     """The columns it was trained on, targets by name."""
@@ -46,8 +82,14 @@ class FittedTable(Fitted):
     """The names of the classes of each target; empty for regression."""
     errors: np.ndarray = field(metadata=TRANSIENT)
     """(validation row, target): prediction minus target, NaN where missing; of size 0 for classes."""
+    sigma: np.ndarray | None = field(metadata=TRANSIENT, default=None)
+    """(validation row, target): the size of error to be expected of each; None where it is the same for all."""
     coverage: float = 0.9
     """The coverage of intervals where no other is given."""
+    calibration: str | None = None
+    """How the validation rows were drawn, one of `CALIBRATIONS`; None in runs of older versions."""
+    difficulty: tuple[Difficulty, ...] = ()
+    """The size of error to be expected of a row, for each target; none where it is the same for all."""
 
     @property
     def task_type(self) -> str:
@@ -88,9 +130,21 @@ class FittedTable(Fitted):
         """The rows of a table as the models take them."""
         raise NotImplementedError
 
-    def more_columns(self, table: Any, rows: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Columns that stand beside the predictions of some rows (of all that can be predicted), for all rows."""
+    def similarities(self, table: Any, rows: np.ndarray, known: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """How similar some rows are to the nearest training row, from 0 to 1, by the name of the column.
+
+        Args:
+            table: Any table with the columns of the training.
+            rows: Usable rows of it.
+            known: Rows of the table that stand for the training rows; None for those of the training.
+        """
         return {}
+
+    def more_columns(
+        self, table: Any, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray | list[Any]]:
+        """Columns that stand beside the predictions of some rows, for all rows of the table."""
+        return {name: spread(values, rows, table.num_rows) for name, values in similarities.items()}
 
     def statuses(self, table: Any) -> list[str]:
         """What stands beside the prediction of each row: `ok`, why there is none, or why it is not to be relied on."""
@@ -104,9 +158,13 @@ class FittedTable(Fitted):
             rows: Usable rows of it.
             device: Where to compute.
         """
-        found = self._computed(table, rows, device, lambda member, batch: self.finish(member(batch).double().cpu()))
-        empty = np.zeros((0, self.num_outputs))
-        return np.stack([np.concatenate([empty, *parts]) for parts in found])
+        return self.all_outputs(table, rows, device).values
+
+    def all_outputs(self, table: Table, rows: np.ndarray, device: str = "cpu") -> Outputs:
+        """The outputs of every member and their spread; arguments as in `outputs`."""
+        found = self._computed(table, rows, device, lambda member, batch: self.variants(member(batch).double().cpu()))
+        empty = np.zeros((0, 1, self.num_outputs))
+        return Outputs.of([np.concatenate(parts) if parts else empty for parts in found])
 
     def fingerprint(self, table: Table, device: str = "cpu") -> np.ndarray:
         """(row, dim): the learned vectors of all members side by side; NaN where a row cannot be predicted."""
@@ -133,8 +191,7 @@ class FittedTable(Fitted):
     def finish(self, output: torch.Tensor) -> torch.Tensor:
         """From model units to the target's unit, or logits to probabilities; members inside a model are averaged."""
         if output.ndim == 3:
-            rows, members, _ = output.shape
-            return self.finish(output.flatten(0, 1)).unflatten(0, (rows, members)).mean(dim=1)
+            return self.variants(output).mean(dim=1)
         if self.task_type == "classification":
             return output.sigmoid()
         if self.task_type == "multiclass":
@@ -143,6 +200,12 @@ class FittedTable(Fitted):
         values = torch.from_numpy(self.target_scale.inverse(output.numpy()))
         # Fractions: rounding may not carry them out of 0 to 1.
         return values.clamp(0, 1) if self.are_fractions else values
+
+    def variants(self, output: torch.Tensor) -> torch.Tensor:
+        """(row, variant, output): as `finish`, for each of the members inside a model."""
+        if output.ndim == 2:
+            return self.finish(output).unsqueeze(1)
+        return self.finish(output.flatten(0, 1)).unflatten(0, output.shape[:2])
 
     def by_target(self, output: np.ndarray) -> list[np.ndarray]:
         """Splits (..., output) into one array for each target: (...) values, or (..., class) probabilities."""
@@ -160,6 +223,7 @@ class FittedTable(Fitted):
         rows: np.ndarray | None = None,
         coverage: float | None = None,
         device: str = "cpu",
+        similarities: Mapping[str, np.ndarray] | None = None,
     ) -> list[Prediction]:
         """The predictions of the ensemble for each target.
 
@@ -168,28 +232,42 @@ class FittedTable(Fitted):
             rows: The rows to predict; all usable ones where it is None. Predictions of the others are NaN.
             coverage: The promised probability that a value lies within low and high.
             device: Where to compute.
+            similarities: Of these rows, as the method of that name gives them; None computes them where intervals
+                need them.
         """
         rows = np.flatnonzero(table.usable) if rows is None else rows
-        return self.to_predictions(self.outputs(table, rows, device), rows, table.num_rows, coverage)
+        if similarities is None and self.difficulty:
+            similarities = self.similarities(table, rows)
+        outputs = self.all_outputs(table, rows, device)
+        return self.to_predictions(outputs, rows, table.num_rows, similarities or {}, coverage)
 
     def to_predictions(
-        self, outputs: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float | None = None
+        self,
+        outputs: Outputs,
+        rows: np.ndarray,
+        num_rows: int,
+        similarities: Mapping[str, np.ndarray],
+        coverage: float | None = None,
     ) -> list[Prediction]:
-        """The predictions of the ensemble for each target, from the outputs of every member, `(member, row, output)`.
+        """The predictions of the ensemble for each target, from the outputs of every member.
 
         Args:
-            outputs: As `outputs` gives them.
+            outputs: As `all_outputs` gives them.
             rows: The rows of the table that they belong to.
             num_rows: How many rows the table has.
+            similarities: Of these rows to the training rows.
             coverage: The promised probability that a value lies within low and high.
         """
         predictions = []
-        for column, each in enumerate(self.by_target(outputs)):
-            if self.task_type == "regression":
-                found = self.interval(each, column, self.coverage if coverage is None else coverage)
+        if self.task_type == "regression":
+            coverage = self.coverage if coverage is None else coverage
+            sigma = self.expected_errors(outputs, similarities)
+            for column, own in enumerate(sigma.T):
+                found = self.interval(outputs.values[..., column], column, coverage, own)
                 value, std, low, high = (spread(part, rows, num_rows) for part in found)
-                predictions.append(Prediction(value, std, low, high, None))
-                continue
+                predictions.append(Prediction(value, std, low, high, None, spread(own, rows, num_rows)))
+            return predictions
+        for each in self.by_target(outputs.values):
             probabilities = each.mean(axis=0)
             largest = probabilities.max(axis=1, initial=0)
             nothing = np.full(num_rows, np.nan)
@@ -204,38 +282,75 @@ class FittedTable(Fitted):
             )
         return predictions
 
-    def interval(self, each: np.ndarray, column: int, coverage: float) -> tuple[np.ndarray, ...]:
-        """Mean, spread and interval out of (member, row) predictions of one target."""
-        mean = each.mean(axis=0)
-        errors = self.errors[:, column]
-        known = errors[~np.isnan(errors)]
+    def difficulty_features(self, spreads: np.ndarray, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
+        """(row, target, feature): what grows with the difficulty of rows.
+
+            log of the spread of the outputs, and 1 − similarity to the nearest training row
+
+        Args:
+            spreads: (row, target), over the variants of the model.
+            similarities: To the training rows.
+        """
+        assert self.target_scale is not None
+        logs = np.log(np.maximum(spreads / np.array(self.target_scale.std), SPREAD_FLOOR))
+        if not self.has_similarities:
+            return logs[..., None]
+        return np.stack([logs, np.broadcast_to(1 - similarities["similarity"][:, None], logs.shape)], axis=-1)
+
+    def expected_errors(self, outputs: Outputs, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
+        """(row, target): σ, the size of error to be expected; 1 where it is the same for all rows."""
+        if not self.difficulty:
+            return np.ones(outputs.values.shape[1:])
+        spreads = outputs.spread_overall() if self.calibration == "random" else outputs.spread_within()
+        features = self.difficulty_features(spreads, similarities)
+        return np.stack([each(features[:, column]) for column, each in enumerate(self.difficulty)], axis=1)
+
+    def radius(self, column: int, coverage: float) -> float:
+        """Half the width of the interval of a target, divided by σ; NaN with too few rows."""
+        found = interval_radius(self.scores[:, column], coverage)
+        return found if math.isfinite(found) else math.nan
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(validation row, target): error / σ; NaN where the target is missing."""
+        return self.errors if self.sigma is None else self.errors / self.sigma
+
+    def interval(self, each: np.ndarray, column: int, coverage: float, sigma: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Mean, spread and interval out of (member, row) predictions of one target, and the expected errors (row)."""
+        mean, scores = each.mean(axis=0), self.scores[:, column]
+        known = scores[~np.isnan(scores)]
         if len(each) > 1:
             std = each.std(axis=0, ddof=1)
         else:
-            std = np.full(len(mean), math.sqrt((known**2).mean()) if len(known) else math.nan)
-        radius = interval_radius(errors, coverage)
-        radius = radius if math.isfinite(radius) else math.nan
-        low, high = mean - radius, mean + radius
+            std = sigma * (math.sqrt((known**2).mean()) if len(known) else math.nan)
+        half = sigma * self.radius(column, coverage)
+        low, high = mean - half, mean + half
         if self.are_fractions:
             # Fractions: what lies outside 0 to 1 cannot be.
             low, high = low.clip(0, 1), high.clip(0, 1)
         return mean, std, low, high
 
     def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:
-        """The errors on the validation rows."""
-        return {"validation.errors": torch.from_numpy(np.ascontiguousarray(self.errors))}
+        """The errors on the validation rows, and the sizes that were to be expected."""
+        parts = {"errors": self.errors} | ({} if self.sigma is None else {"sigma": self.sigma})
+        return {f"validation.{name}": torch.from_numpy(np.ascontiguousarray(part)) for name, part in parts.items()}
 
     @classmethod
     def load_parts(
         cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, torch.Tensor]
     ) -> dict[str, Any]:
-        """The errors on the validation rows."""
+        """The same; runs of older versions have errors alone."""
         errors, num_targets = tensors.pop("validation.errors", None), len(values["columns"].target_columns)
         if errors is None or errors.ndim != 2 or (errors.numel() and errors.shape[1] != num_targets):
             raise DataError("validation.errors is no table (row, target).")
         if not errors.is_floating_point() or torch.isinf(errors).any():
             raise DataError("validation.errors holds other things than errors.")
-        return {"errors": errors.double().numpy()}
+        sigma = tensors.pop("validation.sigma", None)
+        if sigma is None:
+            return {"errors": errors.double().numpy()}
+        if sigma.shape != errors.shape or not sigma.is_floating_point() or not ((sigma > 0) & sigma.isfinite()).all():
+            raise DataError("validation.sigma is no table (row, target) of positive numbers.")
+        return {"errors": errors.double().numpy(), "sigma": sigma.double().numpy()}
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""
@@ -245,6 +360,10 @@ class FittedTable(Fitted):
         holds = {
             "target_columns": len(names) >= 1,
             "coverage": 0 < self.coverage < 1,
+            "calibration": self.calibration in (None, *CALIBRATIONS),
+            "difficulty": len(self.difficulty) in (0, len(names))
+            and all(len(each.slopes) in (0, 1 + self.has_similarities) for each in self.difficulty)
+            and all(math.isfinite(number) for each in self.difficulty for number in (each.constant, *each.slopes)),
             "sizes.num_outputs": self.model_outputs == self.num_outputs,
             "classes": all(count >= least for count in counts) and (least == 0 or set(self.classes) == set(names)),
             "scale": scale is None if least else scale is not None and len(scale.mean) == len(names),

@@ -27,6 +27,7 @@ FOREIGN = {
     "group_column": "links are drawn one by one",
     "split": "links are split at random, or by --splits-column of the table of edges",
     "coverage": "a probability has no interval",
+    "calibration": "a probability has no interval",
     "ensemble_size": "one model is trained",
     "loss_function": "links are learned by cross-entropy",
     "huber_width": "links are learned by cross-entropy",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgewise.data.graphs.union import copies
 from edgewise.data.molecules.fragments import COMPONENT, fragments
-from edgewise.data.molecules.molecule import as_smiles
+from edgewise.data.molecules.molecule import as_smiles, canonical_smiles
 from edgewise.data.molecules.table import table_from_arrays
 from edgewise.errors import DataError
 from edgewise.explain.explainable import Attention, Differentiable, Explainable, Links
@@ -89,8 +89,14 @@ class MoleculeItem(Explainable):
 
     def __init__(self, trained: FittedProperty, row: Row, target: str | None = None, label: str | None = None):
         self.trained, self.row, self.traced = trained, row, Trace()
+        self.molecules = [tuple(map(canonical_smiles, row.smiles))]
+        self.similarities = trained.similarities_of(self.molecules)
         self.explained = Explained.of(
-            trained, lambda place, member: member(row.batch, self.traced if place == 0 else None), target, label
+            trained,
+            lambda place, member: member(row.batch, self.traced if place == 0 else None),
+            target,
+            label,
+            self.similarities,
         )
 
     @property
@@ -186,6 +192,10 @@ class MoleculeItem(Explainable):
                 f"Attention is that of the first of {len(trained.members)} models; predictions and effects are the "
                 "mean of all."
             )
+        if trained.calibration is not None:
+            (new,) = trained.new_parts(self.molecules, np.array([row.conditions]).reshape(1, -1))
+            near = f"The similarity to the nearest training row is {self.similarities['similarity'][0]:.2f}"
+            notes.append(f"{near}; new: {new}." if new else f"{near}; nothing is new.")
         return {
             "kind": "molecule",
             "title": ".".join(row.smiles),

@@ -1,6 +1,6 @@
 """A trained ensemble over molecules, with all it needs to read a new table: scales, sizes, the rows it knows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.records import Batch
 from edgewise.tasks.molecules.settings import PropertyRunSettings
-from edgewise.tasks.trained import FittedTable, spread
+from edgewise.tasks.trained import FittedTable
 from edgewise.train.folder import RunFolder
 
 
@@ -82,6 +82,7 @@ class FittedProperty(FittedTable):
     """A trained ensemble over molecules."""
 
     FORMAT = PropertyRunSettings.FORMAT
+    has_similarities = True
 
     sizes: PropertySizes
     """The sizes of the model."""
@@ -124,14 +125,54 @@ class FittedProperty(FittedTable):
         """The rows of a table as the models take them."""
         return TableBatches.of(table, self.scales, self.settings)
 
-    def similarity(self, table: MoleculeTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """(row): Tanimoto similarity to the nearest training row, from 0 to 1; NaN where a row cannot be predicted."""
-        rows = np.flatnonzero(table.usable) if rows is None else rows
-        return spread(similarity(molecules_of(table, rows), self.known_rows), rows, table.num_rows)
+    def similarities(
+        self, table: MoleculeTable, rows: np.ndarray, known: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        """Tanimoto similarity to the nearest training row, and of each molecule of several to the nearest in its
+        column."""
+        return self.similarities_of(molecules_of(table, rows), None if known is None else molecules_of(table, known))
 
-    def more_columns(self, table: MoleculeTable, rows: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """The similarity to the nearest training row."""
-        return {"similarity": self.similarity(table, rows)}
+    def similarities_of(
+        self, molecules: Sequence[tuple[str, ...]], known: Sequence[tuple[str, ...]] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The same of rows that are canonical molecules."""
+        known = self.known_rows if known is None else known
+        found = {"similarity": similarity(molecules, known)}
+        names = self.columns.smiles_columns
+        if self.calibration is None or len(names) == 1:
+            return found
+        for place, name in enumerate(names):
+            column = [row[place] for row in known]
+            found[f"similarity_{name}"] = similarity([row[place] for row in molecules], column)
+        return found
+
+    def more_columns(
+        self, table: MoleculeTable, rows: np.ndarray, similarities: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray | list[Any]]:
+        """The similarities to the training rows; and where a row has several parts, which of them are new."""
+        found = super().more_columns(table, rows, similarities)
+        if self.calibration is not None and len(self.columns.inputs) > 1:
+            new = [""] * table.num_rows
+            for row, text in zip(rows.tolist(), self.new_parts(molecules_of(table, rows), table.conditions[rows])):
+                new[row] = text
+            found["new"] = new
+        return found
+
+    def new_parts(self, molecules: Sequence[tuple[str, ...]], conditions: np.ndarray) -> list[str]:
+        """For each row the columns whose molecule no training row has there, or whose number lies beyond those of all
+        training rows; `combination` where each molecule is known, but not all of them together."""
+        names, scaler = self.columns.smiles_columns, self.scales.condition
+        known = [set(column) for column in zip(*self.known_rows, strict=True)]
+        together = set(self.known_rows)
+        beyond = (conditions < np.array(scaler.smallest)) | (conditions > np.array(scaler.largest))
+        texts = []
+        for row, is_beyond in zip(molecules, beyond, strict=True):
+            found = [name for name, molecule, each in zip(names, row, known, strict=True) if molecule not in each]
+            if not found and row not in together:
+                found.append("combination")
+            found += [name for name, far in zip(self.columns.descriptors_columns, is_beyond, strict=True) if far]
+            texts.append(", ".join(found))
+        return texts
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other, and this RDKit."""

@@ -48,11 +48,11 @@ class NodesTask(TableTask):
         batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
         return replace(settings, train=replace(settings.train, batch_size=batch_size))
 
-    def training_loader(self, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
+    def training_loader(self, rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
         """Batches see sampled neighborhoods where there are fanouts."""
         if not (fanouts := prepared.settings.fanouts):
-            return super().training_loader(prepared, batches, recipe)
-        return SampledLoader(batches, prepared.splits.train, fanouts, recipe.batch_size or SAMPLED_ROWS, recipe.seed)
+            return super().training_loader(rows, prepared, batches, recipe)
+        return SampledLoader(batches, rows, fanouts, recipe.batch_size or SAMPLED_ROWS, recipe.seed)
 
     def untrained(self, settings: NodeRunSettings, table: NodeTable, splits: Splits) -> FittedNodes:
         """The model before its first step."""

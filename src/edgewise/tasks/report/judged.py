@@ -9,11 +9,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from edgewise.train.conformal import interval_radius
+from edgewise.train.conformal import COVERAGES, interval_radius
 from edgewise.train.folder import RunFolder
 
-COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-"""Promises that are compared with what was observed."""
 NUM_BINS = 10
 """Stretches of probability in which a promise of it is compared with what happened."""
 MAX_LABELS = 20
@@ -126,12 +124,21 @@ class Reliability:
         return float((np.abs(self.mean - self.observed) * self.counts).sum() / self.counts.sum())
 
 
-def coverage(target: Numbers) -> Coverage | None:
-    """Observed coverage of split-conformal intervals, for each promise that the validation rows are enough for.
+def coverage(target: Numbers, curve: Sequence[tuple[float, float]] | None = None) -> Coverage | None:
+    """Observed coverage of conformal intervals, for each promise that the validation rows are enough for.
 
-    observed(c) = mean over test rows of [|error| ≤ r(c)], r(c) as `interval_radius` gives it; None without any.
+    Args:
+        target: the test rows.
+        curve: promised and observed coverage out of metrics.json. Runs of older versions have none; their intervals
+            are as wide for all rows: observed(c) = mean over test rows of [|error| ≤ r(c)], r = `interval_radius`.
+
+    Returns:
+        None without any.
     """
     sizes = np.abs(target.residuals)
+    if curve is not None:
+        points = np.array(curve, dtype=np.float64).reshape(-1, 2)
+        return Coverage(points[:, 0], points[:, 1], len(sizes)) if curve else None
     radii = [interval_radius(target.errors, promise) for promise in COVERAGES]
     good = [place for place, radius in enumerate(radii) if np.isfinite(radius)]
     if not len(sizes) or not good:

@@ -141,7 +141,7 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
             "Predictions over true values, errors over predictions, and how often each error occurs.",
         ),
     ]
-    found = coverage(target)
+    found = coverage(target, metrics.get("coverage", {}).get("curve", {}).get(target.name))
     if found is not None:
         promise = metrics.get("coverage", {}).get("promised")
         content.append(
