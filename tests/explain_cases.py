@@ -19,9 +19,9 @@ from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.graphs.task import TASK as GRAPHS
 from edgewise.tasks.language.explainable import ExplainablePrompts
 from edgewise.tasks.language.task import FittedLanguage
-from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.settings import LinkRunSettings
 from edgewise.tasks.links.task import TASK as LINKS
+from edgewise.tasks.links.trained import LinkGraph
 from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.tasks.nodes.task import TASK as NODES
 from edgewise.tasks.table_task import target_fields, target_scale

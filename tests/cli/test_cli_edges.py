@@ -11,7 +11,7 @@ from edgewise import Edges
 from edgewise.models.edge import EdgeBatch, EdgeModel
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.records import NodeBatch
-from edgewise.tasks.edges.trained import FittedEdges
+from edgewise.tasks.edges.task import FittedEdges
 from edgewise.train.folder import RunFolder
 
 SMALL = ["--model-dim", 8, "--patience", 40, "--learning-rate", 0.02, "--split-sizes", 0.6, 0.2, 0.2]

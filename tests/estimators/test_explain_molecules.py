@@ -16,9 +16,7 @@ from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
 from edgewise.neighborhood import Edges
 from edgewise.rank import spearman
 from edgewise.tasks.explained import Explained
-from edgewise.tasks.molecules.curves import seen_range
-from edgewise.tasks.molecules.explainable import explain_molecule
-from edgewise.tasks.molecules.recovery import recovery
+from edgewise.tasks.molecules.explainable import explain_molecule, recovery, seen_range
 from edgewise.tasks.molecules.row import Row
 from edgewise.train.document import read_document, to_document
 

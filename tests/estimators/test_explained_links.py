@@ -14,7 +14,7 @@ from edgewise.estimators import LinkPredictor
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.links import explainable as explaining
 from edgewise.tasks.links.explainable import explain_link, predict_links
-from edgewise.tasks.links.graph import LinkGraph
+from edgewise.tasks.links.trained import LinkGraph
 from edgewise.tasks.nodes import explainable as nodes
 from edgewise.train.folder import RunFolder
 from edgewise.view.explanation import explanation_page

@@ -14,8 +14,8 @@ from edgewise.estimators.links import graph_of
 from edgewise.models.graph_settings import DECODERS, LinkSettings, NodeSettings, NodeSizes
 from edgewise.models.link import LinkModel
 from edgewise.records import NodeBatch
-from edgewise.tasks.links.messages import LinkLoader, Messages
 from edgewise.tasks.links.settings import LinkRunSettings
+from edgewise.tasks.links.trained import LinkLoader, Messages
 from edgewise.train.links import link_scores, simple_links
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 20, "batch_size": 50, "dropout": 0.2}

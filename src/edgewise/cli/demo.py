@@ -101,7 +101,7 @@ def explanation_scores(folder: "RunFolder") -> dict[str, Any]:
     from edgewise.data.molecules.simulate import SMILES_COLUMN, atom_contributions
     from edgewise.data.tables.options import TableFormat
     from edgewise.data.tables.read import read_cells
-    from edgewise.tasks.molecules.recovery import recovery
+    from edgewise.tasks.molecules.explainable import recovery
     from edgewise.tasks.molecules.trained import FittedProperty
 
     every = read_cells(folder.path / "demo.csv", TableFormat()).frame[SMILES_COLUMN]

@@ -13,8 +13,7 @@ from edgewise.explain.methods import Choice
 from edgewise.explanation import Explanation
 from edgewise.models.graph_layers import layers_for
 from edgewise.tasks.edges.explainable import explain_edge
-from edgewise.tasks.edges.task import TASK
-from edgewise.tasks.edges.trained import FittedEdges
+from edgewise.tasks.edges.task import TASK, FittedEdges
 
 
 class EdgeEstimator(

@@ -13,8 +13,7 @@ from edgewise.estimators.labels import r2
 from edgewise.estimators.params import old_names
 from edgewise.models.time_settings import FORECAST_MODELS
 from edgewise.plural import plural
-from edgewise.tasks.forecast.task import TASK
-from edgewise.tasks.forecast.trained import FittedForecast, behind
+from edgewise.tasks.forecast.task import TASK, FittedForecast, behind
 
 Steps = Any
 """A `Series`, as `edgewise.data.graphs.series.read_series` reads it; or an array, a tensor or a DataFrame

@@ -16,8 +16,7 @@ from edgewise.graph import Graph
 from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
 from edgewise.tasks.graphs.explainable import explain_graph
-from edgewise.tasks.graphs.task import TASK
-from edgewise.tasks.graphs.trained import FittedGraphs
+from edgewise.tasks.graphs.task import TASK, FittedGraphs
 
 
 class GraphEstimator(

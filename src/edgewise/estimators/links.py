@@ -17,9 +17,8 @@ from edgewise.explanation import Explanation
 from edgewise.models.graph_layers import layers_for
 from edgewise.plural import plural
 from edgewise.tasks.links.explainable import explain_link
-from edgewise.tasks.links.graph import LinkGraph
 from edgewise.tasks.links.task import TASK, LinkData
-from edgewise.tasks.links.trained import FittedLinks
+from edgewise.tasks.links.trained import FittedLinks, LinkGraph
 
 GRAPH = ("X", "edges", "edge_features")
 """Another graph than that of the training: what `predict` takes behind the pairs."""

@@ -13,8 +13,7 @@ from edgewise.explanation import Explanation
 from edgewise.models.graph_layers import layers_for
 from edgewise.tasks.nodes.explainable import explain_node
 from edgewise.tasks.nodes.settings import WITH_TYPES
-from edgewise.tasks.nodes.task import TASK
-from edgewise.tasks.nodes.trained import FittedNodes
+from edgewise.tasks.nodes.task import TASK, FittedNodes
 
 OWN = {"model": AUTO, "validation_size": 0.1}
 """Without a name the model is the default, or that for types where the graph has them."""

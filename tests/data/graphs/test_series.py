@@ -6,8 +6,7 @@ import pytest
 from edgewise.data.graphs.series import known_before, read_series, split_series
 from edgewise.errors import DataError, SettingError
 from edgewise.models.time_settings import ForecastSettings
-from edgewise.tasks.forecast.task import by_step, later, stays
-from edgewise.tasks.forecast.trained import FittedForecast
+from edgewise.tasks.forecast.task import FittedForecast, by_step, later, stays
 
 
 def series_of(tmp_path, rows, header="hour,a,b,c", edges="from,to\na,b\n", time_column="hour", **options):

@@ -13,8 +13,8 @@ from edgewise.models.edge import EdgeBatch
 from edgewise.plural import plural
 from edgewise.records import NodeBatch
 from edgewise.tasks.edges.settings import EdgeRunSettings
-from edgewise.tasks.edges.trained import FittedEdges
-from edgewise.tasks.lookup import ExplainableByName, Names, files_of, own_names, title_of
+from edgewise.tasks.edges.task import FittedEdges
+from edgewise.tasks.explainable import ExplainableByName, Names, files_of, own_names, title_of
 from edgewise.tasks.nodes.explainable import EnsembleItem
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder

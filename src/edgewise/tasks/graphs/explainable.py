@@ -19,10 +19,10 @@ from edgewise.explain.methods import Choice, explain
 from edgewise.explanation import Explanation, Unit
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
+from edgewise.tasks.explainable import ExplainableByName, files_of, undirected
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.graphs.settings import GraphRunSettings
-from edgewise.tasks.graphs.trained import FittedGraphs
-from edgewise.tasks.lookup import ExplainableByName, files_of, undirected
+from edgewise.tasks.graphs.task import FittedGraphs
 from edgewise.trace import Trace
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder

@@ -13,10 +13,8 @@ from edgewise.errors import DataError, SettingError
 from edgewise.explain.methods import Choice, explain
 from edgewise.explanation import Explanation, TargetPrediction
 from edgewise.records import NodeBatch
-from edgewise.tasks.explainable import ExplainableModel
-from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.trained import FittedLinks, probabilities
-from edgewise.tasks.lookup import Names, title_of
+from edgewise.tasks.explainable import ExplainableModel, Names, title_of
+from edgewise.tasks.links.trained import FittedLinks, LinkGraph, probabilities
 from edgewise.tasks.nodes.explainable import SubgraphItem
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.trace import Trace

@@ -21,10 +21,8 @@ from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
 from edgewise.progress import counted, note
 from edgewise.tasks.commands import command, free_name
-from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.messages import LinkLoader, link_batch
 from edgewise.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
-from edgewise.tasks.links.trained import FittedLinks, probabilities
+from edgewise.tasks.links.trained import FittedLinks, LinkGraph, LinkLoader, link_batch, probabilities
 from edgewise.tasks.nodes.settings import holds_types
 from edgewise.tasks.nodes.units import note_of_edges, scale_of
 from edgewise.tasks.report.judged import judged_links

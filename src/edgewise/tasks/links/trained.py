@@ -1,12 +1,17 @@
 """A trained model of links, with the graph it was trained on and all it needs to read another one."""
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from edgewise.data.graphs.edges import EdgeList
+from edgewise.data.graphs.links import Links, LinkSplits
 from edgewise.data.graphs.node_features import Categories, NodeFeatures
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
@@ -14,15 +19,179 @@ from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError
 from edgewise.models.graph_settings import LinkSettings, NodeSettings, NodeSizes
 from edgewise.models.link import LinkModel
-from edgewise.records import NodeBatch
+from edgewise.plural import plural
+from edgewise.records import LinkBatch, NodeBatch, SparseFeatures
 from edgewise.tasks.fitted import Fitted
-from edgewise.tasks.links.graph import LinkGraph
-from edgewise.tasks.links.messages import Messages
 from edgewise.tasks.links.settings import LinkRunSettings
-from edgewise.tasks.nodes.units import FeatureScale, check_features, check_weights, scaled
+from edgewise.tasks.nodes.units import FeatureScale, check_features, check_weights, graph_batch, scaled
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
+
+ARRAYS: dict[str, tuple[int, type[np.generic]]] = {
+    "senders": (1, np.int64),
+    "receivers": (1, np.int64),
+    "edge_features": (2, np.floating),
+    "feature_rows": (1, np.int64),
+    "feature_columns": (1, np.int64),
+    "feature_values": (1, np.floating),
+    "feature_shape": (1, np.int64),
+    "names": (1, np.uint8),
+}
+"""The arrays of a graph in a file: axes and type of each."""
+MAX_UNNAMED = 1 << 24
+"""Nodes without names that a small file may have; a large one may have 16 for each number in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkGraph:
+    """Nodes and the edges between them."""
+
+    source: str
+    """What messages call it."""
+    names: tuple[str, ...]
+    """What the nodes are called."""
+    features: NodeFeatures
+    """What is known of each; of size 0 where nothing is."""
+    edges: EdgeList
+    """All edges, both ways where they go both ways."""
+
+    @classmethod
+    def of(cls, table: NodeTable) -> Self:
+        """That of a table of nodes."""
+        return cls(table.source, table.names, table.features, table.edges)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def counted_names(self) -> tuple[str, ...]:
+        """What nodes without names are called: 0, 1, 2, …"""
+        return tuple(map(str, range(len(self))))
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """All of it as tensors, for a file."""
+        arrays: dict[str, Any] = {
+            "graph.senders": self.edges.senders,
+            "graph.receivers": self.edges.receivers,
+            "graph.edge_features": self.edges.features,
+            "graph.feature_rows": self.features.rows,
+            "graph.feature_columns": self.features.columns,
+            "graph.feature_values": self.features.values,
+            "graph.feature_shape": np.array(self.features.shape),
+        }
+        names = "" if self.names == self.counted_names else json.dumps(self.names)
+        arrays["graph.names"] = np.frombuffer(names.encode(), dtype=np.uint8).copy()
+        return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], source: str) -> Self:
+        """What `to_tensors` made.
+
+        Raises:
+            DataError: an array is missing, or they do not fit together.
+        """
+        arrays = {name.removeprefix("graph."): tensor.numpy() for name, tensor in tensors.items()}
+        if arrays.keys() != ARRAYS.keys():
+            raise DataError(f"{', '.join(sorted(arrays.keys() ^ ARRAYS.keys()))}: missing or not known.")
+        for name, (rank, kind) in ARRAYS.items():
+            if arrays[name].ndim != rank or not np.issubdtype(arrays[name].dtype, kind):
+                raise DataError(f"{name} is {arrays[name].dtype} {arrays[name].shape}.")
+        if arrays["feature_shape"].shape != (2,) or arrays["feature_shape"].min() < 0:
+            raise DataError("feature_shape is no pair of counts.")
+        num_nodes, num_features = map(int, arrays["feature_shape"])
+        for name, limit, length in (
+            ("senders", num_nodes, len(arrays["edge_features"])),
+            ("receivers", num_nodes, len(arrays["edge_features"])),
+            ("feature_rows", num_nodes, len(arrays["feature_values"])),
+            ("feature_columns", num_features, len(arrays["feature_values"])),
+        ):
+            found = arrays[name]
+            if len(found) != length or (length and not 0 <= found.min() <= found.max() < limit):
+                raise DataError(f"{name} does not fit the other arrays.")
+        if not (np.isfinite(arrays["edge_features"]).all() and np.isfinite(arrays["feature_values"]).all()):
+            raise DataError("a feature is not finite.")
+        features = NodeFeatures.of_entries(
+            arrays["feature_rows"], arrays["feature_columns"], arrays["feature_values"], (num_nodes, num_features)
+        )
+        edges = EdgeList(arrays["senders"], arrays["receivers"], arrays["edge_features"])
+        written = arrays["names"].tobytes()
+        try:
+            names = json.loads(written) if written else None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"the names of the nodes cannot be read: {error}") from error
+        if names is None:
+            # A count alone could ask for any amount of memory.
+            if num_nodes > max(MAX_UNNAMED, 16 * sum(array.size for array in arrays.values())):
+                raise DataError(f"feature_shape has {plural(num_nodes, 'node')}, but the other arrays are small.")
+            names = list(map(str, range(num_nodes)))
+        if not isinstance(names, list) or len(names) != num_nodes or not all(isinstance(each, str) for each in names):
+            raise DataError(f"expected the names of {plural(num_nodes, 'node')}.")
+        return cls(source, tuple(names), features, edges)
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """The nodes and edges of a graph in the units of a model."""
+
+    features: torch.Tensor | SparseFeatures
+    """What is known of each node."""
+    edges: EdgeList
+    """All edges of the graph."""
+    has_loops: bool
+    """Whether the model wants every node among its own neighbors."""
+
+    def along(self, are_seen: np.ndarray | None = None) -> NodeBatch:
+        """The graph with some of its edges (edge, bool); with all where it is None."""
+        edges = self.edges if are_seen is None else self.edges.taken(np.flatnonzero(are_seen))
+        return graph_batch(self.features, edges, self.has_loops)
+
+
+def link_batch(graph: NodeBatch, links: Links, predicted: np.ndarray, others: np.ndarray) -> LinkBatch:
+    """Some links, by their places in `links`, and pairs that are none, by their numbers, as one batch."""
+    ends = links.pairs.ends(np.concatenate([links.numbers[predicted], others]))
+    senders, receivers = (torch.from_numpy(side) for side in ends)
+    targets = (torch.arange(len(senders)) < len(predicted)).float()[:, None]
+    return LinkBatch(graph, senders, receivers, targets)
+
+
+class LinkLoader:
+    """All training links once an epoch, each step some of them, and pairs that are none.
+
+    No message goes along a link that the step predicts: the model must not see the edge it predicts. The pairs that
+    are none are drawn anew in every step from all that are no training link, which is all that training may know:
+    validation and test links are drawn now and then, too, as if they were not known yet.
+
+    Args:
+        messages: the graph.
+        links: its links.
+        splits: which of them are learned.
+        batch_size: links a step, at most.
+        others_a_link: pairs that are none for each link.
+        seed: of order and draw.
+    """
+
+    def __init__(
+        self, messages: Messages, links: Links, splits: LinkSplits, batch_size: int, others_a_link: int, seed: int
+    ):
+        self.messages, self.links, self.splits = messages, links, splits
+        self.num_batches = math.ceil(len(splits.train) / batch_size)
+        self.others_a_link, self.seed, self.epoch = others_a_link, seed, 0
+        self.known = links.numbers[splits.seen]
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[LinkBatch]:
+        # Generators start at the first `next`: by then the epoch's number has been set.
+        random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
+        for predicted in np.array_split(random.permutation(self.splits.train), len(self)):
+            seen = self.splits.seen.copy()
+            seen[predicted] = False
+            places = random.integers(0, pairs.total - len(self.known), self.others_a_link * len(predicted))
+            others = pairs.outside(self.known, places)
+            yield link_batch(self.messages.along(self.links.edges_of(seen)), self.links, predicted, others)
+
 
 PAIRS_AT_ONCE = 1 << 17
 """Pairs that are computed together where no gradient is wanted."""

@@ -1,6 +1,6 @@
 """Rows of molecules and numbers, as the methods of explanation and an `Explainer` see them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -14,20 +14,142 @@ from edgewise.data.graphs.union import copies
 from edgewise.data.molecules.fragments import COMPONENT, fragments
 from edgewise.data.molecules.molecule import as_smiles, canonical_smiles
 from edgewise.data.molecules.table import table_from_arrays
+from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError
-from edgewise.explain.explainable import Attention, Differentiable, Explainable, Links
-from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Curve, Explanation, Part, TargetPrediction
+from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
+from edgewise.explain.methods import METHODS, Choice, explain
+from edgewise.explanation import Curve, Explanation, Layer, Part, TargetPrediction
+from edgewise.models.molecule_transformer import MoleculeTransformer
+from edgewise.rank import spearman
 from edgewise.records import Batch
 from edgewise.tasks.explainable import ExplainableTable
-from edgewise.tasks.explained import Explained
-from edgewise.tasks.molecules.attention import attention_of
-from edgewise.tasks.molecules.curves import curves_of
+from edgewise.tasks.explained import Explained, target_predictions
 from edgewise.tasks.molecules.row import Row
 from edgewise.tasks.molecules.trained import FittedProperty
-from edgewise.tasks.targets import target_predictions
-from edgewise.trace import Trace
+from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
+
+ABOUT = "How much {} attends to each atom{}; a share of each molecule's attention."
+
+
+def attention_of(
+    row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[str, ...]
+) -> tuple[Attention, list[str]]:
+    """The attention that a model recorded while it predicted a row, and notes on it.
+
+    Args:
+        row: the row.
+        model: one member of the ensemble.
+        trace: what it recorded.
+        columns: what the molecules of a row are called.
+    """
+    if isinstance(model.encoder, MoleculeTransformer):
+        return _of_transformer(row, trace)
+    *between, readout = trace.weights
+    layers = [_layer(f"layer {place}", weights) for place, weights in enumerate(between, start=1)]
+    firsts = row.first_atoms
+    for number, column in enumerate(columns):
+        own = (readout.senders >= firsts[number]) & (readout.senders < firsts[number + 1])
+        part = Weights(readout.senders[own], readout.receivers[own] * 0, readout.values[:, own], row.num_atoms, 1)
+        name = "readout" if len(columns) == 1 else f"readout of {column}"
+        layers.append(replace(_layer(name, part), is_readout=True))
+    share = readout.values.double().mean(0)
+    share = share.new_zeros(row.num_atoms).index_add(0, readout.senders, share)
+    notes, through = [], between
+    if not between:
+        notes.append(
+            "The layers are convolutions, which weigh neighbors by their number alone: only the readout attends."
+        )
+    elif any(not bool((weights.values >= 0).all()) for weights in between):
+        notes.append("Some weights are negative, so that they are no shares, and there is no rollout.")
+        through = []
+    about = ABOUT.format("the readout", ", mean of its heads"), ABOUT.format("the readout", " through all layers")
+    return Attention(layers, [Attended(share, share, through)], *about), notes
+
+
+def _of_transformer(row: Row, trace: Trace) -> tuple[Attention, list[str]]:
+    """The same where atoms attend to all atoms and a dummy, and the readout is their mean."""
+    offsets = row.batch.offsets
+    graphs = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
+    # Each dummy stands behind the atoms of its molecule.
+    of_atom = torch.arange(row.num_atoms) + graphs
+    unit = torch.full((row.num_atoms + len(offsets) - 1,), -1).scatter(0, of_atom, torch.arange(row.num_atoms))
+    sizes, layers = offsets.diff() + 1, []
+    evenly = torch.repeat_interleave(1 / sizes.double(), sizes)
+    for place, weights in enumerate(trace.weights, start=1):
+        atoms = (unit[weights.senders] >= 0) & (unit[weights.receivers] >= 0)
+        ends = unit[weights.senders[atoms]], unit[weights.receivers[atoms]]
+        part = Weights(*ends, weights.values[:, atoms], row.num_atoms, row.num_atoms)
+        layers.append(_layer(f"layer {place}", part))
+    last = trace.weights[-1]
+    seen = evenly[last.receivers] * last.values.double().mean(0)
+    direct = torch.zeros(len(unit), dtype=torch.float64).index_add(0, last.senders, seen)
+    notes = [
+        "The weights are those of the attention, before distances and bonds are mixed in.",
+        "Each molecule has a dummy atom, too, which is not shown: the attention to it is missing in the sums.",
+        "The atoms are read out by their mean: the readout does not attend.",
+    ]
+    attended = Attended(direct, evenly, trace.weights, positions=of_atom)
+    about = (
+        ABOUT.format("the mean of all atoms", " in the last layer, mean of its heads"),
+        ABOUT.format("the mean of all atoms", " through all layers"),
+    )
+    return Attention(layers, [attended], *about), notes
+
+
+def _layer(name: str, weights: Weights) -> Layer:
+    ends = weights.senders.numpy(), weights.receivers.numpy()
+    return Layer(name, *ends, weights.values.detach().double().numpy())
+
+
+STEPS = 41
+"""Points of a curve."""
+SPREADS = 2.0
+"""How far a curve reaches to both sides of the mean, in standard deviations, where the run does not know the ends."""
+
+
+def curves_of(
+    row: Row, scaler: ConditionScaler, names: tuple[str, ...], predict: Callable[[np.ndarray], np.ndarray]
+) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
+    """A curve for each condition that varied in the training, and notes on those where it means little.
+
+    A curve goes from the smallest to the largest value of the training rows, in even steps, or in even ratios where
+    the model takes the logarithm; and on to the value of the row where that lies beyond.
+    """
+    curves, notes = [], []
+    for place, name in enumerate(names):
+        here = row.conditions[place]
+        if scaler.std[place] == 0:
+            notes.append(f"{name} is the same in all training rows, so that the model ignores it.")
+            continue
+        low, high = seen_range(scaler, place)
+        if not low <= here <= high:
+            notes.append(f"{name} is {here:g}, beyond what training rows have: {low:g} to {high:g}.")
+        floor = scaler.log_smallest[scaler.log_columns.index(place)] if place in scaler.log_columns else None
+        at = _steps(min(low, here), max(high, here), floor)
+        raw = np.tile(np.array(row.conditions), (STEPS, 1))
+        raw[:, place] = at
+        curves.append(Curve(name, at, predict(raw), here))
+    return tuple(curves), tuple(notes)
+
+
+def seen_range(scaler: ConditionScaler, place: int) -> tuple[float, float]:
+    """The smallest and the largest value of a condition in the training rows; in old runs, two deviations around."""
+    if scaler.smallest:
+        return scaler.smallest[place], scaler.largest[place]
+    if place in scaler.log_columns:
+        log = scaler.log_columns.index(place)
+        return scaler.log_smallest[log], float(np.exp(scaler.log_mean[log] + SPREADS * scaler.log_std[log]))
+    reach = SPREADS * scaler.std[place]
+    return scaler.mean[place] - reach, scaler.mean[place] + reach
+
+
+def _steps(low: float, high: float, floor: float | None) -> Float[np.ndarray, " step"]:
+    """Even steps, or even ratios where there is a `floor`, the smallest value that has a logarithm."""
+    if floor is None or low < 0 or high <= floor:
+        return np.linspace(low, high, STEPS)
+    return np.geomspace(low, high, STEPS) if low > 0 else np.append(low, np.geomspace(floor, high, STEPS - 1))
+
 
 BATCH_SIZE = 2**15
 """Atoms that are computed together."""
@@ -253,6 +375,38 @@ class ExplainableMolecules(ExplainableTable):
         size = len(self.trained.columns.smiles_columns)
         smiles = tuple(map(as_smiles, row[:size]))
         return explain_molecule(self.trained, smiles, row[size:], target=target, label=label, methods=methods)
+
+
+class QuickItem(MoleculeItem):
+    """Half of the points of an integral: an order needs no sum to the last digit."""
+
+    points = 16  # type: ignore[assignment]
+
+
+def recovery(trained: FittedProperty, contributions: Mapping[str, Float[np.ndarray, " atom"]]) -> dict[str, float]:
+    """Spearman's rank correlation over the atoms of a molecule of each attribution and the truth, mean over molecules.
+
+    Args:
+        trained: A model with one target and one SMILES column.
+        contributions: What each atom of a molecule adds to the target, by the SMILES of the molecule. Molecules whose
+            atoms all add the same say nothing and are left out.
+
+    Returns:
+        The mean by the name of the attribution, the best first; where an attribution has no order, as it gives all
+        atoms of a molecule the same number, it has recovered nothing there, which counts as 0.
+    """
+    found: dict[str, list[float]] = {}
+    for smiles, true in contributions.items():
+        if len(np.unique(true)) < 2:
+            continue
+        item = QuickItem(trained, Row.of(trained, (smiles,)))
+        with cpu_threads(trained.threads):
+            attributions = [METHODS[name].attribute(item) for name in item.methods]
+        for each in attributions:
+            if each is not None:
+                found.setdefault(each.name, []).append(float(np.nan_to_num(spearman(each.values, true))))
+    means = {name: float(np.mean(each)) for name, each in found.items()}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
 EXPLAINABLE = ExplainableMolecules

@@ -22,11 +22,11 @@ from edgewise.layers.convolution import spread_evenly
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.records import NodeBatch, SparseFeatures
+from edgewise.tasks.explainable import ExplainableByName, files_of, own_names, undirected
 from edgewise.tasks.explained import Explained
-from edgewise.tasks.lookup import ExplainableByName, files_of, own_names, undirected
 from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
-from edgewise.tasks.nodes.trained import FittedNodes
+from edgewise.tasks.nodes.task import FittedNodes
 from edgewise.trace import Trace, Weights
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder

@@ -22,8 +22,7 @@ from edgewise.explanation import Part, TargetPrediction
 from edgewise.plural import plural
 from edgewise.records import TextRows
 from edgewise.tasks.explainable import ExplainableTable
-from edgewise.tasks.explained import Explained
-from edgewise.tasks.targets import target_predictions
+from edgewise.tasks.explained import Explained, target_predictions
 from edgewise.tasks.texts.task import FittedTexts
 from edgewise.tasks.token_explainable import Left, TokenExplainable, nothing_of
 from edgewise.trace import Trace
