@@ -23,7 +23,7 @@ from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.plural import plural
 from edgewise.records import NodeBatch, SparseFeatures
-from edgewise.tasks.nodes import types
+from edgewise.tasks.nodes import units
 from edgewise.tasks.nodes.sampled import SampledLoader
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
 from edgewise.tasks.nodes.units import (
@@ -156,7 +156,7 @@ class NodesTask(TableTask):
 
     def resolved(self, settings: NodeRunSettings, table: NodeTable, splits: Splits) -> NodeRunSettings:
         """A step sees all training nodes, unless a batch size is given or neighbors are sampled."""
-        types.check_types(table, settings.model)
+        units.check_types(table, settings.model)
         batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
         return replace(settings, train=replace(settings.train, batch_size=batch_size))
 
@@ -171,7 +171,7 @@ class NodesTask(TableTask):
         found, model = table.types, settings.model
         known = graph_fields(settings, table, splits.train, table.features, found)
         scaler = known["scaler"]
-        of_types = () if found is None else types.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
+        of_types = () if found is None else units.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
         sizes = NodeSizes(
             num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
             **edge_sizes(table.edges.features.shape[1], model, len(EDGE_TYPES) if model.is_extended else 0),
@@ -184,7 +184,7 @@ class NodesTask(TableTask):
             sizes=sizes,
             types=None
             if found is None
-            else replace(found.names, predicted=types.types_with_targets(table, splits.train)),
+            else replace(found.names, predicted=units.types_with_targets(table, splits.train)),
         )
 
     def features(self, prepared: Prepared) -> Features:
@@ -199,8 +199,8 @@ class NodesTask(TableTask):
         remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
         found += edges.unused(remedy)
         if table.types is not None:
-            found += types.notes(table, splits.train)
-            num_repeated = types.num_repeated(table)
+            found += units.notes_of_types(table, splits.train)
+            num_repeated = units.num_repeated(table)
         else:
             num_repeated = edges.num_repeated(table.num_rows)
             if holds_types(settings.data):

@@ -71,7 +71,7 @@ def types_with_targets(table: NodeTable, rows: np.ndarray) -> tuple[str, ...]:
     return tuple(table.types.names.nodes[number] for number in np.unique(table.types.of_node[rows]).tolist())
 
 
-def notes(table: NodeTable, rows: np.ndarray) -> list[str]:
+def notes_of_types(table: NodeTable, rows: np.ndarray) -> list[str]:
     """What should be known of the types before the training begins, a line each."""
     types = table.types
     assert types is not None
