@@ -10,6 +10,7 @@ from edgewise.choices import ACTIVATIONS, Activation
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.cache import LayerCache
+from edgewise.layers.dropout import Dropout, FeedForward
 from edgewise.layers.given import require_nodes
 from edgewise.layers.heads import require_choice
 from edgewise.neighborhood import Full, GivenNeighborhood
@@ -67,12 +68,13 @@ class ResidualBlock(nn.Module):
         self.cross_attention = cross_attention
         if cross_attention is not None:
             self.cross_norm = nn.LayerNorm(model_dim, norm_eps)
-        self.dropout = nn.Dropout(dropout)
-        self.feed_forward = nn.Sequential(
+        self.dropout = Dropout(dropout)
+        self.feed_forward = FeedForward(
             nn.Linear(model_dim, hidden_dim),
             activation_of(activation),
-            nn.Dropout(hidden_dropout),
+            Dropout(hidden_dropout),
             nn.Linear(hidden_dim, model_dim),
+            name=activation,
         )
 
     def forward(

@@ -1,10 +1,10 @@
 """What takes nodes by their features, whether those stand in a table or only where they are not zero."""
 
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import attend
+from edgewise.layers.dropout import dropout
 from edgewise.neighborhood import Edges
 from edgewise.normalize import Identity
 from edgewise.records import SparseFeatures
@@ -58,5 +58,5 @@ class FeatureDropout(nn.Module):
     def forward(self, nodes: Nodes) -> Nodes:
         """The features, some of them set to zero in training, the others scaled up for it."""
         if isinstance(nodes, Tensor):
-            return F.dropout(nodes, self.part, self.training)
-        return SparseFeatures(nodes.edges, F.dropout(nodes.values, self.part, self.training))
+            return dropout(nodes, self.part, self.training)
+        return SparseFeatures(nodes.edges, dropout(nodes.values, self.part, self.training))

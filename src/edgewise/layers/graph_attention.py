@@ -4,13 +4,13 @@ import math
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.layers.convolution import spread_evenly
+from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureLinear, Nodes, Pair
 from edgewise.layers.given import pair_of, require_nodes, two
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
@@ -114,8 +114,11 @@ class GraphAttention(nn.Module):
             trace: where the weights are recorded.
         """
         source, target = pair_of("GraphAttention", nodes, self.sizes, self.linear.weight)
-        query, key = (split_heads(x, self.num_heads) for x in self._projected(source, target))
-        value = F.dropout(key, self.value_dropout, self.training)
+        projected = self._projected(source, target)
+        query, key = (split_heads(x, self.num_heads) for x in projected)
+        value = key
+        if self.training and self.value_dropout > 0:
+            value = split_heads(dropout(projected[1], self.value_dropout, True), self.num_heads)
         score: Score
         if edge is not None or self.edge is not None:
             edges = edges_of("GraphAttention", edges, query.shape[-2], key.shape[-2])
@@ -130,8 +133,8 @@ class GraphAttention(nn.Module):
             query, key, edge_key = ((rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in vectors)
             score = GAT(query.new_ones(1), query.new_ones(1), self.negative_slope)
         parts: dict[str, Any] = {"score": score, "edge_key": edge_key}
-        dropout = self.dropout if self.training else 0.0
-        out = attend_and_record(trace, query, key, value, edges, dropout=dropout, **parts)
+        rate = self.dropout if self.training else 0.0
+        out = attend_and_record(trace, query, key, value, edges, dropout=rate, **parts)
         joined = out.mean(-3) if self.combine == "mean" else join_heads(out)
         joined = joined if self.residual is None else joined + self.residual(target)
         return joined if self.bias is None else joined + self.bias

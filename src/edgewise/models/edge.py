@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from edgewise.layers.dropout import Dropout
 from edgewise.layers.feature import FeatureLinear
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeEncoder
@@ -61,7 +62,7 @@ class EdgeModel(nn.Module):
         self.own = FeatureLinear(sizes.num_features, model_dim)
         self.hidden = nn.Linear(2 * model_dim + num_features, model_dim)
         self.output = nn.Linear(model_dim, sizes.num_outputs)
-        self.dropout, self.is_directed = nn.Dropout(settings.dropout), is_directed
+        self.dropout, self.is_directed = Dropout(settings.dropout), is_directed
 
     def forward(self, batch: EdgeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
         """The outputs for each predicted edge, in model units (or logits)."""

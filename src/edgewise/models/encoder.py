@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import UnsupportedError
 from edgewise.layers.block import activation_of
+from edgewise.layers.dropout import Dropout
 from edgewise.layers.recurrent import CellName, RecurrentEncoder
 from edgewise.models.text_settings import EncoderName, TransformerSettings
 from edgewise.models.transformer import Stack, placed, placing, within_texts
@@ -34,7 +35,7 @@ class TokenEncoder(nn.Module):
             self.segment = nn.Embedding(settings.num_segments, model_dim)
             nn.init.normal_(self.segment.weight, std=0.02)
         self.norm = nn.LayerNorm(model_dim, settings.norm_eps) if settings.norm_embeddings else nn.Identity()
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.stack = Stack(settings)
 
     @property
@@ -73,7 +74,7 @@ class RecurrentTokenEncoder(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(num_tokens, settings.model_dim)
         nn.init.normal_(self.embedding.weight, std=0.1)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.sequence = RecurrentEncoder(
             settings.model_dim,
             settings.model_dim,

@@ -3,11 +3,11 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import SettingError
+from edgewise.layers.dropout import Dropout, dropout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 
 
@@ -103,7 +103,7 @@ class ModulatedBlock(nn.Module):
             nn.init.normal_(self.modulate.weight, std=0.5 / math.sqrt(condition_dim))
             nn.init.zeros_(self.modulate.bias)
         self.first, self.second = nn.Linear(head_dim, head_dim), nn.Linear(head_dim, head_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, rows: Float[Tensor, " row variant head_dim"], condition: Float[Tensor, " row 1 condition_dim"] | None
@@ -113,7 +113,7 @@ class ModulatedBlock(nn.Module):
         if self.modulate is not None:
             scale, shift = self.modulate(condition).chunk(2, -1)
             normed = torch.addcmul(normed + shift, normed, scale)
-        return rows + self.second(self.dropout(F.silu(self.first(normed))))
+        return rows + self.second(dropout(self.first(normed), self.dropout.p, self.training, "silu"))
 
 
 def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | None:
@@ -121,8 +121,8 @@ def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | N
     if not sizes.num_global_features:
         return None
     return nn.Sequential(
-        nn.Dropout(settings.descriptor_dropout),
+        Dropout(settings.descriptor_dropout),
         nn.Linear(sizes.num_global_features, settings.model_dim),
         nn.SiLU(),
-        nn.Dropout(2 * settings.descriptor_dropout),
+        Dropout(2 * settings.descriptor_dropout),
     )

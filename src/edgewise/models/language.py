@@ -4,6 +4,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.layers.cache import Cache
+from edgewise.layers.dropout import Dropout
 from edgewise.layers.position import first_positions
 from edgewise.models.text_settings import TransformerSettings
 from edgewise.models.transformer import Stack, causal, placed, placing, within_texts
@@ -28,7 +29,7 @@ class NextTokenModel(nn.Module):
         self.embedding = nn.Embedding(num_tokens, settings.model_dim)
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.position = placing(settings)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.stack = Stack(settings, is_causal=True)
 
     @property

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import DataError
+from edgewise.layers.dropout import Dropout, FeedForward
 from edgewise.layers.molecule_attention import MoleculeAttention
 from edgewise.layers.readout import Readout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
@@ -41,7 +42,7 @@ class MoleculeTransformer(nn.Module):
         self.layers = nn.ModuleList(AtomBlock(settings) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
         self.mean = Readout(model_dim, "mean")
-        self.dropout = nn.Dropout(settings.molecule_dropout)
+        self.dropout = Dropout(settings.molecule_dropout)
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim
 
@@ -86,13 +87,14 @@ class AtomBlock(nn.Module):
             bonds_how="mean",
         )
         self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(model_dim) for _ in range(2))
-        self.feed_forward = nn.Sequential(
+        self.feed_forward = FeedForward(
             nn.Linear(model_dim, 2 * model_dim),
             nn.GELU(),
-            nn.Dropout(dropout),
+            Dropout(dropout),
             nn.Linear(2 * model_dim, model_dim),
+            name="gelu",
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, nodes: Tensor, places: Tensor, bonds: Edges, together: Segments, trace: Trace | None = None

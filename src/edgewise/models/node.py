@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from edgewise.errors import ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
+from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_attention import HopAttention
 from edgewise.layers.graph_position import GraphPosition
@@ -234,7 +235,7 @@ class RelationalAttentionLayers(nn.Module):
         kinds, relations = types_of(batch)
         nodes = self.input(self.dropout(batch.features), kinds)
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            nodes = nodes + F.dropout(layer(norm(nodes), kinds, relations, trace), self.part, self.training)
+            nodes = nodes + dropout(layer(norm(nodes), kinds, relations, trace), self.part, self.training)
         nodes = self.norm(nodes)
         return nodes, self.output(nodes)
 

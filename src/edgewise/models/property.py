@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
+from edgewise.layers.dropout import Dropout
 from edgewise.layers.readout import Readout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.head import ConditionedHead, describer
@@ -66,7 +67,7 @@ class GraphEncoder(nn.Module):
         self.attention = Readout(model_dim, "attention", settings.num_heads)
         self.sum = Readout(model_dim, "sum")
         self.join = nn.Linear(2 * model_dim, model_dim)
-        self.dropout = nn.Dropout(settings.molecule_dropout)
+        self.dropout = Dropout(settings.molecule_dropout)
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim
 
@@ -94,7 +95,7 @@ class ConvolutionBlock(nn.Module):
     def __init__(self, convolution: nn.Module, model_dim: int, dropout: float, *, reads_edges: bool):
         super().__init__()
         self.reads_edges = reads_edges
-        self.norm, self.convolution, self.dropout = nn.LayerNorm(model_dim), convolution, nn.Dropout(dropout)
+        self.norm, self.convolution, self.dropout = nn.LayerNorm(model_dim), convolution, Dropout(dropout)
 
     def forward(self, nodes: Tensor, edges: Edges, edge: Tensor) -> Tensor:
         """The nodes after the block."""

@@ -3,6 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.layers.dropout import Dropout
 from edgewise.layers.readout import Readout
 from edgewise.models.encoder import encoder_of, hidden
 from edgewise.models.text_settings import ReaderSettings, TextSettings, TransformerSettings
@@ -38,7 +39,7 @@ class TextModel(nn.Module):
         self.encoder = encoder_of(num_tokens, text.encoder, settings)
         self.readout = Readout(settings.model_dim, text.readout, settings.num_heads)
         self.norm = nn.LayerNorm(settings.model_dim)
-        self.dropout = nn.Dropout(text.head_dropout)
+        self.dropout = Dropout(text.head_dropout)
         self.output = nn.Linear(settings.model_dim, num_outputs)
 
     def forward(
@@ -99,7 +100,7 @@ class TagModel(nn.Module):
         super().__init__()
         self.unknown, self.reader, self.settings = unknown, reader, settings
         self.encoder = encoder_of(num_tokens, reader.encoder, settings)
-        self.dropout = nn.Dropout(reader.head_dropout)
+        self.dropout = Dropout(reader.head_dropout)
         self.output = nn.Linear(settings.model_dim, num_tags)
 
     def forward(

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.layers.cache import Cache
+from edgewise.layers.dropout import Dropout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentSource, RecurrentState
 from edgewise.models.text_settings import RecurrentSettings, TransformerSettings
 from edgewise.models.transformer import Stack, causal, placed, placing
@@ -29,7 +30,7 @@ class Writer(nn.Module):
         self.settings: Any = settings
         self.embedding = nn.Embedding(num_tokens, settings.model_dim)
         nn.init.normal_(self.embedding.weight, std=settings.model_dim**-0.5)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(self, batch: PairBatch, trace: Trace | None = None) -> Float[Tensor, " graph token num_tokens"]:
         """The scores for the token after each target token of a batch."""
