@@ -15,7 +15,7 @@ from edgewise.backends import choose, gather, numba, refused, without_autocast
 from edgewise.backends.call import checked_call, require_tensors
 from edgewise.backends.weigh import weigh
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood import Edges, Full, GivenNeighborhood, neighborhood_of
+from edgewise.neighborhood import EdgeRows, Edges, Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Identity, Mean, Normalize, Softmax
 from edgewise.score import Constant, ScaledDot, Score
 from edgewise.trace import Weights
@@ -34,6 +34,7 @@ def attend(
     bias: Float[Tensor, " ..."] | None = None,
     edge_key: Float[Tensor, " ... edge key_dim"] | None = None,
     edge_value: Float[Tensor, " ... edge value_dim"] | None = None,
+    edge_rows: EdgeRows | None = None,
     dropout: float = 0.0,
     backend: str = "auto",
 ) -> Float[Tensor, " *batch query value_dim"] | Float[Tensor, " *batch value_dim"]:
@@ -55,6 +56,8 @@ def attend(
         bias: b, added to the score; `(*batch, edge)` for `Edges`, in their order, else `(*batch, query, key)`.
         edge_key: k^e, `(*batch, edge, key_dim)`; `Edges` only.
         edge_value: v^e, `(*batch, edge, value_dim)`; `Edges` only.
+        edge_rows: where many edges carry the same, the row of each edge in bias, edge_key and edge_value, which then
+            have one row for each of the few that differ.
         dropout: the probability that a weight is set to zero, the others growing by 1/(1 − dropout). It is applied
             whenever it is not 0: pass 0 for inference.
         backend: "auto", or the name of one that must run; `why()` says which would and why.
@@ -80,10 +83,14 @@ def attend(
     [3.999, 4.9973, 8.994, 1.0027]
     """
     call = checked_call(
-        "attend", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout
-    )
+        "attend", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout,
+        edge_rows=edge_rows,
+    )  # fmt: skip
     with without_autocast(call):
-        out = choose(call, backend).run(call)
+        chosen = choose(call, backend)
+        if edge_rows is not None and not (chosen is numba and numba.shares_rows(call)):
+            call = call.with_rows_of_edges()
+        out = chosen.run(call)
     return out.squeeze(-2) if query.dim() == 1 else out
 
 
@@ -96,13 +103,14 @@ def attention_weights(
     normalize: Normalize = Softmax(),
     bias: Float[Tensor, " ..."] | None = None,
     edge_key: Float[Tensor, " ... edge key_dim"] | None = None,
+    edge_rows: EdgeRows | None = None,
     top: int | None = None,
     queries: Int64[Tensor, " chosen"] | Bool[Tensor, " chosen"] | list[int] | None = None,
 ) -> Weights:
     """The weights α that `attend` sums with, as a list of weighted edges, computed block by block.
 
     Args:
-        query, key, neighborhood, score, normalize, bias, edge_key: as in `attend`.
+        query, key, neighborhood, score, normalize, bias, edge_key, edge_rows: as in `attend`.
         top: keep only this many of the strongest neighbors of every query; memory O(queries · top).
         queries: positions of the queries wanted, or a mask `(query)`, True where one is; all of them where None.
 
@@ -120,10 +128,10 @@ def attention_weights(
     """
     call = checked_call(
         "attention_weights", query, key, None, neighborhood, score, normalize, bias, edge_key, None, 0.0,
-        has_value=False,
+        has_value=False, edge_rows=edge_rows,
     )  # fmt: skip
     with without_autocast(call):
-        return weigh(call, top, queries)
+        return weigh(call.with_rows_of_edges(), top, queries)
 
 
 def aggregate(

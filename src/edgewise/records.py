@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from edgewise.neighborhood import Edges, Relations, Types, looped, membership
+from edgewise.neighborhood import EdgeRows, Edges, Relations, Types, looped, membership
 from edgewise.neighborhood.index import sent
 from edgewise.neighborhood.pairs import unchecked
 
@@ -59,6 +59,16 @@ class Record:
 
 
 @dataclass(frozen=True, eq=False)
+class EdgeTypes(Record):
+    """The few rows of features that edges have, and which of them each edge has."""
+
+    features: Float[Tensor, " type edge_feature"]
+    """One row a type."""
+    rows: EdgeRows
+    """The type of each edge; behind the edges a loop on every node, whose type comes after all others."""
+
+
+@dataclass(frozen=True, eq=False)
 class Batch(Record):
     """Rows of a table together: the disjoint union of their distinct graphs, and the numbers of each row.
 
@@ -90,6 +100,15 @@ class Batch(Record):
     def looped(self) -> Edges:
         """The edges, and behind them a loop on every node; made at first use, then cached, and moved with the batch."""
         return _cached(self, "_looped", lambda: looped(self.edges))
+
+    @property
+    def edge_types(self) -> EdgeTypes | None:
+        """The types of the edges of `looped`, where who made the batch knew them; a copy with other fields does not."""
+        return getattr(self, "_edge_types", None)
+
+    def with_edge_types(self, types: EdgeTypes) -> "Batch":
+        """The same batch, which knows the types of its edges."""
+        return unchecked(self, _edge_types=types)
 
     @property
     def members(self) -> Edges:
@@ -363,6 +382,6 @@ def move(record: Any, device: torch.device | str) -> Any:
     for name, value in vars(record).items():
         if isinstance(value, Tensor):
             moved[name] = sent(value, device)
-        elif isinstance(value, Edges | SparseFeatures | Types | Relations | NodeBatch):
+        elif isinstance(value, Edges | EdgeRows | EdgeTypes | SparseFeatures | Types | Relations | NodeBatch):
             moved[name] = value.to(device)
     return unchecked(record, **moved)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood import Edges, GivenNeighborhood, Neighborhood, is_edge_index, neighborhood_of
+from edgewise.neighborhood import EdgeRows, Edges, GivenNeighborhood, Neighborhood, is_edge_index, neighborhood_of
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
@@ -42,6 +42,8 @@ class Call:
     """`(*batch, edge, value_dim)`."""
     dropout: float
     """The probability that a weight is set to zero."""
+    edge_rows: EdgeRows | None = None
+    """The rows of bias, edge_key and edge_value that belong to each edge; None where each edge has its own."""
 
     @property
     def num_queries(self) -> int:
@@ -83,6 +85,22 @@ class Call:
         """How many members all batch axes make together."""
         return 1 if self.query.dim() == 2 else torch.broadcast_shapes(*self.batch_shapes.values()).numel()
 
+    @property
+    def num_edge_rows(self) -> int:
+        """How many rows bias, edge_key and edge_value have."""
+        assert isinstance(self.neighborhood, Edges)
+        return self.neighborhood.num_edges if self.edge_rows is None else self.edge_rows.num_rows
+
+    def with_rows_of_edges(self) -> "Call":
+        """The same call, each edge with rows of its own in bias, edge_key and edge_value."""
+        if self.edge_rows is None:
+            return self
+        axes = {"bias": -1, "edge_key": -2, "edge_value": -2}
+        found: dict[str, Any] = {
+            name: self.edge_rows.spread(x, axes[name]) for name, x in self.tensors.items() if name in axes
+        }
+        return replace(self, **found, edge_rows=None)
+
     def in_float32(self, but: tuple[str, ...] = ()) -> "Call":
         """The same call with half-precision tensors as float32, for the arithmetic, but for some that stay."""
         half = (torch.bfloat16, torch.float16)
@@ -110,6 +128,7 @@ def checked_call(
     dropout: float,
     follows_autocast: bool = True,
     has_value: bool = True,
+    edge_rows: EdgeRows | None = None,
 ) -> Call:
     """Check every shape once, where the values enter, and put a single query and a constant score into the common form.
 
@@ -133,7 +152,7 @@ def checked_call(
     if not isinstance(neighborhood, Neighborhood):
         sizes = (x.shape[-2] if x.dim() > 1 else 0 for x in (query, key))
         neighborhood = neighborhood_of(verb, neighborhood, *sizes)
-    call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
+    call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout, edge_rows)
     if follows_autocast and is_autocast(query.device):
         call = _autocast(call)
     if not torch.compiler.is_compiling() and _is_plain(call):
@@ -276,7 +295,7 @@ def _check_pairs(verb: str, call: Call) -> None:
             raise ShapeError(
                 f"{verb}: {name} needs Edges, not {type(call.neighborhood).__name__}; to_edges() makes them."
             )
-        _same(verb, "edge", ("the neighborhood", call.neighborhood.num_edges), (name, tensor.shape[-2]))
+        _same(verb, "edge", (_edge_owner(call), call.num_edge_rows), (name, tensor.shape[-2]))
         carrier = call.tensors.get(node)
         if carrier is not None:
             _same(verb, f"{node}_dim", (node, carrier.shape[-1]), (name, tensor.shape[-1]))
@@ -285,11 +304,15 @@ def _check_pairs(verb: str, call: Call) -> None:
             _check_bias(verb, call, name, tensor)
 
 
+def _edge_owner(call: Call) -> str:
+    return "the neighborhood" if call.edge_rows is None else "edge_rows"
+
+
 def _check_bias(verb: str, call: Call, name: str, bias: Tensor) -> None:
     """One number an edge, or one a cell of the table, where an axis of size 1 serves all."""
     if isinstance(call.neighborhood, Edges):
         edges = bias.shape[-1] if bias.dim() > 0 else 0
-        return _same(verb, "edge", ("the neighborhood", call.neighborhood.num_edges), (name, edges))
+        return _same(verb, "edge", (_edge_owner(call), call.num_edge_rows), (name, edges))
     for axis, number, place in (("key", call.num_keys, -1), ("query", call.num_queries, -2)):
         if bias.dim() >= -place and bias.shape[place] != 1:
             _same(verb, axis, (axis, number), (name, bias.shape[place]))

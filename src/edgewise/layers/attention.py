@@ -15,7 +15,7 @@ from edgewise.layers.given import require_nodes
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple
 from edgewise.layers.position import PairPosition, default_positions, distances
 from edgewise.layers.scorer import Given, LearnedScore
-from edgewise.neighborhood import Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
+from edgewise.neighborhood import EdgeRows, Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import Score
 from edgewise.trace import Trace
@@ -125,6 +125,7 @@ class MultiHeadAttention(nn.Module):
         neighborhood: GivenNeighborhood = Full(),
         *,
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        edge_rows: EdgeRows | None = None,
         positions: Int64[Tensor, " *position_batch query"] | None = None,
         key_positions: Int64[Tensor, " *key_position_batch key"] | None = None,
         cache: LayerCache | None = None,
@@ -135,6 +136,7 @@ class MultiHeadAttention(nn.Module):
         Args:
             query, key, value, neighborhood: as in `attend`, heads left out.
             edge: features of the edges; `Edges` only.
+            edge_rows: the row of each edge in `edge`, where many edges have the same features.
             positions: of the queries, where the layer has a `position`; by default the last ones of the keys.
             key_positions: of the keys; those of the queries in self-attention, else 0, 1, 2, ... by default.
             cache: keys and values of earlier calls, which come before those of this one and are stored together
@@ -169,6 +171,9 @@ class MultiHeadAttention(nn.Module):
         head_shapes = (self.head_shape, self.key_head_shape, self.key_head_shape)
         queries, keys, values = (_split(nodes, shape) for nodes, shape in zip(projected, head_shapes))
         parts: Any = self._edge_parts(edge)
+        if edge_rows is not None and self.position is not None:  # which has a part for each edge
+            parts = tuple(x if x is None else edge_rows.spread(x, axis) for x, axis in zip(parts, (-2, -2, -1)))
+            edge_rows = None
         if self.position is not None or cache is not None:
             given = positions, key_positions
             positions, key_positions = default_positions(num_queries, num_keys, start, *given, like=queries)
@@ -182,7 +187,7 @@ class MultiHeadAttention(nn.Module):
         if self.position is not None and positions is not None and key_positions is not None:
             placed = self._position_parts(self.position, neighborhood, positions, key_positions)
             parts = tuple(_sum(part, other) for part, other in zip(parts, placed))
-        return self._attended(queries, keys, values, neighborhood, parts, trace)
+        return self._attended(queries, keys, values, neighborhood, parts, trace, edge_rows)
 
     def _attended(
         self,
@@ -192,12 +197,14 @@ class MultiHeadAttention(nn.Module):
         neighborhood: Neighborhood,
         parts: tuple[Tensor | None, Tensor | None, Tensor | None],
         trace: Trace | None,
+        edge_rows: EdgeRows | None = None,
     ) -> Tensor:
         """The output from what every head compares and sums; parts are k^e, v^e and b."""
         edge_key, edge_value, bias = parts
         heads = attend_and_record(
             trace, queries, keys, values, neighborhood, score=self.score(), normalize=self.normalize(), bias=bias,
-            edge_key=edge_key, edge_value=edge_value, dropout=self.dropout if self.training else 0.0,
+            edge_key=edge_key, edge_value=edge_value, edge_rows=edge_rows,
+            dropout=self.dropout if self.training else 0.0,
         )  # fmt: skip
         return self._combined(heads if len(self.head_shape) == 1 else heads.flatten(-4, -3))
 

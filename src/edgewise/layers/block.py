@@ -13,7 +13,7 @@ from edgewise.layers.cache import LayerCache
 from edgewise.layers.dropout import Dropout, FeedForward
 from edgewise.layers.given import require_nodes
 from edgewise.layers.heads import require_choice
-from edgewise.neighborhood import Full, GivenNeighborhood
+from edgewise.neighborhood import EdgeRows, Full, GivenNeighborhood
 from edgewise.trace import Trace
 
 
@@ -85,6 +85,7 @@ class ResidualBlock(nn.Module):
         source: Float[Tensor, " *source_batch key source_dim"] | None = None,
         source_neighborhood: GivenNeighborhood = Full(),
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+        edge_rows: EdgeRows | None = None,
         positions: Int64[Tensor, " *position_batch node"] | None = None,
         cache: LayerCache | None = None,
         source_cache: LayerCache | None = None,
@@ -95,7 +96,7 @@ class ResidualBlock(nn.Module):
         With `source` and no `cross_attention`, `attention` looks there instead of among the nodes themselves.
 
         Args:
-            nodes, neighborhood, edge: what attends, to whom, along what.
+            nodes, neighborhood, edge, edge_rows: what attends, to whom, along what.
             source, source_neighborhood: what cross-attention attends to.
             positions, cache: those of `MultiHeadAttention`; source_cache: that of the cross-attention, a fixed one.
             trace: where the weights are recorded, those among the nodes first.
@@ -110,8 +111,9 @@ class ResidualBlock(nn.Module):
 
         def attend(x: Tensor) -> Tensor:
             return self.attention(
-                x, own_source, None, neighborhood, edge=edge, positions=positions, cache=cache, trace=trace
-            )
+                x, own_source, None, neighborhood, edge=edge, edge_rows=edge_rows, positions=positions, cache=cache,
+                trace=trace,
+            )  # fmt: skip
 
         def look(x: Tensor) -> Tensor:
             assert self.cross_attention is not None

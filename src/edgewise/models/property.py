@@ -12,7 +12,7 @@ from edgewise.layers.readout import Readout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.head import ConditionedHead, describer
 from edgewise.models.molecule_transformer import MoleculeTransformer
-from edgewise.neighborhood import Edges
+from edgewise.neighborhood import EdgeRows, Edges
 from edgewise.normalize import normalizer_of
 from edgewise.records import Batch
 from edgewise.trace import Trace
@@ -74,10 +74,10 @@ class GraphEncoder(nn.Module):
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " graph output_dim"]:
         """The vector of each graph of the batch."""
         nodes = self.input(batch.node_features)
-        edges, edge_features = batch.looped, _with_loops(batch.edge_features, batch.node_features.shape[0])
+        edges, (edge_features, edge_rows) = batch.looped, _looped_features(batch)
         for layer in self.layers:
             if isinstance(layer, ResidualBlock):
-                nodes = layer(nodes, edges, edge=edge_features, trace=trace)
+                nodes = layer(nodes, edges, edge=edge_features, edge_rows=edge_rows, trace=trace)
             else:
                 nodes = layer(nodes, batch.edges, batch.edge_features)
         nodes = self.norm(nodes)
@@ -132,6 +132,14 @@ def planned(batch: Batch, settings: PropertySettings) -> Batch:
         for edges in walked:
             _ = edges.plan  # made at first use, then reused
     return batch
+
+
+def _looped_features(batch: Batch) -> tuple[Tensor, EdgeRows | None]:
+    """The features of the edges and loops of a batch; where it knows their types, one row a type on a CPU."""
+    types = batch.edge_types
+    if types is None or types.features.device.type != "cpu" or torch.compiler.is_compiling():
+        return _with_loops(batch.edge_features, batch.node_features.shape[0]), None
+    return _with_loops(types.features.to(batch.edge_features.dtype), 1), types.rows
 
 
 def _with_loops(features: Tensor, num_nodes: int) -> Tensor:

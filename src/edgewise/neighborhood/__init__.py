@@ -26,6 +26,7 @@ from edgewise.neighborhood.given import (
 from edgewise.neighborhood.pairs import Edges, Intersection, Mask, Neighborhood, RangeIntersection, Ranges, Union
 from edgewise.neighborhood.plan import Plan
 from edgewise.neighborhood.ranges import Bounds, Causal, Full, Lengths, Segments, Window
+from edgewise.neighborhood.rows import EdgeRows
 from edgewise.neighborhood.types import Relations, Types
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Bounds",
     "Causal",
     "EdgeIndex",
+    "EdgeRows",
     "Edges",
     "ExtendedEdges",
     "Full",

@@ -13,6 +13,7 @@ from torch import Tensor
 from edgewise.backends import kernels
 from edgewise.backends.call import Call
 from edgewise.neighborhood import RangeIntersection, Ranges, Segments, Window
+from edgewise.score import Cosine
 
 NAME = "numba"
 SPARSE = 1 / 8
@@ -33,6 +34,12 @@ def run(call: Call) -> Tensor:
     from edgewise.backends.numba import layout
 
     return layout.run(call)
+
+
+def shares_rows(call: Call) -> bool:
+    """Whether the kernels read what edges carry by their rows: not where operands are made of it edge by edge."""
+    is_plain = not isinstance(call.score, Cosine) and not isinstance(getattr(call.normalize, "temperature", 1), Tensor)
+    return is_plain and not torch.compiler.is_compiling()
 
 
 def takes_few_pairs(call: Call) -> bool:

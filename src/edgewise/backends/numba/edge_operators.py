@@ -54,7 +54,7 @@ def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """
     job = Job(inputs)
     out, stats = edges_shapes(inputs)
-    by_receiver = as_lists(inputs.lists[:3])
+    by_receiver = lists_by_receiver(inputs.lists)
     chunks = chunks_of(by_receiver, job.width)
     forward.run(chunks, job.call, by_receiver, chunks, job.operands, array_of(stats), table_of(out))
     return out, stats
@@ -75,10 +75,14 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     # A convolution: no score is made of a query and a key, and only the values have gradients.
     of_values_only = inputs.key.shape[-1] == 0 and not any(needs[4:6])
     grads = [torch.empty(x.shape, dtype=x.dtype) for x in inputs[:3]]
-    # Heads that share what an edge carries add up in its gradient.
-    grads += [torch.zeros(0 if x is None else x.shape, dtype=stats.dtype) for x in inputs[3:6]]
-    by_receiver, by_sender = as_lists(inputs.lists[:3]), as_lists(inputs.lists[3:])
+    by_receiver, by_sender = lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
     chunks, sender_chunks = chunks_of(by_receiver, 2 * job.width), chunks_of(by_sender, 2 * job.width)
+    # Heads that share what an edge carries add up in its gradient, and so do edges, those of each chunk in rows of
+    # their own.
+    copies = chunks if are_shared(inputs.lists) else 1
+    of_edges = [x for x in inputs[3:6] if x is not None]
+    rows_a_chunk = len(of_edges[0]) if of_edges and are_shared(inputs.lists) else 0
+    grads += [torch.zeros(0 if x is None else (copies * len(x), *x.shape[1:]), dtype=stats.dtype) for x in inputs[3:6]]
     vector_parts = torch.zeros(chunks, 0 if vector is None else vector.numel(), dtype=job.dtype)
     num_saved = 2 * job.call.sizes.lanes * len(by_receiver.edges)
     saves = not of_values_only and num_saved * stats.element_size() <= MAX_SAVED_BYTES
@@ -89,10 +93,12 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         deltas.zero_()
     else:
         to_edges = table_of(grads[3], job.heads[3]), table_of(grads[4], job.heads[4]), table_of(grads[5])
-        gradients = ReceiverGradients(table_of(grads[0]), *to_edges, array_of(vector_parts))
+        gradients = ReceiverGradients(table_of(grads[0]), *to_edges, array_of(vector_parts), rows_a_chunk)
         backward_receivers.run(chunks, job.call, by_receiver, chunks, job.operands, rows, gradients)
     to_senders = SenderGradients(table_of(grads[1]), table_of(grads[2]))
     backward_senders.run(sender_chunks, job.call, by_sender, sender_chunks, job.operands, rows, to_senders)
+    if copies > 1:
+        grads[3:] = [x.unflatten(0, (copies, -1)).sum(0) if x.numel() else x for x in grads[3:]]
     grads.append(stats.new_empty(0) if vector is None else vector_parts.sum(0).view_as(vector))
     return [x if own is None else x.to(own.dtype) for x, own in zip(grads, (*tensors, vector), strict=True)]
 
@@ -112,6 +118,11 @@ def edges_formula(inputs: EdgeInputs) -> Tensor:
         edges = torch.arange(len(inputs.lists[2])).unsqueeze(1)
         factors = factors_of(inputs.dropout, inputs.seed, edges, torch.arange(num_heads))
     bias = None if inputs.bias is None else inputs.bias[:, :num_heads]
+    if are_shared(inputs.lists):
+        numbers, rows = inputs.lists[2].long(), inputs.lists[6].long()
+        rows = torch.empty_like(rows).index_copy_(0, numbers, rows)  # in the caller's order
+        tables[3:] = [None if x is None else x.index_select(0, rows) for x in tables[3:]]
+        bias = None if bias is None else bias.index_select(0, rows)
     return formula.over_edges(EdgeInputs(*[*tables, bias, *inputs[6:]]), factors)
 
 
@@ -214,9 +225,21 @@ def _absent(dtype: torch.dtype) -> Absent:
     return Absent(array_of(torch.empty(0, dtype=dtype)), 0, 0, NOWHERE)
 
 
-def as_lists(lists: Sequence[Tensor]) -> Lists:
-    """Three tensors of a plan as a kernel takes them."""
-    return Lists(*(x.numpy() for x in lists))
+def are_shared(lists: Sequence[Tensor]) -> bool:
+    """Whether edges share rows of what they carry: then two more lists stand behind the six of a plan."""
+    return len(lists) > 6
+
+
+def lists_by_receiver(lists: Sequence[Tensor]) -> Lists:
+    """The lists of a plan by receiver, as a kernel takes them."""
+    offsets, neighbors, edges = lists[0].numpy(), lists[1].numpy(), lists[2].numpy()
+    return Lists(offsets, neighbors, edges, lists[6].numpy() if len(lists) > 6 else edges)
+
+
+def lists_by_sender(lists: Sequence[Tensor]) -> Lists:
+    """The same by sender."""
+    offsets, neighbors, edges = lists[3].numpy(), lists[4].numpy(), lists[5].numpy()
+    return Lists(offsets, neighbors, edges, lists[7].numpy() if len(lists) > 6 else edges)
 
 
 def chunks_of(lists: Lists, width: int) -> int:

@@ -66,7 +66,7 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
                 for place in range(begin + start, begin + stop):
                     if feature == 0:
                         prefetch_ahead(lists, place, value)
-                    row, edge = get(lists.neighbors, place) * value.stride, get(lists.edges, place) * edge_value.stride
+                    row, edge = get(lists.neighbors, place) * value.stride, get(lists.rows, place) * edge_value.stride
                     found = features(value, row + at, edge_value, edge + edge_at, step, none)
                     sums = fma(spread(weights, (place - begin) * sizes.lanes + head, none), found, sums)
                 if stop < count:
@@ -100,7 +100,7 @@ def forward(first, step, call, lists, chunks, operands, stats, out):
                 for e in range(count):
                     for group in range(0, lanes, WIDTH):
                         at = e * lanes + group
-                        store(scores, at, biased(load(scores, at), bias, get(lists.edges, begin + e), group))
+                        store(scores, at, biased(load(scores, at), bias, get(lists.rows, begin + e), group))
             for group in range(0, lanes, WIDTH):
                 a, b = normalize(normalizer, Column(scores, group, lanes, count, zero, zero, False))
                 store(numbers, row * 2 * lanes + group, a)

@@ -59,7 +59,7 @@ def copy(target: Any, at: int, found: Any, width: int, streams: bool) -> None:
 
 @inlined
 def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
-                  edge_key: Any, d_scores: Any, sums: Any, grad_edge_key: Any, grad_vector: Any,
+                  edge_key: Any, d_scores: Any, sums: Any, grad_edge_key: Any, shift: int, grad_vector: Any,
                   none: Any) -> None:  # fmt: skip
     """dq of a row into `sums`; dk^e of its edges; and what it adds to the gradient of the vector."""
     for start in range(0, count, BLOCK):
@@ -72,13 +72,13 @@ def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, qu
                 vector, d_query = vector_of(score, feature, step, own), load_heads(sums, own_at, step, none)
                 d_vector = load_heads(grad_vector, feature, step, none) if has_vector(score) else own
                 for e in range(start, stop):
-                    d_score, edge = spread(d_scores, e * sizes.lanes + head, none), get(lists.edges, begin + e)
+                    d_score, edge = spread(d_scores, e * sizes.lanes + head, none), get(lists.rows, begin + e)
                     sender_at = get(lists.neighbors, begin + e) * key.stride + key_at
                     other = features(key, sender_at, edge_key, edge * edge_key.stride + edge_at + d, step, none)
                     d_query = toward_query(score, d_query, d_score, own, other, vector)
                     d_vector = toward_vector(score, d_vector, d_score, own, other)
                     if edge_key.there:
-                        at = edge * grad_edge_key.stride + edge_at + d
+                        at = (edge + shift) * grad_edge_key.stride + edge_at + d
                         found = load_heads(grad_edge_key.data, at, step, none)
                         found = toward_key(score, found, d_score, own, other, vector)
                         store_heads(grad_edge_key.data, at, step, found)
@@ -89,19 +89,20 @@ def receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, qu
 
 @inlined
 def narrow_receiver_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, query: Any, key: Any,
-                         edge_key: Any, d_scores: Any, sums: Any, grad_edge_key: Any) -> None:  # fmt: skip
+                         edge_key: Any, d_scores: Any, sums: Any, grad_edge_key: Any, shift: int) -> None:  # fmt: skip
     """The same where each head has one number: lanes are heads."""
     for group in range(0, sizes.lanes, WIDTH):
         own, d_query = load(query.data, group), load(sums, group)
         one = fill(own, 1.0)
         for e in range(count):
-            sender, edge = get(lists.neighbors, begin + e), get(lists.edges, begin + e)
+            sender, edge = get(lists.neighbors, begin + e), get(lists.rows, begin + e)
             other = features(key, sender * key.stride + group, edge_key, edge * edge_key.stride + group, 0, own)
             d_score = load(d_scores, e * sizes.lanes + group)
             d_query = toward_query(score, d_query, d_score, own, other, one)
             if edge_key.there:
-                found = toward_key(score, fill(own, 0.0), d_score, own, other, one)
-                store(grad_edge_key.data, edge * grad_edge_key.stride + group, found)
+                at = (edge + shift) * grad_edge_key.stride + group
+                found = toward_key(score, load(grad_edge_key.data, at), d_score, own, other, one)
+                store(grad_edge_key.data, at, found)
         store(sums, group, d_query)
 
 
@@ -139,6 +140,8 @@ class ReceiverGradients(NamedTuple):
     bias: Table | Absent
     vector: np.ndarray
     """A share for each chunk of work."""
+    rows_a_chunk: int
+    """Where edges share rows, each chunk of work adds up rows of its own, so many; else 0."""
 
 
 class SenderGradients(NamedTuple):
@@ -170,7 +173,7 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
     grad_scratch = pointer(row_sums[WIDTH * WIDE + 2 * query.width :])
     numbers, deltas, zero, none = pointer(stats), pointer(rows.deltas), fill(scores, 0.0), no_features(sizes, scores)
     for chunk in range(first, chunks, step):
-        vector_sums = pointer(gradients.vector[chunk * vector_width :])
+        vector_sums, shift = pointer(gradients.vector[chunk * vector_width :]), chunk * gradients.rows_a_chunk
         for row in range(first_row(lists, chunk, chunks), first_row(lists, chunk + 1, chunks)):
             begin = get(lists.offsets, row)
             count = get(lists.offsets, row + 1) - begin
@@ -189,7 +192,7 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
                 a, b = load(numbers, of), load(numbers, of + lanes)
                 for e in range(count):
                     at = e * lanes + group
-                    found = biased(load(scores, at), bias, get(lists.edges, begin + e), group)
+                    found = biased(load(scores, at), bias, get(lists.rows, begin + e), group)
                     store(weights, at, weigh(normalizer, found, a, b))
             for group in range(0, lanes, WIDTH):
                 weight_column = Column(weights, group, lanes, count, zero, zero, False)
@@ -200,7 +203,8 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
                     at = e * lanes + group
                     d_score = d_score_of(normalizer, load(weights, at), load(d_scores, at) - delta)
                     if bias.there:
-                        store(grad_bias.data, get(lists.edges, begin + e) * grad_bias.stride + group, d_score)
+                        of = (get(lists.rows, begin + e) + shift) * grad_bias.stride + group
+                        store(grad_bias.data, of, load(grad_bias.data, of) + d_score)
                     store(d_scores, at, d_raw_of(score, load(scores, at), d_score))
             if drops and (edge_value.there or saved.there):
                 drop(sizes, weights, factors, count)
@@ -212,17 +216,17 @@ def backward_receivers(first, step, call, lists, chunks, operands, rows, gradien
                         store(saved.data, at + lanes + group, load(weights, e * lanes + group))
             if edge_value.there:
                 for e in range(count):
-                    edge = get(lists.edges, begin + e)
+                    edge = get(lists.rows, begin + e) + shift
                     value_edge_gradients(sizes, edge, weights, e * lanes, own_grad, grad_edge_value, none)
             clear(sums, query.width)
             if sizes.key_dim == 1:
                 narrow_receiver_sums(
-                    score, sizes, lists, begin, count, own, key, edge_key, d_scores, sums, grad_edge_key
+                    score, sizes, lists, begin, count, own, key, edge_key, d_scores, sums, grad_edge_key, shift
                 )
             else:
                 receiver_sums(
                     score, sizes, lists, begin, count, own, key, edge_key, d_scores, sums, grad_edge_key,
-                    vector_sums, none,
+                    shift, vector_sums, none,
                 )  # fmt: skip
             copy(grad_query.data, row * query.width, sums, query.width, streams)
     keep_alive(scratch)
@@ -242,7 +246,7 @@ def sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: int, quer
             vector = vector_of(score, head * step + d, step, none)
             for e in range(count):
                 other = load_heads(query.data, get(lists.neighbors, begin + e) * query.stride + query_at, step, none)
-                edge = get(lists.edges, begin + e) * edge_key.stride if edge_key.there else 0
+                edge = get(lists.rows, begin + e) * edge_key.stride if edge_key.there else 0
                 own = features(key, key_at, edge_key, edge + edge_at + d, step, none)
                 d_key = toward_key(score, d_key, spread(d_scores, e * sizes.lanes + head, none), other, own, vector)
             store_heads(key_sums, key_at, step, d_key)
@@ -264,7 +268,7 @@ def narrow_sender_sums(score: Any, sizes: Any, lists: Any, begin: int, count: in
     for group in range(0, sizes.lanes, WIDTH):
         d_key = load(key_sums, group)
         for e in range(count):
-            edge_at = get(lists.edges, begin + e) * edge_key.stride + group
+            edge_at = get(lists.rows, begin + e) * edge_key.stride + group
             own = features(key, group, edge_key, edge_at, 0, d_key)
             other = load(query.data, get(lists.neighbors, begin + e) * query.stride + group)
             d_key = toward_key(score, d_key, load(d_scores, e * sizes.lanes + group), other, own, fill(own, 1.0))
@@ -330,7 +334,7 @@ def backward_senders(first, step, call, lists, chunks, operands, rows, gradients
                         coming = get(lists.neighbors, min(start + e + AHEAD, lists.last))
                         prefetch(numbers, coming * 2 * lanes)
                         prefetch(deltas, coming * lanes)
-                        receiver, edge = get(lists.neighbors, start + e), get(lists.edges, start + e)
+                        receiver, edge = get(lists.neighbors, start + e), get(lists.rows, start + e)
                         for group in range(0, lanes, WIDTH):
                             at, of = e * lanes + group, receiver * 2 * lanes + group
                             a, b = load(numbers, of), load(numbers, of + lanes)

@@ -67,7 +67,10 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
         vector = vector.expand(*batch, -1).reshape(heads.shape[1], vector.shape[-1])
         vector = vector.contiguous()  # or there would be a second code for one number that all heads share
     tensors = query, key, value, edge_key, edge_value, bias, vector
-    inputs = EdgeInputs(*tensors, edges.plan.lists, heads, *lowered.formula, call.dropout, seed)
+    lists = edges.plan.lists
+    if call.edge_rows is not None:
+        lists = [*lists, *call.edge_rows.placed(edges.plan)]
+    inputs = EdgeInputs(*tensors, lists, heads, *lowered.formula, call.dropout, seed)
     out, _ = edge_operators.attend_edges(*inputs)
     if len(batch) == 1:
         return out.transpose(0, 1)

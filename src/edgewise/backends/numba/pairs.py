@@ -66,7 +66,7 @@ def sum_of_pairs(score: Any, sizes: Any, dim: int, lists: Any, place: int, group
     """Σ_d pair of one edge, for WIDTH heads from `group` on."""
     other_at, edge_at, sums = get(lists.neighbors, place) * others.stride, 0, none
     if edges.there:
-        edge_at = get(lists.edges, place) * edges.stride
+        edge_at = get(lists.rows, place) * edges.stride
     for head in range(group, last_of(group, sizes.heads, none), heads_of(none)):
         sums, one_at, two_at = none, get(fixed.heads, head), other_at + get(others.heads, head)
         for d in range(0, dim, width_of(none)):
@@ -89,7 +89,7 @@ def put_narrow_scores(score: Any, sizes: Any, lists: Any, begin: int, count: int
     """Where each head has one number, or none: lanes are heads."""
     for e in range(count):
         prefetch_ahead(lists, begin + e, others)
-        other_at, edge_at = get(lists.neighbors, begin + e) * others.stride, get(lists.edges, begin + e) * edges.stride
+        other_at, edge_at = get(lists.neighbors, begin + e) * others.stride, get(lists.rows, begin + e) * edges.stride
         for group in range(0, sizes.lanes, WIDTH):
             found = fill(scores, 0.0)
             if sizes.key_dim == 1:

@@ -28,6 +28,8 @@ class Lists(NamedTuple):
     """The node at the other end, at each place."""
     edges: np.ndarray
     """The caller's number of the edge, at each place."""
+    rows: np.ndarray
+    """The row of the edge in what edges carry, at each place: its number, or one that many edges share."""
 
 
 class Table(NamedTuple):
@@ -121,6 +123,7 @@ class Places(NamedTuple):
     offsets: Any
     neighbors: Any
     edges: Any
+    rows: Any
     num_rows: int
     last: int
 
@@ -183,8 +186,8 @@ def is_streamed(table: Any) -> bool:
 @inlined
 def places(lists: Any) -> Any:
     """The pointers of lists."""
-    at = pointer(lists.offsets), pointer(lists.neighbors), pointer(lists.edges)
-    return Places(at[0], at[1], at[2], lists.offsets.size - 1, lists.neighbors.size - 1)
+    at = pointer(lists.offsets), pointer(lists.neighbors), pointer(lists.edges), pointer(lists.rows)
+    return Places(at[0], at[1], at[2], at[3], lists.offsets.size - 1, lists.neighbors.size - 1)
 
 
 @inlined

@@ -16,8 +16,9 @@ from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAM
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles
 from edgewise.errors import DataError
+from edgewise.neighborhood import EdgeRows
 from edgewise.progress import counted
-from edgewise.records import Batch, Example
+from edgewise.records import Batch, EdgeTypes, Example
 
 Numbers = np.ndarray | Tensor | Sequence
 
@@ -133,6 +134,17 @@ class MoleculeStore:
             global_features=torch.from_numpy(np.array(global_features).reshape(len(arrays), num_global)),
         )
 
+    @cached_property
+    def edge_types(self) -> tuple[Tensor, np.ndarray]:
+        """The few different rows of `edge_features`, and which of them each edge has."""
+        features = self.edge_features.numpy()
+        # One number a row, to be sorted by: equal rows have the same one.
+        codes = features.astype(np.float64) @ np.random.default_rng(0).random(features.shape[1])
+        _, first, types = np.unique(codes, return_index=True, return_inverse=True)
+        if not (features[first][types] == features).all():
+            first = types = np.arange(len(features))
+        return torch.from_numpy(features[first]), types.reshape(-1)
+
     def __len__(self) -> int:
         """How many distinct molecules there are."""
         return len(self.smiles)
@@ -206,7 +218,10 @@ class MoleculeStore:
                 f"batch: graph_of_row holds {wrong}, expected 0 to {len(self) - 1}: batch usable rows only."
             )
         union = Union.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
-        return Batch(
+        features, types = self.edge_types
+        loops = np.full(len(union.nodes), len(features))
+        rows = torch.from_numpy(np.concatenate([types[union.edge_places], loops]))
+        batch = Batch(
             node_features=take(self.node_features, union.nodes),
             edges=union.edges,
             edge_features=take(self.edge_features, union.edge_places),
@@ -218,6 +233,7 @@ class MoleculeStore:
             weights=None if weights is None else _float32(weights),
             coordinates=None if self.coordinates is None else take(self.coordinates, union.nodes),
         )
+        return batch.with_edge_types(EdgeTypes(features, EdgeRows(rows, len(features) + 1)))
 
 
 def _float32(values: Numbers) -> Tensor:

@@ -1,0 +1,85 @@
+"""Edges that share rows of what they carry: the same sums as with a row for each edge."""
+
+import pytest
+import torch
+
+from edgewise import Edges, ShapeError, attend, attention_weights
+from edgewise.backends.numba import edge_operators
+from edgewise.neighborhood import EdgeRows
+from edgewise.normalize import Softmax
+from edgewise.score import GAT, Additive, Cosine, Distance, GATv2, ScaledDot
+
+NODES, EDGES, ROWS, HEADS, DIM = 30, 120, 5, 4, 16
+
+
+def inputs(heads=HEADS, dim=DIM):
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(*shape):
+        return torch.randn(shape, generator=generator).requires_grad_()
+
+    ends = torch.randint(NODES, (2, EDGES), generator=generator)
+    rows = EdgeRows(torch.randint(ROWS, (EDGES,), generator=generator), ROWS)
+    nodes = [drawn(heads, NODES, dim) for _ in range(3)]
+    carried = {"edge_key": drawn(heads, ROWS, dim), "edge_value": drawn(heads, ROWS, dim), "bias": drawn(heads, ROWS)}
+    return Edges(*ends, NODES, NODES), rows, nodes, carried
+
+
+def spread(rows, carried):
+    return {name: rows.spread(x, -1 if name == "bias" else -2) for name, x in carried.items()}
+
+
+def scores(heads, dim):
+    vector = torch.linspace(-1, 1, heads * dim).view(heads, dim)
+    return [ScaledDot(), GATv2(vector), Additive(vector), GAT(vector, vector.flip(0)), Distance(), Cosine()]
+
+
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("heads, dim", [(4, 16), (8, 16), (3, 8)])
+def test_sums_and_gradients_are_those_of_a_row_for_each_edge(number, heads, dim, monkeypatch):
+    monkeypatch.setattr(edge_operators, "CHUNK", 500)  # so that there are several chunks, each with rows of its own
+    edges, rows, nodes, carried = inputs(heads, dim)
+    score = scores(heads, dim)[number]
+    leaves = [*nodes, *carried.values()]
+    found = attend(*nodes, edges, score=score, edge_rows=rows, **carried)
+    expected = attend(*nodes, edges, score=score, **spread(rows, carried))
+    cotangent = torch.randn(found.shape, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    for ours, other in zip(*(torch.autograd.grad(out, leaves, cotangent) for out in (found, expected)), strict=True):
+        torch.testing.assert_close(ours, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["gather", "reference"])
+def test_other_backends_take_rows(backend):
+    edges, rows, nodes, carried = inputs()
+    found = attend(*nodes, edges, edge_rows=rows, backend=backend, **carried)
+    torch.testing.assert_close(found, attend(*nodes, edges, edge_rows=rows, **carried), rtol=1e-5, atol=1e-6)
+
+
+def test_a_learned_temperature_and_weights_take_rows():
+    edges, rows, (query, key, value), carried = inputs()
+    normalize = Softmax(torch.full((HEADS,), 0.5))
+    found = attend(query, key, value, edges, normalize=normalize, edge_rows=rows, **carried)
+    expected = attend(query, key, value, edges, normalize=normalize, **spread(rows, carried))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    del carried["edge_value"]
+    found = attention_weights(query, key, edges, edge_rows=rows, **carried).values
+    torch.testing.assert_close(found, attention_weights(query, key, edges, **spread(rows, carried)).values)
+
+
+def test_second_derivatives_are_those_of_a_row_for_each_edge():
+    edges, rows, nodes, carried = inputs()
+    leaves = [nodes[0], carried["edge_key"]]
+
+    def twice(**parts):
+        first = torch.autograd.grad(attend(*nodes, edges, **parts).square().sum(), leaves, create_graph=True)
+        return torch.autograd.grad(sum(x.square().sum() for x in first), leaves)
+
+    for ours, other in zip(twice(edge_rows=rows, **carried), twice(**spread(rows, carried)), strict=True):
+        torch.testing.assert_close(ours, other, rtol=1e-3, atol=1e-3)
+
+
+def test_the_number_of_rows_must_fit():
+    edges, rows, nodes, carried = inputs()
+    with pytest.raises(ShapeError, match="axis 'edge' is 6 in edge_rows but 5 in edge_key"):
+        attend(*nodes, edges, edge_rows=EdgeRows(rows.rows, 6), edge_key=carried["edge_key"])
