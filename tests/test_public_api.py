@@ -121,7 +121,9 @@ LAYERS = [
 ]
 
 # name (positional) or name= (positional with a default) or *name= (by keyword only)
-ATTEND = "query key value neighborhood= *score= *normalize= *bias= *edge_key= *edge_value= *edge_rows= *dropout= *backend="
+ATTEND = (
+    "query key value neighborhood= *score= *normalize= *bias= *edge_key= *edge_value= *edge_rows= *dropout= *backend="
+)
 SIGNATURES = {
     edgewise.attend: ATTEND,
     edgewise.attention_weights: "query key neighborhood= *score= *normalize= *bias= *edge_key= *edge_rows= *top= *queries=",

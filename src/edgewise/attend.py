@@ -207,6 +207,7 @@ def why(
     bias: Tensor | None = None,
     edge_key: Tensor | None = None,
     edge_value: Tensor | None = None,
+    edge_rows: EdgeRows | None = None,
     dropout: float = 0.0,
     backend: str = "auto",
 ) -> str:
@@ -223,7 +224,10 @@ def why(
       uniform refuses: the neighborhood is Edges, not ranges; the weights of a row are not all the same.
       triton refuses: the tensors are on cpu.
     """
-    call = checked_call("why", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
+    call = checked_call(
+        "why", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout,
+        edge_rows=edge_rows,
+    )  # fmt: skip
     chosen = choose(call, backend)
     passed_over = refused(call) if backend == "auto" else {}
     lines = [f"  {name} refuses: {'; '.join(reasons)}." for name, reasons in passed_over.items()]
