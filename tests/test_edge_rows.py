@@ -35,7 +35,7 @@ def scores(heads, dim):
 
 
 @pytest.mark.parametrize("number", range(6))
-@pytest.mark.parametrize("heads, dim", [(4, 16), (8, 16), (3, 8)])
+@pytest.mark.parametrize(("heads", "dim"), [(4, 16), (8, 16), (3, 8)])
 def test_sums_and_gradients_are_those_of_a_row_for_each_edge(number, heads, dim, monkeypatch):
     monkeypatch.setattr(edge_operators, "CHUNK", 500)  # so that there are several chunks, each with rows of its own
     edges, rows, nodes, carried = inputs(heads, dim)

@@ -126,11 +126,13 @@ ATTEND = (
 )
 SIGNATURES = {
     edgewise.attend: ATTEND,
-    edgewise.attention_weights: "query key neighborhood= *score= *normalize= *bias= *edge_key= *edge_rows= *top= *queries=",
+    edgewise.attention_weights: (
+        "query key neighborhood= *score= *normalize= *bias= *edge_key= *edge_rows= *top= *queries="
+    ),
     edgewise.aggregate: "value neighborhood= how= *edge_value= *num_queries= *backend=",
     edgewise.why: ATTEND,
     MultiHeadAttention.forward: (
-        "self query key= value= neighborhood= *edge= *positions= *key_positions= *cache= *trace="
+        "self query key= value= neighborhood= *edge= *edge_rows= *positions= *key_positions= *cache= *trace="
     ),
     edgewise.Edges: "senders receivers num_senders num_receivers",
     edgewise.Lengths: "key_lengths query_lengths=",
