@@ -21,6 +21,9 @@ TokenKind = Literal["characters", "words", "bpe", "wordpiece"]
 TOKEN_KINDS = ("characters", "words", "bpe")
 """Those that can be learned; the pieces of words of BERT's checkpoints are only read."""
 
+Calibration = Literal["random", "group", "scaffold"]
+"""How the rows that calibrate intervals are drawn: single rows, whole groups, or whole scaffolds."""
+
 CellName = Literal["lstm", "gru", "rnn"]
 CELLS: tuple[str, ...] = get_args(CellName)
 

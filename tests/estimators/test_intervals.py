@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from edgewise.cli.main import main
+from edgewise.data.split import Splits
 from edgewise.errors import RunFolderError
 from edgewise.estimators import MoleculeRegressor
 from edgewise.tasks.explainer import Explainer
@@ -122,7 +123,7 @@ def test_intervals_are_wider_where_rows_are_less_similar(table, tmp_path):
     content = json.loads(path.read_text())
     for key, value in (("calibration", "guess"), ("difficulty", [{"constant": 0, "slopes": [1, 2, 3]}])):
         path.write_text(json.dumps({**content, key: value}))
-        with pytest.raises(RunFolderError, match=f"model.json is damaged: {key} does not fit"):
+        with pytest.raises(RunFolderError, match=f"model.json is damaged: {key}"):
             MoleculeRegressor.load(tmp_path / "saved")
 
 
@@ -132,3 +133,24 @@ def test_an_ensemble_of_random_rows_shares_its_validation_rows():
     assert len(one.trained_.errors) == len(three.trained_.errors) == 2
     assert one.trained_.known_rows == three.trained_.known_rows
     assert (one.trained_.calibration, one.trained_.difficulty) == ("random", ()), "two rows teach nothing"
+
+
+def test_scores_of_training_rows_need_no_similarities(monkeypatch):
+    """They would take as long as the square of the rows."""
+    counts = []
+    similarities = FittedProperty.similarities
+    monkeypatch.setattr(
+        FittedProperty, "similarities", lambda *given: counts.append(len(given[2])) or similarities(*given)
+    )
+    smiles = ["C" * size + end for size in range(1, 31) for end in ("O", "N", "Cl", "F")]
+    model = MoleculeRegressor(**SMALL, validation_size=0.5)
+    model.fit(smiles, np.arange(120.0))
+    assert len(model.trained_.difficulty[0].slopes) == 2
+    job = model.settings(task_type="regression")
+    table = model.table_of(smiles, job, targets=np.arange(120.0))
+    splits = Splits(np.arange(100), np.arange(100, 110), np.arange(110, 120))
+    prepared = model.task.prepared(job, table, splits)
+    prepared.fitted.members, prepared.fitted.difficulty = model.trained_.members, model.trained_.difficulty
+    counts.clear()
+    model.task.evaluate(prepared, [])
+    assert counts == [10]

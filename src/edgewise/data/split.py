@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from jaxtyping import Int64
 
+from edgewise.choices import Calibration
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
 
 KINDS = ("random", "scaffold", "group", "column", "file")
-CALIBRATIONS = ("random", "group", "scaffold")
-"""How the rows that calibrate intervals are drawn: single rows, whole groups, or whole scaffolds."""
 MIN_REPEATED = 10
 """Distinct contents that tell new contents in the test rows from chance."""
 SPLITS = ("train", "val", "test")
@@ -38,8 +37,8 @@ class Splits:
     """Rows that nothing but the final score sees."""
     leakage: int = 0
     """How many molecules (or combinations of them, for several SMILES columns) or texts are both in train and test."""
-    calibration: str = "random"
-    """How new rows differ from the training rows, and so how the calibration rows must: one of `CALIBRATIONS`."""
+    calibration: Calibration = "random"
+    """How new rows differ from the training rows, and so how the calibration rows must."""
     left_out: tuple[Int64[np.ndarray, " _"], ...] = ()
     """The rows of train and val that each member of an ensemble does not learn from; empty if that is val for all."""
 
@@ -67,7 +66,7 @@ def split_rows(
     kind: str = "random",
     sizes: Sequence[float | int] = (0.8, 0.1, 0.1),
     seed: int = 0,
-    calibration: str | None = None,
+    calibration: Calibration | None = None,
 ) -> Splits:
     """Divide the usable rows of a table.
 
@@ -79,7 +78,7 @@ def split_rows(
         sizes: shares of train, val and test, that sum to 1 and may be zero; or of train and test alone, val then
             being carved from train. Unused by `column` and `file`.
         seed: the same seed gives the same splits on every machine.
-        calibration: how val is drawn from the rows that are not in test, one of `CALIBRATIONS`; by default as
+        calibration: how val is drawn from the rows that are not in test; by default as
             `calibration_of` finds. Rows that the table names as val stay val.
 
     Returns:
@@ -96,11 +95,11 @@ def split_rows(
     rows = table.trainable.nonzero()[0].astype(np.int64)
     if kind in ("column", "file"):
         splits = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
-        calibration = calibration or calibration_of(table, kind, splits[0], splits[2])
+        calibration = calibration or calibration_of(table, splits[0], splits[2])
         if splits[1] is None:
             splits[:2] = _divide(table, splits[0], calibration, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2]
     else:
-        shares, calibration = _checked_sizes(sizes), calibration or kind
+        shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
         if len(shares) == 3:
             splits = _divide(table, rows, kind, shares, rng, is_split=True)
         else:
@@ -115,14 +114,12 @@ def split_rows(
     return Splits(train, val, test, leakage=len(shared), calibration=calibration)
 
 
-def calibration_of(table: Table, kind: str, train: RowNumbers, test: RowNumbers) -> str:
+def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibration:
     """How the test rows differ from the training rows where the table or its files say which rows are which.
 
     `group` where a group column is named; and where no test row has the contents of a training row although contents
     repeat in the training rows, such as new molecules at many temperatures. Else `random`.
     """
-    if kind in ("random", "group", "scaffold"):
-        return kind
     if table.columns.group_column is not None:
         return "group"
     known = set(table.contents(train))
@@ -183,7 +180,7 @@ def split_folds(
     fold: int,
     sizes: Sequence[float | int] = (0.8, 0.1, 0.1),
     seed: int = 0,
-    calibration: str | None = None,
+    calibration: Calibration | None = None,
 ) -> Splits:
     """Divide the usable rows of a table for cross-validation: each row is a test row in one of the folds.
 
@@ -208,7 +205,7 @@ def split_folds(
         raise DataError(f"{plural(count, unit)} cannot fill {num_folds} folds; choose a smaller --num-folds.")
     folds = _balanced_folds(rows, keys, num_folds, np.random.default_rng(seed))
     rest = np.sort(np.concatenate([found for place, found in enumerate(folds) if place != fold]))
-    shares, calibration = _checked_sizes(sizes), calibration or kind
+    shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
     share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
     rng = np.random.default_rng([seed, fold])
     train, val, _ = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)

@@ -152,7 +152,7 @@ class TableEstimator(Estimator):
             splits = split_rows(table, kind=kind, sizes=sizes, seed=job.train.seed, calibration=job.calibration)
         else:
             splits = _masked(table, validation)
-            kind = calibration_of(table, "column", splits.train, splits.test)
+            kind = calibration_of(table, splits.train, splits.test)
             splits = replace(splits, calibration=job.calibration or kind)
         self._check_job(job, table)
         prepared = self.task.prepared(job, table, splits)

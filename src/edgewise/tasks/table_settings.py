@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from edgewise.choices import Calibration
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.source import GraphSource
-from edgewise.data.split import CALIBRATIONS
 from edgewise.errors import SettingError
 from edgewise.settings import setting
 from edgewise.tasks.config import RunSettings
@@ -47,7 +47,7 @@ class TableRunSettings(RunSettings):
     """Models that are trained from different seeds and averaged."""
     coverage: float = setting(0.9, above=0, below=1)
     """The promised probability that a value lies within its interval."""
-    calibration: str | None = setting(None, choices=CALIBRATIONS)
+    calibration: Calibration | None = setting(None)
     """How new rows will differ from the training rows, and so which rows calibrate the intervals: random rows, whole
     groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In an ensemble each
     model then leaves out other groups. None is as the test rows differ."""

@@ -174,6 +174,8 @@ class TableTask(Task):
             metrics["rows"][name] = len(rows)
             if name == "validation" and prepared.splits.left_out:
                 rows, outputs = self.held_out(prepared, rows)
+            elif name != "test" and task_type == "regression":  # intervals, and similarities for them, are not needed
+                outputs = list(fitted.outputs(table, rows).mean(axis=0).T)
             else:
                 predictions = fitted.predict(table, rows=rows)
                 outputs = [p.value[rows] if p.probabilities is None else p.probabilities[rows] for p in predictions]

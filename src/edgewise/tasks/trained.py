@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 
+from edgewise.choices import Calibration
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
-from edgewise.data.split import CALIBRATIONS
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError
 from edgewise.progress import counted
@@ -86,8 +86,8 @@ class FittedTable(Fitted):
     """(validation row, target): the size of error to be expected of each; None where it is the same for all."""
     coverage: float = 0.9
     """The coverage of intervals where no other is given."""
-    calibration: str | None = None
-    """How the validation rows were drawn, one of `CALIBRATIONS`; None in runs of older versions."""
+    calibration: Calibration | None = None
+    """How the validation rows were drawn, and how new rows differ; None in runs of older versions."""
     difficulty: tuple[Difficulty, ...] = ()
     """The size of error to be expected of a row, for each target; none where it is the same for all."""
 
@@ -360,7 +360,6 @@ class FittedTable(Fitted):
         holds = {
             "target_columns": len(names) >= 1,
             "coverage": 0 < self.coverage < 1,
-            "calibration": self.calibration in (None, *CALIBRATIONS),
             "difficulty": len(self.difficulty) in (0, len(names))
             and all(len(each.slopes) in (0, 1 + self.has_similarities) for each in self.difficulty)
             and all(math.isfinite(number) for each in self.difficulty for number in (each.constant, *each.slopes)),
