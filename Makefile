@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What mypy found out of files that did not change since, in this clone or in another one.
 export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/edgewise-tests/mypy
 
-.PHONY: help demo test test-all durations check format docs attack bench bench-fuse bench-intervals kernels bench-gpu test-oldest clean
+.PHONY: help demo test test-all durations check format docs attack bench bench-fuse bench-intervals bench-sampling kernels bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ bench-intervals: $(READY)  ## coverage and width of intervals on new liquids and
 
 bench-fuse: $(READY)  ## models of PyTorch Geometric before and after `fuse`: time and memory of a training step
 	$(BIN)/python benchmarks/fuse.py
+
+bench-sampling: $(READY)  ## neighbor sampling beside numpy and PyTorch Geometric: edges a second, into docs/scaling.md
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sampling.py --write
 
 kernels: $(READY)  ## compile the kernels for CUDA of calls of every kind, without a device: an hour
 	$(BIN)/python tests/triton/sweep.py --out benchmarks/results/kernels.json

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import Any, no_type_check
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic as untyped_intrinsic
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -20,6 +22,8 @@ FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 UNIT, TINY = 2.0**-52, 5e-324
 FEW = 32
 """Up to so many draws of a node, a new one is compared with all before it; beyond, they stand in a hash table."""
+BLOCK = 32
+"""Nodes whose edges are drawn, read and numbered together: what is read next is on its way into the first cache."""
 UNIFORM, LAST = 0, 1
 """How edges are drawn: at random, or those that stand last, which are the latest where edges are sorted by time."""
 
@@ -32,7 +36,27 @@ def compiled(function: Callable) -> Any:
         return njit(**OPTIONS)(function)
 
 
-inlined: Any = njit(**OPTIONS)
+INSIDE: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+inlined: Any = njit(**INSIDE)
+intrinsic: Any = untyped_intrinsic  # what it makes is called with fewer arguments than it is written with
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, row: Any) -> Any:
+    """Starts to bring a row of an array into the cache, and does not wait for it."""
+
+    def lower(context: Any, builder: Any, typed: Any, values: list) -> ir.Value:
+        held = context.make_array(array)(context, builder, values[0])
+        stride = builder.extract_value(held.strides, 0)
+        bytes_of = ir.IntType(8).as_pointer()
+        place = builder.gep(builder.bitcast(held.data, bytes_of), [builder.mul(values[1], stride)])
+        number = ir.IntType(32)
+        hint = ir.FunctionType(ir.VoidType(), [bytes_of, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [bytes_of], hint)
+        builder.call(function, [place, *(ir.Constant(number, each) for each in (0, 2, 1))])  # read, second cache, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), lower
 
 
 @inlined
@@ -103,6 +127,7 @@ def draw_distinct(start, stop, count, state, counter, found, table):
     """`count` different places of start … stop − 1, all sets of so many equally likely (Floyd 1987)."""
     if count > FEW:
         table[:] = -1
+    seen, is_far = np.uint64(0), stop - start > 64  # a bit for each place, shared by places that are 64 apart
     for number in range(count):
         last = stop - count + number
         place = start + np.int64(uniform(state, counter + number) * (last + 1 - start))
@@ -113,11 +138,13 @@ def draw_distinct(start, stop, count, state, counter, found, table):
                 slot = slot_of(table, place)
             table[slot] = place
         else:
-            is_taken = False
-            for other in range(number):
-                is_taken |= found[other] == place
-            if is_taken:
-                place = last
+            is_taken = (seen >> np.uint64((place - start) & 63)) & np.uint64(1) != np.uint64(0)
+            if is_far and is_taken:
+                is_taken = False
+                for other in range(number):
+                    is_taken |= found[other] == place
+            place = last if is_taken else place
+            seen |= np.uint64(1) << np.uint64((place - start) & 63)
         found[number] = place
 
 
@@ -189,17 +216,19 @@ def draw(cumulative, start, stop, fanout, replace, strategy, state, counter, fou
 def intern(found, locals_, nodes, count, place_of):
     """The number of each found node among all nodes so far, new ones behind the others; how many they are then.
 
-    `place_of` is never cleared: what it holds for a node counts only where that place holds the node.
+    `place_of` is never cleared: what it holds for a node counts only where that place holds the node. No branch, and
+    no address that is read, depends on the nodes before: the processor works on many at once.
     """
+    end = nodes.shape[0] - 1
     for edge in range(found.shape[0]):
         node = found[edge]
         place = np.int64(place_of[node])
-        is_known = (place < count) & (nodes[min(place, count)] == node)
-        place = place if is_known else count
-        nodes[count] = node if not is_known else -1
+        is_new = np.int64((nodes[min(place, end)] != node) | (place >= count))
+        place += is_new * (count - place)
+        nodes[count] = node
         place_of[node] = place
         locals_[edge] = place
-        count += not is_known
+        count += is_new
     return count
 
 
@@ -364,35 +393,43 @@ def sample(
         known = len(senders)
         found = np.empty(total, np.int64)
         senders, receivers, edges = grown(senders, total), grown(receivers, total), grown(edges, total)
-        at = 0
-        hop_key = mix(key + np.uint64(hop + 1) * GAMMA)
-        for receiver in range(begin, end):
-            node = nodes[receiver]
-            tree = np.uint64(trees[receiver]) if has_trees else np.uint64(0)
-            state = mix(hop_key ^ mix(np.uint64(node) * GAMMA + tree))
-            start, stop = np.int64(offsets[node]), np.int64(offsets[node + 1])
-            counter, first = 0, at
-            while start < stop:
-                run_limit = seed_times[trees[receiver]] if times.shape[0] > 0 else 0
-                next_start, before, kind = run_of(types, times, start, stop, run_limit)
-                drawn = draw(
-                    *(cumulative, start, before, fanouts[hop, kind], replace, strategy),
-                    *(state, counter, found[at:], keys, table),
-                )
-                counter += 2 * (before - start) + drawn
-                at += drawn
-                start = next_start
-            receivers[known + first : known + at] = receiver
-        for edge in range(total):
-            place = found[edge]
-            found[edge] = links[place, 0]
-            edges[known + edge] = links[place, 1]
         nodes = grown(nodes, total)
         if has_trees:
             trees = grown(trees, total)
+        at = 0
+        hop_key = mix(key + np.uint64(hop + 1) * GAMMA)
+        for block in range(begin, end, BLOCK):
+            first_of_block = at
+            for receiver in range(block, min(end, block + BLOCK)):
+                node = nodes[receiver]
+                tree = np.uint64(trees[receiver]) if has_trees else np.uint64(0)
+                state = mix(hop_key ^ mix(np.uint64(node) * GAMMA + tree))
+                start, stop = np.int64(offsets[node]), np.int64(offsets[node + 1])
+                counter, first = 0, at
+                while start < stop:
+                    run_limit = seed_times[trees[receiver]] if times.shape[0] > 0 else 0
+                    next_start, before, kind = run_of(types, times, start, stop, run_limit)
+                    drawn = draw(
+                        *(cumulative, start, before, fanouts[hop, kind], replace, strategy),
+                        *(state, counter, found[at:], keys, table),
+                    )
+                    counter += 2 * (before - start) + drawn
+                    at += drawn
+                    start = next_start
+                for edge in range(first, at):
+                    prefetch(links, found[edge])
+                    receivers[known + edge] = receiver
+            for edge in range(first_of_block, at):
+                place = found[edge]
+                found[edge] = links[place, 0]
+                edges[known + edge] = links[place, 1]
+                if not has_trees:
+                    prefetch(place_of, found[edge])
+            if not has_trees:
+                own = found[first_of_block:at], senders[known + first_of_block : known + at]
+                count = intern(*own, nodes, count, place_of)
+        if has_trees:
             count = intern_in_trees(found, receivers[known:], senders[known:], nodes, trees, count)
-        else:
-            count = intern(found, senders[known:], nodes, count, place_of)
         nodes_of_hop[hop + 1], edges_of_hop[hop] = count - end, total
         begin = end
     return (
