@@ -116,6 +116,14 @@ def largest(value: Tensor, edge_value: Tensor | None, lists: Sequence[Tensor]) -
     return gather.largest(Call(query, key, value, edges, Constant(), Identity(), None, None, edge_value, 0.0))
 
 
+def onward(start: Tensor, sent: Tensor, reverse: Tensor, lists: Sequence[Tensor]) -> Tensor:
+    """ReLU(start_e + Σ sent_e' over the edges e' that arrive where e leaves, but for the reverse of e)."""
+    edges = edges_of(lists, lists[3].shape[0] - 1, lists[0].shape[0] - 1)
+    total = sent.new_zeros(edges.num_receivers, sent.shape[-1]).index_add(0, edges.receivers, sent)
+    back = torch.where((reverse >= 0).unsqueeze(-1), sent[reverse.clamp(min=0)], 0.0)
+    return torch.relu(start + total[edges.senders] - back)
+
+
 def over_table(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None
 ) -> Tensor:

@@ -62,6 +62,8 @@ class LayerSpec:
     """Whether it attends over hop distances, `num_hops` far in one layer, instead of over neighbors."""
     needs_coordinates: bool = False
     """Whether it reads where atoms are."""
+    over_edges: bool = False
+    """Whether edges carry the state, not nodes; one module then holds all layers."""
 
     def ignores_edges(self, num_features: int | None) -> bool:
         """Whether it reads none of these edge features."""
@@ -219,6 +221,14 @@ _SPECS = (
         build=_gin,
         has_edge_features=True,
         adds_edge_features=True,
+    ),
+    LayerSpec(
+        "dmpnn",
+        "messages that edges carry and that do not turn back; each step adds what arrives where an edge leaves",
+        "Yang et al. 2019 (D-MPNN, chemprop)",
+        recipes={"molecules": NONE},
+        has_edge_features=True,
+        over_edges=True,
     ),
     LayerSpec(
         "rgcn",

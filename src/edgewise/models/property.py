@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
+from edgewise.layers.directed import DirectedMessages
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.readout import Readout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
@@ -61,8 +62,13 @@ class GraphEncoder(nn.Module):
         super().__init__()
         model_dim = settings.model_dim
         self.typical_nodes = sizes.typical_nodes
-        self.input = nn.Linear(sizes.num_node_features, model_dim)
-        self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.num_layers))
+        if settings.spec.over_edges:
+            given, edge_dim = sizes.num_node_features, sizes.num_edge_features
+            through = DirectedMessages(given, edge_dim, model_dim, settings.num_layers, settings.encoder_dropout)
+            self.input, self.layers = nn.Identity(), nn.ModuleList([through])
+        else:
+            self.input = nn.Linear(sizes.num_node_features, model_dim)
+            self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
         self.attention = Readout(model_dim, "attention", settings.num_heads)
         self.sum = Readout(model_dim, "sum")
@@ -131,6 +137,8 @@ def planned(batch: Batch, settings: PropertySettings) -> Batch:
         walked = (batch.edges if settings.spec.score is None else batch.looped, batch.members)
         for edges in walked:
             _ = edges.plan  # made at first use, then reused
+        if settings.spec.over_edges:
+            _ = batch.edges.reverse
     return batch
 
 

@@ -75,7 +75,12 @@ def sent_together(tensors: Sequence[Tensor], device: torch.device | str) -> list
 
 
 def one_way(senders: Tensor, receivers: Tensor, num_nodes: int, types: Tensor | None = None) -> Tensor:
-    """The places, ascending, of the edges that have no other way: the one rule by which edges are made undirected.
+    """The places, ascending, of the edges that have no other way, so that undirected edges need one."""
+    return (other_ways(senders, receivers, num_nodes, types) < 0).nonzero().flatten()
+
+
+def other_ways(senders: Tensor, receivers: Tensor, num_nodes: int, types: Tensor | None = None) -> Tensor:
+    """The place of the other way of each edge, −1 where it has none: the one rule by which edges are paired.
 
     Edges i → j and j → i are paired off in their order, the first with the first, the second with the second; what is
     left over has no other way. So with it, each pair of nodes has as many edges one way as the other,
@@ -94,12 +99,14 @@ def one_way(senders: Tensor, receivers: Tensor, num_nodes: int, types: Tensor | 
     way = 2 * pair + (senders > receivers)
     order = way.argsort(stable=True)
     ways, run, counts = torch.unique_consecutive(way[order], return_inverse=True, return_counts=True)
-    rank = torch.arange(len(order), device=order.device) - (counts.cumsum(0) - counts)[run]
+    first = counts.cumsum(0) - counts
+    rank = torch.arange(len(order), device=order.device) - first[run]
     # The other way of a pair differs in the last bit, and so stands beside it.
     other = torch.searchsorted(ways, ways ^ 1).clamp(max=max(len(ways) - 1, 0))
-    num_other = torch.where(ways[other] == ways ^ 1, counts[other], 0)
-    left_over = order[rank >= num_other[run]]
-    return left_over[senders[left_over] != receivers[left_over]].sort().values
+    num_other = torch.where(ways[other] == ways ^ 1, counts[other], 0)[run]
+    place = (first[other][run] + rank).clamp(max=max(len(order) - 1, 0))
+    found = torch.empty_like(order).index_copy(0, order, torch.where(rank < num_other, order[place], -1))
+    return torch.where(senders == receivers, torch.arange(len(order), device=order.device), found)
 
 
 def entries(adjacency: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:

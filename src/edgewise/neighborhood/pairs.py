@@ -12,7 +12,7 @@ from torch import Tensor
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.checks import check_edges, joint_batch, joint_sizes, known_sizes, whole
 from edgewise.neighborhood.drawing import MAX_SIDE, Drawing
-from edgewise.neighborhood.index import copied, entries, integers, one_way, pairs_among, sent
+from edgewise.neighborhood.index import copied, entries, integers, one_way, other_ways, pairs_among, sent
 from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
@@ -239,6 +239,7 @@ class Edges(Neighborhood):
     num_receivers: int
     """How many queries there are."""
     _plan: Plan | None = field(default=None, init=False, repr=False)
+    _reverse: Tensor | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("senders", "receivers"):
@@ -291,6 +292,22 @@ class Edges(Neighborhood):
             object.__setattr__(self, "_plan", plan)
         return plan
 
+    @property
+    def reverse(self) -> Int64[Tensor, " edge"]:
+        """The edge that leads back from the receiver of each edge to its sender, −1 where there is none.
+
+        Multi-edges lead back one by one: the first i → j and the first j → i, and so on. A loop leads back itself. Made
+        at first use, then cached, as the plan is.
+        """
+        if self._reverse is not None:
+            return self._reverse
+        self._require_square("reverse")
+        with torch.inference_mode(False):
+            found = other_ways(self.senders, self.receivers, self.num_senders)
+        if type(found) is type(self.senders):
+            object.__setattr__(self, "_reverse", found)
+        return found
+
     def degrees(self) -> Int64[Tensor, " query"]:
         """How many edges each receiver has."""
         ones = torch.ones_like(self.receivers)
@@ -324,7 +341,10 @@ class Edges(Neighborhood):
         if (senders := sent(self.senders, device)) is self.senders:
             return self  # and so the plan stays, step after step
         plan = self._plan and self._plan.to(device)
-        return unchecked(self, senders=senders, receivers=sent(self.receivers, device), _plan=plan)
+        reverse = None if self._reverse is None else sent(self._reverse, device)
+        return unchecked(
+            self, senders=senders, receivers=sent(self.receivers, device), _plan=plan, _reverse=reverse
+        )
 
     def _device(self, device: Any) -> Any:
         return self.senders.device

@@ -1,0 +1,105 @@
+"""Messages of edges go on to the edges that leave their receiver, but for the one that leads back; and the gradient.
+
+First the kernels, then the operator that torch sees. A node adds up what arrives once, for all edges that leave it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from edgewise.backends import formula
+from edgewise.backends.numba.arrays import array_of
+from edgewise.backends.numba.compiled import kernel
+from edgewise.backends.numba.edge_operators import as_lists, chunks_of, table_of
+from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, pointer, store, where
+from edgewise.backends.numba.tables import first_row, places, source
+from edgewise.operator import define_with_gradient
+
+
+@kernel
+def pass_on(first, step, arriving, leaving, reverse, chunks, start, sent, out):
+    """out_e = max(0, start_e + Σ sent_e'), e' the edges that arrive where e leaves, but for its reverse."""
+    arrives, leaves, back = places(arriving), places(leaving), pointer(reverse)
+    start, sent, out = source(start), source(sent), source(out)
+    for chunk in range(first, chunks, step):
+        for node in range(first_row(arrives, chunk, chunks), first_row(arrives, chunk + 1, chunks)):
+            for d in range(0, out.width, WIDTH):
+                total = fill(load(sent.data, d), 0.0)
+                for place in range(get(arrives.offsets, node), get(arrives.offsets, node + 1)):
+                    total = total + load(sent.data, get(arrives.edges, place) * sent.stride + d)
+                for place in range(get(leaves.offsets, node), get(leaves.offsets, node + 1)):
+                    edge = get(leaves.edges, place)
+                    opposite = get(back, edge)
+                    found = load(start.data, edge * start.stride + d) + total
+                    if opposite >= 0:
+                        found = found - load(sent.data, opposite * sent.stride + d)
+                    store(out.data, edge * out.stride + d, maximum(found, 0.0))
+
+
+@kernel
+def pass_back(first, step, arriving, leaving, reverse, chunks, out, grad_out, grad_start, grad_sent):
+    """grad_start_e = grad_out_e where out_e > 0, else 0; grad_sent_e' = Σ grad_start_e over the edges e it went to."""
+    arrives, leaves, back = places(arriving), places(leaving), pointer(reverse)
+    out, grad_out = source(out), source(grad_out)
+    grad_start, grad_sent = source(grad_start), source(grad_sent)
+    for chunk in range(first, chunks, step):
+        for node in range(first_row(arrives, chunk, chunks), first_row(arrives, chunk + 1, chunks)):
+            for d in range(0, out.width, WIDTH):
+                zero = fill(load(out.data, d), 0.0)
+                total = zero
+                for place in range(get(leaves.offsets, node), get(leaves.offsets, node + 1)):
+                    edge = get(leaves.edges, place)
+                    passed = load(out.data, edge * out.stride + d) > 0.0
+                    found = where(passed, load(grad_out.data, edge * grad_out.stride + d), zero)
+                    store(grad_start.data, edge * grad_start.stride + d, found)
+                    total = total + found
+                for place in range(get(arrives.offsets, node), get(arrives.offsets, node + 1)):
+                    edge = get(arrives.edges, place)
+                    opposite, found = get(back, edge), total
+                    if opposite >= 0:
+                        found = found - load(grad_start.data, opposite * grad_start.stride + d)
+                    store(grad_sent.data, edge * grad_sent.stride + d, found)
+
+
+class OnwardInputs(NamedTuple):
+    """What the operator takes."""
+
+    start: Tensor
+    """`(edge, feature)`, features a whole number of vectors."""
+    sent: Tensor
+    """`(edge, feature)`."""
+    reverse: Tensor
+    """`(edge)`, −1 where there is none."""
+    lists: Sequence[Tensor]
+    """Offsets, neighbors and edges by receiver, then by sender."""
+
+
+def forward(inputs: OnwardInputs) -> Tensor:
+    """The messages after the step."""
+    out, arriving, leaving = torch.empty_like(inputs.start), as_lists(inputs.lists[:3]), as_lists(inputs.lists[3:])
+    chunks, tables = chunks_of(arriving, 3 * out.shape[-1]), (table_of(inputs.start), table_of(inputs.sent))
+    pass_on.run(chunks, arriving, leaving, array_of(inputs.reverse), chunks, *tables, table_of(out))
+    return out
+
+
+def shapes(inputs: OnwardInputs) -> Tensor:
+    """What tracers see of the output."""
+    return inputs.start.new_empty(inputs.start.shape)
+
+
+def backward(grad_out: Tensor, outputs: list[Tensor], inputs: OnwardInputs, needs: Sequence[bool]) -> list[Tensor]:
+    """The gradients of start and sent."""
+    (out,) = outputs
+    arriving, leaving = as_lists(inputs.lists[:3]), as_lists(inputs.lists[3:])
+    chunks, grads = chunks_of(arriving, 3 * out.shape[-1]), [torch.empty_like(out) for _ in range(2)]
+    tables = table_of(out), table_of(grad_out), table_of(grads[0]), table_of(grads[1])
+    pass_back.run(chunks, arriving, leaving, array_of(inputs.reverse), chunks, *tables)
+    return grads
+
+
+onward = define_with_gradient(
+    "onward", OnwardInputs, forward, shapes, backward, lambda inputs: formula.onward(*inputs), num_differentiable=2,
+    saved_outputs=(0,),
+)  # fmt: skip

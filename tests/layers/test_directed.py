@@ -1,0 +1,90 @@
+"""Messages along edges that do not turn back: against loops in Python, a case by hand, and their gradients."""
+
+import pytest
+import torch
+
+from edgewise import Edges
+from edgewise.backends import formula
+from edgewise.errors import ShapeError
+from edgewise.layers.directed import DirectedMessages, onward
+
+
+
+def edges_of(senders, receivers, num_nodes):
+    return Edges(torch.tensor(senders).long(), torch.tensor(receivers).long(), num_nodes, num_nodes)
+
+
+RING = edges_of([0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2], 3)
+UNPAIRED = edges_of([0, 1, 1, 2, 3, 3, 0, 0], [1, 0, 0, 2, 1, 0, 3, 3], 5)
+"""Parallel edges, a loop, edges of one way, and a node without any."""
+
+
+def slowly(start, sent, edges):
+    """The step by its sentence, one edge after the other."""
+    rows = []
+    for e, (sender, receiver) in enumerate(zip(edges.senders.tolist(), edges.receivers.tolist())):
+        found = start[e].clone()
+        for other, arrives_at in enumerate(edges.receivers.tolist()):
+            if arrives_at == sender and other != int(edges.reverse[e]):
+                found = found + sent[other]
+        rows.append(found.clamp(min=0))
+        assert receiver < edges.num_receivers
+    return torch.stack(rows)
+
+
+def test_the_edge_that_leads_back_is_found_one_by_one():
+    assert RING.reverse.tolist() == [1, 0, 3, 2, 5, 4]
+    assert UNPAIRED.reverse.tolist() == [1, 0, -1, 3, -1, 6, 5, -1]
+    assert edges_of([], [], 0).reverse.tolist() == []
+    with pytest.raises(ShapeError, match="different nodes"):
+        _ = Edges(torch.tensor([0]), torch.tensor([0]), 1, 2).reverse
+
+
+@pytest.mark.parametrize("edges", [RING, UNPAIRED, edges_of([], [], 2)], ids=["ring", "unpaired", "empty"])
+@pytest.mark.parametrize("width", [16, 5])
+def test_a_step_is_its_sentence(edges, width):
+    torch.manual_seed(0)
+    start, sent = (torch.randn(edges.num_edges, width, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    found = onward(start, sent, edges)
+    expected = slowly(start, sent, edges) if edges.num_edges else start
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(formula.onward(start, sent, edges.reverse, edges.plan.lists), expected)
+    if edges.num_edges:
+        assert torch.autograd.gradcheck(lambda *given: onward(*given, edges), (start, sent))
+        assert torch.autograd.gradgradcheck(lambda *given: onward(*given, edges), (start, sent))
+
+
+def test_half_precision_takes_the_way_of_plain_torch():
+    torch.manual_seed(0)
+    start, sent = (torch.randn(UNPAIRED.num_edges, 8, dtype=torch.bfloat16) for _ in range(2))
+    expected = slowly(start.double(), sent.double(), UNPAIRED)
+    torch.testing.assert_close(onward(start, sent, UNPAIRED).double(), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_two_nodes_by_hand():
+    """With one bond nothing goes on: each atom hears of the other once, whatever the number of steps."""
+    layer = DirectedMessages(1, 0, 1, num_steps=4)
+    with torch.no_grad():
+        for weight, value in zip(layer.parameters(), (1.0, 1.0, 1.0, 0.5, 1.0), strict=True):
+            weight.fill_(value)
+    nodes = torch.tensor([[2.0], [3.0]])
+    assert layer(nodes, edges_of([0, 1], [1, 0], 2)).tolist() == [[5.5], [5.5]]
+    # On the ring 0 → 1 → 2 → 0 of one way nothing leads back: all goes round.
+    assert layer(torch.ones(3, 1), edges_of([0, 1, 2], [1, 2, 0], 3)).tolist() == [[5.5]] * 3
+
+
+def test_the_layer_follows_the_order_of_nodes_and_edges():
+    torch.manual_seed(0)
+    layer, nodes, edge = DirectedMessages(4, 3, 8, num_steps=3), torch.randn(3, 4), torch.randn(6, 3)
+    order, places = torch.randperm(6), torch.randperm(3)
+    at = places.argsort()
+    shuffled = Edges(at[RING.senders[order]], at[RING.receivers[order]], 3, 3)
+    torch.testing.assert_close(layer(nodes[places], shuffled, edge[order]), layer(nodes, RING, edge)[places])
+
+
+def test_what_does_not_fit_is_refused():
+    layer = DirectedMessages(4, 3, 8)
+    with pytest.raises(ShapeError, match="axis 'feature' is 2"):
+        layer(torch.zeros(5, 2), UNPAIRED, torch.zeros(8, 3))
+    with pytest.raises(ShapeError, match="expected edge features"):
+        layer(torch.zeros(5, 4), UNPAIRED, torch.zeros(7, 3))
