@@ -85,6 +85,7 @@ LAYERS = [
     "ALiBi",
     "Bodies",
     "Cache",
+    "DirectedMessages",
     "EdgeUpdate",
     "EquivariantLayer",
     "GatedGraphAttention",

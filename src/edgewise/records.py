@@ -13,8 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from edgewise.neighborhood import EdgeRows, Edges, Relations, Types, looped, membership
-from edgewise.neighborhood.index import sent
-from edgewise.neighborhood.pairs import unchecked
+from edgewise.neighborhood.index import sent, unchecked
 
 
 @dataclass(frozen=True, eq=False)

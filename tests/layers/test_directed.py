@@ -9,7 +9,6 @@ from edgewise.errors import ShapeError
 from edgewise.layers.directed import DirectedMessages, onward
 
 
-
 def edges_of(senders, receivers, num_nodes):
     return Edges(torch.tensor(senders).long(), torch.tensor(receivers).long(), num_nodes, num_nodes)
 

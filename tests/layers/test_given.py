@@ -22,6 +22,7 @@ GRAPHS = {
     "SymmetricConvolution": (lambda: L.SymmetricConvolution(8, 6), lambda layer, x, e: layer(x, e)),
     "NeighborConvolution": (lambda: L.NeighborConvolution(8, 6, "max"), lambda layer, x, e: layer(x, e)),
     "IsomorphismConvolution": (lambda: L.IsomorphismConvolution(8, 6), lambda layer, x, e: layer(x, e)),
+    "DirectedMessages": (lambda: L.DirectedMessages(8, 0, 6), lambda layer, x, e: layer(x, e)),
     "GraphAttention": (lambda: L.GraphAttention(8, 6, 2, score="gatv2"), lambda layer, x, e: layer(x, e)),
     "GatedGraphAttention": (lambda: L.GatedGraphAttention(8, num_heads=2), lambda layer, x, e: layer(x, e)),
     "GraphGRU": (lambda: L.GraphGRU(8, 4, 2), lambda layer, x, e: layer(x, e)),

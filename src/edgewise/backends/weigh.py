@@ -15,8 +15,7 @@ from edgewise.backends.gather import SLICE, block_weights, edge_weights, row_wei
 from edgewise.backends.rows import TableRows
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood import Edges, Ranges
-from edgewise.neighborhood.index import integers
-from edgewise.neighborhood.pairs import unchecked
+from edgewise.neighborhood.index import integers, unchecked
 from edgewise.score import DotProduct
 from edgewise.trace import Weights
 
@@ -80,7 +79,9 @@ def _weigh_edges(
         wanted = is_wanted.nonzero().squeeze(-1)
         senders, receivers = senders[wanted], receivers[wanted]
         own = torch.searchsorted(chosen, receivers)
-        edges = unchecked(edges, senders=senders, receivers=own, num_receivers=chosen.shape[0], _plan=None, _reverse=None)
+        edges = unchecked(
+            edges, senders=senders, receivers=own, num_receivers=chosen.shape[0], _plan=None, _reverse=None
+        )
         bias = None if call.bias is None else call.bias[..., wanted]
         edge_key = None if call.edge_key is None else call.edge_key.index_select(-2, wanted)
         query = call.query.index_select(-2, chosen)

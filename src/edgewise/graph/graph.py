@@ -27,8 +27,7 @@ from edgewise.graph.features import Features, behind, checked_features, joined, 
 from edgewise.graph.forms import converter, edges_of_index, edges_of_matrix, library_of
 from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.neighborhood.checks import can_be_read
-from edgewise.neighborhood.index import sent
-from edgewise.neighborhood.pairs import unchecked
+from edgewise.neighborhood.index import sent, unchecked
 from edgewise.plural import plural
 
 if TYPE_CHECKING:

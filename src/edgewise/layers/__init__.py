@@ -11,6 +11,7 @@ from edgewise.layers.convolution import (
     NeighborConvolution,
     SymmetricConvolution,
 )
+from edgewise.layers.directed import DirectedMessages
 from edgewise.layers.equivariant import Bodies, EquivariantLayer
 from edgewise.layers.force import PairForce
 from edgewise.layers.gated import GatedGraphAttention, GraphGRU
@@ -37,6 +38,7 @@ __all__ = [
     "ALiBi",
     "Bodies",
     "Cache",
+    "DirectedMessages",
     "EdgeUpdate",
     "EquivariantLayer",
     "GatedGraphAttention",

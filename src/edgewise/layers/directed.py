@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.backends import numba
+from edgewise.errors import SettingError
 from edgewise.layers.given import require_nodes
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
@@ -39,6 +40,8 @@ class DirectedMessages(nn.Module):
 
     def __init__(self, input_dim: int, edge_dim: int, output_dim: int, num_steps: int = 3, dropout: float = 0.0):
         super().__init__()
+        if num_steps < 1:
+            raise SettingError(f"DirectedMessages: num_steps is {num_steps}; expected at least 1.")
         self.sizes, self.num_steps = (input_dim, edge_dim), num_steps
         self.start = nn.Linear(input_dim, output_dim, bias=False)
         self.edge = nn.Linear(edge_dim, output_dim, bias=False) if edge_dim else None
@@ -49,16 +52,16 @@ class DirectedMessages(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " node input_dim"],
+        nodes: Float[Tensor, " *batch node input_dim"],
         edges: GivenNeighborhood,
-        edge: Float[Tensor, " edge edge_dim"] | None = None,
-    ) -> Float[Tensor, " node output_dim"]:
+        edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
+    ) -> Float[Tensor, " *out_batch node output_dim"]:
         """The nodes after all steps."""
         owner = "DirectedMessages"
         require_nodes(owner, nodes, self.sizes[0], self.start.weight)
         edges = edges_of(owner, edges, nodes.shape[-2], nodes.shape[-2])
         edge = features_of_edges(owner, edge, edges, self.sizes[1], nodes)
-        start = self.start(nodes).index_select(0, edges.senders)  # W x of each node, not of each edge
+        start = self.start(nodes).index_select(-2, edges.senders)  # W x of each node, not of each edge
         if self.edge is not None:
             start = start + self.edge(edge)
         messages = torch.relu(start)
@@ -69,11 +72,11 @@ class DirectedMessages(nn.Module):
 
 
 def onward(
-    start: Float[Tensor, " edge feature"], sent: Float[Tensor, " edge feature"], edges: Edges
-) -> Float[Tensor, " edge feature"]:
+    start: Float[Tensor, " *batch edge feature"], sent: Float[Tensor, " *batch edge feature"], edges: Edges
+) -> Float[Tensor, " *batch edge feature"]:
     """ReLU(start_e + Σ sent_e' over the edges e' that arrive where e leaves, but for the reverse of e)."""
-    on_cpu = start.device.type == "cpu" and start.dtype in (torch.float32, torch.float64)
-    if on_cpu and start.dtype == sent.dtype and not numba.import_error():
+    is_plain = start.dim() == 2 and start.dtype == sent.dtype and start.dtype in (torch.float32, torch.float64)
+    if is_plain and start.device.type == "cpu" and not numba.import_error():
         from edgewise.backends.numba.onward import onward as fused
 
         width = start.shape[-1]
@@ -81,11 +84,14 @@ def onward(
             start, sent = F.pad(start, (0, missing)), F.pad(sent, (0, missing))
         found: Tensor = fused(start.contiguous(), sent.contiguous(), edges.reverse, edges.plan.lists)
         return found[:, :width] if missing else found
-    total = sum_of_edges(sent, edges).index_select(0, edges.senders)
-    back = edges.reverse.unsqueeze(-1)
-    return torch.relu(start + total - torch.where(back >= 0, sent[edges.reverse.clamp(min=0)], 0.0))
+    total = sum_of_edges(sent, edges).index_select(-2, edges.senders)
+    back = sent.index_select(-2, edges.reverse.clamp(min=0))
+    return torch.relu(start + total - torch.where((edges.reverse >= 0).unsqueeze(-1), back, 0.0))
 
 
-def sum_of_edges(features: Float[Tensor, " edge feature"], edges: Edges) -> Float[Tensor, " node feature"]:
+def sum_of_edges(
+    features: Float[Tensor, " *batch edge feature"], edges: Edges
+) -> Float[Tensor, " *batch node feature"]:
     """The sum over the edges that each node receives."""
-    return aggregate(features.new_zeros(edges.num_senders, features.shape[-1]), edges, "sum", edge_value=features)
+    nothing = features.new_zeros(*features.shape[:-2], edges.num_senders, features.shape[-1])
+    return aggregate(nothing, edges, "sum", edge_value=features)

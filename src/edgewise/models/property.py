@@ -62,6 +62,7 @@ class GraphEncoder(nn.Module):
         super().__init__()
         model_dim = settings.model_dim
         self.typical_nodes = sizes.typical_nodes
+        self.input: nn.Module
         if settings.spec.over_edges:
             given, edge_dim = sizes.num_node_features, sizes.num_edge_features
             through = DirectedMessages(given, edge_dim, model_dim, settings.num_layers, settings.encoder_dropout)

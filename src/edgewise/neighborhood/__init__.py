@@ -23,7 +23,8 @@ from edgewise.neighborhood.given import (
     membership,
     neighborhood_of,
 )
-from edgewise.neighborhood.pairs import Edges, Intersection, Mask, Neighborhood, RangeIntersection, Ranges, Union
+from edgewise.neighborhood.mask import Mask
+from edgewise.neighborhood.pairs import Edges, Intersection, Neighborhood, RangeIntersection, Ranges, Union
 from edgewise.neighborhood.plan import Plan
 from edgewise.neighborhood.ranges import Bounds, Causal, Full, Lengths, Segments, Window
 from edgewise.neighborhood.rows import EdgeRows

@@ -8,7 +8,8 @@ from jaxtyping import Int, Int64
 from torch import Tensor
 
 from edgewise.errors import SettingError
-from edgewise.neighborhood.pairs import Edges, Neighborhood, unchecked
+from edgewise.neighborhood.index import unchecked
+from edgewise.neighborhood.pairs import Edges, Neighborhood
 
 EdgeIndex = Int[Tensor, " 2 edge"]
 """PyTorch Geometric's table of edges: sources, which are senders, above targets, which are receivers."""

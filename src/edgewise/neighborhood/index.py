@@ -1,6 +1,7 @@
 """Whole numbers that name nodes: made, moved, compared."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -149,3 +150,10 @@ def _require_two_axes(adjacency: Any) -> None:
     shape = tuple(adjacency.shape)
     if len(shape) != 2:
         raise ShapeError(f"from_adjacency: adjacency must have the axes (query, key), not shape {shape}.")
+
+
+def unchecked(neighborhood: Any, **changed: Any) -> Any:
+    """A copy with other tensors that is not checked again, which would wait for the device they are on."""
+    changed_copy = copy(neighborhood)
+    vars(changed_copy).update(changed)
+    return changed_copy

@@ -1,6 +1,5 @@
-"""What a neighborhood is: a set of (query, key) pairs, as a table or as a list, and their `&` and `|`."""
+"""What a neighborhood is: a set of (query, key) pairs; as a list, and their `&` and `|`."""
 
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +11,7 @@ from torch import Tensor
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.checks import check_edges, joint_batch, joint_sizes, known_sizes, whole
 from edgewise.neighborhood.drawing import MAX_SIDE, Drawing
-from edgewise.neighborhood.index import copied, entries, integers, one_way, other_ways, pairs_among, sent
+from edgewise.neighborhood.index import copied, entries, integers, other_ways, pairs_among, sent, unchecked
 from edgewise.neighborhood.plan import Plan
 
 Same = TypeVar("Same", bound="Neighborhood")
@@ -169,58 +168,6 @@ class Ranges(Neighborhood):
 
 
 @dataclass(frozen=True, eq=False)
-class Mask(Neighborhood):
-    """Any set of pairs as a table. **True means "may attend"**.
-
-    An axis of size 1 serves every query, or every key, as in torch: `Mask(is_true_token[:, None, None, :])` is padding,
-    `(member, 1, 1, key)`. It is not repeated in memory. Where nothing else gives their number, there is one.
-    """
-
-    mask: Bool[Tensor, " *batch #query #key"]
-    """True where the query may attend to the key."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mask", torch.as_tensor(self.mask))
-        if self.mask.dtype != torch.bool or self.mask.dim() < 2:
-            raise ShapeError(
-                f"Mask: expected bool of shape (*batch, query, key), True = may attend, not {self.mask.dtype} of shape "
-                f"{tuple(self.mask.shape)}; an additive mask goes to bias."
-            )
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        return self.mask.shape[:-2]
-
-    @property
-    def sizes(self) -> tuple[int | None, int | None]:
-        return self.mask.shape[-2], self.mask.shape[-1]
-
-    @property
-    def fixed_sizes(self) -> tuple[int | None, int | None]:
-        num_queries, num_keys = self.sizes
-        return None if num_queries == 1 else num_queries, None if num_keys == 1 else num_keys
-
-    def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
-        cells, own = self.mask, zip(self.mask.shape[-2:], (query, key), strict=True)
-        if query.shape[0] != num_queries or key.shape[0] != num_keys:
-            row, column = (at.new_zeros(1) if size == 1 else at for size, at in own)
-            cells = cells[..., row[:, None], column]
-        return cells.expand(*self.batch_shape, query.shape[0], key.shape[0])
-
-    def table(self, num_queries: int, num_keys: int, device: Any = None) -> Tensor:
-        return self.mask
-
-    def with_head_axis(self) -> "Mask":
-        return replace(self, mask=self.mask.unsqueeze(-3)) if self.batch_shape else self
-
-    def to(self, device: torch.device | str) -> "Mask":
-        return replace(self, mask=self.mask.to(device))
-
-    def _device(self, device: Any) -> Any:
-        return self.mask.device
-
-
-@dataclass(frozen=True, eq=False)
 class Edges(Neighborhood):
     """A list of edges, senders[e] → receivers[e]: the receiver is the query and attends to the sender, the key.
 
@@ -259,8 +206,8 @@ class Edges(Neighborhood):
         edge_index = integers("from_edge_index", "edge_index", edge_index)
         if edge_index.dim() != 2 or edge_index.shape[0] != 2:
             raise ShapeError(f"from_edge_index: edge_index must be (2, edge), not {tuple(edge_index.shape)}.")
-        senders, receivers = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
-        return cls(edge_index[0], edge_index[1], senders, receivers)
+        sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+        return cls(edge_index[0], edge_index[1], *sizes)
 
     @classmethod
     def from_adjacency(cls, adjacency: Any) -> "Edges":
@@ -294,31 +241,28 @@ class Edges(Neighborhood):
 
     @property
     def reverse(self) -> Int64[Tensor, " edge"]:
-        """The edge that leads back from the receiver of each edge to its sender, −1 where there is none.
-
-        Multi-edges lead back one by one: the first i → j and the first j → i, and so on. A loop leads back itself. Made
-        at first use, then cached, as the plan is.
-        """
-        if self._reverse is not None:
-            return self._reverse
-        self._require_square("reverse")
-        with torch.inference_mode(False):
-            found = other_ways(self.senders, self.receivers, self.num_senders)
-        if type(found) is type(self.senders):
-            object.__setattr__(self, "_reverse", found)
+        """The edge that leads back from the receiver of each edge, −1 where there is none; made at first use, then
+        cached. Multi-edges lead back one by one, as in `undirected`; a loop is its own reverse."""
+        if (found := self._reverse) is None:
+            self._require_square("reverse")
+            with torch.inference_mode(False):
+                found = other_ways(self.senders, self.receivers, self.num_senders)
+            if type(found) is type(self.senders):  # as for the plan
+                object.__setattr__(self, "_reverse", found)
         return found
 
     def degrees(self) -> Int64[Tensor, " query"]:
         """How many edges each receiver has."""
-        ones = torch.ones_like(self.receivers)
-        return ones.new_zeros(self.num_receivers).index_add(0, self.receivers, ones)
+        return self.receivers.new_zeros(self.num_receivers).index_add(
+            0, self.receivers, torch.ones_like(self.receivers)
+        )
 
     def undirected(self) -> "Edges":
         """Every edge in both directions: the edges as they are, then the other way of each that has none, in order.
 
         Multi-edges are mirrored one by one: the first i → j is the other way of the first j → i, and so on."""
         self._require_square("undirected")
-        added = one_way(self.senders, self.receivers, self.num_senders)
+        added = self.reverse < 0
         senders = torch.cat([self.senders, self.receivers[added]])
         return Edges(senders, torch.cat([self.receivers, self.senders[added]]), self.num_senders, self.num_senders)
 
@@ -326,8 +270,8 @@ class Edges(Neighborhood):
         """The edges as they are, then a loop for each node that had none."""
         self._require_square("with_self_loops")
         nodes = torch.arange(self.num_senders, device=self.senders.device)
-        missing = nodes[~torch.isin(nodes, self.senders[self.senders == self.receivers])]
-        senders, receivers = torch.cat([self.senders, missing]), torch.cat([self.receivers, missing])
+        added = nodes[~torch.isin(nodes, self.senders[self.senders == self.receivers])]
+        senders, receivers = torch.cat([self.senders, added]), torch.cat([self.receivers, added])
         return Edges(senders, receivers, self.num_senders, self.num_receivers)
 
     def block(self, query: Tensor, key: Tensor, num_queries: int, num_keys: int) -> Tensor:
@@ -342,9 +286,7 @@ class Edges(Neighborhood):
             return self  # and so the plan stays, step after step
         plan = self._plan and self._plan.to(device)
         reverse = None if self._reverse is None else sent(self._reverse, device)
-        return unchecked(
-            self, senders=senders, receivers=sent(self.receivers, device), _plan=plan, _reverse=reverse
-        )
+        return unchecked(self, senders=senders, receivers=sent(self.receivers, device), _plan=plan, _reverse=reverse)
 
     def _device(self, device: Any) -> Any:
         return self.senders.device
@@ -446,13 +388,6 @@ class Union(Combination):
     @staticmethod
     def join(one: Tensor, other: Tensor) -> Tensor:
         return one | other
-
-
-def unchecked(neighborhood: Any, **changed: Any) -> Any:
-    """A copy with other tensors that is not checked again, which would wait for the device they are on."""
-    changed_copy = copy(neighborhood)
-    vars(changed_copy).update(changed)
-    return changed_copy
 
 
 def _parts(neighborhood: Neighborhood, *kinds: "type[RangeIntersection | Combination]") -> tuple[Neighborhood, ...]:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.checks import can_be_read, whole
-from edgewise.neighborhood.index import copied, integers
-from edgewise.neighborhood.pairs import Frame, Ranges, unchecked
+from edgewise.neighborhood.index import copied, integers, unchecked
+from edgewise.neighborhood.pairs import Frame, Ranges
 
 Align = Literal["end", "start"]
 

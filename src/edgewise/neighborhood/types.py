@@ -9,8 +9,8 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, ShapeError
-from edgewise.neighborhood.index import integers
-from edgewise.neighborhood.pairs import Edges, unchecked
+from edgewise.neighborhood.index import integers, unchecked
+from edgewise.neighborhood.pairs import Edges
 
 Made = TypeVar("Made", bound="Types | Relations")
 

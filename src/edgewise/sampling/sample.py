@@ -9,7 +9,7 @@ from torch import Tensor
 
 from edgewise.graph import Graph
 from edgewise.neighborhood import Edges
-from edgewise.neighborhood.pairs import unchecked
+from edgewise.neighborhood.index import unchecked
 
 
 @dataclass(frozen=True, eq=False)

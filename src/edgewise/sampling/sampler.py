@@ -11,8 +11,7 @@ from torch import Tensor
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Graph
 from edgewise.neighborhood import Edges
-from edgewise.neighborhood.index import integers
-from edgewise.neighborhood.pairs import unchecked
+from edgewise.neighborhood.index import integers, unchecked
 from edgewise.sampling.incoming import Incoming, checked_times, ordered
 from edgewise.sampling.sample import Sample
 

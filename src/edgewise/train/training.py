@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.errors import EdgewiseError
-from edgewise.neighborhood.pairs import unchecked
+from edgewise.neighborhood.index import unchecked
 from edgewise.progress import Stage, stage
 from edgewise.records import NodeBatch
 from edgewise.train.checkpoint import check_within, damaged, load_checkpoint, read_history, save_checkpoint
