@@ -353,8 +353,8 @@ class Prediction:
     value: np.ndarray
     """(row), in the unit of the target; for classes the number of the most probable one."""
     std: np.ndarray
-    """(row): the spread over the ensemble; for one model the size of its errors on validation rows; for classes the
-    standard deviation √(p(1 − p)) of the outcome "it is this class"."""
+    """(row): the spread over the ensemble; for one model the size of error to be expected, by its errors on validation
+    rows; for classes the standard deviation √(p(1 − p)) of the outcome "it is this class"."""
     low: np.ndarray
     """(row): lower end of the interval; NaN for classes, and where there were too few validation rows."""
     high: np.ndarray

@@ -230,6 +230,8 @@ def test_new_molecules_in_the_test_rows_are_calibrated_on_new_molecules():
     assert at_random.calibration == "random"
     assert set(table.contents(at_random.train)) & set(table.contents(at_random.val))
     assert split_rows(repeated(9, 2), kind="column").calibration == "random", "too few molecules to tell"
+    classes = replace(table, columns=replace(table.columns, task_type="classification"))
+    assert split_rows(classes, kind="column").calibration == "random", "classes have no intervals"
     known = replace(table, frame=table.frame.assign(part=["train", "train", "test"] * 30))
     assert split_rows(known, kind="column").calibration == "random", "test rows of known molecules"
     kinds = {kind: split_rows(TABLE, kind=kind).calibration for kind in ("random", "scaffold", "group")}

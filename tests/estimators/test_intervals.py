@@ -8,8 +8,8 @@ import pytest
 
 from edgewise.cli.main import main
 from edgewise.data.split import Splits
-from edgewise.errors import RunFolderError
-from edgewise.estimators import MoleculeRegressor
+from edgewise.errors import RunFolderError, SettingError
+from edgewise.estimators import MoleculeClassifier, MoleculeRegressor
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.molecules.trained import FittedProperty
 from edgewise.train.folder import RunFolder
@@ -133,6 +133,11 @@ def test_an_ensemble_of_random_rows_shares_its_validation_rows():
     assert len(one.trained_.errors) == len(three.trained_.errors) == 2
     assert one.trained_.known_rows == three.trained_.known_rows
     assert (one.trained_.calibration, one.trained_.difficulty) == ("random", ()), "two rows teach nothing"
+
+
+def test_classes_have_no_intervals():
+    with pytest.raises(SettingError, match="--calibration goes with numbers, but the targets are classes"):
+        MoleculeClassifier(**SMALL, calibration="group").fit(["C", "CC", "CO", "CCO"] * 3, [0, 1] * 6)
 
 
 def test_scores_of_training_rows_need_no_similarities(monkeypatch):

@@ -118,10 +118,13 @@ def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibra
     """How the test rows differ from the training rows where the table or its files say which rows are which.
 
     `group` where a group column is named; and where no test row has the contents of a training row although contents
-    repeat in the training rows, such as new molecules at many temperatures. Else `random`.
+    repeat in the training rows, such as new molecules at many temperatures. Else, and for classes, which have no
+    intervals, `random`.
     """
     if table.columns.group_column is not None:
         return "group"
+    if table.columns.task_type != "regression":
+        return "random"
     known = set(table.contents(train))
     repeats = len(known) >= MIN_REPEATED and len(train) >= 2 * len(known)
     return "group" if repeats and len(test) and not known & set(table.contents(test)) else "random"
