@@ -21,6 +21,16 @@ SHOWN = 5
 """Names of nodes that a message lists."""
 
 
+def explaining(item: Callable[..., Explainable]) -> Callable[..., Explanation]:
+    """What explains an item at once, out of what makes it: it also takes `methods`, see `edgewise.explain.methods`."""
+
+    def explained(trained: Any, *of: Any, methods: Choice = None, **more: Any) -> Explanation:
+        with cpu_threads(trained.threads):
+            return explain(item(trained, *of, **more), methods)
+
+    return explained
+
+
 class ExplainableModel(ABC):
     """A trained model, and the rows that it takes."""
 
@@ -179,8 +189,8 @@ class ExplainableByName(ExplainableTable):
     kind = "graph"
     unit: str
     """What one row is."""
-    explain_row: Callable[..., Explanation]
-    """Explains a row, by the ensemble, the table and the place of the row."""
+    row_item: Callable[..., Explainable]
+    """A row, by the ensemble, the table and the place of the row."""
 
     def __init__(self, trained: Any, table: Any, names: Sequence[str]):
         self.trained, self.table = trained, table
@@ -194,12 +204,9 @@ class ExplainableByName(ExplainableTable):
             self._predictions = self.trained.predict(self.table)
         return [target_predictions(self.trained, self._predictions, place) for place in places]
 
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> Explainable:
         """One row; all weights are listed, as few nodes are looked at."""
-        place = self.row_of(*row)
-        return self.explain_row(self.trained, self.table, place, target=target, label=label, methods=methods)
+        return self.row_item(self.trained, self.table, self.row_of(*row), target=target, label=label)
 
     def row_of(self, *names: str) -> int:
         """The place of one in the table.
@@ -265,3 +272,17 @@ def undirected(senders: np.ndarray, receivers: np.ndarray, is_link: np.ndarray) 
     low, high = np.minimum(senders[among], receivers[among]), np.maximum(senders[among], receivers[among])
     _, first, pair = np.unique(low * (int(high.max()) + 1) + high, return_index=True, return_inverse=True)
     return among[first], np.split(among[np.argsort(pair, kind="stable")], np.cumsum(np.bincount(pair))[:-1])
+
+
+def checked_row(unit: str, table: Any, row: int, names: Any = None) -> str:
+    """What a row of a table is called in words.
+
+    Raises:
+        DataError: there is no such row, or it cannot be predicted.
+    """
+    if not 0 <= row < table.num_rows:
+        raise DataError(f"{unit} {row} does not exist; they are 0 to {table.num_rows - 1}.")
+    name = str(row) if names is None else str(names[row])
+    if not table.usable[row]:
+        raise DataError(f"the {unit} {name if names is None else repr(name)} cannot be predicted: {table.status[row]}.")
+    return name

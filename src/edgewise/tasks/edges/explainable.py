@@ -7,16 +7,13 @@ import numpy as np
 
 from edgewise.data.graphs.edge_table import EdgeTable
 from edgewise.errors import DataError
-from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation
 from edgewise.models.edge import EdgeBatch
 from edgewise.plural import plural
 from edgewise.records import NodeBatch
 from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.edges.task import FittedEdges
-from edgewise.tasks.explainable import ExplainableByName, Names, files_of, own_names, title_of
+from edgewise.tasks.explainable import ExplainableByName, Names, checked_row, explaining, files_of, own_names, title_of
 from edgewise.tasks.nodes.explainable import EnsembleItem
-from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 
 NOTE = (
@@ -25,7 +22,7 @@ NOTE = (
 )
 
 
-def explain_edge(
+def edge_item(
     trained: FittedEdges,
     table: EdgeTable,
     row: int,
@@ -33,46 +30,31 @@ def explain_edge(
     hops: int | None = None,
     target: str | None = None,
     label: Any = None,
-    methods: Choice = None,
-) -> Explanation:
-    """The prediction for an edge, what of the neighborhood of its ends the model attends to, and what changes it.
+) -> EnsembleItem:
+    """An edge of a graph, what of the neighborhood of its ends the model attends to, and what changes its prediction.
 
     The units are the nodes that one of the ends depends on, the ends first; the links are the edges between them, both
-    ways of an edge being one link. An end that is removed loses its features, any other node its edges.
-
-    Args:
-        trained: the ensemble.
-        table: the graph.
-        row: the row of the table.
-        hops: how far away from an end nodes are shown and removed; by default as far as the model reaches.
-        target: the target that is explained; the first by default.
-        label: the class whose probability is explained; the predicted one by default.
-        methods: names of methods; see `edgewise.explain.methods`.
-
-    Raises:
-        DataError: there is no such row, or it cannot be predicted.
-        SettingError: there is no such target, class or method, or `hops` is below 1.
+    ways of an edge being one link. An end that is removed loses its features, any other node its edges. Arguments and
+    errors are those of `node_item`.
     """
-    if not 0 <= row < table.num_rows:
-        raise DataError(f"edge {row} does not exist; they are 0 to {table.num_rows - 1}.")
-    if not table.usable[row]:
-        raise DataError(f"the edge {row} cannot be predicted: {table.status[row]}.")
+    checked_row("edge", table, row)
     ((sender, receiver),) = table.ends(np.array([row]))
     notes, is_directed = [NOTE], trained.graph.directed
     if (count := len(rows_between(table, sender, receiver, is_directed))) > 1:
         notes.append(f"{plural(count, 'edge joins', 'edges join')} these nodes; the one in row {row} is explained.")
     title = title_of(table.names[sender], table.names[receiver], is_directed)
-    with cpu_threads(trained.threads):
-        batches = trained.batches(table)
-        features = batches.batch(np.array([row])).features
+    batches = trained.batches(table)
+    features = batches.batch(np.array([row])).features
 
-        def to_batch(graph: NodeBatch) -> EdgeBatch:
-            ends = graph.rows.unflatten(0, (-1, 1 + (sender != receiver)))
-            return EdgeBatch(graph, ends[:, 0], ends[:, -1], features.expand(len(ends), -1))
+    def to_batch(graph: NodeBatch) -> EdgeBatch:
+        ends = graph.rows.unflatten(0, (-1, 1 + (sender != receiver)))
+        return EdgeBatch(graph, ends[:, 0], ends[:, -1], features.expand(len(ends), -1))
 
-        centers = list(dict.fromkeys((sender, receiver)))
-        item = EnsembleItem(trained, batches.graph, table.names, title, centers, hops, target, label, to_batch, notes)
-        return explain(item, methods)
+    centers = list(dict.fromkeys((sender, receiver)))
+    return EnsembleItem(trained, batches.graph, table.names, title, centers, hops, target, label, to_batch, notes)
+
+
+explain_edge = explaining(edge_item)
 
 
 def rows_between(table: EdgeTable, sender: int, receiver: int, is_directed: bool) -> np.ndarray:
@@ -89,7 +71,7 @@ class ExplainableEdges(ExplainableByName):
 
     unit = "edge"
     over = "the edges of a graph"
-    explain_row = staticmethod(explain_edge)
+    row_item = staticmethod(edge_item)
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

@@ -12,19 +12,17 @@ from torch import Tensor
 
 from edgewise.data.graphs.graphs import GraphTable
 from edgewise.data.graphs.union import graph_copies, led_to
-from edgewise.errors import DataError, UnsupportedError
+from edgewise.errors import UnsupportedError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
 from edgewise.explain.heads import to_layer
-from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, Unit
+from edgewise.explanation import Unit
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
-from edgewise.tasks.explainable import ExplainableByName, files_of, undirected
+from edgewise.tasks.explainable import ExplainableByName, checked_row, explaining, files_of, undirected
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.graphs.task import FittedGraphs
 from edgewise.trace import Trace
-from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 
 MAX_NODES = 2000
@@ -37,23 +35,15 @@ FEATURES = "the node's features", "zeros, the mean where they are scaled by thei
 """What gradients are taken by, and where integrated gradients begin."""
 
 
-def explain_graph(
-    trained: FittedGraphs,
-    table: GraphTable,
-    row: int,
-    *,
-    target: str | None = None,
-    label: Any = None,
-    methods: Choice = None,
-) -> Explanation:
+class GraphItem(Explainable):
     """The prediction for a graph, where the model attends in it, and what changes the prediction.
 
     The units are the nodes of the graph, called as their table calls them; the links are its edges, both ways of an
-    edge being one link. A node is removed with its edges. Where the model reads the root of a tree, what is left is
-    always a tree: removing a node or link also removes everything that reaches the root only through it, and the root
-    itself, which stays, loses its features: they become zero, the mean, as they are scaled by their spread. Weights
-    and what follows from them are those of the first member of an ensemble, all other numbers are means over the
-    members.
+    edge being one link. A node is removed with its edges, each removal is a graph of its own. Where the model reads the
+    root of a tree, what is left is always a tree: removing a node or link also removes everything that reaches the root
+    only through it, and the root itself, which stays, loses its features: they become zero, the mean, as they are
+    scaled by their spread. Weights and what follows from them are those of the first member of an ensemble, all other
+    numbers are means over the members.
 
     Args:
         trained: the ensemble.
@@ -61,28 +51,19 @@ def explain_graph(
         row: the one that is explained.
         target: the target that is explained; the first by default.
         label: the class whose probability is explained; the predicted one by default.
-        methods: names of methods; see `edgewise.explain.methods`.
 
     Raises:
         DataError: there is no such row, or it cannot be predicted.
-        SettingError: there is no such target, class or method.
+        SettingError: there is no such target or class.
         UnsupportedError: the graph has more than 2,000 nodes.
 
     Cost: a prediction for every node and link, some for the curves of faithfulness, and 33 with gradients.
     """
-    with cpu_threads(trained.threads):
-        return explain(GraphItem(trained, table, row, target, label), methods)
 
-
-class GraphItem(Explainable):
-    """One graph of many; each removal is computed as a graph of its own."""
-
-    def __init__(self, trained: FittedGraphs, table: GraphTable, row: int, target: str | None, label: Any):
-        if not 0 <= row < table.num_rows:
-            raise DataError(f"graph {row} does not exist; they are 0 to {table.num_rows - 1}.")
-        name = str(table.frame[table.columns.graph_column].iloc[row])
-        if not table.usable[row]:
-            raise DataError(f"the graph {name!r} cannot be predicted: {table.status[row]}.")
+    def __init__(
+        self, trained: FittedGraphs, table: GraphTable, row: int, *, target: str | None = None, label: Any = None
+    ):
+        name = checked_row("graph", table, row, table.frame[table.columns.graph_column].array)
         batch = trained.batches(table).batch(np.array([row]))
         if (count := len(batch.features)) > MAX_NODES:
             raise UnsupportedError(
@@ -209,12 +190,15 @@ class GraphItem(Explainable):
         }
 
 
+explain_graph = explaining(GraphItem)
+
+
 class ExplainableGraphs(ExplainableByName):
     """The graphs that a model of many was trained on, and those that it was tested on."""
 
     unit = "graph"
     over = "graphs"
-    explain_row = staticmethod(explain_graph)
+    row_item = GraphItem
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:

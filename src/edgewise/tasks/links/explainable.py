@@ -10,10 +10,9 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
-from edgewise.explain.methods import Choice, explain
-from edgewise.explanation import Explanation, TargetPrediction
+from edgewise.explanation import TargetPrediction
 from edgewise.records import NodeBatch
-from edgewise.tasks.explainable import ExplainableModel, Names, title_of
+from edgewise.tasks.explainable import ExplainableModel, Names, explaining, title_of
 from edgewise.tasks.links.trained import FittedLinks, LinkGraph, probabilities
 from edgewise.tasks.nodes.explainable import SubgraphItem
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
@@ -28,17 +27,7 @@ Moments = tuple[Tensor, Tensor]
 """The mean of the vectors of all nodes, and how far they lie from it."""
 
 
-def explain_link(
-    trained: FittedLinks,
-    sender: int,
-    receiver: int,
-    *,
-    graph: LinkGraph | None = None,
-    hops: int | None = None,
-    target: str | None = None,
-    label: Any = None,
-    methods: Choice = None,
-) -> Explanation:
+class LinkItem(SubgraphItem):
     """The probability of a link, what of the neighborhood of its ends the model attends to, and what changes it.
 
     Where the graph has the very link, no message goes along it, as in training and wherever the model is scored: the
@@ -60,25 +49,28 @@ def explain_link(
         hops: how far away from an end nodes are shown and removed; by default as far as the model reaches.
         target: `link_prob`, or None.
         label: None; there are no classes.
-        methods: names of methods; see `edgewise.explain.methods`.
 
     Raises:
         DataError: there is no such node, it is one twice, or the graph is none for the model.
-        SettingError: another target is named, or a class, there is no such method, or `hops` is below 1.
+        SettingError: another target is named, or a class, or `hops` is below 1.
 
     Cost: a prediction for every node and link near the ends, up to 2,000 of each, and fewer of large subgraphs.
     """
-    graph = graph or trained.graph
-    check_ends(graph, sender, receiver)
-    check_choice(target, label)
-    with cpu_threads(trained.threads):
-        return explain(LinkItem(trained, graph, sender, receiver, hops), methods)
 
-
-class LinkItem(SubgraphItem):
-    """Two nodes and their link; arguments as in `explain_link`."""
-
-    def __init__(self, trained: FittedLinks, graph: LinkGraph, sender: int, receiver: int, hops: int | None):
+    def __init__(
+        self,
+        trained: FittedLinks,
+        sender: int,
+        receiver: int,
+        *,
+        graph: LinkGraph | None = None,
+        hops: int | None = None,
+        target: str | None = None,
+        label: Any = None,
+    ):
+        graph = graph or trained.graph
+        check_ends(graph, sender, receiver)
+        check_choice(target, label)
         self.trained, self.graph, self.ends, settings = trained, graph, [sender, receiver], trained.settings
         whole, self.is_linked = _apart(trained, graph, sender, receiver)
         self.is_small = whole.features.shape[0] + whole.edges.num_edges <= MAX_WHOLE
@@ -132,6 +124,9 @@ class LinkItem(SubgraphItem):
         return notes
 
 
+explain_link = explaining(LinkItem)
+
+
 @dataclass(frozen=True, eq=False)
 class LinkProbability:
     """The probability of a link, in copies of a graph whose first two nodes are its ends."""
@@ -158,7 +153,7 @@ class LinkProbability:
 def predict_links(
     trained: FittedLinks, senders: Sequence[int], receivers: Sequence[int], graph: LinkGraph | None = None
 ) -> Float64[np.ndarray, " pair"]:
-    """The probability of each pair, no message going along its own link; as in `explain_link`.
+    """The probability of each pair, no message going along its own link; as in `LinkItem`.
 
     Raises:
         DataError: there is no such node, or it is one twice.
@@ -237,11 +232,9 @@ class ExplainableLinks(ExplainableModel):
         found = predict_links(self.trained, [sender for sender, _ in pairs], [receiver for _, receiver in pairs])
         return [(link_prediction(value),) for value in found.tolist()]
 
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> LinkItem:
         """One pair; all weights are listed, as few nodes are near it."""
-        return explain_link(self.trained, *self._ends(row), target=target, label=label, methods=methods)
+        return LinkItem(self.trained, *self._ends(row), target=target, label=label)
 
     def _ends(self, row: tuple[Any, ...]) -> tuple[int, int]:
         """The places of two nodes, by their names."""

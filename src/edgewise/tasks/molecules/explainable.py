@@ -17,12 +17,12 @@ from edgewise.data.molecules.table import table_from_arrays
 from edgewise.data.scale import ConditionScaler
 from edgewise.errors import DataError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
-from edgewise.explain.methods import METHODS, Choice, explain
-from edgewise.explanation import Curve, Explanation, Layer, Part, TargetPrediction
+from edgewise.explain.methods import METHODS
+from edgewise.explanation import Curve, Layer, Part, TargetPrediction
 from edgewise.models.molecule_transformer import MoleculeTransformer
 from edgewise.rank import spearman
 from edgewise.records import Batch
-from edgewise.tasks.explainable import ExplainableTable
+from edgewise.tasks.explainable import ExplainableTable, explaining
 from edgewise.tasks.explained import Explained, target_predictions
 from edgewise.tasks.molecules.row import Row
 from edgewise.tasks.molecules.trained import FittedProperty
@@ -159,16 +159,8 @@ REMOVAL = (
 )
 
 
-def explain_molecule(
-    trained: FittedProperty,
-    smiles: Sequence[str],
-    conditions: Sequence[float] = (),
-    *,
-    target: str | None = None,
-    label: str | None = None,
-    methods: Choice = None,
-) -> Explanation:
-    """The prediction of a trained ensemble for one row, and why.
+class MoleculeItem(Explainable):
+    """The prediction of a trained ensemble for one row of molecules, and why.
 
     Units are the atoms of all molecules, in the order of the SMILES as they came. The number that is explained is the
     target in its own unit, or the probability of a class; it is the average over the members of the ensemble, and so
@@ -176,28 +168,12 @@ def explain_molecule(
 
     Args:
         trained: the ensemble.
-        smiles: one molecule for each SMILES column of the training; any writing.
-        conditions: one number for each condition of the training.
+        row: the molecules and numbers.
         target: which target is explained; the first where None.
         label: the probability of which class is explained; the predicted one where None.
-        methods: names of methods; see `edgewise.explain.methods`.
-
-    Returns:
-        Effects of removing atoms, bonds and fragments; attention, rollout and gradients beside them; curves for the
-        conditions; and how faithful the attributions are.
-
-    Raises:
-        DataError: a SMILES or a condition cannot be used, or their number is not that of the training.
-        SettingError: there is no such target, class or method.
 
     Cost: one prediction an atom, a bond and a fragment, 38 for each method, and 33 with gradients.
     """
-    with cpu_threads(trained.threads):
-        return explain(MoleculeItem(trained, Row.of(trained, smiles, conditions), target, label), methods)
-
-
-class MoleculeItem(Explainable):
-    """The atoms of one row; arguments as in `explain_molecule`."""
 
     methods = (
         "occlusion",
@@ -329,6 +305,21 @@ class MoleculeItem(Explainable):
         }
 
 
+def molecule_item(
+    trained: FittedProperty, smiles: Sequence[str], conditions: Sequence[float] = (), **more: Any
+) -> MoleculeItem:
+    """One molecule for each SMILES column of the training, in any writing, and one number for each condition.
+
+    Raises:
+        DataError: a SMILES or a condition cannot be used, or their number is not that of the training.
+        SettingError: there is no such target or class.
+    """
+    return MoleculeItem(trained, Row.of(trained, smiles, conditions), **more)
+
+
+explain_molecule = explaining(molecule_item)
+
+
 class ExplainableMolecules(ExplainableTable):
     """Rows of molecules, and numbers beside them."""
 
@@ -367,14 +358,11 @@ class ExplainableMolecules(ExplainableTable):
         predictions = trained.predict(table)
         return [target_predictions(trained, predictions, row) for row in range(len(rows))]
 
-    def explain(
-        self, row: tuple[Any, ...], *, target: str | None, label: Any, top: int | None, methods: Choice = None
-    ) -> Explanation:
+    def item(self, row: tuple[Any, ...], target: Any, label: Any, top: int | None) -> MoleculeItem:
         """The molecules of one row; all weights are listed, as atoms are few."""
         self.predict([row])  # raises where a value cannot be read
         size = len(self.trained.columns.smiles_columns)
-        smiles = tuple(map(as_smiles, row[:size]))
-        return explain_molecule(self.trained, smiles, row[size:], target=target, label=label, methods=methods)
+        return molecule_item(self.trained, tuple(map(as_smiles, row[:size])), row[size:], target=target, label=label)
 
 
 class QuickItem(MoleculeItem):

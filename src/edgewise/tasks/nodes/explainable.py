@@ -12,23 +12,21 @@ from torch import Tensor
 
 from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.types import spoken
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, Links
 from edgewise.explain.heads import to_layer
-from edgewise.explain.methods import Choice, explain
 from edgewise.explain.rollout import rollout
-from edgewise.explanation import Explanation, Part, TargetPrediction, Unit
+from edgewise.explanation import Part, TargetPrediction, Unit
 from edgewise.layers.convolution import spread_evenly
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.records import NodeBatch, SparseFeatures
-from edgewise.tasks.explainable import ExplainableByName, files_of, own_names, undirected
+from edgewise.tasks.explainable import ExplainableByName, checked_row, explaining, files_of, own_names, undirected
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.tasks.nodes.task import FittedNodes
 from edgewise.trace import Trace, Weights
-from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
 
 MAX_NODES = 5000
@@ -41,50 +39,6 @@ POINTS = 32, 8
 """Points of an integral, of small subgraphs and of very large ones."""
 FEATURES = "the node's features", "zeros, the mean where they are scaled by their spread"
 """What gradients are taken by, and where integrated gradients begin."""
-
-
-def explain_node(
-    trained: FittedNodes,
-    table: NodeTable,
-    node: int,
-    *,
-    hops: int | None = None,
-    target: str | None = None,
-    label: Any = None,
-    methods: Choice = None,
-) -> Explanation:
-    """The prediction for a node, what of its neighborhood it attends to, and what changes the prediction.
-
-    Everything is computed on the subgraph that the prediction depends on, where it is the same as on the whole graph.
-    The units are the nodes of this subgraph, the one that is explained first; the links are the edges between them
-    along which messages come, both ways of an edge being one link. Weights are of the layers that come to the node: in
-    layer l of L those of nodes up to L − l hops away. Of an ensemble they are its first member's, and all other
-    numbers are means over the members. Positions stay those of the whole graph, whatever is removed; edges that the
-    model adds to the graph go with their nodes; every node and edge keeps its type.
-
-    Args:
-        trained: the ensemble.
-        table: the graph.
-        node: the row of the table.
-        hops: how far away nodes are shown and removed; by default as far as the model reaches.
-        target: the target that is explained; the first by default.
-        label: the class whose probability is explained; the predicted one by default.
-        methods: names of methods; see `edgewise.explain.methods`.
-
-    Raises:
-        DataError: there is no such row, or it cannot be predicted.
-        SettingError: there is no such target, class or method, or `hops` is below 1.
-
-    Cost: a prediction for every node and link near the node, up to 2,000 of each.
-    """
-    if not 0 <= node < table.num_rows:
-        raise DataError(f"node {node} does not exist; they are 0 to {table.num_rows - 1}.")
-    name = table.names[node]
-    if not table.usable[node]:
-        raise DataError(f"the node {name!r} cannot be predicted: {table.status[node]}.")
-    with cpu_threads(trained.threads):
-        graph = trained.batches(table).graph
-        return explain(EnsembleItem(trained, graph, table.names, name, [node], hops, target, label), methods)
 
 
 class SubgraphItem(Explainable):
@@ -298,7 +252,7 @@ class EnsembleItem(SubgraphItem):
         names: of all nodes.
         title: what the item is called.
         centers: the nodes by number.
-        hops, target, label: as in `explain_node`.
+        hops, target, label: as in `node_item`.
         to_batch: from a graph whose `rows` are the centers, copy after copy, to the batch of a model.
         notes: what else should be known.
     """
@@ -389,12 +343,52 @@ def _among(weights: Weights, comes: np.ndarray, count: int) -> Weights:
     return Weights(weights.senders[left], weights.receivers[left], weights.values[..., left], count, count)
 
 
+def node_item(
+    trained: FittedNodes,
+    table: NodeTable,
+    node: int,
+    *,
+    hops: int | None = None,
+    target: str | None = None,
+    label: Any = None,
+) -> EnsembleItem:
+    """A node of a graph, what of its neighborhood it attends to, and what changes its prediction.
+
+    Everything is computed on the subgraph that the prediction depends on, where it is the same as on the whole graph.
+    The units are the nodes of this subgraph, the one that is explained first; the links are the edges between them
+    along which messages come, both ways of an edge being one link. Weights are of the layers that come to the node: in
+    layer l of L those of nodes up to L − l hops away. Of an ensemble they are its first member's, and all other
+    numbers are means over the members. Positions stay those of the whole graph, whatever is removed; edges that the
+    model adds to the graph go with their nodes; every node and edge keeps its type.
+
+    Args:
+        trained: the ensemble.
+        table: the graph.
+        node: the row of the table.
+        hops: how far away nodes are shown and removed; by default as far as the model reaches.
+        target: the target that is explained; the first by default.
+        label: the class whose probability is explained; the predicted one by default.
+
+    Raises:
+        DataError: there is no such row, or it cannot be predicted.
+        SettingError: there is no such target or class, or `hops` is below 1.
+
+    Cost: a prediction for every node and link near the node, up to 2,000 of each.
+    """
+    name = checked_row("node", table, node, table.names)
+    graph = trained.batches(table).graph
+    return EnsembleItem(trained, graph, table.names, name, [node], hops, target, label)
+
+
+explain_node = explaining(node_item)
+
+
 class ExplainableNodes(ExplainableByName):
     """The nodes of the graph that a model was trained on."""
 
     unit = "node"
     over = "the nodes of a graph"
-    explain_row = staticmethod(explain_node)
+    row_item = staticmethod(node_item)
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self:
