@@ -98,6 +98,8 @@ class Task(ABC):
     """The scores that tables show, and the heads of their columns."""
     labels: ClassVar[dict[str, str]] = {}
     """What tables call each baseline of metrics.json."""
+    scored_together: ClassVar[int | None] = None
+    """The batch size of validation; None is that of the training."""
     units: ClassVar[tuple[str, ...]] = ("row",)
     """What a row is called, and the plural where it does not end in s."""
     output: ClassVar[str] = "predictions.csv"
@@ -123,9 +125,20 @@ class Task(ABC):
             DataError: The data cannot be used.
         """
 
-    @abstractmethod
     def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
         """From the recipe of a member to its training and validation batches; what members share is made once."""
+
+        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
+            size = recipe.batch_size
+            assert size is not None
+            validation = self.loader(prepared, "val", self.scored_together or size, None)
+            return self.loader(prepared, "train", size, recipe.seed), validation
+
+        return of_member
+
+    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+        """The batches of a split, in another order in every epoch where there is a seed."""
+        raise NotImplementedError
 
     @abstractmethod
     def loss(self, prepared: Prepared) -> Loss:

@@ -1,12 +1,13 @@
 """A trained ensemble over the rows of a table, whatever they hold: predictions, their spread and their intervals."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from jaxtyping import Float32
 
 from edgewise.choices import Calibration
 from edgewise.data.columns import Columns
@@ -25,18 +26,41 @@ ROWS_A_BATCH = 512
 """Rows that are computed together where no gradient is wanted."""
 
 
-class Batches(Protocol):
-    """A table in the units of a model: makes batches of its rows."""
+SPREAD_FLOOR = 1e-3
+"""The smallest spread that counts, in standard deviations of the target."""
 
-    def batch(self, rows: np.ndarray) -> Any:
-        """Rows to predict."""
+
+@dataclass(frozen=True, eq=False)
+class RowBatches:
+    """Rows in the units of a model."""
+
+    batch: Callable[[np.ndarray], Any]
+    """Makes a batch of rows to predict."""
+    targets: Float32[np.ndarray, " row target"]
+    """In model units; class numbers for classes."""
+    weights: Float32[np.ndarray, " row"]
+    """How much each row counts."""
+    graph: Any = None
+    """The whole graph as a `NodeBatch` without rows, where rows are of one graph."""
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        scale: TargetScaler | None,
+        batch: Callable[[np.ndarray], Any],
+        graph: Any = None,
+    ) -> Self:
+        """The rows of a table, with their targets scaled."""
+        targets = table.targets
+        if scale is not None and targets.shape[1]:
+            targets = scale.transform(targets)
+        return cls(batch, targets.astype(np.float32), table.weights.astype(np.float32), graph)
 
     def training_batch(self, rows: np.ndarray) -> Any:
         """Rows to learn from."""
-
-
-SPREAD_FLOOR = 1e-3
-"""The smallest spread that counts, in standard deviations of the target."""
+        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
+        return replace(self.batch(rows), targets=targets, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +143,15 @@ class FittedTable(Fitted):
     @property
     def target_scale(self) -> TargetScaler | None:
         """From the unit of the targets to that of the model; None for classes."""
-        raise NotImplementedError
+        found: TargetScaler | None = self.scale  # type: ignore[attr-defined]
+        return found
 
     @property
     def rows_a_batch(self) -> int:
         """Rows that are computed together where no gradient is wanted."""
         return ROWS_A_BATCH
 
-    def batches(self, table: Any) -> Batches:
+    def batches(self, table: Any) -> Any:
         """The rows of a table as the models take them."""
         raise NotImplementedError
 

@@ -19,7 +19,6 @@ from edgewise.plural import plural
 from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.nodes.units import (
     FittedOnGraph,
-    RowBatches,
     check_features,
     check_weights,
     graph_batch,
@@ -29,6 +28,7 @@ from edgewise.tasks.nodes.units import (
 )
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.tasks.trained import RowBatches
 
 
 @dataclass(kw_only=True)

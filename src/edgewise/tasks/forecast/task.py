@@ -1,6 +1,5 @@
 """Forecast: the next values of the series of the nodes of a graph."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +22,6 @@ from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
 from edgewise.train.loss import TargetLoss
-from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.train.training import FitResult
@@ -104,6 +102,7 @@ class ForecastTask(Task):
 
     settings_type = ForecastRunSettings
     noun = "series"
+    scored_together = ROWS_A_BATCH
     output = "next.csv"
     headlines = same("mae", "rmse", "mape")
     labels: ClassVar = {"stays": "stays as it was"}
@@ -132,18 +131,10 @@ class ForecastTask(Task):
         rows = {name: starts.tolist() for name, starts in splits.items()}
         return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
 
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        def loader(split: str, batch_size: int, seed: int | None = None) -> RowLoader:
-            starts = prepared.splits[split]
-            windows = prepared.fitted.windows(prepared.data, starts, True)
-            return RowLoader(np.arange(len(starts)), windows.batch, batch_size, seed)
-
-        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
-            assert recipe.batch_size is not None
-            validation = loader("val", ROWS_A_BATCH) if len(prepared.splits["val"]) else None
-            return loader("train", recipe.batch_size, recipe.seed), validation
-
-        return of_member
+    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+        starts = prepared.splits[split]
+        windows = prepared.fitted.windows(prepared.data, starts, True)
+        return RowLoader(np.arange(len(starts)), windows.batch, batch_size, seed)
 
     def loss(self, prepared: Prepared) -> TargetLoss:
         recipe = prepared.settings.train

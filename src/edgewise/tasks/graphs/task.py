@@ -20,51 +20,14 @@ from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettin
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
 from edgewise.tasks.graphs.settings import GraphRunSettings
-from edgewise.tasks.nodes.units import RowBatches, check_weights, note_of_edges, num_edge_features, with_loops
+from edgewise.tasks.nodes.units import check_weights, note_of_edges, num_edge_features, with_loops
 from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.tasks.trained import ROWS_A_BATCH, FittedTable
+from edgewise.tasks.trained import ROWS_A_BATCH, FittedTable, RowBatches
 from edgewise.train.baseline import finite_features
 
 NODES_A_BATCH = 100_000
 """Nodes that are computed together where no gradient is wanted, or about as many."""
-
-
-@dataclass(frozen=True)
-class GraphStore:
-    """Graphs in the units of a model: makes batches of them, each their disjoint union."""
-
-    features: torch.Tensor
-    """(node, feature), scaled, float32."""
-    edge_features: torch.Tensor
-    """(edge, feature), scaled, float32."""
-    senders: torch.Tensor
-    """(edge), counted within their graph, as are receivers."""
-    receivers: torch.Tensor
-    """(edge)."""
-    offsets: torch.Tensor
-    """(boundary): nodes of graph g are `offsets[g]:offsets[g + 1]`."""
-    edge_offsets: torch.Tensor
-    """(boundary): the same for edges."""
-    roots: np.ndarray | None
-    """(row): the root of each, counted within the graph; None where the model needs none."""
-    conditions: np.ndarray
-    """(row, condition), scaled, float32."""
-    has_loops: bool
-    """Whether every node is to be among its own neighbors."""
-
-    def batch(self, rows: np.ndarray) -> GraphBatch:
-        """Graphs to predict."""
-        union = Union.of(rows, self.offsets, self.edge_offsets, self.senders, self.receivers)
-        edges, edge_features = union.edges, take(self.edge_features, union.edge_places)
-        if self.has_loops:
-            edges, edge_features = with_loops(edges, edge_features)
-        roots = torch.zeros(0, dtype=torch.int64)
-        if self.roots is not None:
-            roots = torch.from_numpy(self.roots[rows]) + union.offsets[:-1]
-        conditions = torch.from_numpy(self.conditions[rows])
-        features = take(self.features, union.nodes)
-        return GraphBatch(features, edges, edge_features, union.offsets, roots, conditions)
 
 
 @dataclass(frozen=True)
@@ -163,20 +126,27 @@ class FittedGraphs(FittedTable):
         check_weights(table.source, edges, self.settings, self.sizes)
         if self.settings.spec.reads_edge_weights:  # a weight is not scaled
             edge_features = edges.features
-        starts = table.offsets[table.graph_of_edge]
-        trees = table.trees
-        store = GraphStore(
-            torch.from_numpy(features),
-            torch.from_numpy(edge_features),
-            torch.from_numpy(edges.senders - starts),
-            torch.from_numpy(edges.receivers - starts),
-            torch.from_numpy(table.offsets),
-            torch.from_numpy(table.edge_offsets),
-            None if trees is None else trees.roots - table.offsets[:-1],
-            conditions,
-            self.settings.has_loops,
+        starts, trees = table.offsets[table.graph_of_edge], table.trees
+        offsets, edge_offsets, senders, receivers, of_node, of_edge = (
+            torch.from_numpy(each)
+            for each in (
+                *(table.offsets, table.edge_offsets, edges.senders - starts, edges.receivers - starts),
+                *(features, edge_features),
+            )
         )
-        return RowBatches.of(table, scales.target, store.batch)
+
+        def batch(rows: np.ndarray) -> GraphBatch:
+            union = Union.of(rows, offsets, edge_offsets, senders, receivers)
+            among, known = union.edges, take(of_edge, union.edge_places)
+            if self.settings.has_loops:
+                among, known = with_loops(among, known)
+            roots = torch.zeros(0, dtype=torch.int64)
+            if trees is not None:
+                roots = torch.from_numpy((trees.roots - table.offsets[:-1])[rows]) + union.offsets[:-1]
+            of_graph = torch.from_numpy(conditions[rows])
+            return GraphBatch(take(of_node, union.nodes), among, known, union.offsets, roots, of_graph)
+
+        return RowBatches.of(table, scales.target, batch)
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other."""

@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,7 +21,6 @@ from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
 from edgewise.train.loss import RelativeLoss, TargetLoss
-from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.train.training import FitResult
@@ -42,6 +40,7 @@ class MotionTask(Task):
 
     settings_type = DynamicsRunSettings
     noun = "moving bodies"
+    scored_together = ROWS_A_BATCH
     headlines: ClassVar = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
     labels: ClassVar = {"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"}
     output_formats = (".npz",)
@@ -67,20 +66,10 @@ class MotionTask(Task):
         rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
         return Prepared(settings, motion, splits, fitted, rows)
 
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        units, quantity = prepared.fitted.units, prepared.settings.model.target_quantity
-
-        def loader(split: str, batch_size: int, seed: int | None = None) -> RowLoader:
-            moments = prepared.splits[split]
-            rows = np.arange(len(moments.moment))
-            return RowLoader(rows, lambda rows: units.scaled(moments.batch(rows), quantity), batch_size, seed)
-
-        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
-            assert recipe.batch_size is not None
-            validation = loader("val", ROWS_A_BATCH) if len(prepared.splits["val"].moment) else None
-            return loader("train", recipe.batch_size, recipe.seed), validation
-
-        return of_member
+    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+        moments, units = prepared.splits[split], prepared.fitted.units
+        quantity, count = prepared.settings.model.target_quantity, len(moments.moment)
+        return RowLoader(np.arange(count), lambda rows: units.scaled(moments.batch(rows), quantity), batch_size, seed)
 
     def loss(self, prepared: Prepared) -> RelativeLoss:
         recipe = prepared.settings.train

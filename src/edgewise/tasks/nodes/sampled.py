@@ -13,7 +13,7 @@ from edgewise.records import NodeBatch
 from edgewise.sampling import NeighborSampler
 from edgewise.sampling.ahead import ahead
 from edgewise.tasks.nodes.subgraph import select
-from edgewise.tasks.nodes.units import RowBatches
+from edgewise.tasks.trained import RowBatches
 
 NUM_WORKERS = 1
 """Threads that sample while the model trains."""

@@ -28,7 +28,6 @@ from edgewise.tasks.nodes.sampled import SampledLoader
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
 from edgewise.tasks.nodes.units import (
     FittedOnGraph,
-    RowBatches,
     check_features,
     check_weights,
     graph_batch,
@@ -39,6 +38,7 @@ from edgewise.tasks.nodes.units import (
 )
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.tasks.trained import RowBatches
 from edgewise.train.loader import Loader
 from edgewise.train.settings import TrainSettings
 

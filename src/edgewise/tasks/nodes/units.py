@@ -1,13 +1,11 @@
 """A graph in the units of a model: features of its nodes scaled, loops added where a model wants them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float32
 
 from edgewise.data.graphs.edges import EdgeList, num_distinct
 from edgewise.data.graphs.node_features import Categories, NodeFeatures
@@ -15,7 +13,6 @@ from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import BACKWARD, GraphTypes, TypeScaler, in_own_columns, left_aligned, spoken
 from edgewise.data.scale import ConditionScaler, TargetScaler
-from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import GraphSizes, NodeSettings, NodeSizes
 from edgewise.neighborhood import Edges, Relations, Types
@@ -140,39 +137,6 @@ def scaled(
     return SparseFeatures(entries, torch.from_numpy(features.values))
 
 
-@dataclass(frozen=True, eq=False)
-class RowBatches:
-    """Rows in the units of a model."""
-
-    batch: Callable[[np.ndarray], Any]
-    """Makes a batch of rows to predict."""
-    targets: Float32[np.ndarray, " row target"]
-    """In model units; class numbers for classes."""
-    weights: Float32[np.ndarray, " row"]
-    """How much each row counts."""
-    graph: Any = None
-    """The whole graph as a `NodeBatch` without rows, where rows are of one graph."""
-
-    @classmethod
-    def of(
-        cls,
-        table: Table,
-        scale: TargetScaler | None,
-        batch: Callable[[np.ndarray], Any],
-        graph: NodeBatch | None = None,
-    ) -> Self:
-        """The rows of a table, with their targets scaled."""
-        targets = table.targets
-        if scale is not None and targets.shape[1]:
-            targets = scale.transform(targets)
-        return cls(batch, targets.astype(np.float32), table.weights.astype(np.float32), graph)
-
-    def training_batch(self, rows: np.ndarray) -> Any:
-        """Rows to learn from."""
-        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
-        return replace(self.batch(rows), targets=targets, weights=weights)
-
-
 @dataclass(kw_only=True)
 class FittedOnGraph(FittedTable):
     """A trained ensemble over the nodes or edges of one graph."""
@@ -195,11 +159,6 @@ class FittedOnGraph(FittedTable):
     """The words of each column of categories of nodes."""
     edge_categories: Categories = field(default_factory=dict)
     """The words of each column of categories of edges."""
-
-    @property
-    def target_scale(self) -> TargetScaler | None:
-        """From the unit of the targets to that of the model; None for classes."""
-        return self.scale
 
     @property
     def rows_a_batch(self) -> int:

@@ -1,6 +1,6 @@
 """Tagging: a tag for each word of a sentence."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +28,6 @@ from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder, json_lines
 from edgewise.train.loader import Loader, RowLoader
 from edgewise.train.loss import TokenLoss
-from edgewise.train.settings import TrainSettings
 from edgewise.train.spans import UsualTags, marks_spans, tag_scores
 
 if TYPE_CHECKING:
@@ -137,6 +136,7 @@ class TaggingTask(Task):
 
     settings_type = TaggingRunSettings
     noun = "tags"
+    scored_together = PIECES_A_BATCH
     labels: ClassVar = {"usual_tags": "each word's most frequent tag"}
     units = ("sentence",)
     output = "tagged.jsonl"
@@ -177,15 +177,8 @@ class TaggingTask(Task):
         rows = {split: found.tolist() for split, found in splits.items()}
         return Prepared(settings, sentences, splits, fitted, rows, sentences.rejected)
 
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        fitted, sentences, splits = prepared.fitted, prepared.data, prepared.splits
-
-        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
-            assert recipe.batch_size is not None
-            training = tag_loader(fitted, sentences, splits["train"], recipe.batch_size, recipe.seed)
-            return training, tag_loader(fitted, sentences, splits["val"], PIECES_A_BATCH)
-
-        return of_member
+    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+        return tag_loader(prepared.fitted, prepared.data, prepared.splits[split], batch_size, seed)
 
     def loss(self, prepared: Prepared) -> TokenLoss:
         return TokenLoss()

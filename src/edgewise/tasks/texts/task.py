@@ -1,6 +1,6 @@
 """Texts: numbers or classes of the rows of a table that holds texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,36 +31,11 @@ from edgewise.tasks.table_task import (
 )
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.texts.settings import TextRunSettings
-from edgewise.tasks.trained import FittedTable
+from edgewise.tasks.trained import FittedTable, RowBatches
 from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
-
-
-@dataclass(frozen=True)
-class TextBatches:
-    """A table of texts in the units of a model: makes batches of its rows."""
-
-    tokens: list[np.ndarray]
-    """Tokens of each row, those of several columns behind each other; none where the row cannot be used."""
-    segments: list[np.ndarray]
-    """The text column that each token stands in."""
-    targets: np.ndarray
-    """(row, target), scaled, float32; class numbers for classes."""
-    weights: np.ndarray
-    """(row), float32."""
-    cut: int
-    """Rows that were longer than the model reads."""
-
-    def batch(self, rows: np.ndarray) -> TextRows:
-        """Rows to predict."""
-        return TextRows.packed([self.tokens[row] for row in rows], [self.segments[row] for row in rows])
-
-    def training_batch(self, rows: np.ndarray) -> TextRows:
-        """Rows to learn from."""
-        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
-        return replace(self.batch(rows), targets=targets, weights=weights)
 
 
 @dataclass(kw_only=True)
@@ -84,11 +59,6 @@ class FittedTexts(FittedTable):
     start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
     """Weights that every member's encoder begins with."""
 
-    @property
-    def target_scale(self) -> TargetScaler | None:
-        """From the unit of the targets to that of the model; None for classes."""
-        return self.scale
-
     def new_member(self) -> TextModel:
         hidden = self.tokenizer.unknown if self.tokenizer.mask is None else self.tokenizer.mask
         model = TextModel(self.num_tokens, hidden, self.num_outputs, self.text, self.settings)
@@ -100,18 +70,20 @@ class FittedTexts(FittedTable):
         """The tokens of one row as the models read them, with the places they came from."""
         return self.tokenizer.row_of(texts, self.settings.context)
 
-    def batches(self, table: TextTable) -> TextBatches:
-        """The rows of a table as the models take them."""
-        targets = table.targets
-        if self.scale is not None and targets.shape[1]:
-            targets = self.scale.transform(targets)
-        tokens, segments, cut = [], [], 0
-        for texts, is_usable in zip(table.texts, table.usable, strict=True):
-            row = self.row_tokens(texts if is_usable else [""] * len(texts))
-            cut += row.num_cut > 0
-            tokens.append(row.numbers)
-            segments.append(row.columns)
-        return TextBatches(tokens, segments, targets.astype(np.float32), table.weights.astype(np.float32), cut)
+    def batches(self, table: TextTable) -> RowBatches:
+        """The rows of a table as the models take them; one that cannot be used has no token."""
+        read = [self.row_tokens(texts) for texts in usable_texts(table)]
+
+        def batch(rows: np.ndarray) -> TextRows:
+            return TextRows.packed([read[row].numbers for row in rows], [read[row].columns for row in rows])
+
+        return RowBatches.of(table, self.scale, batch)
+
+    def cut_note(self, table: TextTable, limit: str) -> str:
+        """How many texts are longer than the model reads, in words; empty where none is."""
+        if not (cut := sum(self.row_tokens(texts).num_cut > 0 for texts in usable_texts(table))):
+            return ""
+        return f"{plural(cut, 'text has', 'texts have')} more than {limit} tokens, cut there"
 
     def statuses(self, table: TextTable) -> list[str]:
         """The status of each row; see `Tokenizer.status_of`."""
@@ -130,6 +102,12 @@ class FittedTexts(FittedTable):
         """The errors, and the vocabulary in tokenizer.json."""
         tokenizer = load_tokenizer(folder, values["tokens"], values["num_tokens"])
         return {**super().load_parts(folder, values, tensors), "tokenizer": tokenizer}
+
+
+def usable_texts(table: TextTable) -> Iterator[Sequence[str]]:
+    """The texts of each row; empty ones where the row cannot be used."""
+    for texts, is_usable in zip(table.texts, table.usable, strict=True):
+        yield texts if is_usable else [""] * len(texts)
 
 
 TOKENS = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wordpiece": "word pieces"}
@@ -188,10 +166,8 @@ class TextsTask(TableTask):
         fitted, settings = prepared.fitted, prepared.settings
         source = "the training rows" if settings.pretrained is None else settings.pretrained
         found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
-        if cut := fitted.batches(prepared.data).cut:
-            longer = plural(cut, "text has", "texts have")
-            found.append(f"{longer} more than --context {settings.model.context} tokens, cut there")
-        return found
+        cut = fitted.cut_note(prepared.data, f"--context {settings.model.context}")
+        return [*found, cut] if cut else found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         trained = FittedTexts.load(request.run_folder)
@@ -200,9 +176,8 @@ class TextsTask(TableTask):
         )
         check_same_numbers(columns, trained.columns)
         table = read_texts([request.data], columns, strict=request.strict, need_targets=False)
-        if cut := trained.batches(table).cut:
-            longer = plural(cut, "text has", "texts have")
-            note(f"{longer} more than {trained.settings.context} tokens, cut there")
+        if cut := trained.cut_note(table, str(trained.settings.context)):
+            note(cut)
         texts = table.contents(np.flatnonzero(table.usable))
         if warning := coverage_warning(trained.tokenizer, (text for found in texts for text in found)):
             note(warning)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -33,7 +33,6 @@ from edgewise.train.device import cpu_threads, pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import LengthLoader, Loader
 from edgewise.train.loss import TokenLoss
-from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from edgewise.train.training import FitResult
@@ -209,16 +208,8 @@ class TranslationTask(Task):
         rows = {split: found.tolist() for split, found in splits.items()}
         return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
 
-    def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
-        pairs, splits = prepared.data.tokens, prepared.splits
-
-        def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
-            size = recipe.batch_size
-            assert size is not None
-            validation = pairs.loader(splits["val"], size) if len(splits["val"]) else None
-            return pairs.loader(splits["train"], size, recipe.seed), validation
-
-        return of_member
+    def loader(self, prepared: Prepared, split: str, batch_size: int, seed: int | None) -> Loader:
+        return prepared.data.tokens.loader(prepared.splits[split], batch_size, seed)
 
     def loss(self, prepared: Prepared) -> TokenLoss:
         return TokenLoss(prepared.settings.label_smoothing)
