@@ -6,9 +6,10 @@ sampler     NeighborSampler: seeds → Sample, a Graph that every model trains o
 loader      NeighborLoader: batches of seeds, sampled ahead in threads
 """
 
+from edgewise.sampling.clusters import ClusterLoader, partition
 from edgewise.sampling.links import LinkLoader, LinkSample
 from edgewise.sampling.loader import NeighborLoader
 from edgewise.sampling.sample import Sample
 from edgewise.sampling.sampler import NeighborSampler
 
-__all__ = ["LinkLoader", "LinkSample", "NeighborLoader", "NeighborSampler", "Sample"]
+__all__ = ["ClusterLoader", "LinkLoader", "LinkSample", "NeighborLoader", "NeighborSampler", "Sample", "partition"]

@@ -1,6 +1,8 @@
 """The incoming edges of each node, as the kernels of sampling read them: made once for a graph."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ class Incoming:
     """(edge), int64: the time of each as `ordered` writes it; empty where there are none."""
     cumulative: np.ndarray
     """(edge), float64: sums of the weights from the first edge of its receiver and type on; empty without weights."""
+    _tables: list[np.ndarray] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, graph: Graph, weights: Any = None, edge_times: Any = None) -> "Incoming":
@@ -83,6 +86,21 @@ class Incoming:
             if not np.isfinite(found.cumulative).all():
                 raise DataError("NeighborSampler: the weights of a node add up to infinity; divide all by the largest.")
         return found
+
+    @contextmanager
+    def place_table(self, is_needed: bool = True) -> Iterator[np.ndarray]:
+        """A table with a place for each node, for one thread at a time; what it holds from before does no harm."""
+        if not is_needed:
+            yield np.empty(0, np.int32)
+            return
+        try:
+            table = self._tables.pop()
+        except IndexError:  # all are in use
+            table = np.zeros(len(self.offsets) - 1, np.int32)
+        try:
+            yield table
+        finally:
+            self._tables.append(table)
 
 
 def per_edge(name: str, values: Any, num_edges: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
@@ -33,6 +34,28 @@ class Sample:
     """How many edges each hop sampled."""
     trees: Int64[Tensor, " node"] | None = None
     """The number of the seed that each node was sampled for; None where seeds share nodes."""
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        nodes: np.ndarray,
+        senders: np.ndarray,
+        receivers: np.ndarray,
+        edges: np.ndarray,
+        seeds: np.ndarray,
+        nodes_per_hop: tuple[int, ...],
+        edges_per_hop: tuple[int, ...],
+        trees: np.ndarray | None = None,
+    ) -> "Sample":
+        """Nodes and edges of a graph by number, with their features; senders, receivers and seeds count in `nodes`."""
+        n_id, e_id = torch.from_numpy(nodes), torch.from_numpy(edges)
+        ends = {"senders": torch.from_numpy(senders), "receivers": torch.from_numpy(receivers)}
+        # Made of numbers that are right: they are neither copied nor checked.
+        among = unchecked(graph.edges, **ends, num_senders=len(nodes), num_receivers=len(nodes), _plan=None)
+        part = graph.select(n_id, e_id, among, graph.graph_features if graph.num_graphs == 1 else None)
+        of_node = None if trees is None else torch.from_numpy(trees)
+        return cls(part, n_id, e_id, torch.from_numpy(seeds), nodes_per_hop, edges_per_hop, of_node)
 
     def blocks(self) -> list[Edges]:
         """The edges that each layer needs, first layer first, where a layer computes no more than the next one reads.

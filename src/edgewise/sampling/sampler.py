@@ -1,7 +1,6 @@
 """Sampling the neighborhoods of seeds, hop after hop, from a graph in memory."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Graph
-from edgewise.neighborhood import Edges
-from edgewise.neighborhood.index import integers, unchecked
+from edgewise.neighborhood.index import integers
 from edgewise.sampling.incoming import Incoming, checked_times, ordered
 from edgewise.sampling.sample import Sample
 
@@ -90,7 +88,6 @@ class NeighborSampler:
             raise SettingError("NeighborSampler: form 'induced' needs seeds that share nodes; leave disjoint out.")
         self.times_are_whole = self.is_timed and not torch.as_tensor(edge_times).is_floating_point()
         self.incoming = Incoming.of(self.graph, weights, edge_times)
-        self._tables: list[np.ndarray] = []
 
     def sample(
         self,
@@ -117,7 +114,7 @@ class NeighborSampler:
         chosen = checked_nodes("seeds", seeds, self.graph.num_nodes)
         key = np.random.SeedSequence((self.seed, epoch, batch)).generate_state(1, np.uint64)[0]
         held = self.incoming
-        with self.place_table(not self.disjoint) as place_of:
+        with held.place_table(not self.disjoint) as place_of:
             nodes, trees, roots, senders, receivers, edges, *per_hop = kernels.sample(
                 *(held.offsets, held.links, held.types, held.times, held.cumulative, self.fanouts),
                 *(self.replace, self.strategy, self.disjoint, chosen, self._limits(times, len(chosen)), key, place_of),
@@ -132,44 +129,8 @@ class NeighborSampler:
             edges_per_hop = np.diff(np.append(0, stays).cumsum()[np.append(0, edges_per_hop.cumsum())])
             senders, receivers, edges = senders[stays], receivers[stays], edges[stays]
         per_hop = tuple(nodes_per_hop.tolist()), tuple(edges_per_hop.tolist())
-        return self.cut(nodes, senders, receivers, edges, roots, *per_hop, trees if self.disjoint else None)
-
-    def cut(
-        self,
-        nodes: np.ndarray,
-        senders: np.ndarray,
-        receivers: np.ndarray,
-        edges: np.ndarray,
-        roots: np.ndarray,
-        nodes_per_hop: tuple[int, ...],
-        edges_per_hop: tuple[int, ...],
-        trees: np.ndarray | None = None,
-    ) -> Sample:
-        """Nodes and edges by number, as a sample with their features."""
-        n_id, e_id = torch.from_numpy(nodes), torch.from_numpy(edges)
-        ends = {"senders": torch.from_numpy(senders), "receivers": torch.from_numpy(receivers)}
-        among = unchecked(
-            self.graph.edges, **ends, num_senders=len(nodes), num_receivers=len(nodes), _plan=None
-        )  # made of numbers that are right: they are neither copied nor checked
-        assert isinstance(among, Edges)
-        graph = self.graph.select(n_id, e_id, among, self.graph.graph_features if self.graph.num_graphs == 1 else None)
-        of_node = None if trees is None else torch.from_numpy(trees)
-        return Sample(graph, n_id, e_id, torch.from_numpy(roots), nodes_per_hop, edges_per_hop, of_node)
-
-    @contextmanager
-    def place_table(self, is_needed: bool = True) -> Iterator[np.ndarray]:
-        """A table with a place for each node, for one thread at a time; what it holds from before does no harm."""
-        if not is_needed:
-            yield np.empty(0, np.int32)
-            return
-        try:
-            table = self._tables.pop()
-        except IndexError:  # all are in use
-            table = np.zeros(self.graph.num_nodes, np.int32)
-        try:
-            yield table
-        finally:
-            self._tables.append(table)
+        own_trees = trees if self.disjoint else None
+        return Sample.of(self.graph, nodes, senders, receivers, edges, roots, *per_hop, own_trees)
 
     def _limits(self, times: Any, num_seeds: int) -> np.ndarray:
         """The time of each seed, as edges have theirs."""
