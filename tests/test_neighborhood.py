@@ -1,7 +1,10 @@
 """Neighborhoods: every pair as written out by hand, as a table, a list, a drawing, a slice; and their algebra."""
 
 import itertools
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 from cases import HEADS, MEMBERS, all_neighborhoods
 from edgewise import Causal, Edges, Full, Lengths, Mask, Segments, ShapeError, Window, aggregate
 from edgewise.neighborhood import Intersection, RangeIntersection, Ranges, Union
+from edgewise.neighborhood.checks import broadcast_shape
 
 BY_NAME = pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
 
@@ -311,3 +315,26 @@ def test_a_cut_of_both_lengths_and_segments():
     mask = both.to_mask(6)
     assert mask.sum(-1).tolist() == [[3, 3, 3, 1, 1, 1]]
     assert torch.equal(mask, Lengths(torch.tensor([4])).to_mask(6, 6) & Segments(torch.tensor([0, 3, 6])).to_mask(6))
+
+
+def test_shapes_broadcast_as_torch_has_it():
+    random = np.random.default_rng(0)
+    for _ in range(2000):
+        shapes = [tuple(random.choice([0, 1, 1, 2, 3], random.integers(4)).tolist()) for _ in range(random.integers(4))]
+        try:
+            expected = torch.broadcast_shapes(*shapes)
+        except RuntimeError:
+            with pytest.raises(RuntimeError):
+                broadcast_shape(*shapes)
+        else:
+            assert broadcast_shape(*shapes) == expected
+
+
+def test_a_training_step_imports_no_compiler_of_torch():
+    code = (
+        "import sys, torch; from edgewise import Edges, attend;"
+        "x = torch.randn(2, 5, 8, requires_grad=True); bond = torch.randn(1, 4, 8);"
+        "attend(x, x, x, Edges([0, 1, 2, 3], [1, 2, 3, 4], 5, 5), edge_key=bond).sum().backward();"
+        "print('sympy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

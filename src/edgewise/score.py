@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood.checks import not_positive, number
+from edgewise.neighborhood.checks import broadcast_shape, not_positive, number
 
 Score = Callable[[Tensor, Tensor], Tensor]
 Activation = Literal["tanh", "relu", "sigmoid", "silu", "gelu"]
@@ -39,7 +39,7 @@ def score_pairs(score: Score, query: Tensor, key: Tensor) -> Tensor:
     Raises:
         ShapeError: the score gave another shape.
     """
-    found, pairs = score(query, key), torch.broadcast_shapes(query.shape[:-1], key.shape[:-1])
+    found, pairs = score(query, key), broadcast_shape(query.shape[:-1], key.shape[:-1])
     if found.shape == pairs:
         return found
     fits = found.dim() <= len(pairs) and all(
@@ -50,7 +50,7 @@ def score_pairs(score: Score, query: Tensor, key: Tensor) -> Tensor:
             f"score: {_name(score)} gave the shape {tuple(found.shape)}; expected {tuple(pairs)}, one number for each "
             f"pair of queries {tuple(query.shape)} and keys {tuple(key.shape)}, whose last axis is the features."
         )
-    return found.expand(torch.broadcast_shapes(found.shape, pairs))
+    return found.expand(broadcast_shape(found.shape, pairs))
 
 
 class DotProduct:
@@ -211,9 +211,9 @@ class Constant:
             object.__setattr__(self, "edge_weight", number("Constant", "edge_weight", self.edge_weight))
 
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
-        blind = torch.broadcast_shapes(query.shape[:-1], key.shape[:-1])
+        blind = broadcast_shape(query.shape[:-1], key.shape[:-1])
         weight = self.edge_weight if isinstance(self.edge_weight, Tensor) else query.new_tensor(self.edge_weight)
-        return weight.to(query).expand(torch.broadcast_shapes(blind, weight.shape))
+        return weight.to(query).expand(broadcast_shape(blind, weight.shape))
 
 
 def _unit(vector: Tensor) -> Tensor:

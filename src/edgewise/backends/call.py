@@ -9,6 +9,7 @@ from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood import EdgeRows, Edges, GivenNeighborhood, Neighborhood, is_edge_index, neighborhood_of
+from edgewise.neighborhood.checks import broadcast_shape
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
@@ -83,7 +84,7 @@ class Call:
     @property
     def batch_size(self) -> int:
         """How many members all batch axes make together."""
-        return 1 if self.query.dim() == 2 else torch.broadcast_shapes(*self.batch_shapes.values()).numel()
+        return 1 if self.query.dim() == 2 else broadcast_shape(*self.batch_shapes.values()).numel()
 
     @property
     def num_edge_rows(self) -> int:
@@ -169,7 +170,7 @@ def checked_call(
         precise = torch.promote_types(call.query.dtype, torch.float32)
         call = replace(call, bias=call.bias.to(precise))
     call = _with_rank(call, max(len(shape) for shape in shapes.values()))
-    return _with_every_batch_axis(call, torch.broadcast_shapes(*shapes.values()))
+    return _with_every_batch_axis(call, broadcast_shape(*shapes.values()))
 
 
 def _require_part(verb: str, name: str, part: Any, example: str) -> None:
@@ -338,7 +339,7 @@ def _with_rank(call: Call, rank: int) -> Call:
 def _with_every_batch_axis(call: Call, batch: torch.Size) -> Call:
     """The value with the whole batch, where the tensors of the call do not make it together."""
     own = [x.shape[: x.dim() - _node_axes(name, call)] for name, x in call.tensors.items()]
-    if call.value is None or torch.broadcast_shapes(*own) == batch:
+    if call.value is None or broadcast_shape(*own) == batch:
         return call
     return replace(call, value=call.value.expand(*batch, *call.value.shape[-2:]))
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from edgewise.backends import dots, kernels
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Ranges
+from edgewise.neighborhood.checks import broadcast_shape
 
 NAME = "flex"
 DEVICES = ("cuda",)
@@ -66,7 +67,7 @@ def run(call: Call) -> Tensor:
     query = torch.where((stops > starts).unsqueeze(-1), query, 0.0)
     seen = _seen(starts, stops, call.num_keys).unsqueeze(-1)
     key, value = torch.where(seen, key, 0.0), torch.where(seen, value, 0.0)
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    batch = broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     query, key, value = (dots.four_axes(x.expand(*batch, *x.shape[-2:])) for x in (query, key, value))
     if len(batch) > 2 and starts.dim() > 1:
         starts, stops = (x.expand(*batch, x.shape[-1]) for x in (starts, stops))

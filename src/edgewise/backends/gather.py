@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from edgewise.backends.call import Call
 from edgewise.backends.rows import EdgeRows, TableRows
 from edgewise.neighborhood import Edges, Full
-from edgewise.neighborhood.checks import can_be_read, is_traced
+from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
 from edgewise.score import DotProduct, Score, score_pairs
 
 NAME = "gather"
@@ -116,7 +116,7 @@ def _pair_weights(
 def _pair_scores(score: Score, query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor) -> Tensor:
     scores = table_scores(score, query, key)
     if mask.dim() > 2:  # whether a mask forbids a pair may not decide which axes the weights have
-        scores = scores.expand(torch.broadcast_shapes(scores.shape, mask.shape))
+        scores = scores.expand(broadcast_shape(scores.shape, mask.shape))
     return scores if bias is None else scores + bias.to(scores.dtype)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Edges, Ranges
-from edgewise.neighborhood.checks import can_be_read
+from edgewise.neighborhood.checks import broadcast_shape, can_be_read
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Normalize, Sigmoid, Softmax, Sparsemax
 from edgewise.score import GAT, Activation, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
@@ -106,15 +106,6 @@ def straight_through(call: Call) -> tuple[Call, Call, Call]:
     held = {name: x.detach() for name, x in getattr(score, "__dict__", {}).items() if isinstance(x, Tensor)}
     fixed = replace(call, score=replace(score, **held) if held else score, normalize=Softmax(), **free)  # type: ignore
     return replace(fixed, normalize=Hardmax()), fixed, replace(call, normalize=Softmax())
-
-
-def together(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all of these broadcast to. Mostly they are alike, and torch's own answer takes its time."""
-    if torch.compiler.is_compiling():  # sizes may be symbols, which a comparison would bind
-        return tuple(torch.broadcast_shapes(*shapes))
-    some = [tuple(shape) for shape in shapes if shape]
-    alike = all(shape == some[0] for shape in some)
-    return (some[0] if some else ()) if alike else tuple(torch.broadcast_shapes(*some))
 
 
 def _coldness(call: Call) -> tuple[Call, Factor]:
@@ -244,7 +235,7 @@ def _without(call: Call, *names: str) -> Call:
     shapes = {name: shape for name, shape in call.batch_shapes.items() if name in names or "." in name}
     if not shapes:
         return call
-    batch = torch.broadcast_shapes(call.query.shape[:-2], *shapes.values())
+    batch = broadcast_shape(call.query.shape[:-2], *shapes.values())
     nothing: dict[str, Any] = dict.fromkeys(names)
     return replace(call, query=call.query.expand(*batch, *call.query.shape[-2:]), **nothing)
 

@@ -20,7 +20,7 @@ from edgewise.backends import dots, formula
 from edgewise.backends.call import Call
 from edgewise.errors import UnsupportedError
 from edgewise.neighborhood import Causal, Edges, Full
-from edgewise.neighborhood.checks import can_be_read
+from edgewise.neighborhood.checks import broadcast_shape, can_be_read
 from edgewise.normalize import Softmax
 from edgewise.operator import attach_formula, derivatives_at_work, fork
 
@@ -66,7 +66,7 @@ def run(call: Call) -> Tensor:
 def _nothing(call: Call) -> Tensor:
     """The output where there is no pair, on which the kernels do not agree, with zeros for a gradient."""
     assert call.value is not None
-    batch = torch.broadcast_shapes(*call.batch_shapes.values())
+    batch = broadcast_shape(*call.batch_shapes.values())
     zeros = call.value.new_zeros(*batch, call.num_queries, call.value.shape[-1])
     return sum((x[..., :0].sum() for x in call.held if x.requires_grad), zeros)
 
@@ -118,7 +118,7 @@ def _fused(
     shapes = [x.shape[:-2] for x in (query, key, value)] + ([] if mask is None else [mask.shape[:-2]])
     batch = shapes[0]
     if any(shape != batch for shape in shapes):
-        batch = torch.broadcast_shapes(*shapes)
+        batch = broadcast_shape(*shapes)
         query, key, value = (x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
     query, key, value = dots.four_axes(query), dots.four_axes(key), dots.four_axes(value)
     if mask is not None:

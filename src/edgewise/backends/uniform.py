@@ -13,7 +13,7 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Full, Ranges
-from edgewise.neighborhood.checks import can_be_read
+from edgewise.neighborhood.checks import broadcast_shape, can_be_read
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
 from edgewise.score import Constant, Cosine, Dot, ScaledDot
 
@@ -36,7 +36,7 @@ def run(call: Call) -> Tensor:
     """o_i = c_i Σ_{j∈N(i)} v_j. Memory and time O(query + key)."""
     dtype, value, weight = call.query.dtype, call.value, _weight(call)
     assert value is not None and weight is not None
-    batch = value.shape[:-2] if call.query.dim() == 2 else torch.broadcast_shapes(*call.batch_shapes.values())
+    batch = value.shape[:-2] if call.query.dim() == 2 else broadcast_shape(*call.batch_shapes.values())
     if type(call.neighborhood) is Full:
         if weight == MEAN and call.num_keys > 0:
             out = value.mean(-2, keepdim=True)
@@ -108,7 +108,7 @@ def _before(sums: Tensor, position: Tensor) -> Tensor:
         is_every = can_be_read(row) and torch.equal(row, torch.arange(sums.shape[-2]))
         found = sums if is_every else sums.index_select(-2, row)
     else:
-        batch = torch.broadcast_shapes(sums.shape[:-2], row.shape[:-1])
+        batch = broadcast_shape(sums.shape[:-2], row.shape[:-1])
         sums = sums.expand(*batch, *sums.shape[-2:])
         found = sums.gather(-2, row.unsqueeze(-1).expand(*batch, row.shape[-1], sums.shape[-1]))
     return found if can_be_read(position) and bool(position.all()) else found * (position > 0).unsqueeze(-1)

@@ -22,6 +22,7 @@ from torch import Tensor
 from edgewise.backends import dots, kernels, members
 from edgewise.backends.call import Call
 from edgewise.neighborhood import Ranges, Segments
+from edgewise.neighborhood.checks import broadcast_shape
 
 NAME = "varlen"
 DEVICES = ("cuda",)
@@ -101,7 +102,7 @@ def run(call: Call) -> Tensor:
     assert isinstance(call.neighborhood, Ranges)
     query, key, value, scale = dots.operands(call)
     own = call.neighborhood.batch_shape
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2], own)
+    batch = broadcast_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2], own)
     # Heads are an axis of their own where they have one neighborhood and the memory holds them so, or shares their
     # keys; else they are sequences, one after the other.
     has_heads = len(batch) > 0 and (len(own) == 0 or own[-1] == 1)

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from edgewise.neighborhood.checks import broadcast_shape
+
 
 class LayerCache:
     """Keys and values of one attention layer, in memory that doubles when it is full: a step copies O(1) of them.
@@ -39,7 +41,7 @@ class LayerCache:
             return keys, values, positions
         start, self.length = self.length, self.length + keys.shape[-2]
         if self.positions is not None and self.positions.shape[:-1] != positions.shape[:-1]:
-            batch = torch.broadcast_shapes(self.positions.shape[:-1], positions.shape[:-1])
+            batch = broadcast_shape(self.positions.shape[:-1], positions.shape[:-1])
             self.positions = self.positions.expand(*batch, -1).clone()
             positions = positions.expand(*batch, -1)
         self.keys = _with_room(self.keys, keys, start, -2)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood import Edges
+from edgewise.neighborhood.checks import broadcast_shape
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -90,5 +91,5 @@ def features_of_edges(owner: str, edge: Tensor | None, edges: Edges, edge_dim: i
 
 def beside(one: Tensor, other: Tensor) -> Tensor:
     """Features of the same rows side by side; batch axes broadcast."""
-    batch = torch.broadcast_shapes(one.shape[:-2], other.shape[:-2])
+    batch = broadcast_shape(one.shape[:-2], other.shape[:-2])
     return torch.cat([x.expand(*batch, *x.shape[-2:]) for x in (one, other)], -1)

@@ -111,3 +111,27 @@ def joint_batch(owner: str, shapes: Sequence[torch.Size]) -> torch.Size:
                 )
             joint[axis] = shape[axis] if joint[axis] == 1 else joint[axis]
     return torch.Size(joint)
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> torch.Size:
+    """The shape that all of these broadcast to, as `torch.broadcast_shapes` has it.
+
+    That function imports the algebra of torch's compiler at its first call, for half a second and 60 MB, and takes as
+    long as the checks of a call together.
+    """
+    if torch.compiler.is_compiling():  # sizes may be symbols, which a comparison would bind
+        return torch.broadcast_shapes(*shapes)
+    found: Sequence[int] = ()
+    for shape in shapes:
+        if shape == found or not shape:
+            continue
+        if len(shape) < len(found):
+            shape, found = found, shape
+        own, start = list(shape), len(shape) - len(found)
+        for place, size in enumerate(found, start):
+            if own[place] == 1:
+                own[place] = size
+            elif size not in (1, own[place]):
+                return torch.broadcast_shapes(*shapes)  # which raises
+        found = own
+    return torch.Size(found)

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import ShapeError
-from edgewise.neighborhood.checks import can_be_read, whole
+from edgewise.neighborhood.checks import broadcast_shape, can_be_read, whole
 from edgewise.neighborhood.index import copied, integers, unchecked
 from edgewise.neighborhood.pairs import Frame, Ranges
 
@@ -116,7 +116,7 @@ class Lengths(Ranges):
     def batch_shape(self) -> torch.Size:
         if self.query_lengths is None:
             return self.key_lengths.shape
-        return torch.broadcast_shapes(self.key_lengths.shape, self.query_lengths.shape)
+        return broadcast_shape(self.key_lengths.shape, self.query_lengths.shape)
 
     def frame(self, query: Tensor, num_queries: int, num_keys: int) -> Frame:
         zero = torch.zeros_like(query)
@@ -192,7 +192,7 @@ class Segments(Ranges):
     @property
     def batch_shape(self) -> torch.Size:
         keys = self.query_offsets if self.key_offsets is None else self.key_offsets
-        return torch.broadcast_shapes(self.query_offsets.shape[:-1], keys.shape[:-1])
+        return broadcast_shape(self.query_offsets.shape[:-1], keys.shape[:-1])
 
     def frame(self, query: Tensor, num_queries: int, num_keys: int) -> Frame:
         queries = self.query_offsets

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.backends.formula import EdgeInputs, RangeInputs
-from edgewise.backends.lower import Lowered, lower, straight_through, together
+from edgewise.backends.lower import Lowered, lower, straight_through
 from edgewise.backends.numba import edge_operators, extremes, range_operators
 from edgewise.backends.numba.simd import WIDTH
 from edgewise.neighborhood import Edges, Ranges
+from edgewise.neighborhood.checks import broadcast_shape
 from edgewise.normalize import Hardmax
 
 
@@ -53,7 +54,7 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     shapes = tuple([() if x is None else x.shape[:-2] for x in originals])
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     bias_batch = () if call.bias is None else call.bias.shape[:-1]
-    batch = together(*shapes, vector_batch, bias_batch)
+    batch = broadcast_shape(*shapes, vector_batch, bias_batch)
     bias = None if call.bias is None else _head_lanes(call.bias.unsqueeze(-1), batch).squeeze(-1)
     arrange = partial(_head_lanes, batch=batch) if lowered.is_narrow else _node_major
     query, key, value = arrange(query), arrange(key), _node_major(call.value)
@@ -84,7 +85,7 @@ def largest(call: Call) -> Tensor:
     if call.edge_value is not None:  # a sum that was rounded when it was stored is found again in no edge
         call = call.in_float32()
     tensors = [x for x in (call.value, call.edge_value) if x is not None]
-    batch = together(*(x.shape[:-2] for x in tensors))
+    batch = broadcast_shape(*(x.shape[:-2] for x in tensors))
     flat = [_node_major(x.expand(*batch, *x.shape[-2:])).flatten(1) for x in tensors]
     out = extremes.largest_over_edges(flat[0], flat[1] if len(flat) > 1 else None, plan.lists)
     return out.unflatten(1, (*batch, width + -width % WIDTH)).movedim(0, -2)[..., :width].to(dtype)
@@ -154,7 +155,7 @@ def over_ranges(lowered: Lowered, ranges: Ranges, seed: Tensor) -> Tensor:
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     bias_batch = () if call.bias is None else call.bias.shape[:-2]
     shapes = [x.shape[:-2] for x in (query, key, value)]
-    batch = together(*shapes, vector_batch, bias_batch, starts.shape[:-1], stops.shape[:-1])
+    batch = broadcast_shape(*shapes, vector_batch, bias_batch, starts.shape[:-1], stops.shape[:-1])
     query, key, value = (x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
     starts, stops = (x.contiguous().expand(*batch, x.shape[-1]) for x in torch.broadcast_tensors(starts, stops))
     bias, vector = call.bias, lowered.vector

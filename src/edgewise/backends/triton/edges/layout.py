@@ -7,10 +7,11 @@ from typing import Any
 from torch import Tensor
 
 from edgewise.backends.formula import EdgeInputs
-from edgewise.backends.lower import Lowered, together
+from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.edges.tiles import Form
 from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded, power_of_two
 from edgewise.neighborhood import Edges
+from edgewise.neighborhood.checks import broadcast_shape
 
 CHANNELS = 256
 """Channels that a program holds of each edge; heads beyond them are for other programs."""
@@ -36,7 +37,7 @@ def inputs_of(lowered: Lowered, seed: Tensor) -> tuple[EdgeInputs, tuple[int, ..
     shapes += [] if call.bias is None else [call.bias.shape[:-1]]
     vector = None if lowered.is_narrow else lowered.vector
     shapes += [] if vector is None else [vector.shape[:-1]]
-    batch = together(*shapes)
+    batch = broadcast_shape(*shapes)
     num_heads, key_dim = math.prod(batch), query.shape[-1]
     if vector is not None:
         vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)

@@ -8,10 +8,11 @@ from torch import Tensor
 
 import triton
 from edgewise.backends.formula import RangeInputs
-from edgewise.backends.lower import Lowered, together
+from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.ranges.tiles import Tiling, member_of
 from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded, power_of_two
 from edgewise.neighborhood import Ranges
+from edgewise.neighborhood.checks import broadcast_shape
 
 BLOCK = 64
 """Queries, and keys, of a block of pairs at most."""
@@ -64,7 +65,7 @@ def inputs_of(lowered: Lowered, seed: Tensor, queries: Tensor | None = None) -> 
     shapes = [x.shape[:-2] for x in (query, key, value) if x is not None] + [runs[0].shape[:-1]]
     shapes += [] if bias is None else [bias.shape[:-2]]
     shapes += [] if lowered.vector is None else [lowered.vector.shape[:-1]]
-    batch = together(*shapes)
+    batch = broadcast_shape(*shapes)
     members = math.prod(batch[:-1]), batch[-1] if batch else 1
     nodes = [key.new_empty(*key.shape[:-1], 1) if x is None else x for x in (query, key, value)]
     query, key, value = (x.expand(*members, *x.shape[2:]) for x in (_of_members(x, batch, 2) for x in nodes))
