@@ -12,7 +12,7 @@ from torch import Tensor
 from edgewise.backends import formula
 from edgewise.backends.numba.arrays import array_of
 from edgewise.backends.numba.compiled import kernel
-from edgewise.backends.numba.edge_operators import as_lists, chunks_of, table_of
+from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, pointer, store, where
 from edgewise.backends.numba.tables import first_row, places, source
 from edgewise.operator import define_with_gradient
@@ -78,7 +78,7 @@ class OnwardInputs(NamedTuple):
 
 def forward(inputs: OnwardInputs) -> Tensor:
     """The messages after the step."""
-    out, arriving, leaving = torch.empty_like(inputs.start), as_lists(inputs.lists[:3]), as_lists(inputs.lists[3:])
+    out, arriving, leaving = torch.empty_like(inputs.start), lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
     chunks, tables = chunks_of(arriving, 3 * out.shape[-1]), (table_of(inputs.start), table_of(inputs.sent))
     pass_on.run(chunks, arriving, leaving, array_of(inputs.reverse), chunks, *tables, table_of(out))
     return out
@@ -92,7 +92,7 @@ def shapes(inputs: OnwardInputs) -> Tensor:
 def backward(grad_out: Tensor, outputs: list[Tensor], inputs: OnwardInputs, needs: Sequence[bool]) -> list[Tensor]:
     """The gradients of start and sent."""
     (out,) = outputs
-    arriving, leaving = as_lists(inputs.lists[:3]), as_lists(inputs.lists[3:])
+    arriving, leaving = lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
     chunks, grads = chunks_of(arriving, 3 * out.shape[-1]), [torch.empty_like(out) for _ in range(2)]
     tables = table_of(out), table_of(grad_out), table_of(grads[0]), table_of(grads[1])
     pass_back.run(chunks, arriving, leaving, array_of(inputs.reverse), chunks, *tables)
