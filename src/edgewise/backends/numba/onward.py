@@ -78,7 +78,8 @@ class OnwardInputs(NamedTuple):
 
 def forward(inputs: OnwardInputs) -> Tensor:
     """The messages after the step."""
-    out, arriving, leaving = torch.empty_like(inputs.start), lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
+    arriving, leaving = lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
+    out = torch.empty_like(inputs.start)
     chunks, tables = chunks_of(arriving, 3 * out.shape[-1]), (table_of(inputs.start), table_of(inputs.sent))
     pass_on.run(chunks, arriving, leaving, array_of(inputs.reverse), chunks, *tables, table_of(out))
     return out
