@@ -103,6 +103,13 @@ class RunSettings(Settings):
         default = default_of(next(each for each in fields(cls) if each.name == name))
         return groups_of(cls)[name][0](**given) if default is MISSING else replace(default, **given)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that a run reads: its data, and those that groups of its settings name."""
+        data: tuple[str, ...] = self.data  # type: ignore[attr-defined]
+        groups = (getattr(self, name) for name in groups_of(type(self)))
+        return (*data, *(file for group in groups for file in getattr(group, "files", ())))
+
     @classmethod
     def own_task_type(cls) -> str | None:
         """The one value of `--task-type` that this task has; None where it is about the targets of a table."""

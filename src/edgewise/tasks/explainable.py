@@ -13,6 +13,7 @@ from edgewise.errors import DataError, EdgewiseError, RunFolderError, SettingErr
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.methods import Choice, explain
 from edgewise.explanation import Explanation, Kind, TargetPrediction
+from edgewise.tasks.config import RunSettings
 from edgewise.tasks.explained import target_predictions
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder
@@ -189,8 +190,35 @@ class ExplainableByName(ExplainableTable):
     kind = "graph"
     unit: str
     """What one row is."""
+    settings_type: ClassVar[type[RunSettings]]
+    """The settings of the run."""
+    in_files: tuple[str, str] = ("graph", "explain(graph)")
+    """What the files hold, and the call that explains it without them."""
     row_item: Callable[..., Explainable]
     """A row, by the ensemble, the table and the place of the row."""
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """The model of a run folder, and what its files hold.
+
+        Raises:
+            RunFolderError: the folder does not say where the files are, or they are not there any more.
+        """
+        trained = cls.trained_type.load(folder)
+        with files_of(folder, *cls.in_files) as config:
+            table = cls.read_table(trained, cls.settings_type.of(config, "config.toml"))
+        return cls(trained, table, cls.names_of(table))
+
+    @classmethod
+    @abstractmethod
+    def read_table(cls, trained: Any, job: Any) -> Any:
+        """The table that a run was trained on."""
+
+    @classmethod
+    def names_of(cls, table: Any) -> Sequence[str]:
+        """What rows are found by."""
+        found: Sequence[str] = table.names
+        return found
 
     def __init__(self, trained: Any, table: Any, names: Sequence[str]):
         self.trained, self.table = trained, table

@@ -71,11 +71,6 @@ class TableRunSettings(RunSettings):
                 raise SettingError(f"--split {self.split} splits one file, but {len(self.data)} were given.")
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are read."""
-        return self.data
-
-    @property
     def split_kind(self) -> str:
         """How rows are split, with nothing left open."""
         if self.split is not None:
@@ -93,8 +88,3 @@ class GraphTableRunSettings(TableRunSettings):
     USUAL: ClassVar = {"node_column": AUTO, "task_type": AUTO}
 
     graph: GraphSource
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are read."""
-        return (*self.data, *self.graph.files)

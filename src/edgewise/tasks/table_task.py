@@ -76,10 +76,6 @@ class TableTask(Task):
     def ensemble_size(self, settings: Any) -> int:
         return int(settings.ensemble_size)
 
-    def files(self, settings: Any) -> Sequence[str]:
-        found: Sequence[str] = settings.files
-        return found
-
     def prepare(self, settings: Any) -> Prepared:
         table = self.read_table(settings)
         settings = replace(settings, columns=table.columns)  # a file of a graph brings its own column of splits

@@ -17,7 +17,7 @@ from edgewise.settings import spelled
 from edgewise.tasks.commands import NODE_COLUMNS, command, files_of, free_name
 from edgewise.tasks.config import RunSettings, noun, owners_of
 from edgewise.tasks.fitted import Fitted
-from edgewise.tasks.report.leakage import SplitContents
+from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import ScoreTable, first_rejected, score_table, split_line, training_line
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader
@@ -100,6 +100,8 @@ class Task(ABC):
     """What tables call each baseline of metrics.json."""
     scored_together: ClassVar[int | None] = None
     """The batch size of validation; None is that of the training."""
+    row_texts: ClassVar[str] = "text"
+    """What the text of a row is called where texts of training and test rows are compared."""
     units: ClassVar[tuple[str, ...]] = ("row",)
     """What a row is called, and the plural where it does not end in s."""
     output: ClassVar[str] = "predictions.csv"
@@ -159,7 +161,7 @@ class Task(ABC):
 
     def files(self, settings: Any) -> Sequence[str]:
         """All files that a run reads."""
-        found: Sequence[str] = settings.data
+        found: Sequence[str] = settings.files
         return found
 
     def calibrate(self, prepared: Prepared) -> None:  # noqa: B027
@@ -170,6 +172,13 @@ class Task(ABC):
 
     def split_contents(self, prepared: Prepared) -> SplitContents | None:
         """The content of the rows of each split, to find what is in both; None where nothing can be compared."""
+        if (text := self.row_text(prepared)) is None or prepared.rows is None:
+            return None
+        found = {split: [text(row) for row in some] for split, some in prepared.rows.items()}
+        return text_contents(f"{self.row_texts}s", prepared.rows, found)
+
+    def row_text(self, prepared: Prepared) -> Callable[[int], str] | None:
+        """From a row to the text in it; None where rows are no texts."""
         return None
 
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:

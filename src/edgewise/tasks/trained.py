@@ -133,7 +133,8 @@ class FittedTable(Fitted):
     @property
     def model_outputs(self) -> int:
         """The same, as the models are built."""
-        return self.num_outputs
+        found: int = self.sizes.num_outputs  # type: ignore[attr-defined]
+        return found
 
     @property
     def are_fractions(self) -> bool:

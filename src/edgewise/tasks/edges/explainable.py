@@ -1,7 +1,7 @@
 """Edges of a graph, as the methods of explanation and an `Explainer` see them."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,8 @@ from edgewise.plural import plural
 from edgewise.records import NodeBatch
 from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.edges.task import FittedEdges
-from edgewise.tasks.explainable import ExplainableByName, Names, checked_row, explaining, files_of, own_names, title_of
+from edgewise.tasks.explainable import ExplainableByName, Names, checked_row, explaining, own_names, title_of
 from edgewise.tasks.nodes.explainable import EnsembleItem
-from edgewise.train.folder import RunFolder
 
 NOTE = (
     "The prediction also reads the features of both nodes and of the edge directly: they stay where the edge is "
@@ -70,22 +69,16 @@ class ExplainableEdges(ExplainableByName):
     """The edges of the graph that a model was trained on."""
 
     unit = "edge"
+    trained_type = FittedEdges
+    settings_type = EdgeRunSettings
+    in_files = "graph", "explain(graph, edge=…)"
     over = "the edges of a graph"
     row_item = staticmethod(edge_item)
 
     @classmethod
-    def read(cls, folder: RunFolder) -> Self:
-        """The model of a run folder, and the graph that it was trained on.
-
-        Raises:
-            RunFolderError: the folder does not say where the graph is, or it is not there any more.
-        """
-        trained = FittedEdges.load(folder)
-        with files_of(folder, "graph", "explain(graph, edge=…)") as config:
-            job = EdgeRunSettings.of(config, "config.toml")
-            columns = trained.columns.to_predict(**own_names(job.columns))
-            table = trained.read(job.data, columns, job.graph, job.nodes)
-        return cls(trained, table, table.names)
+    def read_table(cls, trained: FittedEdges, job: EdgeRunSettings) -> EdgeTable:
+        columns = trained.columns.to_predict(**own_names(job.columns))
+        return trained.read(job.data, columns, job.graph, job.nodes)
 
     def __init__(self, trained: FittedEdges, table: EdgeTable, names: Sequence[str]):
         super().__init__(trained, table, names)

@@ -41,7 +41,6 @@ class FittedEdges(FittedOnGraph):
     """Of the features of edges."""
 
     def new_member(self) -> EdgeModel:
-        """A model before its first step, drawn from torch's generator."""
         num_features = self.edge_scaler.num_features
         return EdgeModel(self.sizes, num_features, self.settings, is_directed=self.graph.directed)
 

@@ -60,11 +60,6 @@ class ForecastRunSettings(RunSettings):
         require("data", len(self.data), len(self.data) == 1, "one table of series")
         check_split_sizes(self.split_sizes, 3)
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are read."""
-        return (*self.data, *self.graph.files)
-
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; gru has no heads."""

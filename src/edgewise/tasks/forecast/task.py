@@ -76,7 +76,6 @@ class FittedForecast(Fitted):
         return found * self.std + self.mean
 
     def new_member(self) -> ForecastModel:
-        """A model before its first step, drawn from torch's generator."""
         return ForecastModel(self.settings)
 
     def check(self) -> None:
@@ -106,9 +105,6 @@ class ForecastTask(Task):
     output = "next.csv"
     headlines = same("mae", "rmse", "mape")
     labels: ClassVar = {"stays": "stays as it was"}
-
-    def files(self, settings: ForecastRunSettings) -> tuple[str, ...]:
-        return settings.files
 
     def prepare(self, settings: ForecastRunSettings) -> Prepared:
         graph = settings.graph

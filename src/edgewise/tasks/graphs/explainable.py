@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +18,11 @@ from edgewise.explain.heads import to_layer
 from edgewise.explanation import Unit
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
-from edgewise.tasks.explainable import ExplainableByName, checked_row, explaining, files_of, undirected
+from edgewise.tasks.explainable import ExplainableByName, checked_row, explaining, undirected
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.graphs.task import FittedGraphs
 from edgewise.trace import Trace
-from edgewise.train.folder import RunFolder
 
 MAX_NODES = 2000
 """Nodes of a graph that can be explained: each is removed, and the whole computed again."""
@@ -197,21 +196,19 @@ class ExplainableGraphs(ExplainableByName):
     """The graphs that a model of many was trained on, and those that it was tested on."""
 
     unit = "graph"
+    trained_type = FittedGraphs
+    settings_type = GraphRunSettings
+    in_files = "graphs", "explain(graph)"
     over = "graphs"
     row_item = GraphItem
 
     @classmethod
-    def read(cls, folder: RunFolder) -> Self:
-        """The model of a run folder, and the graphs of its files.
+    def read_table(cls, trained: FittedGraphs, job: GraphRunSettings) -> GraphTable:
+        return trained.read(job.data, trained.columns.to_predict(), job.graph)
 
-        Raises:
-            RunFolderError: the folder does not say where the graphs are, or they are not there any more.
-        """
-        trained = FittedGraphs.load(folder)
-        with files_of(folder, "graphs", "explain(graph)") as config:
-            job = GraphRunSettings.of(config, "config.toml")
-            table = trained.read(job.data, trained.columns.to_predict(), job.graph)
-        return cls(trained, table, [str(name) for name in table.frame[table.columns.graph_column]])
+    @classmethod
+    def names_of(cls, table: GraphTable) -> list[str]:
+        return [str(name) for name in table.frame[table.columns.graph_column]]
 
     @property
     def fields(self) -> list[tuple[str, str]]:

@@ -69,7 +69,6 @@ class FittedGraphs(FittedTable):
 
     @property
     def target_scale(self) -> TargetScaler | None:
-        """From the unit of the targets to that of the model; None for classes."""
         return self.scales.target
 
     @property
@@ -77,13 +76,7 @@ class FittedGraphs(FittedTable):
         """Graphs that are computed together: fewer where they are large."""
         return max(1, min(ROWS_A_BATCH, int(NODES_A_BATCH / self.sizes.typical_nodes)))
 
-    @property
-    def model_outputs(self) -> int:
-        """Numbers that a model gives for a row, as it is built."""
-        return self.sizes.num_outputs
-
     def new_member(self) -> GraphModel:
-        """A model before its first step, drawn from torch's generator."""
         return GraphModel(self.sizes, self.settings, self.whole)
 
     def read(
@@ -149,7 +142,6 @@ class FittedGraphs(FittedTable):
         return RowBatches.of(table, scales.target, batch)
 
     def check(self) -> None:
-        """Raise DataError unless the fields fit each other."""
         super().check()
         for name, size, scaler in (
             ("num_features", self.sizes.num_features, self.scales.node),

@@ -223,7 +223,6 @@ class ExplainableLinks(ExplainableModel):
 
     @property
     def model_name(self) -> str:
-        """Which layers it has."""
         return self.trained.settings.model
 
     def predict(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[TargetPrediction, ...]]:

@@ -100,11 +100,6 @@ class LinkRunSettings(RunSettings):
             ignore_columns=self.ignore_columns,
         )
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files that are read."""
-        return (*self.data, *self.graph.files)
-
     @classmethod
     def build(cls, own: dict[str, Any], groups: dict[str, dict[str, Any]], **made: Any) -> Self:
         """As of every run; the named model brings its own sizes."""

@@ -71,9 +71,6 @@ class LinksTask(Task):
         "features": "likeness of features",
     }
 
-    def files(self, settings: LinkRunSettings) -> tuple[str, ...]:
-        return settings.files
-
     def prepare(self, settings: LinkRunSettings) -> Prepared:
         column, seed = settings.splits_column, settings.data_seed
         table = _graph(settings.data, settings.columns, settings.graph, settings.strict, edge_splits_column=column)

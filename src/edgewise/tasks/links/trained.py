@@ -295,7 +295,6 @@ class FittedLinks(Fitted):
         return self.vectors(self.messages(LinkGraph.of(table)).along(), device).numpy()
 
     def new_member(self) -> LinkModel:
-        """A model before its first step, drawn from torch's generator."""
         return LinkModel(self.sizes, self.settings, self.link, is_directed=self.place.directed)
 
     def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:

@@ -20,7 +20,6 @@ from edgewise.records import TextBatch
 from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.masked.settings import MaskedRunSettings
-from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import first_rejected, same
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.train.device import cpu_threads
@@ -191,14 +190,12 @@ class MaskedTask(Task):
             metrics["baselines"] = {"frequency": {"validation": known.to_dict()}}
         return metrics
 
-    def split_contents(self, prepared: Prepared) -> SplitContents:
-        """The rows of each split, their texts the same and nearly so."""
+    def row_text(self, prepared: Prepared) -> Callable[[int], str]:
+        """The texts of a row, one below the other."""
         held: dict[int, list[str]] = {}
         for row, text in zip(prepared.data.row_of_text.tolist(), prepared.data.texts, strict=True):
             held.setdefault(row, []).append(text)
-        assert prepared.rows is not None
-        contents = {split: ["\n".join(held[row]) for row in some] for split, some in prepared.rows.items()}
-        return text_contents("texts", prepared.rows, contents)
+        return lambda row: "\n".join(held[row])
 
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
         texts, train, val = prepared.data, prepared.splits["train"], prepared.splits["val"]

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,13 +21,12 @@ from edgewise.layers.convolution import spread_evenly
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.records import NodeBatch, SparseFeatures
-from edgewise.tasks.explainable import ExplainableByName, checked_row, explaining, files_of, own_names, undirected
+from edgewise.tasks.explainable import ExplainableByName, checked_row, explaining, own_names, undirected
 from edgewise.tasks.explained import Explained
 from edgewise.tasks.nodes.settings import NodeRunSettings
 from edgewise.tasks.nodes.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.tasks.nodes.task import FittedNodes
 from edgewise.trace import Trace, Weights
-from edgewise.train.folder import RunFolder
 
 MAX_NODES = 5000
 """Nodes that stand in an explanation."""
@@ -387,22 +386,16 @@ class ExplainableNodes(ExplainableByName):
     """The nodes of the graph that a model was trained on."""
 
     unit = "node"
+    trained_type = FittedNodes
+    settings_type = NodeRunSettings
+    in_files = "graph", "explain(features, edges, node)"
     over = "the nodes of a graph"
     row_item = staticmethod(node_item)
 
     @classmethod
-    def read(cls, folder: RunFolder) -> Self:
-        """The model of a run folder, and the graph that it was trained on.
-
-        Raises:
-            RunFolderError: the folder does not say where the graph is, or it is not there any more.
-        """
-        trained = FittedNodes.load(folder)
-        with files_of(folder, "graph", "explain(features, edges, node)") as config:
-            job = NodeRunSettings.of(config, "config.toml")
-            columns = trained.columns.to_predict(**own_names(job.columns))
-            table = trained.read(job.data, columns, job.graph)
-        return cls(trained, table, table.names)
+    def read_table(cls, trained: FittedNodes, job: NodeRunSettings) -> NodeTable:
+        columns = trained.columns.to_predict(**own_names(job.columns))
+        return trained.read(job.data, columns, job.graph)
 
     @property
     def fields(self) -> list[tuple[str, str]]:

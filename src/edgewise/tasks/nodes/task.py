@@ -60,7 +60,6 @@ class FittedNodes(FittedOnGraph):
         return max(0, self.sizes.num_edge_features - added)
 
     def new_member(self) -> NodeModel:
-        """A model before its first step, drawn from torch's generator."""
         return NodeModel(self.sizes, self.settings)
 
     def read(self, paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False) -> NodeTable:
@@ -113,7 +112,6 @@ class FittedNodes(FittedOnGraph):
         return scaled(features, self.feature_scale, self.scaler, types)
 
     def check(self) -> None:
-        """Raise DataError unless the fields fit each other."""
         super().check()
         scaler, columns, types = self.scaler, self.num_columns, self.types
         fits = (scaler is not None) == (self.feature_scale == "standard") and columns >= 0

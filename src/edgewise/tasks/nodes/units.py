@@ -165,11 +165,6 @@ class FittedOnGraph(FittedTable):
         """All rows are computed together, since each batch is the whole graph."""
         return 1 << 40
 
-    @property
-    def model_outputs(self) -> int:
-        """Numbers that a model gives for a row, as it is built."""
-        return self.sizes.num_outputs
-
 
 def graph_fields(
     job: Any, table: Any, rows: np.ndarray, nodes: NodeFeatures, types: GraphTypes | None = None

@@ -1,6 +1,6 @@
 """Tagging: a tag for each word of a sentence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +18,6 @@ from edgewise.progress import counted, note
 from edgewise.records import TextBatch
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.pretrained import scheduled
-from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import ScoreTable, same, score_table
 from edgewise.tasks.tagging.settings import TaggingRunSettings
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -138,6 +137,7 @@ class TaggingTask(Task):
     noun = "tags"
     scored_together = PIECES_A_BATCH
     labels: ClassVar = {"usual_tags": "each word's most frequent tag"}
+    row_texts = "sentence"
     units = ("sentence",)
     output = "tagged.jsonl"
     output_formats = (".jsonl", ".jsonl.gz", ".conll", ".conll.gz")
@@ -212,12 +212,8 @@ class TaggingTask(Task):
         if rows:
             folder.write("test_predictions.jsonl", json_lines(rows).encode())
 
-    def split_contents(self, prepared: Prepared) -> SplitContents:
-        """The sentences of each split, the same and nearly so."""
-        assert prepared.rows is not None
-        words = prepared.data.words
-        texts = {split: [" ".join(words[row]) for row in some] for split, some in prepared.rows.items()}
-        return text_contents("sentences", prepared.rows, texts)
+    def row_text(self, prepared: Prepared) -> Callable[[int], str]:
+        return lambda row: " ".join(prepared.data.words[row])
 
     def opening(self, prepared: Prepared) -> str:
         sentences, fitted = prepared.data, prepared.fitted

@@ -66,6 +66,10 @@ class FittedTexts(FittedTable):
             model.encoder.load_state_dict(self.start)
         return model
 
+    @property
+    def model_outputs(self) -> int:
+        return self.num_outputs
+
     def row_tokens(self, texts: Sequence[str]) -> RowTokens:
         """The tokens of one row as the models read them, with the places they came from."""
         return self.tokenizer.row_of(texts, self.settings.context)

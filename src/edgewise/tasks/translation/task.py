@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -23,7 +23,6 @@ from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import PairBatch
 from edgewise.tasks.fitted import FittedText
-from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.scores import ScoreTable
 from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
@@ -241,12 +240,10 @@ class TranslationTask(Task):
         header = ["row_in_data", *fitted.names, f"{fitted.names[1]}_pred"]
         folder.write_table("test_predictions.csv", header, zip(rows.tolist(), sources, right, written, strict=True))
 
-    def split_contents(self, prepared: Prepared) -> SplitContents:
-        """The texts of each split that are translated, the same and nearly so."""
-        assert prepared.rows is not None
-        sources = prepared.data.texts.sources
-        texts = {split: [sources[row] for row in some] for split, some in prepared.rows.items()}
-        return text_contents("texts", prepared.rows, texts)
+    def row_text(self, prepared: Prepared) -> Callable[[int], str]:
+        """What is translated."""
+        found: Callable[[int], str] = prepared.data.texts.sources.__getitem__
+        return found
 
     def opening(self, prepared: Prepared) -> str:
         texts = prepared.data.texts
