@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
 
 from edgewise.attend import aggregate
 from edgewise.errors import SettingError
@@ -270,13 +271,27 @@ def spread_evenly(
         is_bipartite: whether D of the sources is the number of edges that they send.
     """
     # The weight of an edge is a product of something of its ends, so that a plain sum does with no number an edge.
-    root = _inverse_root(edges.receivers, edges.num_receivers, edge_weight, has_loops, nodes)
+    root_of = _inverse_root if edge_weight is not None or torch.compiler.is_compiling() else _same_inverse_root
+    root = root_of(edges.receivers, edges.num_receivers, edge_weight, has_loops, nodes)
     root_of_source = root
     if is_bipartite:
-        root_of_source = _inverse_root(edges.senders, edges.num_senders, edge_weight, has_loops, nodes)
+        root_of_source = root_of(edges.senders, edges.num_senders, edge_weight, has_loops, nodes)
     scaled = root_of_source * nodes
     out = aggregate(scaled, edges) if edge_weight is None else weighted_sum(scaled, edges, edge_weight)
     return root * (out + scaled if has_loops else out)
+
+
+def _same_inverse_root(ends: Tensor, num_nodes: int, _: None, has_loops: bool, like: Tensor) -> Tensor:
+    """The same without weights, computed once for each list of edges."""
+    known = _roots.setdefault(ends, {})
+    kind = num_nodes, has_loops, like.dtype
+    if kind not in known:
+        with torch.inference_mode(False):  # what is remembered while evaluating may serve training later
+            known[kind] = _inverse_root(ends, num_nodes, None, has_loops, torch.empty((), dtype=like.dtype))
+    return known[kind]
+
+
+_roots: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def _inverse_root(

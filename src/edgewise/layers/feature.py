@@ -40,7 +40,7 @@ def weighted_sum(
     rows: Float[Tensor, " *batch key feature"], edges: Edges, weight: Float[Tensor, " *weight_batch edge"]
 ) -> Float[Tensor, " *out_batch query feature"]:
     """Σ_e w_e x_senders[e] at each receiver."""
-    query, key = rows.new_zeros(edges.num_receivers, 1), rows.new_zeros(edges.num_senders, 1)
+    query, key = rows.new_empty(edges.num_receivers, 0), rows.new_empty(edges.num_senders, 0)  # scores need neither
     return attend(query, key, rows, edges, score=Constant(weight), normalize=Identity())
 
 

@@ -11,11 +11,11 @@ from torch import Tensor
 from edgewise.backends.call import Call
 from edgewise.backends.formula import EdgeInputs, RangeInputs
 from edgewise.backends.lower import Lowered, lower, straight_through
-from edgewise.backends.numba import edge_operators, extremes, range_operators
+from edgewise.backends.numba import edge_operators, extremes, range_operators, sums
 from edgewise.backends.numba.simd import WIDTH
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.checks import broadcast_shape
-from edgewise.normalize import Hardmax
+from edgewise.normalize import Hardmax, Mean
 
 
 def run(call: Call) -> Tensor:
@@ -55,6 +55,8 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     vector_batch = () if lowered.vector is None else lowered.vector.shape[:-1]
     bias_batch = () if call.bias is None else call.bias.shape[:-1]
     batch = broadcast_shape(*shapes, vector_batch, bias_batch)
+    if sums.takes(lowered, batch):
+        return _summed(lowered, edges)
     bias = None if call.bias is None else _head_lanes(call.bias.unsqueeze(-1), batch).squeeze(-1)
     arrange = partial(_head_lanes, batch=batch) if lowered.is_narrow else _node_major
     query, key, value = arrange(query), arrange(key), _node_major(call.value)
@@ -76,6 +78,19 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     if len(batch) == 1:
         return out.transpose(0, 1)
     return out.unflatten(1, batch).movedim(0, -2) if batch else out.squeeze(1)
+
+
+def _summed(lowered: Lowered, edges: Edges) -> Tensor:
+    """The same where the weight of an edge is no matter of queries and keys."""
+    call = lowered.call
+    assert call.value is not None
+    value, bias = _node_major(call.value), call.bias
+    weight = None if bias is None else bias.reshape(-1)
+    number, is_mean = float(lowered.number), lowered.normalizer is Mean
+    found = sums.sum_over_edges(value.flatten(1), weight, edges.plan.lists, number, is_mean)
+    if call.value.dim() == 2:
+        return found
+    return found.unflatten(1, (*call.value.shape[:-2], -1)).movedim(0, -2)
 
 
 def largest(call: Call) -> Tensor:

@@ -7,7 +7,7 @@ numbers; what cannot be written with these is one of the primitives below:
     pointer  shifted                           to the first element of an array: one word, where an array is seven
     load  store  stream                        elements from a pointer on, whatever is stored, as lanes; and back
     get  put  prefetch                         one element; the cache line of one
-    fma  maximum  where  inverse  square_root  lane by lane; fill, some
+    fma  maximum  where  inverse  square_root  lane by lane; fill, some, total
 
 What reads the same features of many heads at once is in `heads`.
 
@@ -372,6 +372,20 @@ def some(typing: Any, flags: Any) -> Any:
         return context.cast(builder, builder.icmp_unsigned("!=", bits, bits.type(0)), types.boolean, types.boolean)
 
     return types.boolean(flags), lower
+
+
+@intrinsic
+def total(typing: Any, x: Any) -> Any:
+    """The sum of all lanes, halves added to each other."""
+
+    def lower(context: Any, builder: Builder, typed: Any, values: list) -> ir.Value:
+        (found,) = values
+        while (half := found.type.count // 2) > 0:
+            sides = (ir.Constant(ir.VectorType(INT32, half), list(range(at, at + half))) for at in (0, half))
+            found = builder.fadd(*(builder.shuffle_vector(found, found, side) for side in sides))
+        return builder.extract_element(found, INT32(0))
+
+    return x.dtype(x), lower
 
 
 @intrinsic
