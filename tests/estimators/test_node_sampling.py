@@ -6,6 +6,7 @@ import scipy.sparse
 import torch
 
 from edgewise import NodeClassifier, SettingError
+from edgewise.models import chunks
 from edgewise.models.graph_layers import layers_for
 from edgewise.tasks.nodes.sampled import SampledLoader
 from type_cases import NUM_AUTHORS, arrays_of, debate
@@ -63,6 +64,30 @@ def test_samples_of_all_edges_give_the_outputs_of_the_whole_graph(graph, model, 
     torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-5)
     few, _ = outputs(classifier, [1], features, index, **given)
     assert not torch.allclose(few, whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["attention", "gat", "gatv2", "gin", "rgcn", "hgt"])
+def test_chunks_of_receivers_give_the_outputs_of_the_whole_graph(graph, model, monkeypatch):
+    """Layers that compute something for each edge do so for a few receivers after the other."""
+    features, y, index = graph
+    given = {"edge_features": np.random.default_rng(1).random((403, 2))}
+    if model in ("rgcn", "hgt"):
+        nodes, edges, _ = debate()
+        features, index, node_types, edge_types = arrays_of(nodes, edges)
+        y, given = np.arange(len(features)) % 2, {"node_types": node_types, "edge_types": edge_types}
+    classifier = NodeClassifier(model=model, epochs=1, model_dim=8).fit(features, y, index, **given)
+    whole = classifier.predict_proba(features, index, **given)
+    sizes, together = [], chunks.Edges
+
+    def recorded(senders, receivers, *counts):
+        sizes.append(len(senders))
+        return together(senders, receivers, *counts)
+
+    monkeypatch.setattr(chunks, "MAX_EDGES", 30)
+    monkeypatch.setattr(chunks, "Edges", recorded)
+    np.testing.assert_allclose(classifier.predict_proba(features, index, **given), whole, rtol=1e-4, atol=1e-6)
+    assert len(sizes) > 10
+    assert max(sizes) <= max(30, np.bincount(index[1]).max() + 1)
 
 
 def test_a_classifier_learns_from_samples(graph):

@@ -1,5 +1,6 @@
 """From a graph to something of each of its nodes."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,10 +16,11 @@ from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_attention import HopAttention
 from edgewise.layers.graph_position import GraphPosition
 from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
+from edgewise.models.chunks import by_receivers
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.neighborhood import Relations, Types
 from edgewise.normalize import normalizer_of
-from edgewise.records import NodeBatch
+from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.trace import Trace
 
 
@@ -79,19 +81,28 @@ class PaperLayers(nn.Module):
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes before the last layer (after it, where it is the only one), and its output."""
+        nodes, hidden = self.dropout(batch.features), None
+        if self.input is not None:
+            nodes = self.input(nodes)
+        nodes = self._layer(0, nodes, batch, trace)
+        for place in range(1, len(self.layers)):
+            hidden = self.activation(nodes)
+            nodes = self._layer(place, self.dropout(hidden), batch, trace)
+        return nodes if hidden is None else hidden, nodes
+
+    def _layer(self, place: int, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        """The nodes after one layer."""
+        layer = partial(self._along, self.layers[place], trace)
+        return by_receivers(layer, nodes, batch, trace) if self.reads_edges else layer(nodes, batch)
+
+    def _along(self, layer: nn.Module, trace: Trace | None, nodes: Tensor | SparseFeatures, batch: NodeBatch) -> Tensor:
         given: dict[str, Any] = {"trace": trace} if self.attends else {}
         if self.reads_edges:
             given["edge"] = batch.edge_features
         if self.reads_weights:
             given["edge_weight"] = batch.edge_features[:, 0]
-        nodes, hidden = self.dropout(batch.features), None
-        if self.input is not None:
-            nodes = self.input(nodes)
-        nodes = self.layers[0](nodes, batch.edges, **given)
-        for layer in self.layers[1:]:
-            hidden = self.activation(nodes)
-            nodes = layer(self.dropout(hidden), batch.edges, **given)
-        return nodes if hidden is None else hidden, nodes
+        found: Tensor = layer(nodes, batch.edges, **given)
+        return found
 
 
 class AttentionLayers(nn.Module):
@@ -140,9 +151,9 @@ class AttentionLayers(nn.Module):
         num_nodes = nodes.shape[0]
         if self.virtual is not None:
             nodes = torch.cat([nodes, self.virtual.to(nodes.dtype)])
-        edge = batch.edge_features if batch.edge_features.shape[1] else None
         for block in self.blocks:
-            nodes = block(nodes, batch.edges, edge=edge, trace=trace)
+            layer = partial(_block, block, trace)
+            nodes = by_receivers(layer, nodes, batch, trace) if batch.edge_features.shape[1] else layer(nodes, batch)
         nodes = self.norm(nodes[:num_nodes])
         return nodes, self.output(nodes)
 
@@ -198,10 +209,10 @@ class RelationalConvolutionLayers(nn.Module):
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and the outputs."""
-        kinds, relations = types_of(batch)
-        nodes = torch.relu(self.input(self.dropout(batch.features), kinds))
+        types, _ = types_of(batch)
+        nodes = torch.relu(self.input(self.dropout(batch.features), types))
         for layer in self.layers:
-            nodes = layer(self.dropout(nodes), relations)
+            nodes = by_receivers(partial(_convolved, layer), self.dropout(nodes), batch)
         return nodes, self.output(self.dropout(nodes))
 
 
@@ -232,12 +243,29 @@ class RelationalAttentionLayers(nn.Module):
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and the outputs."""
-        kinds, relations = types_of(batch)
-        nodes = self.input(self.dropout(batch.features), kinds)
+        types, _ = types_of(batch)
+        nodes = self.input(self.dropout(batch.features), types)
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            nodes = nodes + dropout(layer(norm(nodes), kinds, relations, trace), self.part, self.training)
+            attended = by_receivers(partial(_attended, layer, trace), norm(nodes), batch, trace)
+            nodes = nodes + dropout(attended, self.part, self.training)
         nodes = self.norm(nodes)
         return nodes, self.output(nodes)
+
+
+def _block(block: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
+    edge = batch.edge_features if batch.edge_features.shape[1] else None
+    found: Tensor = block(nodes, batch.edges, edge=edge, trace=trace)
+    return found
+
+
+def _convolved(layer: nn.Module, nodes: Any, batch: NodeBatch) -> Tensor:
+    found: Tensor = layer(nodes, batch.relations)
+    return found
+
+
+def _attended(layer: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
+    found: Tensor = layer(nodes, batch.types, batch.relations, trace)
+    return found
 
 
 def types_of(batch: NodeBatch) -> tuple[Types, Relations]:
