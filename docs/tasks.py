@@ -1,4 +1,4 @@
-"""Writes the lists of tasks that stand in files: the table of the README, and the estimators for type checkers."""
+"""Writes the lists of tasks that stand in files: the table of the README, the guides, the estimators for type checkers."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,16 @@ def imports() -> str:
     return "".join(f"    from edgewise.estimators.{file} import {each} as {each}\n" for each, file in named)
 
 
+def guides() -> str:
+    """Every page by its title."""
+    pages = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "index.md"]
+    titles = {page.name: re.split("[:,]", page.read_text().splitlines()[0].removeprefix("# "))[0] for page in pages}
+    listed = sorted(titles, key=lambda page: titles[page].removeprefix("The ").casefold())
+    return f"Guides: {' · '.join(f'[{titles[page]}]({page})' for page in listed)}\n"
+
+
 LISTS = {
+    "docs/index.md": (r"Guides: .*\n", guides),
     "README.md": (r"\| task \| command .*\n(\|.*\n)+", table),
     "src/edgewise/estimators/__init__.py": (r"(    from edgewise\.estimators\.\w+ import \w+ as \w+\n)+", imports),
 }

@@ -12,10 +12,9 @@ from edgewise.data.motion.dynamics import SYSTEMS, System, integrate, law_of, sy
 from edgewise.data.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.models.time_settings import DynamicsSettings
 from edgewise.tasks.motion.force import exponent, read_off, strongest_pair
-from edgewise.tasks.motion.rollout import compared, roll_out
 from edgewise.tasks.motion.settings import DynamicsRunSettings
 from edgewise.tasks.motion.task import errors
-from edgewise.tasks.motion.trained import FittedDynamics, Units
+from edgewise.tasks.motion.trained import FittedDynamics, Units, compared, roll_out
 
 STEP = 2.0**-7
 """A step that adds up without rounding."""

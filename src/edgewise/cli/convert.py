@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from edgewise.tasks.commands import command
+from edgewise.tasks.scores import command
 
 DESCRIPTION = (
     "Read a GPT-2 or BERT checkpoint folder in Hugging Face's layout (config.json, model.safetensors, tokenizer.json "

@@ -75,8 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 def say_what_next(folder: "RunFolder") -> None:
     """How far the explanations can be believed, and what to type for one's own table."""
     from edgewise.cli.report import print_table
-    from edgewise.tasks.commands import command, free_name
-    from edgewise.tasks.scores import number
+    from edgewise.tasks.scores import command, free_name, number
 
     print("The test molecules have scaffolds that no training molecule has.")
     scores = explanation_scores(folder)

@@ -228,9 +228,9 @@ def train(
     from edgewise.cli.report import print_run
     from edgewise.data.tables.options import table_format
     from edgewise.progress import stage
-    from edgewise.tasks.commands import command
     from edgewise.tasks.registry import task
     from edgewise.tasks.run import Run
+    from edgewise.tasks.scores import command
     from edgewise.train.device import keep_memory
 
     name, reason = (named, "") if named else inferred(settings)

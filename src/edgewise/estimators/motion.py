@@ -9,9 +9,8 @@ from edgewise.estimators.estimator import Estimator
 from edgewise.estimators.labels import r2
 from edgewise.estimators.params import AUTO, old_names
 from edgewise.models.time_settings import DYNAMICS_MODELS
-from edgewise.tasks.motion.rollout import Rollout, roll_out
 from edgewise.tasks.motion.task import TASK
-from edgewise.tasks.motion.trained import FittedDynamics
+from edgewise.tasks.motion.trained import FittedDynamics, Rollout, roll_out
 
 
 class DynamicsModel(

@@ -1,12 +1,40 @@
-"""What a terminal or a page shows of a run: its data in lines, its scores in tables."""
+"""What a terminal or a page shows of a run: its data in lines, its scores in tables, and commands to paste."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from edgewise.data.tables.cell import Rejection
 from edgewise.plural import plural
 from edgewise.train.folder import RunFolder
+
+if TYPE_CHECKING:
+    from edgewise.data.tables.cell import Rejection
+
+NODE_COLUMNS = ("id", "node", "node_id")
+"""Names of a column of nodes that `predict` finds by itself."""
+
+
+def command(*words: object) -> str:
+    """A command line as the shell reads it back, whatever its words hold."""
+    return shlex.join(["edgewise", *map(str, words)])
+
+
+def files_of(config: Mapping[str, Any]) -> Sequence[str]:
+    """The data files of a run."""
+    data = config["data"]
+    return [data] if isinstance(data, str) else data
+
+
+def free_name(name: str) -> str:
+    """The name, or, where a file is called so already, with a number: a pasted command must not be refused."""
+    path, number = Path(name), 1
+    stem, dot, end = path.name.partition(".")
+    while path.exists():
+        number += 1
+        path = path.with_name(f"{stem}_{number}{dot}{end}")
+    return str(path)
 
 
 @dataclass(frozen=True)
@@ -60,7 +88,7 @@ def split_line(counts: Mapping[str, int], unit: str, units: str | None = None) -
     return f"{counts['train']:,} training, {counts['val']:,} validation and {tested}"
 
 
-def first_rejected(rejected: Sequence[Rejection], folder: RunFolder) -> list[str]:
+def first_rejected(rejected: "Sequence[Rejection]", folder: RunFolder) -> list[str]:
     """Where the first cell stands that cannot be used, and where all are listed; nothing where all can."""
     return [
         f"  the first in line {each.line}: {each.column}: {each.reason} (all in {folder.path / 'rejected.csv'})"

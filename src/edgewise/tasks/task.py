@@ -14,11 +14,20 @@ from edgewise.data.tables.cell import Rejection
 from edgewise.data.tables.options import WRITTEN_TABLES
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.settings import spelled
-from edgewise.tasks.commands import NODE_COLUMNS, command, files_of, free_name
 from edgewise.tasks.config import RunSettings, noun, owners_of
 from edgewise.tasks.fitted import Fitted
 from edgewise.tasks.report.leakage import SplitContents, text_contents
-from edgewise.tasks.scores import ScoreTable, first_rejected, score_table, split_line, training_line
+from edgewise.tasks.scores import (
+    NODE_COLUMNS,
+    ScoreTable,
+    command,
+    files_of,
+    first_rejected,
+    free_name,
+    score_table,
+    split_line,
+    training_line,
+)
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss

@@ -15,10 +15,9 @@ from edgewise.models.generate import generate
 from edgewise.models.language import NextTokenModel
 from edgewise.models.text_settings import SamplingSettings, TransformerSettings
 from edgewise.plural import plural
-from edgewise.tasks.commands import command
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.language.settings import LanguageRunSettings
-from edgewise.tasks.scores import same
+from edgewise.tasks.scores import command, same
 from edgewise.tasks.task import Prepared, Task, training_metrics
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder

@@ -20,13 +20,12 @@ from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
 from edgewise.progress import counted, note
-from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
 from edgewise.tasks.links.trained import FittedLinks, LinkGraph, LinkLoader, link_batch, probabilities
 from edgewise.tasks.nodes.settings import holds_types
 from edgewise.tasks.nodes.units import note_of_edges, scale_of
 from edgewise.tasks.report.judged import judged_links
-from edgewise.tasks.scores import same, split_line
+from edgewise.tasks.scores import command, free_name, same, split_line
 from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.trained import show, spread, with_columns

@@ -17,10 +17,9 @@ from edgewise.models.encoder import MaskedModel
 from edgewise.models.text_settings import TransformerSettings
 from edgewise.plural import plural
 from edgewise.records import TextBatch
-from edgewise.tasks.commands import command, free_name
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.masked.settings import MaskedRunSettings
-from edgewise.tasks.scores import first_rejected, same
+from edgewise.tasks.scores import command, first_rejected, free_name, same
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.train.device import cpu_threads
 from edgewise.train.folder import RunFolder

@@ -10,12 +10,10 @@ import numpy as np
 from edgewise.data.motion.motion import Moments, Motion, read_motion, split_moments
 from edgewise.errors import DataError
 from edgewise.plural import plural
-from edgewise.tasks.commands import command
 from edgewise.tasks.motion.force import PairPull, read_off
-from edgewise.tasks.motion.rollout import compared, roll_out
 from edgewise.tasks.motion.settings import DynamicsRunSettings
-from edgewise.tasks.motion.trained import ROWS_A_BATCH, FittedDynamics, Units
-from edgewise.tasks.scores import ScoreTable, number, score_table, split_line
+from edgewise.tasks.motion.trained import ROWS_A_BATCH, FittedDynamics, Units, compared, roll_out
+from edgewise.tasks.scores import ScoreTable, command, number, score_table, split_line
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
