@@ -1,4 +1,4 @@
-"""Writes the lists of tasks that stand in files: the table of the README, the guides, the estimators for type checkers."""
+"""Writes the lists of tasks that stand in files: the README's table, the guides, the estimators for type checkers."""
 
 import re
 from pathlib import Path
