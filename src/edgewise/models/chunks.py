@@ -10,7 +10,7 @@ from edgewise.neighborhood import Edges, Relations, Types
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.trace import Trace
 
-MAX_EDGES = 2**22
+MAX_EDGES = 2**20
 """Edges that are computed together where no gradient is wanted; a receiver of more is computed alone."""
 Layer = Callable[[Tensor | SparseFeatures, NodeBatch], Tensor]
 """From nodes to nodes, along the edges of a batch."""

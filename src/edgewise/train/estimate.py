@@ -52,7 +52,8 @@ class Estimate:
                 f"the training needs about {size(self.needed)} of memory ({size(self.states)} for the optimizer and "
                 f"copies of the weights, {size(self.activations)} for the activations of a step), but only "
                 f"{size(self.available)} are available. Take a smaller --batch-size (where a step does not read the "
-                "whole graph), --model-dim or --num-layers, or go on anyway with --no-memory-check."
+                "whole graph; for nodes, --fanouts 15 10 samples it), --model-dim or --num-layers, or go on anyway "
+                "with --no-memory-check."
             )
 
     def line(self, num_train: int, num_val: int, epochs: int) -> str:
