@@ -76,7 +76,7 @@ def job_of(name: str, fold: int, changes: dict[str, Any], **more: Any) -> Any:
 
 
 def trained(job: Any, folder: Path) -> Prepared:
-    """The trained ensemble of a run, whose checkpoints are kept in a folder."""
+    """The trained ensemble of a run, with its checkpoints in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     prepared = TASK.prepare(job)
     fit(TASK, prepared, folder=RunFolder(folder), resume=True)

@@ -229,7 +229,7 @@ def test_new_molecules_in_the_test_rows_are_calibrated_on_new_molecules():
     at_random = split_rows(table, kind="column", calibration="random")
     assert at_random.calibration == "random"
     assert set(table.contents(at_random.train)) & set(table.contents(at_random.val))
-    assert split_rows(repeated(9, 2), kind="column").calibration == "random", "too few molecules to tell"
+    assert split_rows(repeated(9, 2), kind="column").calibration == "random", "too few molecules, it may be chance"
     classes = replace(table, columns=replace(table.columns, task_type="classification"))
     assert split_rows(classes, kind="column").calibration == "random", "classes have no intervals"
     known = replace(table, frame=table.frame.assign(part=["train", "train", "test"] * 30))

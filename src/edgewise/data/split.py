@@ -14,7 +14,7 @@ from edgewise.plural import plural
 
 KINDS = ("random", "scaffold", "group", "column", "file")
 MIN_REPEATED = 10
-"""Distinct contents that tell new contents in the test rows from chance."""
+"""Distinct contents of the training rows below which new contents in the test rows may be chance."""
 SPLITS = ("train", "val", "test")
 CARVED_SHARE = 0.1
 """Share of the training rows that choose the model where the table gives no rows for that."""
