@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.torch import load_file, save_file
 
 from edgewise.cli.main import main
 from edgewise.data.split import Splits
@@ -124,6 +125,13 @@ def test_intervals_are_wider_where_rows_are_less_similar(table, tmp_path):
     for key, value in (("calibration", "guess"), ("difficulty", [{"constant": 0, "slopes": [1, 2, 3]}])):
         path.write_text(json.dumps({**content, key: value}))
         with pytest.raises(RunFolderError, match=f"model.json is damaged: {key}"):
+            MoleculeRegressor.load(tmp_path / "saved")
+    path.write_text(json.dumps(content))
+    weights = tmp_path / "saved/model.safetensors"
+    tensors = load_file(weights)
+    for sigma in (tensors["validation.sigma"][1:], -tensors["validation.sigma"], tensors["validation.sigma"] / 0):
+        save_file({**tensors, "validation.sigma": sigma}, weights)
+        with pytest.raises(RunFolderError, match=r"validation\.sigma is no table"):
             MoleculeRegressor.load(tmp_path / "saved")
 
 
