@@ -7,7 +7,7 @@ import time
 import pytest
 
 from edgewise.errors import DataError
-from edgewise.process import Process, ProcessDiedError
+from edgewise.process import Background, Process, ProcessDiedError
 
 
 def maker_of_deeds(name):
@@ -77,3 +77,12 @@ def test_a_fork_starts_a_process_of_its_own(process):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert process.call("works", seconds=60) == "it: works"
     assert process.pid == number
+
+
+def test_background_work_gives_its_result_or_its_error():
+    found = Background(lambda: sum(range(10)))
+    assert found.result() == 45
+    assert found.result() == 45
+    assert 0 <= found.seconds < 60
+    with pytest.raises(ZeroDivisionError):
+        Background(lambda: 1 / 0).result()

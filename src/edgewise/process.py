@@ -1,7 +1,7 @@
 """A Python process that computes one call after another for us, and that can be killed at a time limit.
 
 Compiled code such as RDKit's cannot be interrupted from within, and holds the interpreter while it computes. A call
-that may take long therefore runs in a process of its own.
+that may take long therefore runs in a process of its own. What holds no lock runs on a thread, as `Background`.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -218,3 +219,35 @@ def _set_timers(seconds: float, cpu_seconds: float) -> None:
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+
+
+class Background:
+    """A computation on another thread, for work that holds no lock of Python most of the time.
+
+    The thread does not keep the process from ending.
+
+    Args:
+        work: what is computed.
+    """
+
+    def __init__(self, work: Callable[[], Any]):
+        self.work, self.seconds = work, 0.0
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def result(self) -> Any:
+        """What was computed, once it is; its error is raised here."""
+        self.thread.join()
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+    def _run(self) -> None:
+        began = time.perf_counter()
+        try:
+            self.value = self.work()
+        except BaseException as error:  # raised where the result is wanted
+            self.error = error
+        self.seconds = time.perf_counter() - began

@@ -48,6 +48,17 @@ def test_baselines_see_training_targets_only():
     assert "training" not in scores["mean"]
 
 
+def test_baselines_are_the_same_while_another_core_computes_them(monkeypatch):
+    table, splits = table_and_splits()
+    prepared = TASK.prepared(PropertyRunSettings(("arrays",), table.columns), table, splits)
+    monkeypatch.setattr("edgewise.tasks.table_task.available_cores", lambda: 1)
+    TASK.start_background(prepared)
+    assert not prepared.background  # there is no core for them
+    monkeypatch.setattr("edgewise.tasks.table_task.available_cores", lambda: 2)
+    TASK.start_background(prepared)
+    assert prepared.background["baselines"].result() == TASK.score_baselines(prepared)
+
+
 def test_a_job_and_its_configuration_say_the_same():
     job = PropertyRunSettings(
         data=("a.csv",),

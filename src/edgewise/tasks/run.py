@@ -70,6 +70,7 @@ class Run:
         task, prepared, folder = self.task, self.prepared, self.folder
         with self.claim:
             started = time.perf_counter()
+            task.start_background(prepared)
             results = fit(task, prepared, folder=folder, resume=self.resume)
             with stage("scoring"):
                 metrics = task.evaluate(prepared, results)

@@ -1,11 +1,10 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
-import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from edgewise.data.split import Splits, groups_of, split_folds, split_rows, with
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
+from edgewise.process import Background
 from edgewise.progress import stage
 from edgewise.records import Prediction
 from edgewise.tasks.report.judged import judged_targets
@@ -28,7 +28,7 @@ from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
 from edgewise.train.loss import TargetLoss
 from edgewise.train.metrics import HEADLINES, METRICS, table_of_scores
-from edgewise.train.settings import TrainSettings
+from edgewise.train.settings import TrainSettings, available_cores
 
 if TYPE_CHECKING:
     from edgewise.tasks.report.judged import Labels, Numbers
@@ -42,6 +42,9 @@ SPLITS = ("test", "validation", "training")
 
 class TableTask(Task):
     """A task over the rows of a table."""
+
+    trees_beside: ClassVar[bool] = False
+    """Whether the baselines are trees alone, which compute on another core while the model trains."""
 
     @abstractmethod
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
@@ -182,11 +185,15 @@ class TableTask(Task):
         spent = sum(record["seconds"] for result in results for record in result.history)
         metrics["seconds"] = {"model": round(spent, 2)}
         if prepared.settings.baselines:
-            started = time.perf_counter()
             with stage("baselines"):
-                metrics["baselines"] = self.score_baselines(prepared)
-            metrics["seconds"]["baselines"] = round(time.perf_counter() - started, 2)
+                found = prepared.background.get("baselines") or Background(lambda: self.score_baselines(prepared))
+                metrics["baselines"] = found.result()
+            metrics["seconds"]["baselines"] = round(found.seconds, 2)
         return metrics
+
+    def start_background(self, prepared: Prepared) -> None:
+        if self.trees_beside and prepared.settings.baselines and available_cores() > prepared.settings.train.threads:
+            prepared.background["baselines"] = Background(lambda: self.score_baselines(prepared))
 
     def held_out(self, prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Those of some rows that calibrate, and their predictions by members that have not learned from them."""

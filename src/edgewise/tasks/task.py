@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from edgewise.data.tables.cell import Rejection
 from edgewise.data.tables.options import WRITTEN_TABLES
 from edgewise.errors import SettingError, UnsupportedError
+from edgewise.process import Background
 from edgewise.settings import spelled
 from edgewise.tasks.config import RunSettings, noun, owners_of
 from edgewise.tasks.fitted import Fitted
@@ -94,6 +95,8 @@ class Prepared:
     """The content of splits.json: the rows of each split; None where the data has no rows."""
     rejected: tuple[Rejection, ...] | list[Rejection] = ()
     """The cells that cannot be used."""
+    background: dict[str, Background] = field(default_factory=dict)
+    """What another core computes while the model trains."""
 
 
 class Task(ABC):
@@ -154,6 +157,9 @@ class Task(ABC):
     @abstractmethod
     def loss(self, prepared: Prepared) -> Loss:
         """What is minimized."""
+
+    def start_background(self, prepared: Prepared) -> None:  # noqa: B027 (most tasks have nothing)
+        """Starts what another core can compute while the model trains, into `prepared.background`."""
 
     @abstractmethod
     def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> dict[str, Any]:

@@ -34,6 +34,7 @@ class MoleculesTask(TableTask):
 
     settings_type = PropertyRunSettings
     noun = "molecules"
+    trees_beside = True
 
     def read_table(self, settings: PropertyRunSettings) -> MoleculeTable:
         return read_table(
