@@ -147,19 +147,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings other than the defaults")
     parser.add_argument("--only", nargs="*", default=list(NUM_FOLDS), choices=list(NUM_FOLDS), help="sets")
-    parser.add_argument("--most", type=int, default=100, help="folds that are computed in this call")
+    parser.add_argument("--folds", nargs="*", type=int, default=list(range(5)), help="folds of each set")
     words = parser.parse_args()
     key = " ".join(sorted(words.set)) or "defaults"
     changes = {name.replace("-", "_"): json.loads(value) for name, value in (each.split("=") for each in words.set)}
-    left = words.most
     for name in words.only:
         for fold in range(NUM_FOLDS[name]):
             known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
             folds = known.setdefault(key, {}).setdefault(name, {})
-            if str(fold) in folds or not left:
+            if str(fold) in folds or fold not in words.folds:
                 continue
             folds[str(fold)] = run(name, fold, changes, WORK / key.replace(" ", "_"))
-            left -= 1
             RESULTS.parent.mkdir(parents=True, exist_ok=True)
             RESULTS.write_text(json.dumps(known, indent=1) + "\n")
     print(show(json.loads(RESULTS.read_text())[key]))

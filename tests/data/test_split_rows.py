@@ -296,3 +296,15 @@ def test_intervals_of_new_groups_hold_where_new_groups_calibrate(calibration, lo
         }
         covered.append((np.abs(errors["test"]) <= interval_radius(errors["val"], 0.9)).mean())
     assert low < np.mean(covered) < high
+
+
+def test_members_leave_out_as_many_groups_whatever_their_size():
+    """Folds of the same number of rows would make the first ones of the largest groups."""
+    sizes = np.array([60, 50, 40, *[2] * 57])
+    groups = np.repeat([f"g{number:02}" for number in range(60)], sizes)
+    table = table_from_arrays(["C"] * len(groups), np.arange(len(groups)), groups=groups, with_descriptors=False)
+    splits = split_rows(table, kind="group", sizes=(0.9, 0.1, 0), seed=1)
+    left_out = with_left_out(table, splits, 5, 0).left_out[1:]
+    counts = [len(set(groups[rows])) for rows in left_out]
+    assert max(counts) - min(counts) <= 1
+    assert sum(counts) > 15

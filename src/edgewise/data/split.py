@@ -145,8 +145,9 @@ def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
 def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> Splits:
     """The splits of an ensemble whose members leave out other groups each, so that all of these calibrate intervals.
 
-    The first member leaves out val. The training rows are divided into folds of about the same size, and each further
-    member leaves out one of them. Where val shares groups with the training rows, val is divided, too.
+    The first member leaves out val. The groups of the training rows are divided at random into folds, as many as val
+    fits into the training rows, each with as many groups, and each further member leaves out one of them. Where val
+    shares groups with the training rows, val is divided, too.
 
     Args:
         table: The rows.
@@ -170,7 +171,10 @@ def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> 
     num_folds = min(len(set(keys)), max(2, round(len(rows) / len(splits.val))))
     if num_folds < 2:
         return splits
-    folds = _balanced_folds(rows, keys, num_folds, np.random.default_rng([seed, num_folds]))
+    # Not balanced by rows: the first folds would be the largest groups, which are unlike most.
+    members = _members(rows, keys)
+    drawn = np.array_split(np.random.default_rng([seed, num_folds]).permutation(sorted(members)), num_folds)
+    folds = [np.sort(np.concatenate([members[str(key)] for key in each])) for each in drawn]
     folds = [splits.val, *folds] if is_whole else folds
     return replace(splits, left_out=tuple(folds[number % len(folds)] for number in range(num_members)))
 
