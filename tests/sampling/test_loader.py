@@ -36,6 +36,13 @@ def test_samples_do_not_depend_on_the_number_of_threads(sampler):
     assert [fields(sample) for sample in loader] == passes[0][1]
 
 
+def test_each_batch_and_each_epoch_draws_anew(sampler):
+    loader = NeighborLoader(sampler, [7] * 6, batch_size=1)
+    first, second = ([sample.e_id.tolist() for sample in loader] for _ in range(2))
+    assert len({tuple(each) for each in first}) > 1
+    assert first != second
+
+
 def test_each_seed_stands_in_one_batch(sampler):
     chosen = torch.arange(300) % 3 == 0
     loader = NeighborLoader(sampler, chosen, batch_size=30, shuffle=True)
