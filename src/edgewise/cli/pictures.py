@@ -75,11 +75,10 @@ def after_training(folder: RunFolder) -> str:
 
 
 def has_orbits(folder: RunFolder) -> bool:
-    """Whether a run is one over moving bodies that was tested, and has orbits to draw."""
+    """Whether a run has orbits to draw, and was tested."""
     from edgewise.tasks.registry import task_of
 
-    is_motion = task_of(folder).name == "motion"
-    return is_motion and "test" in folder.read_json("metrics.json")
+    return task_of(folder).has_orbits and "test" in folder.read_json("metrics.json")
 
 
 def figures(folder: RunFolder, metrics: dict[str, Any]) -> "dict[str, Figure]":

@@ -114,6 +114,8 @@ class Task(ABC):
     """The batch size of validation; None is that of the training."""
     row_texts: ClassVar[str] = "text"
     """What the text of a row is called where texts of training and test rows are compared."""
+    has_orbits: ClassVar[bool] = False
+    """Whether the report of a run that was tested draws orbits."""
     units: ClassVar[tuple[str, ...]] = ("row",)
     """What a row is called, and the plural where it does not end in s."""
     output: ClassVar[str] = "predictions.csv"

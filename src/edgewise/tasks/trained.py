@@ -1,13 +1,12 @@
 """A trained ensemble over the rows of a table, whatever they hold: predictions, their spread and their intervals."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float32
 
 from edgewise.choices import Calibration
 from edgewise.data.columns import Columns
@@ -28,39 +27,6 @@ ROWS_A_BATCH = 512
 
 SPREAD_FLOOR = 1e-3
 """The smallest spread that counts, in standard deviations of the target."""
-
-
-@dataclass(frozen=True, eq=False)
-class RowBatches:
-    """Rows in the units of a model."""
-
-    batch: Callable[[np.ndarray], Any]
-    """Makes a batch of rows to predict."""
-    targets: Float32[np.ndarray, " row target"]
-    """In model units; class numbers for classes."""
-    weights: Float32[np.ndarray, " row"]
-    """How much each row counts."""
-    graph: Any = None
-    """The whole graph as a `NodeBatch` without rows, where rows are of one graph."""
-
-    @classmethod
-    def of(
-        cls,
-        table: Table,
-        scale: TargetScaler | None,
-        batch: Callable[[np.ndarray], Any],
-        graph: Any = None,
-    ) -> Self:
-        """The rows of a table, with their targets scaled."""
-        targets = table.targets
-        if scale is not None and targets.shape[1]:
-            targets = scale.transform(targets)
-        return cls(batch, targets.astype(np.float32), table.weights.astype(np.float32), graph)
-
-    def training_batch(self, rows: np.ndarray) -> Any:
-        """Rows to learn from."""
-        targets, weights = torch.from_numpy(self.targets[rows]), torch.from_numpy(self.weights[rows])
-        return replace(self.batch(rows), targets=targets, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +112,11 @@ class FittedTable(Fitted):
         """From the unit of the targets to that of the model; None for classes."""
         found: TargetScaler | None = self.scale  # type: ignore[attr-defined]
         return found
+
+    @property
+    def known_words(self) -> dict[str, Any]:
+        """How tables of graphs to predict are read: without targets, with the words that the model knows."""
+        return {name: getattr(self, name) for name in ("categories", "edge_categories")} | {"need_targets": False}
 
     @property
     def rows_a_batch(self) -> int:

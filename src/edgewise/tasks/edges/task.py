@@ -16,6 +16,7 @@ from edgewise.errors import SettingError
 from edgewise.models.edge import EdgeBatch, EdgeModel
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
+from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.edges.settings import EdgeRunSettings
 from edgewise.tasks.nodes.units import (
     FittedOnGraph,
@@ -28,7 +29,6 @@ from edgewise.tasks.nodes.units import (
 )
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.tasks.trained import RowBatches
 
 
 @dataclass(kw_only=True)
@@ -45,25 +45,10 @@ class FittedEdges(FittedOnGraph):
         return EdgeModel(self.sizes, num_features, self.settings, is_directed=self.graph.directed)
 
     def read(
-        self,
-        paths: Sequence[str],
-        columns: Columns,
-        source: GraphSource,
-        nodes: str | None,
-        *,
-        strict: bool = False,
+        self, paths: Sequence[str], columns: Columns, source: GraphSource, nodes: str | None, *, strict: bool = False
     ) -> EdgeTable:
         """Edges to predict, with the words that the model knows."""
-        return read_edge_table(
-            paths,
-            columns,
-            source,
-            nodes,
-            strict=strict,
-            need_targets=False,
-            categories=self.categories,
-            edge_categories=self.edge_categories,
-        )
+        return read_edge_table(paths, columns, source, nodes, strict=strict, **self.known_words)
 
     def batches(self, table: EdgeTable) -> RowBatches:
         """The graph as the models take it.

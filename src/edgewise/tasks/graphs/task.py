@@ -19,11 +19,12 @@ from edgewise.models.graph import GraphModel
 from edgewise.models.graph_settings import GraphSettings, GraphSizes, NodeSettings, edge_sizes
 from edgewise.plural import plural
 from edgewise.records import GraphBatch
+from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.graphs.settings import GraphRunSettings
 from edgewise.tasks.nodes.units import check_weights, note_of_edges, num_edge_features, with_loops
 from edgewise.tasks.table_task import Features, TableTask, num_outputs, target_fields, target_scale
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.tasks.trained import ROWS_A_BATCH, FittedTable, RowBatches
+from edgewise.tasks.trained import ROWS_A_BATCH, FittedTable
 from edgewise.train.baseline import finite_features
 
 NODES_A_BATCH = 100_000
@@ -83,16 +84,8 @@ class FittedGraphs(FittedTable):
         self, paths: Sequence[str], columns: GraphColumns, source: GraphsSource, *, strict: bool = False
     ) -> GraphTable:
         """Graphs to predict, with the words that the model knows."""
-        return read_graphs(
-            paths,
-            columns,
-            source,
-            need_roots=self.whole.needs_roots,
-            strict=strict,
-            need_targets=False,
-            categories=self.categories,
-            edge_categories=self.edge_categories,
-        )
+        need_roots = self.whole.needs_roots
+        return read_graphs(paths, columns, source, need_roots=need_roots, strict=strict, **self.known_words)
 
     def batches(self, table: GraphTable) -> RowBatches:
         """The graphs as the models take them.

@@ -38,6 +38,7 @@ class MotionTask(Task):
 
     settings_type = DynamicsRunSettings
     noun = "moving bodies"
+    has_orbits = True
     scored_together = ROWS_A_BATCH
     headlines: ClassVar = {"mse": "mean squared error", "distance": "mean distance", "relative": "relative error"}
     labels: ClassVar = {"straight_on": "goes straight on", "stays": "stays", "unpulled": "nothing pulls"}

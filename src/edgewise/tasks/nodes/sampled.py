@@ -12,8 +12,8 @@ from edgewise.neighborhood import Edges
 from edgewise.records import NodeBatch
 from edgewise.sampling import NeighborSampler
 from edgewise.sampling.ahead import ahead
+from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.nodes.subgraph import select
-from edgewise.tasks.trained import RowBatches
 
 NUM_WORKERS = 1
 """Threads that sample while the model trains."""

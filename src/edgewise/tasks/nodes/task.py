@@ -23,6 +23,7 @@ from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.plural import plural
 from edgewise.records import NodeBatch, SparseFeatures
+from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.nodes import units
 from edgewise.tasks.nodes.sampled import SampledLoader
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
@@ -38,7 +39,6 @@ from edgewise.tasks.nodes.units import (
 )
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.tasks.trained import RowBatches
 from edgewise.train.loader import Loader
 from edgewise.train.settings import TrainSettings
 
@@ -64,17 +64,8 @@ class FittedNodes(FittedOnGraph):
 
     def read(self, paths: Sequence[str], columns: Columns, source: GraphSource, *, strict: bool = False) -> NodeTable:
         """A graph to predict, with the types and words that the model knows."""
-        return read_nodes(
-            paths,
-            columns,
-            source,
-            strict=strict,
-            need_targets=False,
-            with_types=self.types is not None,
-            known=self.types,
-            categories=self.categories,
-            edge_categories=self.edge_categories,
-        )
+        types = {"with_types": self.types is not None, "known": self.types}
+        return read_nodes(paths, columns, source, strict=strict, **types, **self.known_words)
 
     def batches(self, table: NodeTable) -> RowBatches:
         """The graph as the models take it.

@@ -18,6 +18,7 @@ from edgewise.models.text_settings import TextSettings, TransformerSettings
 from edgewise.plural import plural
 from edgewise.progress import note
 from edgewise.records import TextRows
+from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.fitted import load_tokenizer, save_tokenizer
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.table_task import (
@@ -31,7 +32,7 @@ from edgewise.tasks.table_task import (
 )
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.texts.settings import TextRunSettings
-from edgewise.tasks.trained import FittedTable, RowBatches
+from edgewise.tasks.trained import FittedTable
 from edgewise.tasks.vocabulary import coverage_warning, started
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 from edgewise.train.document import TRANSIENT
