@@ -281,7 +281,7 @@ def spread_evenly(
     return root * (out + scaled if has_loops else out)
 
 
-def _same_inverse_root(ends: Tensor, num_nodes: int, _: None, has_loops: bool, like: Tensor) -> Tensor:
+def _same_inverse_root(ends: Tensor, num_nodes: int, _: Tensor | None, has_loops: bool, like: Tensor) -> Tensor:
     """The same without weights, computed once for each list of edges."""
     known = _roots.setdefault(ends, {})
     kind = num_nodes, has_loops, like.dtype

@@ -61,6 +61,6 @@ class FeedForward(nn.Sequential):
         """The nodes after both layers."""
         first, activation, drop, second = self
         hidden = first(input)
-        if self.name:
+        if self.name and isinstance(drop, nn.Dropout):
             return second(dropout(hidden, drop.p, drop.training, self.name))
         return second(drop(activation(hidden)))
