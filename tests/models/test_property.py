@@ -142,7 +142,7 @@ def test_a_trace_holds_the_weights_of_every_layer_and_of_the_readout():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model": "mpnn"}, "--model is 'mpnn'; expected one of attention, gat, gatv2, gcn, sage, gin, mat."),
+        ({"model": "mpnn"}, "--model is 'mpnn'; expected one of attention, gat, gatv2, gcn, sage, gin, dmpnn, mat."),
         ({"model": "gat", "score": "dot"}, "--score goes with --model attention; --model gat has its own."),
         ({"model_dim": 10, "num_heads": 4}, "--model-dim (10) must be a multiple of --num-heads (4)."),
         ({"normalize": "mean", "temperature": 2.0}, "--temperature goes with --normalize softmax, not mean."),
@@ -155,6 +155,16 @@ def test_settings_say_what_they_expect(given, message, shapes_unchecked):
     with pytest.raises(SettingError) as caught:
         PropertySettings(**given)
     assert str(caught.value) == message
+
+
+def test_the_layer_fits_the_number_of_molecules():
+    few, many = (PropertySettings().resolved(64, count) for count in (1199, 1200))
+    assert (few.model, few.num_layers, few.model_dim, few.head_dim) == ("attention", 3, 64, 128)
+    assert (many.model, many.num_layers, many.model_dim, many.head_dim) == ("dmpnn", 4, 256, 256)
+    assert PropertySettings(model="gin").resolved(64, 5000).dims == (3, 64, 128)
+    assert PropertySettings(model_dim=32).resolved(64, 5000).dims == (4, 32, 256)
+    for given in ({"score": "dot"}, {"normalize": "sigmoid"}, {"temperature": 2.0}):  # they choose attention
+        assert PropertySettings(**given).resolved(64, 5000).model == "attention"
 
 
 def test_the_number_of_variants_fits_the_batch():

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from edgewise.choices import Aggregation, Combine, NormalizerName, ScoreName
 from edgewise.errors import SettingError
@@ -174,15 +174,33 @@ class LinkSettings(Settings):
 
 
 KernelName = Literal["softmax", "exponential"]
+MANY_MOLECULES = 1200
+"""Distinct training molecules from which on layers learn more from messages along bonds than from attention; learned
+from validation rows, see docs/molecules.md."""
+
+
+class PropertyDims(NamedTuple):
+    """Sizes of a model of molecules, named as in `PropertySettings`."""
+
+    num_layers: int
+    model_dim: int
+    head_dim: int
+
+
+USUAL_DIMS = PropertyDims(num_layers=3, model_dim=64, head_dim=128)
+DIMS = {"dmpnn": PropertyDims(num_layers=4, model_dim=256, head_dim=256)}
+"""Those of layers that learn more with others."""
 
 
 @dataclass(frozen=True)
 class PropertySettings(Settings):
     """The choices that the operator offers, and the sizes of a property model."""
 
-    model: str = setting("attention", choices=layers_for("molecules"))
+    model: str | None = setting(None, choices=layers_for("molecules"))
     """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
-    mat (Molecule Attention Transformer), attention between all atoms, mixed with distances and bonds."""
+    dmpnn, messages along bonds that do not turn back; mat (Molecule Attention Transformer), attention between all
+    atoms, mixed with distances and bonds. None is dmpnn for 1,200 molecules or more in the training rows, where no
+    setting of attention is given, else attention."""
     score: ScoreName | None = setting(None)
     """How well a pair of atoms matches; None is that of `model`, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")
@@ -199,14 +217,15 @@ class PropertySettings(Settings):
     """With mat, from distances to weights: softmax(−D) over the molecule, or exponential, exp(−D)."""
     aggregation: Aggregation = setting("mean")
     """How sage joins the neighbors of an atom."""
-    num_layers: int = setting(3, at_least=1, aliases=NUM_LAYERS)
-    """Layers over the bonds: as many hops as an atom can see."""
+    num_layers: int | None = setting(None, at_least=1, aliases=NUM_LAYERS)
+    """Layers over the bonds: as many hops as an atom can see. None is 4 with dmpnn, 3 with the others."""
     num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
     """Attention heads."""
-    model_dim: int = setting(64, at_least=1, aliases=MODEL_DIM)
-    """Size of an atom's vector."""
-    head_dim: int = setting(128, at_least=1, aliases=("ffn-hidden-dim",))
-    """Size of a row's vector, where molecules are combined with descriptors."""
+    model_dim: int | None = setting(None, at_least=1, aliases=MODEL_DIM)
+    """Size of an atom's vector. None is 256 with dmpnn, 64 with the others."""
+    head_dim: int | None = setting(None, at_least=1, aliases=("ffn-hidden-dim",))
+    """Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn, 128 with the
+    others."""
     num_head_layers: int = setting(2, at_least=1, aliases=("ffn-num-layers",))
     """Blocks of the head."""
     num_variants: int | None = setting(None, at_least=1)
@@ -222,13 +241,10 @@ class PropertySettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.score is not None and self.model != "attention":
+        if self.score is not None and self.model not in (None, "attention"):
             raise SettingError(f"--score goes with --model attention; --model {self.model} has its own.")
-        layers = [LAYERS[name] for name in layers_for("molecules")]
-        read = {name for layer in layers for name in layer.readable("molecules")} - {"model", "num_heads", "score"}
-        for name in sorted(read - {*self.spec.readable("molecules")}):
-            if getattr(self, name, None) != getattr(PropertySettings, name, None):
-                raise SettingError(f"{spelled(name)} does nothing with --model {self.model}; leave it out.")
+        for name in () if self.model is None else self._given_beyond(self.spec):
+            raise SettingError(f"{spelled(name)} does nothing with --model {self.model}; leave it out.")
         shares = self.attention_share, self.distance_share
         if not (min(shares) >= 0 and sum(shares) <= 1):
             raise SettingError(
@@ -237,12 +253,20 @@ class PropertySettings(Settings):
             )
         if self.temperature != 1.0 and self.normalize != "softmax":
             raise SettingError(f"--temperature goes with --normalize softmax, not {self.normalize}.")
-        check_heads(self)
+        if self.model_dim is not None:
+            check_heads(self)
+
+    def _given_beyond(self, spec: LayerSpec) -> list[str]:
+        """The settings of layers that are given and that a layer does not read."""
+        layers = [LAYERS[name] for name in layers_for("molecules")]
+        read = {name for layer in layers for name in layer.readable("molecules")} - {"model", "num_heads", "score"}
+        given = [name for name in sorted(read) if getattr(self, name, None) != getattr(PropertySettings, name, None)]
+        return [name for name in given if name not in spec.readable("molecules")]
 
     @property
     def spec(self) -> LayerSpec:
         """The layer."""
-        return LAYERS[self.model]
+        return LAYERS[self.model or "attention"]
 
     @property
     def score_name(self) -> ScoreName:
@@ -254,9 +278,24 @@ class PropertySettings(Settings):
         """Whether the layer reads where the atoms are."""
         return self.spec.needs_coordinates
 
-    def resolved(self, batch_size: int) -> "PropertySettings":
-        """The same choices with a number of variants that fits the rows of a step: few rows leave time for many."""
-        return replace(self, num_variants=self.num_variants or variants_for(batch_size))
+    def resolved(self, batch_size: int, num_molecules: int = 0) -> "PropertySettings":
+        """The same choices with nothing left open.
+
+        Args:
+            batch_size: rows of a step; few of them leave time for many variants.
+            num_molecules: distinct molecules in the training rows.
+        """
+        of_attention = self.score is not None or self._given_beyond(LAYERS["dmpnn"])
+        usual = "dmpnn" if num_molecules >= MANY_MOLECULES and not of_attention else "attention"
+        chosen = replace(self, model=self.model or usual)
+        num_variants = self.num_variants or variants_for(batch_size)
+        return replace(chosen, num_variants=num_variants, **chosen.dims._asdict())
+
+    @property
+    def dims(self) -> "PropertyDims":
+        """The sizes, those of the layer where none are given."""
+        usual = DIMS.get(self.spec.name, USUAL_DIMS)
+        return PropertyDims(*(getattr(self, name) or size for name, size in usual._asdict().items()))
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | N
         return None
     return nn.Sequential(
         Dropout(settings.descriptor_dropout),
-        nn.Linear(sizes.num_global_features, settings.model_dim),
+        nn.Linear(sizes.num_global_features, settings.dims.model_dim),
         nn.SiLU(),
         Dropout(2 * settings.descriptor_dropout),
     )

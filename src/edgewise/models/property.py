@@ -35,7 +35,7 @@ class PropertyModel(nn.Module):
             self.encoder.output_dim * sizes.num_components,
             sizes.num_conditions,
             sizes.num_outputs,
-            head_dim=settings.head_dim,
+            head_dim=settings.dims.head_dim,
             num_layers=settings.num_head_layers,
             num_variants=settings.num_variants,
             dropout=settings.head_dropout,
@@ -60,16 +60,16 @@ class GraphEncoder(nn.Module):
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
         super().__init__()
-        model_dim = settings.model_dim
+        model_dim = settings.dims.model_dim
         self.typical_nodes = sizes.typical_nodes
         self.input: nn.Module
         if settings.spec.over_edges:
             given, edge_dim = sizes.num_node_features, sizes.num_edge_features
-            through = DirectedMessages(given, edge_dim, model_dim, settings.num_layers, settings.encoder_dropout)
+            through = DirectedMessages(given, edge_dim, model_dim, settings.dims.num_layers, settings.encoder_dropout)
             self.input, self.layers = nn.Identity(), nn.ModuleList([through])
         else:
             self.input = nn.Linear(sizes.num_node_features, model_dim)
-            self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.num_layers))
+            self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.dims.num_layers))
         self.norm = nn.LayerNorm(model_dim)
         self.attention = Readout(model_dim, "attention", settings.num_heads)
         self.sum = Readout(model_dim, "sum")
@@ -111,7 +111,7 @@ class ConvolutionBlock(nn.Module):
 
 
 def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
-    model_dim, spec = settings.model_dim, settings.spec
+    model_dim, spec = settings.dims.model_dim, settings.spec
     if spec.score is None:
         assert spec.build is not None
         reads_edges = spec.has_edge_features and edge_dim > 0

@@ -46,9 +46,10 @@ class MoleculesTask(TableTask):
         )
 
     def resolved(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
-        train = settings.train.resolved(len(splits.train), len(np.unique(table.graph_of_row[splits.train])))
+        num_molecules = len(np.unique(table.graph_of_row[splits.train]))
+        train = settings.train.resolved(len(splits.train), num_molecules)
         assert train.batch_size is not None
-        return replace(settings, model=settings.model.resolved(train.batch_size), train=train)
+        return replace(settings, model=settings.model.resolved(train.batch_size, num_molecules), train=train)
 
     def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
         """The model before its first step: sizes, scales, and the molecules of the training rows."""
