@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What mypy found out of files that did not change since, in this clone or in another one.
 export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/edgewise-tests/mypy
 
-.PHONY: help demo test test-all durations check format docs attack bench bench-fuse bench-intervals bench-sampling kernels bench-gpu test-oldest clean
+.PHONY: help demo test test-all durations check format docs attack bench bench-fuse bench-intervals bench-molecules bench-sampling kernels bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ bench: $(READY)  ## tests first, then the benchmarks
 
 bench-intervals: $(READY)  ## coverage and width of intervals on new liquids and new scaffolds of EDGEWISE_DATA: hours, resumable
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/intervals.py
+
+bench-molecules: $(READY)  ## molecules beside chemprop (CHEMPROP=its program) and a forest, whole commands: hours, resumable
+	$(BIN)/python benchmarks/molecules.py $(if $(CHEMPROP),--chemprop $(CHEMPROP))
 
 bench-fuse: $(READY)  ## models of PyTorch Geometric before and after `fuse`: time and memory of a training step
 	$(BIN)/python benchmarks/fuse.py

@@ -69,7 +69,9 @@ class GraphEncoder(nn.Module):
             self.input, self.layers = nn.Identity(), nn.ModuleList([through])
         else:
             self.input = nn.Linear(sizes.num_node_features, model_dim)
-            self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.dims.num_layers))
+            self.layers = nn.ModuleList(
+                _layer(settings, sizes.num_edge_features) for _ in range(settings.dims.num_layers)
+            )
         self.norm = nn.LayerNorm(model_dim)
         self.attention = Readout(model_dim, "attention", settings.num_heads)
         self.sum = Readout(model_dim, "sum")
