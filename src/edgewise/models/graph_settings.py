@@ -174,7 +174,7 @@ class LinkSettings(Settings):
 
 
 KernelName = Literal["softmax", "exponential"]
-MANY_MOLECULES = 1200
+MANY_MOLECULES = 1000
 """Distinct training molecules from which on layers learn more from messages along bonds than from attention; learned
 from validation rows, see docs/molecules.md."""
 
@@ -182,13 +182,12 @@ from validation rows, see docs/molecules.md."""
 class PropertyDims(NamedTuple):
     """Sizes of a model of molecules, named as in `PropertySettings`."""
 
-    num_layers: int
     model_dim: int
     head_dim: int
 
 
-USUAL_DIMS = PropertyDims(num_layers=3, model_dim=64, head_dim=128)
-DIMS = {"dmpnn": PropertyDims(num_layers=4, model_dim=256, head_dim=256)}
+USUAL_DIMS = PropertyDims(model_dim=64, head_dim=128)
+DIMS = {"dmpnn": PropertyDims(model_dim=256, head_dim=256)}
 """Those of layers that learn more with others."""
 
 
@@ -199,7 +198,7 @@ class PropertySettings(Settings):
     model: str | None = setting(None, choices=layers_for("molecules"))
     """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
     dmpnn, messages along bonds that do not turn back; mat (Molecule Attention Transformer), attention between all
-    atoms, mixed with distances and bonds. None is dmpnn for 1,200 molecules or more in the training rows, where no
+    atoms, mixed with distances and bonds. None is dmpnn for 1,000 molecules or more in the training rows, where no
     setting of attention is given, else attention."""
     score: ScoreName | None = setting(None)
     """How well a pair of atoms matches; None is that of `model`, scaled_dot for attention."""
@@ -217,8 +216,8 @@ class PropertySettings(Settings):
     """With mat, from distances to weights: softmax(−D) over the molecule, or exponential, exp(−D)."""
     aggregation: Aggregation = setting("mean")
     """How sage joins the neighbors of an atom."""
-    num_layers: int | None = setting(None, at_least=1, aliases=NUM_LAYERS)
-    """Layers over the bonds: as many hops as an atom can see. None is 4 with dmpnn, 3 with the others."""
+    num_layers: int = setting(3, at_least=1, aliases=NUM_LAYERS)
+    """Layers over the bonds: as many hops as an atom can see."""
     num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
     """Attention heads."""
     model_dim: int | None = setting(None, at_least=1, aliases=MODEL_DIM)

@@ -39,7 +39,7 @@ class MoleculeTransformer(nn.Module):
         model_dim = settings.dims.model_dim
         self.input = nn.Linear(sizes.num_node_features, model_dim)
         self.dummy = nn.Parameter(0.1 * torch.randn(model_dim))
-        self.layers = nn.ModuleList(AtomBlock(settings) for _ in range(settings.dims.num_layers))
+        self.layers = nn.ModuleList(AtomBlock(settings) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
         self.mean = Readout(model_dim, "mean")
         self.dropout = Dropout(settings.molecule_dropout)

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.attend import aggregate
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.directed import DirectedMessages
@@ -16,7 +17,7 @@ from edgewise.models.molecule_transformer import MoleculeTransformer
 from edgewise.neighborhood import EdgeRows, Edges
 from edgewise.normalize import normalizer_of
 from edgewise.records import Batch
-from edgewise.trace import Trace
+from edgewise.trace import Trace, Weights
 
 __all__ = ["PropertyModel", "PropertySettings", "PropertySizes"]
 
@@ -55,7 +56,8 @@ class PropertyModel(nn.Module):
 class GraphEncoder(nn.Module):
     """One vector a graph: layers over its edges, read out by attention and by sum, joined with its global features.
 
-    The sum keeps how much there is of everything (extensive), attention what matters most (intensive).
+    The sum keeps how much there is of everything (extensive), attention what matters most (intensive). Messages that
+    edges carry have counted already, and are read out by their mean, as in chemprop.
     """
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
@@ -65,17 +67,17 @@ class GraphEncoder(nn.Module):
         self.input: nn.Module
         if settings.spec.over_edges:
             given, edge_dim = sizes.num_node_features, sizes.num_edge_features
-            through = DirectedMessages(given, edge_dim, model_dim, settings.dims.num_layers, settings.encoder_dropout)
+            through = DirectedMessages(given, edge_dim, model_dim, settings.num_layers, settings.encoder_dropout)
             self.input, self.layers = nn.Identity(), nn.ModuleList([through])
         else:
             self.input = nn.Linear(sizes.num_node_features, model_dim)
-            self.layers = nn.ModuleList(
-                _layer(settings, sizes.num_edge_features) for _ in range(settings.dims.num_layers)
-            )
+            self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
-        self.attention = Readout(model_dim, "attention", settings.num_heads)
-        self.sum = Readout(model_dim, "sum")
-        self.join = nn.Linear(2 * model_dim, model_dim)
+        self.has_mean = settings.spec.over_edges
+        if not self.has_mean:
+            self.attention = Readout(model_dim, "attention", settings.num_heads)
+            self.sum = Readout(model_dim, "sum")
+            self.join = nn.Linear(2 * model_dim, model_dim)
         self.dropout = Dropout(settings.molecule_dropout)
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim
@@ -89,13 +91,20 @@ class GraphEncoder(nn.Module):
                 nodes = layer(nodes, edges, edge=edge_features, edge_rows=edge_rows, trace=trace)
             else:
                 nodes = layer(nodes, batch.edges, batch.edge_features)
-        nodes = self.norm(nodes)
-        members = batch.members
-        amounts = self.sum(nodes, members) / self.typical_nodes
-        graphs = self.dropout(self.join(torch.cat([self.attention(nodes, members, trace=trace), amounts], -1)))
+        graphs = self.dropout(self.readout(self.norm(nodes), batch.members, trace))
         if self.describe is None:
             return graphs
         return torch.cat([graphs, self.describe(batch.global_features)], -1)
+
+    def readout(self, nodes: Tensor, members: Edges, trace: Trace | None) -> Float[Tensor, " graph model_dim"]:
+        """The vector of each graph from those of its nodes."""
+        if not self.has_mean:
+            amounts = self.sum(nodes, members) / self.typical_nodes
+            return self.join(torch.cat([self.attention(nodes, members, trace=trace), amounts], -1))
+        if trace is not None:
+            shares = 1 / members.degrees()[members.receivers].to(nodes.dtype)
+            trace.record(Weights(members.senders, members.receivers, shares[None], len(nodes), members.num_receivers))
+        return aggregate(nodes, members, "mean")
 
 
 class ConvolutionBlock(nn.Module):

@@ -20,6 +20,7 @@ from edgewise.explain.explainable import Attended, Attention, Differentiable, Ex
 from edgewise.explain.methods import METHODS
 from edgewise.explanation import Curve, Layer, Part, TargetPrediction
 from edgewise.models.molecule_transformer import MoleculeTransformer
+from edgewise.models.property import GraphEncoder
 from edgewise.rank import spearman
 from edgewise.records import Batch
 from edgewise.tasks.explainable import ExplainableTable, explaining
@@ -56,7 +57,9 @@ def attention_of(
     share = readout.values.double().mean(0)
     share = share.new_zeros(row.num_atoms).index_add(0, readout.senders, share)
     notes, through = [], between
-    if not between:
+    if isinstance(model.encoder, GraphEncoder) and model.encoder.has_mean:
+        notes.append("Messages go along bonds and atoms are read out by their mean: nothing attends.")
+    elif not between:
         notes.append(
             "The layers are convolutions, which weigh neighbors by their number alone: only the readout attends."
         )
