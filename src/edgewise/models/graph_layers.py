@@ -268,8 +268,8 @@ LAYERS: Mapping[str, LayerSpec] = MappingProxyType({spec.name: spec for spec in 
 
 
 def _listed(has: Callable[[LayerSpec], bool]) -> str:
-    """The names of some layers."""
-    *others, last = (name for name, spec in LAYERS.items() if has(spec))
+    """The names of some layers, those for molecules alone left out: they always have features of bonds."""
+    *others, last = (name for name, spec in LAYERS.items() if has(spec) and set(spec.recipes) != {"molecules"})
     return f"{', '.join(others)} or {last}"
 
 

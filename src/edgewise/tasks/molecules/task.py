@@ -47,9 +47,12 @@ class MoleculesTask(TableTask):
 
     def resolved(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
         num_molecules = len(np.unique(table.graph_of_row[splits.train]))
-        train = settings.train.resolved(len(splits.train), num_molecules)
+        of_classes = table.columns.task_type != "regression"
+        train = settings.train.resolved(len(splits.train), num_molecules, of_classes=of_classes)
         assert train.batch_size is not None
-        return replace(settings, model=settings.model.resolved(train.batch_size, num_molecules), train=train)
+        return replace(
+            settings, model=settings.model.resolved(train.batch_size, 0 if of_classes else num_molecules), train=train
+        )
 
     def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
         """The model before its first step: sizes, scales, and the molecules of the training rows."""
