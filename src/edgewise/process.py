@@ -233,7 +233,7 @@ class Background:
     def __init__(self, work: Callable[[], Any]):
         self.work, self.seconds = work, 0.0
         self.value: Any = None
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -246,8 +246,7 @@ class Background:
 
     def _run(self) -> None:
         began = time.perf_counter()
-        try:
+        with _Caught() as caught:
             self.value = self.work()
-        except BaseException as error:  # raised where the result is wanted
-            self.error = error
+        self.error = caught.error
         self.seconds = time.perf_counter() - began

@@ -94,7 +94,7 @@ def test_threads_are_those_of_omp_num_threads(monkeypatch, wanted, threads):
 
 def test_recipes_of_texts_follow_it_too():
     kinds = ("language", "masked", "translation", "texts")
-    script = "".join(f"from edgewise.tasks.{kind}.job import RECIPE as {kind}\n" for kind in kinds)
+    script = "".join(f"from edgewise.tasks.{kind}.settings import RECIPE as {kind}\n" for kind in kinds)
     script += f"print(*(each.threads for each in ({', '.join(kinds)})))"
     environment = {**os.environ, "OMP_NUM_THREADS": "3"}
     found = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
