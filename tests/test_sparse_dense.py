@@ -14,6 +14,7 @@ from torch import nn
 
 from edgewise import Entmax15, Mask, Sigmoid, Softmax, Sparsemax, layers
 from edgewise.layers import (
+    DirectedMessages,
     EdgeUpdate,
     EquivariantLayer,
     GatedGraphAttention,
@@ -160,6 +161,22 @@ def block_with_edges():
         return x + layer.feed_forward(layer.feed_forward_norm(x))
 
     return layer, [normal(NUM_NODES, 6), normal(EDGES.num_edges, 2)], lambda x, e: layer(x, EDGES, edge=e), dense
+
+
+def directed(x):
+    """Messages in a table (sender, receiver), where that of the edge back stands at the mirrored place."""
+    layer, mask = DirectedMessages(4, 0, 6, num_steps=3), MASK.T.unsqueeze(-1)
+
+    def dense(x):
+        start = layer.start(x).unsqueeze(-2) * mask
+        messages = torch.relu(start)
+        for _ in range(2):
+            sent = layer.step(messages) * mask
+            onward = sent.sum(-3).unsqueeze(-2) - sent.transpose(-3, -2)
+            messages = torch.relu(start + onward) * mask
+        return torch.relu(layer.itself(x) + layer.arriving(messages.sum(-3)))
+
+    return layer, [x], lambda x: layer(x, EDGES), dense
 
 
 def graph_attention(score, combine):
@@ -376,6 +393,8 @@ CASES = {
         for kernel in ("softmax", "exponential")
         for how in ("sum", "mean")
     },
+    "DirectedMessages": lambda: directed(normal(NUM_NODES, 4)),
+    "DirectedMessages of a batch": lambda: directed(normal(2, NUM_NODES, 4)),
     "PairForce": force,
     "EquivariantLayer": equivariant,
     "EquivariantLayer attention": lambda: equivariant(normalize=Softmax()),

@@ -75,3 +75,8 @@ def test_degrees_are_computed_once_for_a_graph_and_serve_training_after_evaluati
     weighted = layer(nodes, edges, torch.ones(EDGES))
     torch.testing.assert_close(again, weighted)
     assert layer.double()(nodes.double(), edges).dtype == torch.float64
+
+
+@pytest.mark.parametrize("backend", ["numba", "gather"])
+def test_an_empty_batch_gives_an_empty_batch(backend):
+    assert aggregate(torch.empty(0, NODES, 4), graph(), backend=backend).shape == (0, NODES, 4)

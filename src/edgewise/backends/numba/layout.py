@@ -90,7 +90,7 @@ def _summed(lowered: Lowered, edges: Edges) -> Tensor:
     found = sums.sum_over_edges(value.flatten(1), weight, edges.plan.lists, number, is_mean)
     if call.value.dim() == 2:
         return found
-    return found.unflatten(1, (*call.value.shape[:-2], -1)).movedim(0, -2)
+    return found.unflatten(1, (*call.value.shape[:-2], value.shape[-1])).movedim(0, -2)
 
 
 def largest(call: Call) -> Tensor:
