@@ -198,8 +198,8 @@ class PropertySettings(Settings):
     model: str | None = setting(None, choices=layers_for("molecules"))
     """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
     dmpnn, messages along bonds that do not turn back; mat (Molecule Attention Transformer), attention between all
-    atoms, mixed with distances and bonds. None is dmpnn for numbers of 1,000 molecules or more in the training rows,
-    where no setting of attention is given, else attention."""
+    atoms, mixed with distances and bonds. None is dmpnn where numbers are learned from 1,000 molecules or more and no
+    setting of attention is given, else attention."""
     score: ScoreName | None = setting(None)
     """How well a pair of atoms matches; None is that of `model`, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")

@@ -23,7 +23,7 @@ def ahead(work: Callable[[Any], Result], items: Iterable[Any], num_workers: int)
     Args:
         work: from an item to a result.
         items: read when their turn comes.
-        num_workers: threads; 0 computes each result when it is asked for.
+        num_workers: threads; 0 computes each result when it is needed.
     """
     if num_workers < 0:
         raise SettingError(f"num_workers is {num_workers}; expected 0 or more threads.")

@@ -74,7 +74,7 @@ class ClusterLoader:
         seeds: nodes that count, such as those of the training; None for all.
         shuffle: whether clusters stand in another order in each epoch.
         seed: of the order.
-        num_workers: threads that cut batches out ahead; 0 cuts one when it is asked for.
+        num_workers: threads that cut batches out ahead; 0 cuts one when it is needed.
 
     Source: Chiang et al. 2019 (Cluster-GCN).
     """

@@ -56,7 +56,7 @@ class LinkLoader:
         hide: whether the edges between the ends of the batch's links are taken out of the samples, in both directions:
             the model must not see the edge that it predicts.
         shuffle: whether links stand in another order in each epoch.
-        num_workers: threads that sample ahead; 0 samples when a batch is asked for.
+        num_workers: threads that sample ahead; 0 samples when a batch is needed.
 
     >>> from edgewise.graph import Graph
     >>> sampler = NeighborSampler(Graph.of(torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])), [2])

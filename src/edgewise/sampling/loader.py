@@ -26,7 +26,7 @@ class NeighborLoader:
         times: the time of each seed, where the sampler has times of edges.
         shuffle: whether seeds stand in another order in each epoch.
         drop_last: whether a last batch of fewer seeds is left out.
-        num_workers: threads that sample ahead; they release the GIL. 0 samples when a batch is asked for.
+        num_workers: threads that sample ahead; they release the GIL. 0 samples when a batch is needed.
 
     >>> from edgewise.graph import Graph
     >>> graph = Graph.of(torch.tensor([[1, 2, 0], [0, 1, 2]]))
