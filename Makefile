@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What mypy found out of files that did not change since, in this clone or in another one.
 export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/edgewise-tests/mypy
 
-.PHONY: help demo test test-all durations check format docs attack bench bench-fuse bench-intervals bench-molecules bench-sampling kernels bench-gpu test-oldest clean
+.PHONY: help demo test test-all durations check format docs attack bench bench-distributed bench-fuse bench-intervals bench-large bench-molecules bench-readers bench-resume bench-runs bench-sampling bench-soak bench-tables kernels bench-gpu test-oldest clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,11 +64,34 @@ bench-intervals: $(READY)  ## coverage and width of intervals on new liquids and
 bench-molecules: $(READY)  ## molecules beside chemprop (CHEMPROP=its program) and a forest, whole commands: hours, resumable
 	$(BIN)/python benchmarks/molecules.py $(if $(CHEMPROP),--chemprop $(CHEMPROP))
 
+bench-distributed: $(READY)  ## bytes that processes send a step, and rates of one core, into docs/scaling.md with the plans of large runs
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/distributed.py --write
+	$(BIN)/python benchmarks/plan.py --write
+
 bench-fuse: $(READY)  ## models of PyTorch Geometric before and after `fuse`: time and memory of a training step
 	$(BIN)/python benchmarks/fuse.py
 
+bench-large: $(READY)  ## a graph of 3 million nodes from CSV to predictions, and one larger than its memory limit, into docs/scaling.md
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large_graph.py --write
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large_graph.py --num-nodes 700000 --num-edges 3000000 --num-features 512 --limit-mb 1024 --write
+
+bench-readers: $(READY)  ## every reader under changed, drawn and (with `pip install atheris`) guided inputs, half an hour
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/readers.py --write
+
+bench-resume: $(READY)  ## trainings killed at random steps and resumed: identical results, into docs/scaling.md
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/resume.py --write
+
+bench-runs: $(READY)  ## from Enter to the result beside peers (CHEMPROP=its program): commands and steps, 100 minutes, resumable
+	$(BIN)/python benchmarks/runs.py $(if $(CHEMPROP),--chemprop $(CHEMPROP))
+
 bench-sampling: $(READY)  ## neighbor sampling beside numpy and PyTorch Geometric: edges a second, into docs/scaling.md
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sampling.py --write
+
+bench-tables: $(READY)  ## tables of 10,000 to a million molecules: rows a second and peak memory, into docs/scaling.md: hours
+	$(BIN)/python benchmarks/tables.py --write
+
+bench-soak: $(READY)  ## `edgewise serve` under 32 clients on loopback for ten minutes, into docs/scaling.md
+	$(BIN)/python benchmarks/soak.py --write
 
 kernels: $(READY)  ## compile the kernels for CUDA of calls of every kind, without a device: an hour
 	$(BIN)/python tests/triton/sweep.py --out benchmarks/results/kernels.json

@@ -1,4 +1,4 @@
-"""Coverage and width of 90% intervals on rows unlike the training rows: new liquids, new scaffolds.
+"""Coverage and width of 90% intervals, and errors, on rows unlike the training rows: new liquids, new scaffolds.
 
     python benchmarks/intervals.py [--set model-dim=32 ...] [--only co2 ...]
 
@@ -123,21 +123,20 @@ def run(name: str, fold: int, changes: dict[str, Any], folder: Path) -> dict[str
 
 
 def show(results: dict[str, dict[str, Any]]) -> str:
-    """The results as a table: coverage and mean width of each fold, and their means."""
-    lines = [
-        "| test rows | plain: coverage, width | one model: coverage, width | five models: coverage, width |",
-        "| --- | --- | --- | --- |",
-    ]
-    for name, folds in results.items():
-        kinds = ("plain", "one", "five")
+    """The results as a table: coverage, mean width and mean absolute error of each fold, and their means."""
+    kinds, numbers = {"plain": "plain", "one": "one model", "five": "five models"}, ("coverage", "width", "mae")
+    titles = [f"{title}: coverage, width, MAE" for title in kinds.values()]
+    lines = [f"| test rows | {' | '.join(titles)} |", "| --- | --- | --- | --- |"]
+    for name in (each for each in NUM_FOLDS if each in results):
+        folds = results[name]
         for fold, found in sorted(folds.items()):
-            cells = [f"{found[kind]['coverage']:.3f}, {found[kind]['width']:.3f}" for kind in kinds]
+            cells = [", ".join(f"{found[kind][each]:.3f}" for each in numbers[:2]) for kind in kinds]
+            cells = [f"{cell}, {found[kind]['mae']:.4f}" for cell, kind in zip(cells, kinds, strict=True)]
             lines.append(f"| {TITLES[name]}, {fold} | {' | '.join(cells)} |")
         means = [
-            [np.mean([found[kind][each] for found in folds.values()]) for each in ("coverage", "width")]
-            for kind in kinds
+            [float(np.mean([found[kind][each] for found in folds.values()])) for each in numbers] for kind in kinds
         ]
-        cells = [f"**{coverage:.3f}**, {width:.3f}" for coverage, width in means]
+        cells = [f"**{coverage:.3f}**, {width:.3f}, {mae:.4f}" for coverage, width, mae in means]
         lines.append(f"| **{TITLES[name]}, mean of {len(folds)}** | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
     python benchmarks/molecules.py --chemprop PATH              all of it: hours; finished runs are not repeated
     python benchmarks/molecules.py --chemprop PATH --only esol  the sets whose names begin so
+    python benchmarks/molecules.py --chemprop PATH --busy       the seconds are left out: other programs run beside it
 
 PATH is the program `chemprop` in an environment of its own (python -m venv chemprop; chemprop/bin/pip install
 chemprop==2.3.1). Each protocol is one table with a column of splits, which both programs read; they run one after the
@@ -64,6 +65,16 @@ def at_random(seed: int) -> Callable[[pd.DataFrame], np.ndarray]:
     return split
 
 
+def fold(number: int) -> Callable[[pd.DataFrame], np.ndarray]:
+    """One of five folds of rows in the order of a random permutation as test rows; a tenth of all rows validates."""
+
+    def split(frame: pd.DataFrame) -> np.ndarray:
+        tenth = np.argsort(np.random.default_rng(0).permutation(len(frame))) * 10 // len(frame)
+        return np.select([tenth // 2 == number, tenth == (2 * number + 2) % 10], ["test", "val"], "train")
+
+    return split
+
+
 def by_scaffold(seed: int) -> Callable[[pd.DataFrame], np.ndarray]:
     """The same with whole Murcko scaffolds, in random order."""
 
@@ -92,6 +103,9 @@ PROTOCOLS = {
     **{f"bbbp, mat_split_{fold}": Protocol(*BARRIER, column(f"mat_split_{fold}")) for fold in range(2)},
     **{f"esol, mat_split_{fold}": Protocol(*ESOL, column(f"mat_split_{fold}")) for fold in range(3)},
     "freesolv, mat_split_0": Protocol(*FREESOLV, column("mat_split_0")),
+    **{f"freesolv, fold {number} of 5": Protocol(*FREESOLV, fold(number)) for number in range(5)},
+    **{f"esol, fold {number} of 5": Protocol(*ESOL, fold(number)) for number in range(5)},
+    **{f"lipophilicity, fold {number} of 5": Protocol(*LOGD, fold(number)) for number in range(5)},
 }
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "EDGEWISE_CACHE": ""}
 
@@ -114,8 +128,8 @@ def score(task_type: str, truth: np.ndarray, predicted: np.ndarray) -> float:
     return float(roc_auc_score(truth, predicted))
 
 
-def ours(protocol: Protocol, table: Path, folder: Path) -> dict[str, Any]:
-    """`edgewise train` with its defaults, and the forest that it scores on the way."""
+def our_command(protocol: Protocol, table: Path) -> list[str]:
+    """`edgewise train` with its defaults."""
     command = [
         sys.executable,
         "-m",
@@ -126,7 +140,19 @@ def ours(protocol: Protocol, table: Path, folder: Path) -> dict[str, Any]:
         "--smiles-columns",
         "smiles",
     ]
-    command += ["--target-columns", protocol.target, "--splits-column", NAME, "--task-type", protocol.task_type]
+    return [*command, "--target-columns", protocol.target, "--splits-column", NAME, "--task-type", protocol.task_type]
+
+
+def chemprop_command(protocol: Protocol, table: Path, program: str) -> list[str]:
+    """`chemprop train` with its defaults."""
+    command = [program, "train", "--data-path", str(table), "--smiles-columns", "smiles", "--target-columns"]
+    command += [protocol.target, "--splits-column", NAME, "--task-type", protocol.task_type, "--accelerator", "cpu"]
+    return command
+
+
+def ours(protocol: Protocol, table: Path, folder: Path) -> dict[str, Any]:
+    """`edgewise train` with its defaults, and the forest that it scores on the way."""
+    command = our_command(protocol, table)
     seconds = run([*command, "-o", str(folder / "ours")])
     metrics = json.loads((folder / "ours" / "metrics.json").read_text())
     metric = "rmse" if protocol.task_type == "regression" else "roc_auc"
@@ -136,8 +162,7 @@ def ours(protocol: Protocol, table: Path, folder: Path) -> dict[str, Any]:
 
 def chemprops(protocol: Protocol, table: Path, folder: Path, program: str) -> dict[str, Any]:
     """`chemprop train` with its defaults, and its predictions of the test rows."""
-    command = [program, "train", "--data-path", str(table), "--smiles-columns", "smiles", "--target-columns"]
-    command += [protocol.target, "--splits-column", NAME, "--task-type", protocol.task_type, "--accelerator", "cpu"]
+    command = chemprop_command(protocol, table, program)
     seconds = run([*command, "--output-dir", str(folder / "chemprop")])
     predicted = pd.read_csv(next((folder / "chemprop").rglob("test_predictions.csv")))
     frame = pd.read_csv(table)
@@ -154,8 +179,17 @@ def report(results: dict[str, dict[str, Any]], versions: str) -> str:
         "| set, split | metric | ours | chemprop | random forest | ours, s | chemprop, s |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, found in results.items():
-        metric = "RMSE" if PROTOCOLS[name].task_type == "regression" else "AUC"
+    folds: dict[str, list[str]] = {}
+    for name in results:
+        if " fold " in name:
+            folds.setdefault(f"{name.split(' fold ')[0]} mean of 5 folds", []).append(name)
+    means = {
+        whole: {key: float(np.mean([results[name][key] for name in names])) for key in results[names[0]]}
+        for whole, names in folds.items()
+        if len(names) == 5 and len({frozenset(results[name]) for name in names}) == 1
+    }
+    for name, found in {**results, **means}.items():
+        metric = "RMSE" if name in means or PROTOCOLS[name].task_type == "regression" else "AUC"
         models = {key: found[key] for key in ("ours", "chemprop", "forest") if key in found}
         best = (min if metric == "RMSE" else max)(models.values())
         shown = {key: f"**{value:.3f}**" if value == best else f"{value:.3f}" for key, value in models.items()}
@@ -170,6 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chemprop", help="the program chemprop; without it only ours and the forest are run")
     parser.add_argument("--only", nargs="+", default=[""], help="protocols whose names begin so")
+    parser.add_argument("--busy", action="store_true", help="other programs run: record scores, but no seconds")
     parser.add_argument("--again", action="store_true", help="repeat runs that are there")
     options = parser.parse_args()
     data = Path(os.environ["EDGEWISE_DATA"]) / "moleculenet"
@@ -188,7 +223,7 @@ def main() -> None:
                 known |= ours(protocol, table, Path(temporary))
             if options.chemprop and "chemprop" not in known:
                 known |= chemprops(protocol, table, Path(temporary), options.chemprop)
-        results[name] = known
+        results[name] = {key: value for key, value in known.items() if not (options.busy and key.endswith("_seconds"))}
         results = {each: results[each] for each in PROTOCOLS if each in results}
         versions = f"edgewise {importlib.metadata.version('edgewise')}, chemprop 2.3.1, one thread each."
         path.write_text(json.dumps(results, indent=1) + "\n")

@@ -44,23 +44,26 @@ def train(folder: Path, options: list[str]) -> tuple[Path, list[str]]:
 
 
 @contextlib.contextmanager
-def served(run: Path, options: list[str]) -> Iterator[int]:
-    """`edgewise serve` in a process of its own; its port."""
+def served(run: Path, options: list[str], errors: Any = None) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """`edgewise serve` in a process of its own, which writes its log to a file if one is given; its port and itself."""
     command = [sys.executable, "-m", "edgewise.cli.main", "serve", str(run), "--port", "0", *options]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert server.stdout is not None
     line = server.stdout.readline()
     try:
-        yield int(line.split()[1].rsplit(":", 1)[1])
+        yield int(line.split()[1].rsplit(":", 1)[1]), server
     finally:
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, smiles: str) -> tuple[int, Any]:
+async def answer(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, smiles: str, path: str = "/predict"
+) -> tuple[int, Any]:
     """Asks for one molecule; the status and the answer."""
-    body = json.dumps({"rows": [{"smiles": smiles}]}).encode()
-    head = f"POST /predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    row = {"smiles": smiles}
+    body = json.dumps({"rows": [row]} if path == "/predict" else {"row": row}).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
     writer.write(head.encode() + b"\r\n\r\n" + body)
     received = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     length = int(received.split("content-length: ")[1].split("\r\n")[0])
@@ -113,7 +116,7 @@ def compare(options: list[str], seconds: float) -> dict[str, Any]:
         run, smiles = train(Path(folder), options)
         for _ in range(ROUNDS):
             for name, flags in MODES.items():
-                with served(run, flags) as port:
+                with served(run, flags) as (port, _):
                     told[name] = asyncio.run(values(port, smiles[:NUM_CLIENTS]))
                     asyncio.run(load(port, smiles, min(2.0, seconds)))
                     found, failed = asyncio.run(load(port, smiles, seconds))

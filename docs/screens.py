@@ -42,7 +42,7 @@ class Screen:
     flags: tuple[str, ...]
     """Of `edgewise train`."""
     row: tuple[str, ...]
-    """What `edgewise explain` is asked."""
+    """The input of `edgewise explain`."""
     show: Callable[[Page], None]
     """What a person would do on the page before looking."""
     height: int

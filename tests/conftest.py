@@ -15,6 +15,7 @@ import torch
 import checker
 from compile_cache import use_cache
 from cpu_time import CpuTimes
+from trained_runs import TrainedRuns, shared_folder
 
 if not torch.cuda.is_available():
     # Kernels for CUDA run in triton's interpreter then, which must be asked for before anyone imports triton.
@@ -98,6 +99,12 @@ def short_waits() -> Iterator[None]:
         patch.setattr(os, "fsync", lambda file: None)
         patch.setattr("edgewise.train.baseline.num_trees", lambda *sizes: 20)
         yield
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRuns:
+    """Run folders by their kind, see `trained_runs.KINDS`: trained once, for all tests that only read them."""
+    return TrainedRuns(shared_folder(tmp_path_factory))
 
 
 @pytest.fixture

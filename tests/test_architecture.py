@@ -23,13 +23,13 @@ LEVELS = [
     {"layers"},
     {"attend", "explanation"},
     {"backends"},
-    {"score", "normalize", "trace", "records"},
     {"sampling"},
+    {"score", "normalize", "trace", "records"},
     {"graph"},
     {"neighborhood"},
-    {"files"},
+    {"files", "engine"},
     {"settings"},
-    {"errors", "choices", "memory", "operator", "plural", "process", "progress", "rank", "renames"},
+    {"errors", "choices", "jit", "memory", "operator", "plural", "process", "progress", "rank", "renames"},
 ]
 """From top to bottom; a room may import rooms below its own."""
 
@@ -57,6 +57,7 @@ HEAVY = [
     "fastapi",
     "pydantic",
     "uvicorn",
+    "ray",
 ]
 
 

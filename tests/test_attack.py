@@ -1,10 +1,15 @@
 """The attack on files in a bounded form; `make attack` runs it for minutes."""
 
+import json
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from attack import files
+from attack import files, fuzz
+from attack._outcome import Outcomes
 from edgewise.errors import RunFolderError
 from edgewise.tasks.explainer import num_training_rows
 from edgewise.tasks.report.sections import write_report
@@ -29,6 +34,43 @@ def test_no_damaged_checkpoint_raises_anything_but_our_own_errors(tmp_path):
     found = files.attack(targets, 2.5, random.Random(0), most=60)
     assert found["foreign"] == 0, found["examples"]
     assert found["ours"] > 0
+
+
+@pytest.mark.parametrize("group", ["tables", "graphs", "molecules", "texts", "settings", "archives", "requests"])
+def test_no_reader_loses_what_it_was_given(tmp_path, group):
+    """Rows and cells are compared with a judge; the undamaged content is read."""
+    targets = list(fuzz.targets_of(group, tmp_path / group).values())
+    for target in targets:
+        target.read(target.content)
+    found = files.attack(targets, 20, random.Random(1), most=25 * len(targets))
+    assert found["foreign"] == 0, found["examples"]
+    assert found["inputs"] == 25 * len(targets) and found["ours"] > 0
+
+
+def test_an_attack_sees_a_lost_row_and_a_crash(tmp_path, monkeypatch):
+    target = fuzz.targets_of("graphs", tmp_path / "graphs")["pairs.csv"]
+    found = Outcomes()
+    found.add(target, b"a,b\na,c\nb,zz\n")
+    assert (found.read, found.foreign) == (1, 0)
+    monkeypatch.setattr("attack._readers.rows_of", lambda content: (["a", "b"], [["a", "c"]]))
+    found.add(target, b"a,b\na,c\nb,zz\n")
+    assert "2 of 1 rows are accounted for" in next(iter(found.finds))
+    monkeypatch.setattr("edgewise.data.graphs.links.read_cells", lambda path: 1 // 0)
+    found.add(target, b"a,b\na,c\n")
+    assert found.foreign == 2 and any("ZeroDivisionError" in each for each in found.finds)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("engine", fuzz.ENGINES)
+@pytest.mark.parametrize("name", ["tables/table.csv", "texts/words.conll", "settings/config.toml"])
+def test_readers_under_each_engine(engine, name):
+    if engine == "atheris":
+        pytest.importorskip("atheris", reason="atheris is not installed: pip install 'edgewise[fuzz]'")
+    command = ["-m", "attack.fuzz", "--engine", engine, "--readers", name, "--inputs", "500", "--seconds", "300"]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=Path(__file__).parent)
+    found = json.loads(done.stdout)
+    assert found["inputs"] == 500 and found["read"] > 0, done.stderr
+    assert "foreign" not in found and "crashed" not in found, found
 
 
 def test_a_page_about_damaged_results_is_an_error_of_ours(tmp_path):

@@ -17,6 +17,7 @@ with warnings.catch_warnings():
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(FOLDER))
+import tables  # noqa: E402
 from cpu_attention import bars, dense_cases, edge_cases, graphs, machine, measure, report, tasks  # noqa: E402
 from cpu_attention.backend import named, only  # noqa: E402
 from cpu_attention.case import OURS, Case, Peer  # noqa: E402
@@ -321,3 +322,10 @@ def test_the_page_of_reading_is_that_of_the_committed_numbers():
         pytest.skip("no result is committed yet")
     page = runpy.run_path(str(FOLDER / "reading.py"))["page"](json.loads(path.read_text()))
     assert (FOLDER / "results" / "reading.md").read_text() == page
+
+
+def test_molecules_of_the_benchmark_of_tables_are_distinct_and_can_be_read():
+    chem = pytest.importorskip("rdkit.Chem")
+    known, new = (list(tables.molecules(seed, 300)) for seed in (0, 1))
+    found = [chem.MolToSmiles(chem.MolFromSmiles(text)) for text in known + new]
+    assert len(set(found)) == 600

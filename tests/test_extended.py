@@ -90,9 +90,9 @@ def test_an_extended_graph_keeps_its_own_edges_first():
     assert pairs_of(edges)[3:15] == pairs_of(expander_edges(6, 2, seed=4))
     assert pairs_of(edges)[15:] == pairs_of(virtual_edges(6))
     assert edges.sizes == (7, 7)
-    for told in kinds.unique().tolist():
-        is_from = edges.senders[kinds == told] == 6
-        assert bool(is_from.all()) == (EDGE_TYPES[told] == "from_virtual")
+    for predicted in kinds.unique().tolist():
+        is_from = edges.senders[kinds == predicted] == 6
+        assert bool(is_from.all()) == (EDGE_TYPES[predicted] == "from_virtual")
 
 
 def test_without_anything_a_graph_stays_as_it_is():

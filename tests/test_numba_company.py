@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import Causal, Edges, attend
+from edgewise import Causal, Edges, attend, jit
 from edgewise.backends.numba import compiled
 from edgewise.backends.numba import threads as pool
 
@@ -110,7 +110,7 @@ def test_several_threads_may_attend_at_once(two_threads, monkeypatch):
 
 ATTENDS = """
 import torch
-from edgewise import Causal, Edges, attend
+from edgewise import Causal, Edges, attend, jit
 
 torch.set_num_threads({threads})
 def work(seed=0):
@@ -333,7 +333,7 @@ def test_a_disk_that_is_full(code_folder, monkeypatch):
     def refuse(files, path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compiled.CodeFiles, "_open_for_write", refuse)
+    monkeypatch.setattr(jit.CodeFiles, "_open_for_write", refuse)
     assert doubled(compiled.kernel(double), np.int64) == [2, 4, 6, 8]
     assert kept(code_folder) == []
 
@@ -418,3 +418,34 @@ def test_an_exported_layer_runs_the_operator(plain_edgewise, form):
     for counts in ((9, 40), (3, 2)):
         tensors = arguments(*counts)
         torch.testing.assert_close(program.module()(*tensors), layer(*tensors))
+
+
+def test_two_processes_that_compile_at_once_leave_each_kind_its_code(code_folder, monkeypatch):
+    """Each has looked what is there before the other saved."""
+    from numba.core.caching import IndexDataCacheFile
+
+    monkeypatch.setattr(IndexDataCacheFile, "_load_index", lambda file: {})
+    ours, theirs = jit.compiled(double), jit.compiled(double)
+    ours(0, 1, np.zeros(1, np.float32))
+    theirs(0, 1, np.zeros(1, np.int64))
+    assert len(kept(code_folder)) == 2
+    assert not list(code_folder.rglob("*.nbi"))
+
+
+def test_code_that_cannot_be_saved_runs_all_the_same(code_folder, monkeypatch):
+    def full(file, name, data):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile._save_data", full)
+    x = np.ones(2)
+    jit.compiled(double)(0, 1, x)
+    assert x.tolist() == [2, 2]
+    assert not kept(code_folder)
+
+
+def test_a_numba_that_keeps_code_in_another_way_does_so_by_itself(code_folder, monkeypatch):
+    from numba.core import caching
+
+    assert type(jit.compiled(double)._cache) is jit.CodeCache
+    monkeypatch.delattr(caching.IndexDataCacheFile, "_load_data")
+    assert type(jit.compiled(double)._cache) is caching.FunctionCache

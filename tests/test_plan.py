@@ -1,6 +1,7 @@
 """The plan of an edge list: by counting, by sorting and by hand; kept, moved, traced."""
 
 import pickle
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
@@ -157,17 +158,25 @@ def test_without_numba_torch_sorts(monkeypatch):
 
 @pytest.mark.usefixtures("compiled_afresh")
 def test_without_a_folder_for_compiled_code_it_is_compiled_for_this_process(monkeypatch):
-    import numba
+    from edgewise import jit
 
-    def njit(cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
+    def refuse(cache, function):
+        raise RuntimeError("cannot cache function: no locator available")
 
-    monkeypatch.setattr(numba, "njit", njit)
+    monkeypatch.setattr(jit, "njit", lambda **options: lambda function: function)
+    monkeypatch.setattr(jit.CodeCache, "__init__", refuse)
     assert module.counting_sort() is module.place_by_counting
     edges = random_edges()
     assert [x.tolist() for x in module.group(edges.senders, edges.receivers, 6, 6, torch.int32)] == lists_of(edges)
+
+
+def test_cached_code_is_loaded_without_the_tables_of_a_compiler():
+    """numba's own way to load code imports its implementations of numpy first, which takes half a second."""
+    sort = "from edgewise import Edges; import sys; Edges([1, 0], [0, 1], 2, 2).plan"
+    asks = f"{sort}; print('numba.np.linalg' in sys.modules)"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_the_plan_moves_with_the_edges_where_there_is_one():

@@ -55,17 +55,24 @@ for what in "$@"; do
             --vocabulary-size 32768 --epochs 30 --threads 1
         for seed in 0 1 2; do
             # shellcheck disable=SC2086
-            train "sst2_transformer_$seed" $sst2 $texts --seed "$seed" --threads 1
+            train "sst2_counts_$seed" $sst2 $texts --seed "$seed" --threads 1
             # shellcheck disable=SC2086
-            train "sst2_lstm_$seed" $sst2 $texts --model lstm --seed "$seed" --threads 1
+            train "sst2_transformer_$seed" $sst2 $texts --no-word-counts --seed "$seed" --threads 1
             # shellcheck disable=SC2086
-            train "sst2_from_masked_$seed" $sst2 $texts --from runs/sst2_masked --dropout 0.3 --seed "$seed" --threads 1
+            train "sst2_lstm_$seed" $sst2 $texts --no-word-counts --model lstm --seed "$seed" --threads 1
+            # shellcheck disable=SC2086
+            train "sst2_from_masked_$seed" $sst2 $texts --no-word-counts --pretrained runs/sst2_masked --dropout 0.3 \
+                --seed "$seed" --threads 1
         done
         for fold in 0 1 2 3 4 5 6 7 8 9; do
             # shellcheck disable=SC2086
-            train "polarity_transformer_$fold" polarity_folds.csv $texts --splits-column "fold_$fold" --threads 1
+            train "polarity_counts_$fold" polarity_folds.csv $texts --splits-column "fold_$fold" --threads 1
             # shellcheck disable=SC2086
-            train "polarity_lstm_$fold" polarity_folds.csv $texts --splits-column "fold_$fold" --model lstm --threads 1
+            train "polarity_transformer_$fold" polarity_folds.csv $texts --no-word-counts \
+                --splits-column "fold_$fold" --threads 1
+            # shellcheck disable=SC2086
+            train "polarity_lstm_$fold" polarity_folds.csv $texts --no-word-counts --model lstm \
+                --splits-column "fold_$fold" --threads 1
         done
     elif [ "$what" = citations ]; then
         # shellcheck disable=SC2086
@@ -88,7 +95,7 @@ for what in "$@"; do
         train pages_hops $parts --no-baselines
     elif [ "$what" = charges ]; then
         edgewise simulate charges --num-trajectories 7000 -o charges.npz --overwrite
-        parts="charges.npz --start 31 --ahead 10 --split-sizes 0.42857143 0.28571429 0.28571428 --threads 1"
+        parts="charges.npz --start 31 --horizon 10 --split-sizes 0.42857143 0.28571429 0.28571428 --threads 1"
         parts="$parts --batch-size 50 --epochs 300 --ema-decay 0.999 --optimizer adamw --weight-decay 0.1"
         # shellcheck disable=SC2086
         train charges_equivariant $parts
@@ -97,7 +104,7 @@ for what in "$@"; do
         python "$here/rotations.py" charges.npz runs/charges_equivariant runs/charges_network > logs/rotations.md
     elif [ "$what" = solar ]; then
         edgewise simulate solar -o solar.npz --overwrite
-        train solar solar.npz --told accelerations --threads 1
+        train solar solar.npz --target-quantity accelerations --threads 1
         edgewise report runs/solar
     elif [ "$what" = roads ]; then
         python "$here/metr_tables.py" metr_la_week/metr_la_week.npz speed.csv roads.csv

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from edgewise.estimators.kept import untrained
 
 from edgewise import DynamicsModel
-from edgewise.data.motion.motion import parted, read_motion
+from edgewise.data.motion.motion import read_motion, split_moments
 from edgewise.explain.symmetry import POINTS, VECTORS, Reflection, Rotation, Translation, check
-from edgewise.models.dynamics import dynamics_model
 from edgewise.tasks.motion.settings import DynamicsRunSettings
 from edgewise.train.folder import RunFolder
+from edgewise.train.loader import seed_of
 
 file, *folders = sys.argv[1:]
 print("| model | | rotation | reflection | translation |")
@@ -24,12 +23,13 @@ print("| --- | --- | --- | --- | --- |")
 for folder in folders:
     trained = DynamicsModel.load(folder).trained
     job = DynamicsRunSettings.of(RunFolder(Path(folder)).read_config(), folder)
-    test = parted(read_motion(file), job.start, job.ahead, job.split_sizes, job.data_seed)["test"]
-    batch = trained.units.scaled(test.batch(np.arange(20)), trained.settings.target_quantity)
+    quantity = trained.settings.target_quantity
+    test = split_moments(read_motion(file), job.start, job.horizon, job.split_sizes, job.data_seed, quantity)["test"]
+    batch = trained.units.scaled(test.batch(np.arange(min(20, len(test.moment)))), quantity)
     # In float64, where rounding and what is no symmetry lie far apart.
     batch = replace(batch, **{name: value.double() for name, value in vars(batch).items() if torch.is_tensor(value)})
-    new = untrained(lambda t=trained: dynamics_model(t.sizes[0], t.sizes[1], 1, t.settings), job.train.seed)
-    for when, model in (("before", new), ("after", trained.model)):
+    torch.manual_seed(seed_of(job.train.seed))
+    for when, model in (("before", trained.new_member()), ("after", trained.model)):
         model.double().eval()
 
         def predict_positions(positions, velocities, model=model, batch=batch):

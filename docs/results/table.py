@@ -97,7 +97,8 @@ def tables() -> dict[str, str]:
     texts = [("default: rotary positions", load("shakespeare")), ("GPT-2's settings", load("shakespeare_gpt2"))]
     sentences = ["model", "accuracy, mean", "minimum", "maximum", "naive Bayes", "logistic regression"]
     architectures = {"transformer": "transformer", "lstm": "LSTM with attention"}
-    starts = {**architectures, "from_masked": "transformer, pretrained on masked tokens"}
+    counted = {"counts": "transformer beside counts of words"}
+    starts = {**counted, **architectures, "from_masked": "transformer, pretrained on masked tokens"}
     translated = [("transformer", load("multi30k")), ("LSTM with Luong's attention", load("multi30k_lstm"))]
     layers = {"gcn": "GCN", "gat": "GAT", "hops": "hop attention"}
     citations = ["model", "accuracy, mean", "standard deviation", "minimum", "maximum", "seconds"]
@@ -156,7 +157,7 @@ def tables() -> dict[str, str]:
             sentences,
             [
                 [label, *accuracies([f"polarity_{name}_{fold}" for fold in range(10)])]
-                for name, label in architectures.items()
+                for name, label in {**counted, **architectures}.items()
             ],
             1,
         ),

@@ -7,6 +7,7 @@ EdgewiseError
 ├── SettingError(ValueError)             an option has a value it cannot have
 ├── RunFolderError(RuntimeError)         a run folder is missing, incomplete, newer, or would be overwritten
 ├── WriteError(OSError)                  a file cannot be written: a full disk, no permission
+├── ProcessGroupError(RuntimeError)      another process of a training over several ended or failed
 └── MissingExtraError(ImportError)       an optional package is not installed; the message says which extra
 """
 
@@ -53,6 +54,10 @@ class WriteError(EdgewiseError, OSError):
             remedy = "; free some space, or write to another disk"
         super().__init__(f"{os.fspath(path)} cannot be written: {reason}{remedy}.")
         self.errno = error.errno
+
+
+class ProcessGroupError(EdgewiseError, RuntimeError):
+    """Another process of a training over several processes ended or failed; the checkpoints are whole."""
 
 
 class MissingExtraError(EdgewiseError, ImportError):

@@ -1,44 +1,230 @@
 """Writing a file: whole or not at all, and never through a link. Every file of the package is written here."""
 
 import contextlib
+import hashlib
 import os
 import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from edgewise.errors import WriteError
 
+if TYPE_CHECKING:
+    import numpy as np
+
+Content: TypeAlias = Any  # what has a buffer: `collections.abc.Buffer` from Python 3.12 on
+"""What is written: bytes, or those of an array."""
 PART_PREFIX, PART_SUFFIX = ".edgewise-", ".part"
 """What the temporary files are called; a killed process can leave one."""
 
 
-def write_bytes(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
-    """Writes a file in one step: a reader sees the old content or the new, never a part.
+def write_bytes(path: str | os.PathLike[str], content: bytes | memoryview, *, previous: Path | None = None) -> None:
+    """Writes a file in one step, as `written_aside` does.
 
-    The content goes to a fresh file beside `path`, to the disk, and then takes the name. A link that has this name is
-    replaced, not followed.
+    Args:
+        path: The file.
+        content: What it will hold.
+        previous: The name that the old content takes, once the new one is on the disk; None drops it.
 
     Raises:
         WriteError: The file cannot be written; what was there before is unchanged, and nothing is left beside it.
     """
+    with written_aside(path, previous=previous) as file:
+        file.write(content)
+
+
+class PartFile:
+    """A file that is written bit by bit; whatever the system refuses is a WriteError."""
+
+    def __init__(self, path: Path, file: FileIO):
+        self.path, self.file, self.size = path, file, 0
+
+    closed = False
+
+    def write(self, content: bytes | memoryview) -> int:
+        """Adds some bytes; all of them, or it raises WriteError."""
+        left = memoryview(content).cast("B")
+        size = len(left)
+        try:
+            while left:
+                left = left[self.file.write(left) or 0 :]
+        except OSError as error:
+            raise WriteError(self.path, error) from error
+        self.size += size
+        return size
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self.size
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+    def close(self) -> None:
+        """Nothing: whoever opened the file closes it."""
+
+
+@contextlib.contextmanager
+def written_aside(path: str | os.PathLike[str], *, previous: Path | None = None) -> Iterator[PartFile]:
+    """A file that is written bit by bit, and for others in one step: they see the old content or the new, never a part.
+
+    The content goes to a fresh file beside `path`; when the block ends without an error, to the disk, and then it
+    takes the name. A link that has this name is replaced, not followed.
+
+    Args:
+        path: The file.
+        previous: The name that the old content takes, once the new one is on the disk; None drops it.
+
+    Raises:
+        WriteError: The file cannot be written. After this and any other error of the block, what was there before is
+            unchanged, and nothing is left beside it.
+    """
     path = Path(path)
     part = path.with_name(f"{PART_PREFIX}{secrets.token_hex(8)}{PART_SUFFIX}")
-    try:
-        # "x" is O_EXCL: a name that exists, and be it a link to nothing, is an error.
-        with open(part, "xb") as file, contextlib.ExitStack() as cleanup:
-            cleanup.callback(_remove, part)
-            file.write(content)
-            file.flush()
+    with contextlib.ExitStack() as cleanup:
+        try:
+            # "x" is O_EXCL: a name that exists, and be it a link to nothing, is an error.
+            file = cleanup.enter_context(open(part, "xb", buffering=0))
+        except OSError as error:
+            raise WriteError(path, error) from error
+        cleanup.callback(_remove, part)
+        yield PartFile(path, file)
+        try:
             os.fsync(file.fileno())
+            if previous is not None and path.is_file():
+                os.replace(path, previous)
             os.replace(part, path)
-            cleanup.pop_all()
+        except OSError as error:
+            raise WriteError(path, error) from error
+
+
+class FileWriter:
+    """`written_aside` for arrays, with the checksum of what was written."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path, self._digest, self._exits = Path(path), hashlib.sha256(), contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._file = self._exits.enter_context(written_aside(self.path))
+        return self
+
+    def write(self, content: Content) -> None:
+        """Adds bytes, or those of an array; raises WriteError where the file cannot be written."""
+        if (found := memoryview(content)).nbytes:
+            self._file.write(found.cast("B"))
+            self._digest.update(found.cast("B"))
+
+    @property
+    def sha256(self) -> str:
+        """The checksum so far."""
+        return self._digest.hexdigest()
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._exits.__exit__(*error)
+
+
+class Scratch:
+    """A folder of files that nobody reads once its block has ended, or its process.
+
+    Args:
+        folder: where it is made; the system's folder of temporary files by default.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None):
+        self.parent, self._count = folder, 0
+
+    def __enter__(self) -> Self:
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix=PART_PREFIX, suffix=PART_SUFFIX, dir=self.parent))
+        except OSError as error:
+            raise WriteError(self.parent or tempfile.gettempdir(), error) from error
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def files(self, count: int) -> Iterator[list["ScratchFile"]]:
+        """New files to append to; they stay until they are removed."""
+        with contextlib.ExitStack() as opened:
+            found = []
+            for _ in range(count):
+                self._count += 1
+                found.append(opened.enter_context(ScratchFile(self.folder / str(self._count))))
+            yield found
+
+
+class ScratchFile:
+    """A file of a `Scratch`."""
+
+    closed = False
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = open(self.path, "xb", buffering=0)
+        except OSError as error:
+            raise WriteError(self.path, error) from error
+        self._part = PartFile(self.path, self._file)
+        return self
+
+    def write(self, content: Content) -> int:
+        """Appends bytes, or those of an array; raises WriteError where the disk is full."""
+        found = memoryview(content)
+        return self._part.write(found.cast("B")) if found.nbytes else 0
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+    def __exit__(self, *_: Any) -> None:
+        self._file.close()
+
+    def remove(self) -> None:
+        """Removes it."""
+        _remove(self.path)
+
+
+def mapped_array(shape: tuple[int, ...], dtype: Any, folder: str | os.PathLike[str] | None = None) -> "np.ndarray":
+    """An array of zeros in a file without a name, mapped into memory, so that it may be larger than that.
+
+    Its room on the disk is taken at once: a full disk is an error here, not a crash at some later time.
+
+    Args:
+        shape, dtype: of the array.
+        folder: on whose disk; that of the system's temporary files by default.
+
+    Raises:
+        WriteError: there is no room.
+    """
+    import numpy as np
+
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if not size:
+        return np.zeros(shape, dtype)
+    try:
+        with tempfile.TemporaryFile(prefix=PART_PREFIX, suffix=PART_SUFFIX, dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:  # macOS
+                file.truncate(size)
+            return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
     except OSError as error:
-        raise WriteError(path, error) from error
+        raise WriteError(folder or tempfile.gettempdir(), error) from error
 
 
 def remove_parts(folder: Path) -> None:
     """Removes the temporary files that killed processes left in a folder."""
     for path in folder.glob(f"{PART_PREFIX}*{PART_SUFFIX}"):
-        _remove(path)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            _remove(path)
 
 
 def _remove(path: Path) -> None:

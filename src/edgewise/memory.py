@@ -71,12 +71,13 @@ def _left(group: Path, limit_name: str, used_name: str, cache_name: str) -> Iter
 
 
 def limited_memory() -> Iterator[int]:
-    """What `ulimit -v` leaves of the address space."""
+    """What `ulimit -v` leaves of the address space, and `ulimit -d` of the memory that is no mapped file."""
     if sys.platform != "linux":
         return
     import resource
 
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        yield max(0, limit - pages * resource.getpagesize())
+    used = Path("/proc/self/statm").read_text().split()
+    for kind, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
+        limit, _ = resource.getrlimit(kind)
+        if limit != resource.RLIM_INFINITY:
+            yield max(0, limit - int(used[place]) * resource.getpagesize())

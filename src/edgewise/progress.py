@@ -60,8 +60,8 @@ _MONITOR: ContextVar[Monitor | None] = ContextVar("edgewise.progress", default=N
 
 
 @contextlib.contextmanager
-def monitored(monitor: Monitor) -> Iterator[None]:
-    """Shows the stages of what runs inside on `monitor`."""
+def monitored(monitor: Monitor | None) -> Iterator[None]:
+    """Shows the stages of what runs inside on `monitor`; None shows none."""
     token = _MONITOR.set(monitor)
     try:
         yield

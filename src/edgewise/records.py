@@ -53,8 +53,14 @@ class Record:
     """A record that moves between devices."""
 
     def to(self: Own, device: torch.device | str) -> Own:
-        """The same record with its tensors and edges on `device`."""
-        return move(self, device)
+        """The same record with every tensor, edge list and graph in it on `device`, those too that it caches."""
+        moved: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                moved[name] = sent(value, device)
+            elif hasattr(value, "to"):  # edges, types, graphs, records
+                moved[name] = value.to(device)
+        return unchecked(self, **moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +168,8 @@ class NodeBatch(Record):
     """The type of each node; None where all are of one."""
     relations: Relations | None = None
     """The edges by what they mean; None where all mean the same."""
+    degrees: Float[Tensor, " node"] | None = None
+    """Edges that each node receives, or the sum of their weights, where the edges are only some of the graph's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,14 +381,3 @@ def _cached(record: Any, name: str, make: Callable[[], Edges]) -> Edges:
         if not torch.compiler.is_compiling():
             object.__setattr__(record, name, found)
     return found
-
-
-def move(record: Any, device: torch.device | str) -> Any:
-    """A copy of a record with every tensor, edge list and graph in it on `device`, those too that it caches."""
-    moved: dict[str, Any] = {}
-    for name, value in vars(record).items():
-        if isinstance(value, Tensor):
-            moved[name] = sent(value, device)
-        elif isinstance(value, Edges | EdgeRows | EdgeTypes | SparseFeatures | Types | Relations | NodeBatch):
-            moved[name] = value.to(device)
-    return unchecked(record, **moved)

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from cli_tables import SMALL, molecules, write_csv
 
+from cli_tables import SMALL, molecules, write_csv
 from edgewise.cli.main import main
 
 
@@ -26,15 +26,9 @@ def table(tmp_path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory) -> Path:
+def trained(trained_run) -> Path:
     """The folder of a finished run with one target."""
-    folder = tmp_path_factory.mktemp("trained")
-    smiles = molecules()
-    data = write_csv(folder / "data.csv", {"smiles": smiles, "y": [len(text) for text in smiles]})
-    words = ["train", str(data), "--smiles-columns", "smiles", "--target-columns", "y", "-o", str(folder / "run")]
-    # Intervals at 0.9 need nine validation rows.
-    assert main([*words, *SMALL, "--no-baselines", "--split-sizes", "0.5", "0.25", "0.25"]) == 0
-    return folder / "run"
+    return trained_run("molecules")
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import importlib.util
 import json
 
 import pytest
+
 from cli_tables import SMALL, molecules, read_csv, write_csv
 
 

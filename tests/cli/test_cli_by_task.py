@@ -5,9 +5,9 @@ import time
 import warnings
 
 import pytest
-from cli_tables import SMALL, molecules, write_csv
 
-from edgewise.cli.train import all_flags
+from cli_tables import SMALL, molecules, write_csv
+from edgewise.cli.training import all_flags
 from edgewise.errors import SettingError
 from edgewise.models.graph_settings import NodeSettings
 from edgewise.models.time_settings import DynamicsSettings

@@ -4,8 +4,8 @@ import json
 import tomllib
 
 import pytest
-from cli_tables import SMALL, read_csv
 
+from cli_tables import SMALL, read_csv
 from edgewise.cli import demo
 
 

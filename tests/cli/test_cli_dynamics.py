@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from cli_tables import read_csv
 
+from cli_tables import read_csv
 from edgewise import DynamicsModel, SettingError
 from edgewise.data.motion.motion import read_motion
 
@@ -46,16 +46,16 @@ def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, paste, tmp
     code, _, err = edgewise("predict", run, springs, "-o", tmp_path / "later.npz")
     assert (code, "positions 3 moments after each of 5 moments of 60 trajectories" in err) == (0, True)
     with np.load(tmp_path / "later.npz") as found:
-        told = found["positions_pred"]
+        predicted = found["positions_pred"]
     motion, model = read_motion(str(springs)), DynamicsModel.load(run)
-    np.testing.assert_allclose(model.predict(motion, 2), told[:, 2], atol=1e-5)
+    np.testing.assert_allclose(model.predict(motion, 2), predicted[:, 2], atol=1e-5)
     # A quarter turn about z, and a shift: what is told turns and shifts alike.
     turn = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]], dtype=np.float32)
     content = {name: getattr(motion, name) for name in ("times", "couplings")}
     moved = {"positions": motion.positions @ turn.T + 5, "velocities": motion.velocities @ turn.T}
     np.savez(tmp_path / "turned.npz", **content, **moved)
     turned = model.predict(read_motion(str(tmp_path / "turned.npz")))
-    np.testing.assert_allclose(turned, told[:, 0] @ turn.T + 5, atol=1e-4)
+    np.testing.assert_allclose(turned, predicted[:, 0] @ turn.T + 5, atol=1e-4)
 
 
 def test_a_run_goes_on_with_the_same_bits(springs, edgewise, tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 import torch
-from cli_tables import read_csv, write_csv
 
+from cli_tables import read_csv, write_csv
 from edgewise import Edges
 from edgewise.models.edge import EdgeBatch, EdgeModel
 from edgewise.models.graph_settings import NodeSettings, NodeSizes

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from cli_tables import SMALL, molecules, write_csv
 
+from cli_tables import molecules, write_csv
 from edgewise.cli.explain import lines_of, values_of
 from edgewise.errors import SettingError
 from edgewise.explanation import Explanation, Faithfulness, Removal, TargetPrediction
@@ -22,25 +22,10 @@ def test_a_column_may_have_a_sign_of_equality_in_its_name():
         values_of(Reads(), ["c=1"])
 
 
-@pytest.fixture(scope="module")
-def salts(tmp_path_factory):
+@pytest.fixture(scope="session")
+def salts(trained_run):
     """A run over two molecules and two numbers a row."""
-    from edgewise.cli.main import main
-
-    folder = tmp_path_factory.mktemp("salts")
-    smiles = molecules()
-    columns = {
-        "cation": smiles,
-        "anion": smiles[::-1],
-        "temperature": [250 + 3 * place for place in range(40)],
-        "pressure": [1 + place % 3 for place in range(40)],
-        "y": [len(text) + place / 10 for place, text in enumerate(smiles)],
-    }
-    data = write_csv(folder / "salts.csv", columns)
-    words = ["train", str(data), "--smiles-columns", "cation", "anion", "--descriptors-columns", "temperature"]
-    words += ["pressure", "--target-columns", "y", "-o", str(folder / "run"), *SMALL, "--no-baselines"]
-    assert main(words) == 0
-    return folder / "run"
+    return trained_run("mixtures")
 
 
 def test_a_molecule_becomes_a_page(trained, edgewise, tmp_path):

@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 import torch
-from cli_tables import SMALL, molecules, write_csv
 
+from cli_tables import SMALL, molecules, write_csv
 from edgewise.data.molecules.table import table_from_arrays
 from edgewise.data.split import split_folds
 from edgewise.errors import DataError

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tables import read_csv, write_csv
 
+from cli_tables import read_csv, write_csv
 from edgewise import Forecaster, SettingError
 from edgewise.data.graphs.series import read_series
 
@@ -51,10 +51,10 @@ def test_it_hears_its_neighbors(learn, chain, edgewise, paste, tmp_path):
         json.loads((tmp_path / folder / "metrics.json").read_text())["test"]["mae"][0] for folder in ("run", "alone")
     )
     assert with_graph < 0.75 * alone, "a is noise for both; b and c are known to who hears a and b"
-    told = tmp_path / "next.csv"
-    code, _, err = edgewise("predict", tmp_path / "run", chain[0], "--edges", chain[1], "-o", told)
-    assert (code, err) == (0, f"2 steps behind '199': {told}\n")
-    rows = read_csv(told)
+    predicted = tmp_path / "next.csv"
+    code, _, err = edgewise("predict", tmp_path / "run", chain[0], "--edges", chain[1], "-o", predicted)
+    assert (code, err) == (0, f"2 steps behind '199': {predicted}\n")
+    rows = read_csv(predicted)
     assert [list(row) for row in rows] == [["steps_ahead", "a", "b", "c"]] * 2
     frame = pd.read_csv(chain[0])
     assert abs(float(rows[0]["c"]) - frame["b"].iloc[-1]) < 0.5

@@ -2,10 +2,13 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
 from cli_tables import write_csv
 
 resource = pytest.importorskip("resource", reason="limits of a process are set as on Unix")
@@ -46,11 +49,13 @@ def test_every_verb_names_the_file_that_does_not_fit(trained, edgewise, tmp_path
         assert list(places.iterdir()) == []
         assert edgewise(*words, "-o", places / name)[0] == 0, "with room for it, it is written"
         (places / name).unlink()
-    before = {path: path.read_bytes() for path in trained.iterdir() if path.is_file()}
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    assert edgewise("report", run)[0] == 0
+    before = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
     with files_of_at_most(100):
-        code, _, err = edgewise("report", trained)
-    assert (code, str(trained / "report.html") in err) == (2, True)
-    assert {path: path.read_bytes() for path in trained.iterdir() if path.is_file()} == before
+        code, _, err = edgewise("report", run)
+    assert (code, str(run / "report.html") in err) == (2, True)
+    assert {path: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from cli_tables import read_csv, write_csv
 
+from cli_tables import read_csv, write_csv
 from edgewise.models.graph_layers import layers_for
 
 SMALL = ["--epochs", 60, "--model-dim", 8, "--patience", 60, "--dropout", 0.2]
@@ -56,10 +56,10 @@ def test_every_model_learns_from_the_neighbors(learn, graph, edgewise, tmp_path,
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["team"]["accuracy"] >= 5 / 6
     nodes, edges = graph
-    told = tmp_path / "told.csv"
-    code, out, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", told)
-    assert (code, err) == (0, f"60 of 60 rows predicted: {told}\n")
-    rows = read_csv(told)
+    predicted = tmp_path / "predicted.csv"
+    code, out, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", predicted)
+    assert (code, err) == (0, f"60 of 60 rows predicted: {predicted}\n")
+    rows = read_csv(predicted)
     assert rows[7]["team_pred"] == "red", "the node without a label belongs to its friends"
     assert sum(row["team_pred"] == row["team"] for row in rows) >= 55
 
@@ -95,11 +95,11 @@ def test_a_transformer_over_an_extended_graph(learn, graph, edgewise, tmp_path, 
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["team"]["accuracy"] >= 5 / 6
     nodes, edges = graph
-    told = [tmp_path / name for name in ("one.csv", "other.csv")]
-    for path in told:
+    predicted = [tmp_path / name for name in ("one.csv", "other.csv")]
+    for path in predicted:
         assert edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", path)[0] == 0
-    assert told[0].read_bytes() == told[1].read_bytes(), "the draw is always the same"
-    assert sum(row["team_pred"] == row["team"] for row in read_csv(told[0])) >= 50
+    assert predicted[0].read_bytes() == predicted[1].read_bytes(), "the draw is always the same"
+    assert sum(row["team_pred"] == row["team"] for row in read_csv(predicted[0])) >= 50
     config = (tmp_path / "run/config.toml").read_text()
     assert "expander-degree = 4" in config
 
@@ -251,7 +251,7 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
         ],
         (
             (nodes, "--edges", edges, *COLUMNS, "--model", "attention", "--expander-degree", 3),
-            "--expander-degree is 3; expected at least 0 and even",
+            "--expander-degree is 3; expected at least 0 and at most 1024 and even",
         ),
         ((tmp_path / "graph.npz", "--edges", edges), "leave out --edges and --features"),
     ]:

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from cli_tables import read_csv, write_csv
 from safetensors.numpy import load_file
+
+from cli_tables import read_csv, write_csv
 
 QUICK = ["--model", "gatv2", "--num-heads", 2, "--model-dim", 8, "--epochs", 3]
 

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from cli_tables import read_csv, write_csv
 
+from cli_tables import read_csv, write_csv
 from tree_cases import merger_trees
 
 SMALL = ["--epochs", 12, "--model-dim", 8, "--num-heads", 2, "--head-dim", 8, "--num-variants", 2, "--dropout", 0]
@@ -61,9 +61,9 @@ def test_numbers_of_graphs(learn, rings, edgewise, paste, tmp_path):
     assert 'category-columns = [\n    "metal",\n]' in config
     assert "num-variants = 2" in config
     nodes, edges = rings
-    code, out, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", tmp_path / "told.csv")
-    assert (code, err) == (0, f"40 of 40 rows predicted: {tmp_path}/told.csv\n")
-    rows = read_csv(tmp_path / "told.csv")
+    code, out, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", tmp_path / "predicted.csv")
+    assert (code, err) == (0, f"40 of 40 rows predicted: {tmp_path}/predicted.csv\n")
+    rows = read_csv(tmp_path / "predicted.csv")
     assert list(rows[0]) == ["g", "y", "y_pred", "y_std", "y_low", "y_high", "status"]
     assert [row["g"] for row in rows] == [f"g{graph}" for graph in range(40)]
     # What is explained is the same prediction, of any graph of the files, or of the test graphs.
@@ -91,11 +91,11 @@ def test_what_was_told_of_the_test_graphs_is_told_again(learn, rings, edgewise, 
     assert "the table of edges has 1 more column, not used: 'length'; numbers of an edge are named with --edge" in out
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["kind"]["accuracy"] >= 0.75
-    edgewise("predict", tmp_path / "run", rings[0], "--edges", rings[1], "-o", tmp_path / "told.csv")
-    told = {row["g"]: row for row in read_csv(tmp_path / "told.csv")}
+    edgewise("predict", tmp_path / "run", rings[0], "--edges", rings[1], "-o", tmp_path / "predicted.csv")
+    predicted = {row["g"]: row for row in read_csv(tmp_path / "predicted.csv")}
     for row in read_csv(tmp_path / "run/test_predictions.csv"):
-        assert row["kind_pred"] == told[row["g"]]["kind_pred"]
-        assert float(row["kind_prob_ring"]) == pytest.approx(float(told[row["g"]]["kind_prob_ring"]), abs=1e-5)
+        assert row["kind_pred"] == predicted[row["g"]]["kind_pred"]
+        assert float(row["kind_prob_ring"]) == pytest.approx(float(predicted[row["g"]]["kind_prob_ring"]), abs=1e-5)
 
 
 def test_a_table_of_graphs_with_parts_and_numbers(learn, rings, edgewise, tmp_path):
@@ -113,9 +113,9 @@ def test_a_table_of_graphs_with_parts_and_numbers(learn, rings, edgewise, tmp_pa
     assert f"47 nodes belong to graphs that {table} does not name, and are passed over" in out
     few = write_csv(tmp_path / "few.csv", {"g": ["g3", "nowhere", "g1"], "heat": [3, 4, ""]})
     where = (tmp_path / "run", rings[0], "--edges", rings[1])
-    code, _, err = edgewise("predict", *where, "--graphs", few, "-o", tmp_path / "told.csv")
+    code, _, err = edgewise("predict", *where, "--graphs", few, "-o", tmp_path / "predicted.csv")
     assert (code, err.split(":")[0]) == (0, "1 of 3 rows predicted; 2 could not be, and say why in the column 'status'")
-    rows = read_csv(tmp_path / "told.csv")
+    rows = read_csv(tmp_path / "predicted.csv")
     assert rows[1]["status"] == f"g: no node of {rings[0]} belongs to it"
     assert rows[2]["status"] == "heat: empty cell, expected a number"
     code, _, err = edgewise("predict", *where, "-o", "-")
@@ -173,10 +173,10 @@ def test_merger_trees(learn, edgewise, tmp_path):
     assert found["attributions"][0]["about"].endswith("of the root, without its features.")
     del nodes["formation"]
     halos = write_csv(tmp_path / "new.csv", nodes)
-    told = tmp_path / "told.csv"
-    code, _, err = edgewise("predict", tmp_path / "run", halos, "--edges", mergers, "-o", told)
+    predicted = tmp_path / "predicted.csv"
+    code, _, err = edgewise("predict", tmp_path / "run", halos, "--edges", mergers, "-o", predicted)
     assert (code, err.split(";")[0]) == (0, "58 of 60 rows predicted")
-    rows = read_csv(told)
+    rows = read_csv(predicted)
     assert [row["status"].split(" in a ")[0] for row in rows[1:3]] == ["tree: its edges run", "ok"]
     swapped = [*words[:5], "descendant", "progenitor"]
     halos = tmp_path / "halos.csv"
@@ -223,7 +223,7 @@ def test_a_run_whose_nodes_have_no_names_continues(edgewise, tmp_path):
     (tmp_path / "run/metrics.json").unlink()
     code, _, err = edgewise(*words, "--resume")
     assert (code, err) == (0, "")
-    assert edgewise("predict", tmp_path / "run", *files, "-o", tmp_path / "told.csv")[0] == 0
+    assert edgewise("predict", tmp_path / "run", *files, "-o", tmp_path / "predicted.csv")[0] == 0
 
 
 def test_bad_words(edgewise, rings, tmp_path):

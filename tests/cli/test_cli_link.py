@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from cli_tables import read_csv, write_csv
 
+from cli_tables import read_csv, write_csv
 from edgewise.models.graph_layers import layers_for
 
 SMALL = ["--task-type", "link", "--model-dim", 8, "--dropout", 0.2]
@@ -54,12 +54,12 @@ def test_every_model_tells_links(learn, graph, edgewise, paste, tmp_path, model)
     paste(out)
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["roc_auc"] > 0.6
-    told = tmp_path / "told.csv"
-    code, out, err = edgewise("predict", tmp_path / "run", graph[2], "-o", told)
+    predicted = tmp_path / "predicted.csv"
+    code, out, err = edgewise("predict", tmp_path / "run", graph[2], "-o", predicted)
     assert code == 0, err
     assert "3 of 5 pairs predicted" in err
     assert "2 could not be, and say why in the column 'status'" in err
-    rows = read_csv(told)
+    rows = read_csv(predicted)
     assert list(rows[0]) == ["a", "b", "why", "link_prob", "is_known", "status"]
     assert all(0 < float(row["link_prob"]) < 1 for row in rows[:3])
     assert [row["status"] for row in rows] == ["ok"] * 3 + [
@@ -80,8 +80,8 @@ def test_teams_are_told_apart_and_test_pairs_are_written(learn, graph, tmp_path)
     assert all((row["sender"], row["receiver"]) in edges or (row["receiver"], row["sender"]) in edges for row in links)
     assert not any((row["sender"], row["receiver"]) in edges for row in rows if row["is_link"] == "0")
     parts = json.loads((tmp_path / "run/splits.json").read_text())
-    told = sorted(row for part in parts.values() for row in part)
-    assert told == list(range(300)), "every row of the table of edges is in one part"
+    predicted = sorted(row for part in parts.values() for row in part)
+    assert predicted == list(range(300)), "every row of the table of edges is in one part"
 
 
 def test_a_link_opens_as_a_page(learn, edgewise, tmp_path):
@@ -116,8 +116,8 @@ def test_edges_that_are_one_way_and_their_features(learn, graph, edgewise, tmp_p
     assert "one way each" in out
     assert "the other way is known" in out
     pairs = write_csv(tmp_path / "both.csv", {"a": ["n0", "n5"], "b": ["n5", "n0"]})
-    assert edgewise("predict", tmp_path / "run", pairs, "-o", tmp_path / "told.csv")[0] == 0
-    there, back = (float(row["link_prob"]) for row in read_csv(tmp_path / "told.csv"))
+    assert edgewise("predict", tmp_path / "run", pairs, "-o", tmp_path / "predicted.csv")[0] == 0
+    there, back = (float(row["link_prob"]) for row in read_csv(tmp_path / "predicted.csv"))
     assert there != back
 
 
@@ -147,17 +147,17 @@ def test_predictions_know_all_links_or_those_of_another_file(learn, edgewise, gr
     nodes, edges, pairs = graph
     assert learn("--model", "gcn", epochs=10)[0] == 0
 
-    def told(*words):
+    def predicted(*words):
         assert edgewise("predict", tmp_path / "run", pairs, *words, "-o", tmp_path / "t.csv", "--overwrite")[0] == 0
         rows = read_csv(tmp_path / "t.csv")
         return [float(row["link_prob"]) for row in rows[:3]], [row["is_known"] for row in rows[:3]]
 
-    kept, known = told()
-    assert told("--edges", edges)[0] == pytest.approx(kept, abs=1e-6), "validation and test links are known too"
-    assert told("--nodes", nodes, "--edges", edges)[0] == pytest.approx(kept, abs=1e-6)
-    assert known == told("--edges", edges)[1]
+    kept, known = predicted()
+    assert predicted("--edges", edges)[0] == pytest.approx(kept, abs=1e-6), "validation and test links are known too"
+    assert predicted("--nodes", nodes, "--edges", edges)[0] == pytest.approx(kept, abs=1e-6)
+    assert known == predicted("--edges", edges)[1]
     few = write_csv(tmp_path / "few.csv", {"s": ["n0", "n9", "q"], "r": ["n1", "n13", "n1"]})
-    other, known = told("--edges", few)
+    other, known = predicted("--edges", few)
     assert known == ["0", "1", "0"]
     assert other != pytest.approx(kept, abs=1e-3)
     code, out, _ = edgewise("fingerprint", tmp_path / "run", nodes, "--edges", edges, "-o", tmp_path / "v.npz")

@@ -8,17 +8,17 @@ import tomllib
 import numpy as np
 import pytest
 import torch
-from cli_tables import read_csv
 
+from cli_tables import read_csv
 from edgewise.errors import RunFolderError
 from edgewise.records import TextBatch
 from edgewise.tasks.masked.task import FittedMasked, scores_of_frequency
 from edgewise.train.folder import RunFolder
 from edgewise.train.masks import Chunks, Masking, MaskLoader
+from trained_runs import ANIMALS
 
 SMALL = ["--num-layers", 1, "--num-heads", 2, "--model-dim", 16, "--context", 16, "--threads", 1]
 QUICK = [*SMALL, "--task-type", "masked", "--epochs", 2, "--batch-size", 128]
-ANIMALS = {"cat": "meows", "dog": "barks", "cow": "moos", "pig": "grunts"}
 
 
 def sentences(count):
@@ -204,9 +204,8 @@ def test_counting_tokens_by_hand():
     assert found.accuracy == pytest.approx(1 / 3)
 
 
-def test_bad_words(lines, edgewise, tmp_path):
-    run = tmp_path / "run"
-    edgewise("train", lines, *QUICK, "-o", run)
+def test_bad_words(lines, edgewise, trained_run, tmp_path):
+    run = trained_run("masked", copy=tmp_path / "run")
     table = write_table(tmp_path / "reviews.csv", [("good", "fine"), ("bad", "poor")])
     empty, blank = write_table(tmp_path / "empty.csv", [("", " "), (" ", "")]), tmp_path / "blank.txt"
     blank.write_text("\n \n")

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+
 from cli_tables import read_csv, write_csv
 
 

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from cli_tables import SMALL, molecules, write_csv
 
+from cli_tables import SMALL, molecules, write_csv
 from edgewise.cli.main import main
+from edgewise.train.checkpoint import latest
 
 HEAVY = ("torch", "lightning", "rdkit", "pandas", "sklearn", "numba")
 
@@ -130,6 +132,48 @@ def wait_for_epochs(process: subprocess.Popen, run, count: int) -> None:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < limit
         time.sleep(0.002)
+
+
+def test_a_killed_process_ends_the_others_and_the_run_is_resumed(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be, that is the question\n" * 40)
+    small = ["--model-dim", "8", "--num-heads", "2", "--num-layers", "1", "--context", "16", "--batch-size", "4"]
+    run, limits = tmp_path / "run", ["--epochs", "400", "--logger", "csv", "--no-memory-check"]
+    process = start(["train", "language", text, *small, *limits, "-o", run, "--devices", "2"])
+    wait_for_epochs(process, run, 2)
+    (children,) = Path(f"/proc/{process.pid}/task").glob("*/children")
+    ranks = [int(child) for child in children.read_text().split()]
+    began = time.monotonic()
+    os.kill(ranks[1], signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - began < 10, "a run of several processes ends within seconds"
+    assert process.returncode == 2
+    again = f"edgewise train --resume -o {run} --devices 2"
+    assert err.splitlines()[-1] == (
+        "edgewise: error: process 1 of 2 was killed (SIGKILL), and the others were ended; continue from the last "
+        f"checkpoint: {again}"
+    )
+    assert "Traceback" not in err
+    assert not any(Path(f"/proc/{rank}").exists() for rank in ranks)
+    config = run / "config.toml"
+    assert "devices" not in config.read_text(), "how many processes there are is no setting of the run"
+    assert latest(run / "checkpoints/member_0") is not None
+    assert list(run.rglob("*.part")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--devices", "0"], "is no whole number from 1"),
+        (["--num-nodes", "2"], "--num-nodes needs MASTER_ADDR, MASTER_PORT, NODE_RANK: "),
+    ],
+)
+def test_processes_that_cannot_be_started(words, message, capsys):
+    try:
+        code = main(["train", "nodes", "nodes.csv", *words])
+    except SystemExit as ended:  # a word that is no number
+        code = ended.code
+    assert (code, message in capsys.readouterr().err) == (2, True)
 
 
 def test_a_reader_that_goes_away_is_no_error(trained, tmp_path):

@@ -6,9 +6,9 @@ import re
 import time
 
 import pytest
-from cli_tables import SMALL
 
 import edgewise.cli.progress as shown_by
+from cli_tables import SMALL
 from edgewise.cli.progress import Bars, Lines, Watch
 from edgewise.progress import Stage, monitored, say, stage
 from edgewise.tasks.scores import training_line
@@ -115,7 +115,7 @@ def test_every_long_stage_of_molecules_is_shown(stages, table, trained, edgewise
     assert re.fullmatch(r"epoch 2, loss [\d.e-]+", training.note)
     stages.clear()
     assert edgewise("predict", trained, table, "-o", "-")[0] == 0
-    assert {"reading", "reading molecules", "predicting"} <= {*stages}
+    assert {"reading table.csv", "reading molecules", "predicting"} <= {*stages}
     stages.clear()
     assert edgewise("explain", trained, "CCO", "CCN", "-o", tmp_path / "page.html")[0] == 0
     assert stages["explaining"].total == 2

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from cli_tables import read_csv
 
+from cli_tables import read_csv
 from edgewise.cli.simulate import USUAL
 from edgewise.data.motion.dynamics import SYSTEMS
 

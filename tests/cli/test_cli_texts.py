@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from cli_tables import read_csv, write_csv
 from safetensors.numpy import load_file
 
 import edgewise.tasks.run as job
+from cli_tables import read_csv, write_csv
 from edgewise.data.texts.tokenizer import ALL_UNKNOWN
 from review_tables import reviews
 
@@ -48,11 +48,11 @@ def test_classes_from_a_table(table, learn, edgewise, paste, tmp_path):
     assert metrics["baselines"].keys() == {"mean", "naive_bayes", "logistic"}
     new = tmp_path / "new.csv"
     write_csv(new, {"text": ["a great film", "", "awful", "Zug um Zug"], "more": ["1", "2", "3", "4"]})
-    code, out, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "told.csv")
+    code, out, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "predicted.csv")
     assert (code, out) == (0, "")
     assert "3 of 4 rows predicted, 1 of them from unknown words alone; 1 could not be" in err
     assert err.startswith("warning: 3 of 7 tokens (43%) are out of vocabulary")
-    rows = read_csv(tmp_path / "told.csv")
+    rows = read_csv(tmp_path / "predicted.csv")
     assert [row["label_pred"] for row in rows[:3]] == ["good", "", "bad"]
     assert [row["status"] for row in rows] == ["ok", "text: the text is empty", "ok", ALL_UNKNOWN]
     assert float(rows[0]["label_prob_good"]) > 0.5 > float(rows[0]["label_prob_bad"])
@@ -135,7 +135,7 @@ def test_long_texts_are_cut_and_counted(tmp_path, learn, edgewise):
     code, out, _ = learn(data, "--text-columns", "text", "--context", 20, "--position", "learned")
     assert code == 0
     assert "1 text has more than --context 20 tokens, cut there" in out
-    _, _, err = edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "told.csv")
+    _, _, err = edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "predicted.csv")
     assert "1 text has more than 20 tokens, cut there" in err
 
 

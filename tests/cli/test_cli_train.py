@@ -7,8 +7,9 @@ import tomllib
 import numpy as np
 import pytest
 import torch
-from cli_tables import SMALL, molecules, read_csv, write_csv
 from safetensors.numpy import load_file
+
+from cli_tables import SMALL, molecules, read_csv, write_csv
 
 
 def test_a_run_leaves_everything_it_promises(table, edgewise, paste, tmp_path):

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from cli_tables import SMALL, molecules, read_csv, write_csv
 
 pytest.importorskip("matplotlib")

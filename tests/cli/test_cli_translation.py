@@ -6,8 +6,8 @@ import json
 import tomllib
 
 import pytest
-from cli_tables import read_csv
 
+from cli_tables import read_csv
 from edgewise.train.training import Training
 
 DIGITS = {"1": "eins", "2": "zwei", "3": "drei", "4": "vier"}

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from cli_tables import read_csv, write_csv
 
+from cli_tables import read_csv, write_csv
 from type_cases import NUM_AUTHORS, NUM_PAPERS, arrays_of, debate
 
 SMALL = ["--epochs", 100, "--model-dim", 16, "--dropout", 0.2, "--no-baselines"]
@@ -50,12 +50,12 @@ def test_kinds_are_named_said_and_told(learn, files, edgewise, tmp_path):
     assert 'node-type-column = "kind"' in config
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert metrics["test"]["label"]["accuracy"] > 0.8
-    told = tmp_path / "told.csv"
+    predicted = tmp_path / "predicted.csv"
     nodes, edges = files
-    code, _, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", told)
+    code, _, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", predicted)
     assert code == 0
     assert "160 of 180 rows predicted; 20 could not be, and say why in the column 'status'" in err
-    rows = read_csv(told)
+    rows = read_csv(predicted)
     assert rows[0]["status"] == "no author had a target in training"
     code, out, err = edgewise("explain", tmp_path / "run", "p3", "-o", tmp_path / "p3.json")
     assert (code, err) == (0, "")
@@ -110,7 +110,7 @@ def test_one_file(edgewise, tables, tmp_path):
     assert (code, err) == (0, "")
     assert "2 types of nodes: author 20, paper 160" in out
     assert 'model = "hgt"' in (tmp_path / "run/config.toml").read_text(), "what is taken where a file has kinds"
-    code, _, err = edgewise("predict", tmp_path / "run", path, "-o", tmp_path / "told.csv")
+    code, _, err = edgewise("predict", tmp_path / "run", path, "-o", tmp_path / "predicted.csv")
     assert (code, "160 of 180 rows predicted" in err) == (0, True)
     code, out, _ = edgewise("fingerprint", tmp_path / "run", path, "-o", tmp_path / "vectors.npz")
     assert (code, "160 of 180 rows have a vector of 16" in out) == (0, True)

@@ -58,11 +58,11 @@ def named(explanation):
 
 def test_what_is_told_is_what_is_predicted(ensemble):
     found = ensemble.explain(ONE)
-    (told,) = found.predictions
+    (predicted,) = found.predictions
     low, high = ensemble.predict_interval([ONE])
-    assert (told.name, told.value) == ("target", pytest.approx(ensemble.predict([ONE])[0], rel=1e-6))
-    assert (told.low, told.high) == pytest.approx((low[0], high[0]), rel=1e-6)
-    assert told.std == pytest.approx(ensemble.predictions([ONE], None)[0].std[0], rel=1e-4)
+    assert (predicted.name, predicted.value) == ("target", pytest.approx(ensemble.predict([ONE])[0], rel=1e-6))
+    assert (predicted.low, predicted.high) == pytest.approx((low[0], high[0]), rel=1e-6)
+    assert predicted.std == pytest.approx(ensemble.predictions([ONE], None)[0].std[0], rel=1e-4)
     assert (found.kind, found.title, found.sources) == ("molecule", ONE, {"smiles": ONE})
     assert found.explained == "target"
     json.dumps(found.to_json(), allow_nan=False)
@@ -152,7 +152,7 @@ def test_the_writing_changes_nothing_but_the_order(ensemble):
 def test_two_molecules_and_conditions(pairs):
     found = pairs.explain([("CCCCO", "[Cl-]")], [310.0, 50.0, 5.0], target="target_2")
     value = pairs.predict([("CCCCO", "[Cl-]")], [[310.0, 50.0, 5.0]])[0]
-    assert [told.value for told in found.predictions] == pytest.approx(value.tolist(), rel=1e-5)
+    assert [predicted.value for predicted in found.predictions] == pytest.approx(value.tolist(), rel=1e-5)
     assert (found.explained, found.title) == ("target_2", "CCCCO.[Cl-]")
     assert [unit.source for unit in found.units] == ["smiles_1"] * 5 + ["smiles_2"]
     assert (found.units[5].name, found.units[5].start, found.units[5].stop) == ("Cl", 0, 5)
@@ -198,10 +198,10 @@ def test_of_classes_the_probability_is_explained(labels):
     classifier = MoleculeClassifier(**SMALL, molecule_descriptors=False).fit(SMILES, labels)
     found = classifier.explain(ONE)
     probabilities = classifier.predict_proba([ONE])[0]
-    (told,) = found.predictions
-    assert list(told.probabilities.values()) == pytest.approx(probabilities.tolist(), rel=1e-5)
-    assert told.label == str(classifier.predict([ONE])[0])
-    assert found.explained == f"target = {told.label}"
+    (predicted,) = found.predictions
+    assert list(predicted.probabilities.values()) == pytest.approx(probabilities.tolist(), rel=1e-5)
+    assert predicted.label == str(classifier.predict([ONE])[0])
+    assert found.explained == f"target = {predicted.label}"
     effects = 0
     for number, label in enumerate(classifier.classes_.tolist()):
         each = classifier.explain(ONE, label=label)
@@ -222,6 +222,14 @@ def test_every_layer_can_be_explained(model):
     assert ("rollout" in named(found)) == (not is_convolution)
     assert any("convolutions" in note for note in found.notes) == is_convolution
     assert all(np.isfinite(values).all() for values in named(found).values())
+
+
+def test_messages_without_attention_have_no_attribution_by_attention():
+    model = MoleculeRegressor(**SMALL, model="dmpnn", molecule_descriptors=False).fit(SMILES, LENGTHS)
+    found = model.explain(ONE)
+    assert list(named(found)) == METHODS
+    assert any("nothing attends" in note for note in found.notes)
+    assert "attention" not in recovery(model.trained_, {ONE: np.arange(10.0)})
 
 
 def test_the_transformer_and_its_dummy():

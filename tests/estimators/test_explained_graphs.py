@@ -22,7 +22,7 @@ def by_name(found):
     return {each.name: each for each in found.attributions}
 
 
-def told(trained, graph, label=None):
+def predicted(trained, graph, label=None):
     """The value, or the probability of a class, of a graph of its own."""
     (found,) = trained.predict(graphs_from_arrays([graph]))[:1]
     return found.value[0] if label is None else found.probabilities[0, label]
@@ -50,15 +50,15 @@ def test_effects_are_those_of_graphs_built_without_the_part(model, readout):
     trained, table, graphs = graph_model(model, readout=readout, edge_features=2 if model == "attention" else 0)
     graph, found = graphs[4], explain_graph(trained, table, 4)
     assert isinstance(found, Explanation)
-    whole = told(trained, graph)
+    whole = predicted(trained, graph)
     assert found.predictions[0].value == pytest.approx(whole, abs=1e-5)
-    expected = [whole - told(trained, without_node(graph, node)) for node in range(5)]
+    expected = [whole - predicted(trained, without_node(graph, node)) for node in range(5)]
     np.testing.assert_allclose(by_name(found)["occlusion"].values, expected, atol=1e-4)
     ends = {tuple(sorted(pair)) for pair in zip(graph.edges.senders.tolist(), graph.edges.receivers.tolist())}
     assert [(link.first, link.second) for link in found.links] == sorted(ends)
     for link in found.links:
         assert link.effect == pytest.approx(
-            whole - told(trained, without_link(graph, link.first, link.second)), abs=1e-4
+            whole - predicted(trained, without_link(graph, link.first, link.second)), abs=1e-4
         )
 
 
@@ -104,7 +104,7 @@ def test_classes_and_a_graph_of_one_node():
     found = explain_graph(trained, table, 3, label="2")
     assert found.explained == "target = 2"
     assert by_name(found)["occlusion"].values[1] == pytest.approx(
-        told(trained, graphs[3], 2) - told(trained, without_node(graphs[3], 1), 2), abs=1e-5
+        predicted(trained, graphs[3], 2) - predicted(trained, without_node(graphs[3], 1), 2), abs=1e-5
     )
     alone = explain_graph(trained, table, 0)
     assert (len(alone.units), alone.links, alone.title) == (1, (), "0")

@@ -38,13 +38,15 @@ def test_units_are_the_tokens_and_the_next_one_is_told(kind):
     tokens = trained.encode(TEXT)
     assert (found.kind, found.title, found.sources) == ("text", "the dog sat on the", {"text": TEXT})
     assert [(unit.start, unit.stop) for unit in found.units] == list(zip(tokens.starts, tokens.stops))
-    (told,) = found.predictions
-    assert (told.name, found.explained) == ("next token", f"next token = {told.label}")
-    assert next(iter(told.probabilities)) == told.label
-    assert list(told.probabilities.values()) == sorted(told.probabilities.values(), reverse=True)
-    assert told.probabilities[told.label] == pytest.approx(share(trained, tokens.numbers, int(told.value)), abs=1e-6)
-    assert told.std == pytest.approx(
-        math.sqrt(math.prod((told.probabilities[told.label], 1 - told.probabilities[told.label])))
+    (predicted,) = found.predictions
+    assert (predicted.name, found.explained) == ("next token", f"next token = {predicted.label}")
+    assert next(iter(predicted.probabilities)) == predicted.label
+    assert list(predicted.probabilities.values()) == sorted(predicted.probabilities.values(), reverse=True)
+    assert predicted.probabilities[predicted.label] == pytest.approx(
+        share(trained, tokens.numbers, int(predicted.value)), abs=1e-6
+    )
+    assert predicted.std == pytest.approx(
+        math.sqrt(math.prod((predicted.probabilities[predicted.label], 1 - predicted.probabilities[predicted.label])))
     )
 
 
@@ -60,9 +62,9 @@ def test_signs_stand_for_what_cannot_be_seen():
 
 def test_probabilities_of_all_sum_to_one_and_no_one_is_told_what_is_never_written():
     trained = language_model(learned="abc")
-    told = explain_prompt(trained, "abcab").predictions[0]
-    assert set(told.probabilities) == {"a", "b", "c"}
-    assert sum(told.probabilities.values()) == pytest.approx(1, abs=1e-6)
+    predicted = explain_prompt(trained, "abcab").predictions[0]
+    assert set(predicted.probabilities) == {"a", "b", "c"}
+    assert sum(predicted.probabilities.values()) == pytest.approx(1, abs=1e-6)
     ends = explain_prompt(language_model(learned="abc", has_end=True), "abcab").predictions[0]
     assert set(ends.probabilities) == {"a", "b", "c", "<end>"}
 
@@ -155,9 +157,9 @@ def test_another_token_is_named_by_its_text_or_its_sign():
         assert explain_prompt(trained, TEXT, label=label).explained == "next token = ␣"
     assert explain_prompt(trained, TEXT, label="\n").explained == "next token = ⏎"
     assert explain_prompt(trained, TEXT, label="bytes c3").explained == "next token = bytes c3"
-    told = explain_prompt(trained, TEXT, label="bytes c3").predictions[0]
-    assert len(told.probabilities) == 11  # beside the ten most probable
-    assert told.probabilities["bytes c3"] == pytest.approx(
+    predicted = explain_prompt(trained, TEXT, label="bytes c3").predictions[0]
+    assert len(predicted.probabilities) == 11  # beside the ten most probable
+    assert predicted.probabilities["bytes c3"] == pytest.approx(
         share(trained, trained.read(TEXT), trained.tokenizer.encode("é").numbers[0]), abs=1e-6
     )
 

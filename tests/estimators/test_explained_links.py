@@ -62,7 +62,7 @@ def without_node(graph, gone):
     return replace(graph, edges=graph.edges.taken(np.flatnonzero(kept)))
 
 
-def told(trained, graph, pair):
+def predicted(trained, graph, pair):
     """The probability, all edges of the graph carrying messages."""
     return float(trained.predict(*(np.array([end]) for end in pair), graph)[0])
 
@@ -73,7 +73,7 @@ def test_effects_are_those_of_graphs_built_without_the_part(model, decoder):
     trained = made(model, decoder=decoder, edge_features=2 if model == "attention" else 0)
     pair = ends_of(trained)
     graph = without_pair(trained.graph, *pair)
-    found, whole = explain_link(trained, *pair), told(trained, graph, pair)
+    found, whole = explain_link(trained, *pair), predicted(trained, graph, pair)
     assert (found.kind, found.explained, found.center, found.other_end) == ("graph", "link_prob", 0, 1)
     assert [unit.name for unit in found.units[:2]] == [f"n{node}" for node in pair]
     assert found.title == f"n{pair[0]} – n{pair[1]}"
@@ -81,14 +81,14 @@ def test_effects_are_those_of_graphs_built_without_the_part(model, decoder):
     places = [int(unit.name[1:]) for unit in found.units]
     lost = by_name(found)["occlusion"].values
     for unit in range(2, min(9, len(places))):
-        expected = whole - told(trained, without_node(graph, places[unit]), pair)
+        expected = whole - predicted(trained, without_node(graph, places[unit]), pair)
         assert lost[unit] == pytest.approx(expected, abs=3e-6)
     pairs = [frozenset((link.first, link.second)) for link in found.links]
     assert frozenset((0, 1)) not in pairs
     assert len(set(pairs)) == len(pairs)
     for link in found.links[:9]:
         cut = without_pair(graph, places[link.first], places[link.second])
-        assert link.effect == pytest.approx(whole - told(trained, cut, pair), abs=3e-6)
+        assert link.effect == pytest.approx(whole - predicted(trained, cut, pair), abs=3e-6)
     assert any(abs(link.effect) > 1e-3 for link in found.links)
 
 
@@ -101,20 +101,20 @@ def test_an_end_loses_its_features(end):
     features = graph.features.to_dense()
     features[pair[end]] = 0
     blank = replace(graph, features=NodeFeatures.of(features))
-    expected = told(trained, graph, pair) - told(trained, blank, pair)
+    expected = predicted(trained, graph, pair) - predicted(trained, blank, pair)
     assert by_name(found)["occlusion"].values[end] == pytest.approx(expected, abs=2e-6)
 
 
 def test_the_link_itself_carries_no_message_and_a_note_says_what_it_would_do():
     trained = made()
     pair = ends_of(trained)
-    apart, seen = told(trained, without_pair(trained.graph, *pair), pair), told(trained, trained.graph, pair)
+    apart, seen = predicted(trained, without_pair(trained.graph, *pair), pair), predicted(trained, trained.graph, pair)
     assert apart != pytest.approx(seen, abs=1e-3)
     found = explain_link(trained, *pair)
     assert found.predictions[0].value == pytest.approx(apart, abs=1e-6)
     assert found.notes[0].endswith(f"link_prob would be {seen:.3g}.")
     other = apart_of(trained)
-    expected = [apart, told(trained, trained.graph, other)]
+    expected = [apart, predicted(trained, trained.graph, other)]
     np.testing.assert_allclose(predict_links(trained, *zip(pair, other, strict=True)), expected, atol=1e-6)
 
 
@@ -124,12 +124,12 @@ def test_edges_that_are_one_way():
     there, back = explain_link(trained, *pair), explain_link(trained, *reversed(pair))
     assert there.title == f"n{pair[0]} → n{pair[1]}"
     graph = without_pair(trained.graph, *pair, is_directed=True)
-    assert there.predictions[0].value == pytest.approx(told(trained, graph, pair), abs=1e-6)
+    assert there.predictions[0].value == pytest.approx(predicted(trained, graph, pair), abs=1e-6)
     # The way back is another link: it is not in the graph, and the way there stays.
     assert back.notes[0] == "The graph does not have this link."
     assert back.notes[1].startswith("Edges are one way: the link back is another one, which the graph has")
     assert not any("the link back" in note for note in there.notes)
-    assert back.predictions[0].value == pytest.approx(told(trained, trained.graph, pair[::-1]), abs=1e-6)
+    assert back.predictions[0].value == pytest.approx(predicted(trained, trained.graph, pair[::-1]), abs=1e-6)
 
 
 @pytest.mark.parametrize("model", ["gcn", "attention", "hop_attention"])

@@ -28,7 +28,7 @@ def made(model, **more):
     return node_model(model, **SMALL.get(model, {}), **more)
 
 
-def told(trained, table, node, label):
+def predicted(trained, table, node, label):
     """The probability of a class, or the value, asked of the whole graph."""
     each = trained.predict(table)[0]
     return each.value[node] if each.probabilities is None else each.probabilities[node, label]
@@ -78,12 +78,12 @@ def test_occlusion_asks_the_whole_graph_without_the_node(model, sparse):
     found = explain_node(trained, table, node)
     assert (found.kind, found.center, found.units[0].name) == ("graph", 0, "7")
     label = int(found.predictions[0].value)
-    full = told(trained, table, node, label)
+    full = predicted(trained, table, node, label)
     assert found.predictions[0].probabilities[str(label)] == pytest.approx(full)
     assert found.explained == f"target = {label}"
     values = by_name(found)["occlusion"].values
     for unit, value in list(zip(found.units, values, strict=True))[1:12]:
-        cut = told(trained, without(table, int(unit.name)), node, label)
+        cut = predicted(trained, without(table, int(unit.name)), node, label)
         assert value == pytest.approx(full - cut, abs=2e-6)
 
 
@@ -93,7 +93,7 @@ def test_the_node_itself_loses_its_features():
     features = table.features.to_dense()
     features[7] = 0
     blank = replace(table, features=type(table.features).of(features))
-    expected = told(trained, table, 7, None) - told(trained, blank, 7, None)
+    expected = predicted(trained, table, 7, None) - predicted(trained, blank, 7, None)
     assert by_name(found)["occlusion"].values[0] == pytest.approx(expected, abs=1e-6)
 
 
@@ -110,7 +110,9 @@ def test_links_are_pairs_and_lose_both_ways():
         sides = zip(edges.senders.tolist(), edges.receivers.tolist(), strict=True)
         kept = np.array([{s, r} != pair for s, r in sides])
         cut = replace(table, edges=edges.taken(np.flatnonzero(kept)))
-        assert link.effect == pytest.approx(told(trained, table, 7, label) - told(trained, cut, 7, label), abs=2e-6)
+        assert link.effect == pytest.approx(
+            predicted(trained, table, 7, label) - predicted(trained, cut, 7, label), abs=2e-6
+        )
 
 
 @pytest.mark.parametrize("model", ["gat", "gatv2", "attention"])
@@ -159,7 +161,7 @@ def test_integrated_gradients_sum_to_the_difference(sparse):
         known = table.features
         nothing = known.of_entries(known.rows, known.columns, np.zeros_like(known.values), known.shape)
         blank = replace(table, features=nothing)
-    expected = told(trained, table, 7, None) - told(trained, blank, 7, None)
+    expected = predicted(trained, table, 7, None) - predicted(trained, blank, 7, None)
     assert by_name(found)["integrated gradients"].values.sum() == pytest.approx(expected, abs=2e-3)
 
 
@@ -192,8 +194,8 @@ def test_features_of_edges_come_along():
         torch.testing.assert_close(trained.members[0](near.batch), whole, rtol=1e-4, atol=1e-5)
     found = explain_node(trained, table, 3)
     label = int(found.predictions[0].value)
-    cut = told(trained, without(table, int(found.units[1].name)), 3, label)
-    expected = told(trained, table, 3, label) - cut
+    cut = predicted(trained, without(table, int(found.units[1].name)), 3, label)
+    expected = predicted(trained, table, 3, label) - cut
     assert by_name(found)["occlusion"].values[1] == pytest.approx(expected, abs=2e-6)
 
 
@@ -251,7 +253,7 @@ def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
             return torch.softmax(trained.members[0](batch).double(), 1)[0, label].item()
 
     whole = replace(graph, rows=torch.tensor([node]))
-    assert asked(whole) == pytest.approx(told(trained, table, node, label), abs=1e-6)
+    assert asked(whole) == pytest.approx(predicted(trained, table, node, label), abs=1e-6)
     assert found.predictions[0].probabilities[str(label)] == pytest.approx(asked(whole), abs=1e-5)
     senders, receivers = graph.edges.senders, graph.edges.receivers
 

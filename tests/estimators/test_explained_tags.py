@@ -32,9 +32,9 @@ def by_name(found):
 def test_each_word_is_told_its_tag(kind, encoder):
     trained, words = tagger(kind, encoder=encoder), TEXT.split()
     found = explain_sentence(trained, TEXT)
-    assert [told.name for told in found.predictions] == ["1 the", "2 film", "3 was", "4 great", "5 ."]
-    assert [[told.label for told in found.predictions]] == trained.tag([words])
-    table = [list(told.probabilities.values()) for told in found.predictions]
+    assert [predicted.name for predicted in found.predictions] == ["1 the", "2 film", "3 was", "4 great", "5 ."]
+    assert [[predicted.label for predicted in found.predictions]] == trained.tag([words])
+    table = [list(predicted.probabilities.values()) for predicted in found.predictions]
     np.testing.assert_allclose(table, shares(trained, words), atol=1e-6)
     np.testing.assert_allclose(np.sum(table, axis=1), 1)
     assert list(found.predictions[0].probabilities) == list(TAGS)
@@ -45,7 +45,7 @@ def test_each_word_is_told_its_tag(kind, encoder):
 def test_units_stand_where_they_were_written(kind):
     text = " the  film\twas\n great!"
     found = explain_sentence(tagger(kind), text)
-    assert [told.name for told in found.predictions] == ["1 the", "2 film", "3 was", "4 great!"]
+    assert [predicted.name for predicted in found.predictions] == ["1 the", "2 film", "3 was", "4 great!"]
     assert found.sources == {"tokens": text}
     read = [text[unit.start : unit.stop] for unit in found.units]
     assert "".join("".join(read).split()) == "thefilmwasgreat!"
@@ -127,7 +127,7 @@ def test_the_first_word_with_a_tag_of_its_own_is_explained(tags, usual, outside)
     trained = tagger(tags=tags, usual=usual)
     for words in (WORDS, WORDS[2:], [WORDS[0]]):
         found = explain_sentence(trained, words)
-        own = [told for told in found.predictions if told.label != outside]
+        own = [predicted for predicted in found.predictions if predicted.label != outside]
         first = (own or found.predictions)[0]
         assert found.explained == f"{first.name} = {first.label}"
 
@@ -158,9 +158,9 @@ def test_what_cannot_be_explained(sentence, asked, error, message):
 
 
 def test_a_word_that_is_no_token_is_told_the_usual_tag():
-    (told,) = predict_words(tagger(), [WrittenSentence.of("\xa0 film")])
-    assert (told[0].label, told[0].probabilities, told[0].value) == ("O", {}, 3.0)
-    assert told[1].probabilities
+    (predicted,) = predict_words(tagger(), [WrittenSentence.of("\xa0 film")])
+    assert (predicted[0].label, predicted[0].probabilities, predicted[0].value) == ("O", {}, 3.0)
+    assert predicted[1].probabilities
     assert explain_sentence(tagger(), "\xa0 film").explained.startswith("2 film = ")
     with pytest.raises(SettingError, match="nothing that the model can read"):
         explain_sentence(tagger(), "\xa0 \xa0")
@@ -187,7 +187,9 @@ def test_of_many_tags_those_around_the_word_are_shown(monkeypatch):
     trained, words = tagger(), WORDS * 2
     for target, first in ((1, 1), (9, 7), (18, 15)):
         found = explain_sentence(trained, words, target=target)
-        assert [told.name.split()[0] for told in found.predictions] == [str(first + step) for step in range(4)]
+        assert [predicted.name.split()[0] for predicted in found.predictions] == [
+            str(first + step) for step in range(4)
+        ]
         assert f"has 18 words; the tags of the 4 around {target} " in found.notes[0]
 
 

@@ -14,7 +14,7 @@ from explain_cases import WORDS, explain_text, text_model
 TEXT = "The film was great. the plot awful!"
 
 
-def told(trained, texts, target=0, label=None):
+def predicted(trained, texts, target=0, label=None):
     """What the model says of a row, asked as anybody asks."""
     table = texts_from_arrays(np.array([texts], dtype=object))
     each = trained.predict(table)[target]
@@ -62,8 +62,8 @@ def test_occlusion_asks_without_the_token(task, encoder):
     label = {"regression": None, "classification": "bad", "multiclass": "so"}[task]
     found = explain_text(trained, " ".join(words), label=label)
     place = {"regression": None, "classification": 0, "multiclass": 2}[task]
-    full = told(trained, [" ".join(words)], label=place)
-    expected = [full - told(trained, [" ".join(words[:n] + words[n + 1 :])], label=place) for n in range(4)]
+    full = predicted(trained, [" ".join(words)], label=place)
+    expected = [full - predicted(trained, [" ".join(words[:n] + words[n + 1 :])], label=place) for n in range(4)]
     np.testing.assert_allclose(by_name(found)["occlusion"].values, [*expected, 0], atol=1e-6)
     assert found.explained == ("target" if label is None else f"target = {label}")
     assert found.predictions[0].value == full if label is None else found.predictions[0].probabilities[label] == full
@@ -75,7 +75,7 @@ def test_integrated_gradients_sum_to_the_difference():
     found = explain_text(trained, "the film was great")
     # The way begins at a text of hidden tokens, and the end of the text is no part of it.
     hidden = "zebra zebra zebra zebra"
-    difference = told(trained, ["the film was great"]) - told(trained, [hidden])
+    difference = predicted(trained, ["the film was great"]) - predicted(trained, [hidden])
     values = by_name(found)["integrated gradients"].values
     assert values.sum() == pytest.approx(difference, abs=1e-4)
     assert values[-1] == 0
@@ -96,7 +96,8 @@ def test_sentences_and_columns():
     ]
     label = int(found.predictions[0].value)
     assert found.parts[0].effect == pytest.approx(
-        told(trained, texts, label=label) - told(trained, ["the plot awful!", "a film"], label=label), abs=1e-6
+        predicted(trained, texts, label=label) - predicted(trained, ["the plot awful!", "a film"], label=label),
+        abs=1e-6,
     )
     assert [unit.source for unit in found.units] == ["text_1"] * 10 + ["text_2"] * 3
     assert explain_text(text_model(), "the film").parts == ()
@@ -113,7 +114,7 @@ def test_faithfulness_begins_and_ends_where_it_must():
         "rollout",
         "random",
     ]
-    full = told(trained, ["the film was great"])
+    full = predicted(trained, ["the film was great"])
     for removal in found.removals:
         assert removal.shares.tolist() == [0, 0.25, 0.5, 0.75, 1]
         assert removal.deletion[0] == removal.insertion[-1] == pytest.approx(full, abs=1e-6)

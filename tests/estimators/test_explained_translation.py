@@ -67,14 +67,14 @@ def written(trained, text=TEXT):
 
 def likelihoods(trained, source, tokens):
     """ln p of each token given those before it, one step of the search after the other."""
-    told, before = [], trained.end
+    predicted, before = [], trained.end
     with torch.no_grad():
         progress = trained.model.begin(torch.tensor([source]), torch.tensor([len(source)]))
         for token in tokens:
             scores = trained.model.next(torch.tensor([before]), progress).double().log_softmax(-1)
-            told.append(float(scores[0, token]))
+            predicted.append(float(scores[0, token]))
             before = token
-    return told
+    return predicted
 
 
 def sentence(trained, text=TEXT):
@@ -86,26 +86,26 @@ def test_the_translation_is_the_one_that_the_model_gives(kind):
     trained = translation_model(kind)
     found = explained(kind)
     (text,) = trained.translate([TEXT])
-    told, number = found.predictions
-    assert (told.name, told.label, number.name) == ("translation", text, "mean ln p")
+    predicted, number = found.predictions
+    assert (predicted.name, predicted.label, number.name) == ("translation", text, "mean ln p")
     assert found.sources == {"en": TEXT, "translation": text}
     expected = np.mean(likelihoods(trained, sentence(trained), written(trained)))
-    assert told.value == number.value == pytest.approx(expected, abs=1e-5)
+    assert predicted.value == number.value == pytest.approx(expected, abs=1e-5)
     assert (found.kind, found.title, found.explained) == ("text", TEXT, "mean ln p of the translation")
 
 
 def test_units_are_the_tokens_of_both_texts_where_they_stand():
     trained = translation_model()
     found = explained()
-    read, told = ([unit for unit in found.units if unit.source == source] for source in ("en", "translation"))
-    assert found.units == (*read, *told)
+    read, predicted = ([unit for unit in found.units if unit.source == source] for source in ("en", "translation"))
+    assert found.units == (*read, *predicted)
     assert "".join(unit.name for unit in read) == TEXT + "<end>"
     assert all(TEXT[unit.start : unit.stop] == unit.name for unit in read[:-1])
-    assert told[0].name == "<begin>"
-    assert len(told) == 1 + len(written(trained))
+    assert predicted[0].name == "<begin>"
+    assert len(predicted) == 1 + len(written(trained))
     text = found.predictions[0].label
-    assert "".join(text[unit.start : unit.stop] for unit in told) == text
-    assert any("cut after 6 tokens" in note for note in found.notes) == (told[-1].name != "<end>")
+    assert "".join(text[unit.start : unit.stop] for unit in predicted) == text
+    assert any("cut after 6 tokens" in note for note in found.notes) == (predicted[-1].name != "<end>")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,12 +115,12 @@ def test_occlusion_is_a_difference_of_likelihoods(kind, target):
     found = explained(kind, target)
     source, tokens = sentence(trained), written(trained)
 
-    def told(numbers):
+    def predicted(numbers):
         each = likelihoods(trained, numbers, tokens)
         return np.mean(each) if target is None else math.exp(each[target])
 
     values = by_name(found)["occlusion"].values
-    expected = [told(source) - told(source[:place] + source[place + 1 :]) for place in range(len(source) - 1)]
+    expected = [predicted(source) - predicted(source[:place] + source[place + 1 :]) for place in range(len(source) - 1)]
     np.testing.assert_allclose(values[: len(source)], [*expected, 0], atol=1e-5)
     assert max(np.abs(expected)) > 1e-3
     for each in found.attributions:
@@ -128,8 +128,8 @@ def test_occlusion_is_a_difference_of_likelihoods(kind, target):
         assert np.isfinite(each.values[: len(source)]).all()
         assert np.isnan(each.values[len(source) :]).all()
     for removal in found.faithfulness.removals:
-        assert removal.deletion[0] == removal.insertion[-1] == pytest.approx(told(source), abs=1e-5)
-        assert removal.deletion[-1] == removal.insertion[0] == pytest.approx(told([trained.end]), abs=1e-5)
+        assert removal.deletion[0] == removal.insertion[-1] == pytest.approx(predicted(source), abs=1e-5)
+        assert removal.deletion[-1] == removal.insertion[0] == pytest.approx(predicted([trained.end]), abs=1e-5)
 
 
 def test_layers_of_a_transformer_are_its_weights():
@@ -197,7 +197,7 @@ def test_integrated_gradients_sum_to_the_difference(kind, target):
     vectors = trained.model.embedding(torch.tensor(source)).detach()
     nothing = vectors[-1:].expand_as(vectors)  # a text of nothing but ends
 
-    def told(vectors):
+    def predicted(vectors):
         lengths = torch.tensor([len(source)])
         states = trained.model.read(torch.tensor([source]), lengths, vectors=vectors[None])
         scores = trained.model.write(torch.tensor([[trained.end, *tokens[:-1]]]), states, lengths).log_softmax(-1)
@@ -205,10 +205,10 @@ def test_integrated_gradients_sum_to_the_difference(kind, target):
         return each.mean() if target is None else each[target].exp()
 
     values = found["integrated gradients"].values[: len(source)]
-    assert values.sum() == pytest.approx(float((told(vectors) - told(nothing)).detach()), abs=2e-3)
+    assert values.sum() == pytest.approx(float((predicted(vectors) - predicted(nothing)).detach()), abs=2e-3)
     assert values[-1] == 0
     vectors.requires_grad_()
-    (gradient,) = torch.autograd.grad(told(vectors), vectors)
+    (gradient,) = torch.autograd.grad(predicted(vectors), vectors)
     expected = (gradient * vectors).sum(-1).detach()
     np.testing.assert_allclose(found["gradient × input"].values[: len(source)], expected, atol=1e-5)
 
@@ -327,10 +327,10 @@ def test_what_a_translator_explains_is_what_it_predicts(learned, tmp_path):
     again = explainer.explain({"source": TEXT})
     assert again.predictions[0].label == found.predictions[0].label
     np.testing.assert_allclose(again.attributions[1].values, found.attributions[1].values, atol=1e-6)
-    told = explainer.predict([{"source": TEXT}, {"source": "two dogs"}])
+    predicted = explainer.predict([{"source": TEXT}, {"source": "two dogs"}])
     written = learned.predict([TEXT, "two dogs"])
-    assert [each[0].label for each in told] == [text or "(an empty text)" for text in written]
-    assert told[0][0].value == pytest.approx(found.predictions[0].value, abs=1e-6)
+    assert [each[0].label for each in predicted] == [text or "(an empty text)" for text in written]
+    assert predicted[0][0].value == pytest.approx(found.predictions[0].value, abs=1e-6)
     facts = explainer.facts
     assert (facts["task"], facts["targets"], facts["open"]) == ("translation", ["translation"], ["target"])
     assert facts["model"] == ("lstm" if learned.get_params()["model"] == "lstm" else "transformer")

@@ -74,12 +74,12 @@ def test_texts(texts):
     assert (facts["training_rows"], facts["members"], facts["model"]) == (3, 1, "transformer")
     assert json.loads(json.dumps(facts)) == facts
     rows = [{"text_1": "the film", "text_2": "great"}, {"text_2": "", "text_1": "awful"}]
-    told = texts.predict(rows)
-    assert [len(each) for each in told] == [1, 1]
-    assert set(told[0][0].probabilities) == {"bad", "good"}
+    predicted = texts.predict(rows)
+    assert [len(each) for each in predicted] == [1, 1]
+    assert set(predicted[0][0].probabilities) == {"bad", "good"}
     found = texts.explain(rows[1], label="good", top=1)
     assert found.explained == "target = good"
-    assert found.predictions[0].probabilities["good"] == pytest.approx(told[1][0].probabilities["good"], abs=1e-6)
+    assert found.predictions[0].probabilities["good"] == pytest.approx(predicted[1][0].probabilities["good"], abs=1e-6)
     assert found.layers[0].top == 1
     assert texts.predict([]) == []
 
@@ -93,10 +93,10 @@ def test_molecules(molecules):
         ("condition_2", "number"),
     ]
     row = {"smiles_1": "CCO", "smiles_2": "[Br-]", "condition_1": "301.5", "condition_2": 3}
-    told = molecules.predict([row, row])
-    assert told[0] == told[1] or told[0][0].value == told[1][0].value
+    predicted = molecules.predict([row, row])
+    assert predicted[0] == predicted[1] or predicted[0][0].value == predicted[1][0].value
     found = molecules.explain(row)
-    assert found.predictions[0].value == pytest.approx(told[0][0].value, rel=1e-5)
+    assert found.predictions[0].value == pytest.approx(predicted[0][0].value, rel=1e-5)
     assert [curve.here for curve in found.curves] == [301.5, 3.0]
 
 
@@ -104,11 +104,11 @@ def test_nodes(graph, tmp_path):
     assert graph.kind == "graph"
     assert graph.fields == [{"name": "id", "type": "node"}]
     assert graph.facts["targets"] == ["label"]
-    told = graph.predict([{"id": "n3"}, {"id": " n4 "}])
+    predicted = graph.predict([{"id": "n3"}, {"id": " n4 "}])
     found = graph.explain({"id": "n3"})
     assert found.title == "n3"
     for label, probability in found.predictions[0].probabilities.items():
-        assert told[0][0].probabilities[label] == pytest.approx(probability, abs=1e-6)
+        assert predicted[0][0].probabilities[label] == pytest.approx(probability, abs=1e-6)
     with pytest.raises(DataError, match="there is no node 'n99'; the 13 nodes are n0, n1, n2, n3, n4, …"):
         graph.predict([{"id": "n99"}])
     with pytest.raises(DataError, match="there is no node '7'"):

@@ -38,15 +38,15 @@ def rings():
 def test_a_regressor_counts_nodes(rings, tmp_path):
     graphs, sizes = rings
     regressor = GraphRegressor(**SMALL, validation_size=0.2).fit(graphs, sizes)
-    told = regressor.predict(graphs)
-    assert np.abs(told - sizes).mean() < 0.3
+    predicted = regressor.predict(graphs)
+    assert np.abs(predicted - sizes).mean() < 0.3
     low, high = regressor.predict_interval(graphs)
-    assert ((low <= told) & (told <= high)).all()
+    assert ((low <= predicted) & (predicted <= high)).all()
     assert regressor.score(graphs, sizes) > 0.9
     assert regressor.fingerprint(graphs[:4]).shape == (4, 8)
     regressor.save(tmp_path / "kept")
     again = GraphRegressor.load(tmp_path / "kept")
-    np.testing.assert_array_equal(again.predict(graphs), told)
+    np.testing.assert_array_equal(again.predict(graphs), predicted)
     with pytest.raises(RunFolderError, match="holds a model for regression; expected classification"):
         GraphClassifier.load(tmp_path / "kept")
     two = GraphRegressor(**{**SMALL, "epochs": 1}).fit(graphs, np.stack([sizes, -sizes], 1))

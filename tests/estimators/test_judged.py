@@ -19,8 +19,10 @@ from edgewise.train.conformal import interval_radius
 ROWS = Rows([], (), [])
 
 
-def numbers(true, told, errors):
-    return Numbers("y", *(np.array(each, dtype=float) for each in (true, told)), ROWS, np.array(errors, dtype=float))
+def numbers(true, predicted, errors):
+    return Numbers(
+        "y", *(np.array(each, dtype=float) for each in (true, predicted)), ROWS, np.array(errors, dtype=float)
+    )
 
 
 def labels(true, probabilities, classes=("a", "b")):
@@ -38,11 +40,11 @@ def test_coverage_by_hand():
 def test_coverage_is_that_of_the_intervals():
     rng = np.random.default_rng(0)
     true, errors = rng.normal(size=200), rng.normal(size=99)
-    told = true + rng.normal(size=200)
-    found = coverage(numbers(true, told, errors))
+    predicted = true + rng.normal(size=200)
+    found = coverage(numbers(true, predicted, errors))
     for promise, observed in zip(found.promised, found.observed, strict=True):
         radius = interval_radius(errors, promise)
-        assert observed == pytest.approx(np.mean((told - radius <= true) & (true <= told + radius)))
+        assert observed == pytest.approx(np.mean((predicted - radius <= true) & (true <= predicted + radius)))
         assert abs(observed - promise) < 0.15
 
 
@@ -82,5 +84,7 @@ def test_confusion_by_hand_and_of_many_classes():
 
 def test_the_worst_rows():
     assert worst(numbers([1, 2, np.nan, 4], [1.5, 0, 9, 4], []), 2).tolist() == [1, 0]
-    told = labels([0, 1, 1, -1], [[0.2, 0.8], [0.9, 0.1], [0.4, 0.6], [1, 0]])
-    assert worst(told, 5).tolist() == [1, 0], "the surest first; what is right and what is unknown is not among them"
+    predicted = labels([0, 1, 1, -1], [[0.2, 0.8], [0.9, 0.1], [0.4, 0.6], [1, 0]])
+    assert worst(predicted, 5).tolist() == [1, 0], (
+        "the surest first; what is right and what is unknown is not among them"
+    )

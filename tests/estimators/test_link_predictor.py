@@ -127,13 +127,13 @@ def loader(graph):
 def test_no_message_goes_along_a_link_that_is_told(loader):
     links, splits = loader.links, loader.splits
     hidden = set(np.concatenate([splits.val, splits.test]).tolist())
-    told: list[int] = []
+    predicted: list[int] = []
     drawn = []
     for batch in loader:
         numbers = links.pairs.of(batch.senders.numpy(), batch.receivers.numpy())
         is_link = batch.targets[:, 0].numpy() == 1
         positives, others = np.searchsorted(links.numbers, numbers[is_link]), numbers[~is_link]
-        told += positives.tolist()
+        predicted += positives.tolist()
         edges = batch.graph.edges
         apart = edges.senders != edges.receivers
         seen = links.pairs.of(edges.senders[apart].numpy(), edges.receivers[apart].numpy())
@@ -145,7 +145,7 @@ def test_no_message_goes_along_a_link_that_is_told(loader):
         assert len(others) == 2 * len(positives)
         assert not np.isin(others, links.numbers[splits.train]).any()
         drawn.append(others)
-    assert sorted(told) == splits.train.tolist(), "an epoch tells every training link once"
+    assert sorted(predicted) == splits.train.tolist(), "an epoch tells every training link once"
     everything = np.concatenate(drawn)
     assert not np.array_equal(drawn[0][:20], drawn[1][:20]), "drawn anew in every step"
     assert np.isin(everything, links.numbers[splits.test]).any(), "training does not know which pairs the test holds"

@@ -30,8 +30,8 @@ def test_a_classifier(graph, tmp_path):
     validation = np.arange(60) >= 50
     classifier = NodeClassifier(**SMALL).fit(features, names, index, validation=validation)
     assert classifier.classes_.tolist() == ["blue", "red"]
-    told = classifier.predict(features, index)
-    assert np.mean(told == np.array(["blue", "red"])[team]) > 0.9
+    predicted = classifier.predict(features, index)
+    assert np.mean(predicted == np.array(["blue", "red"])[team]) > 0.9
     assert classifier.score(features, names, index) > 0.9
     assert classifier.score(features, names, index, nodes=validation) > 0.9
     probabilities = classifier.predict_proba(features, index)
@@ -62,10 +62,10 @@ def test_a_transformer_over_an_extended_graph(graph, tmp_path):
     settings = {**SMALL, "model": "attention", "num_heads": 2, "expander_degree": 2, "num_virtual_nodes": 1}
     settings |= {"laplacian_positions": 3, "random_walk_positions": 2}
     classifier = NodeClassifier(**settings).fit(features, team, index)
-    told = classifier.predict_proba(features, index)
-    assert (told.argmax(1) == team).mean() > 0.9
+    predicted = classifier.predict_proba(features, index)
+    assert (predicted.argmax(1) == team).mean() > 0.9
     classifier.save(tmp_path / "kept")
-    np.testing.assert_array_equal(NodeClassifier.load(tmp_path / "kept").predict_proba(features, index), told)
+    np.testing.assert_array_equal(NodeClassifier.load(tmp_path / "kept").predict_proba(features, index), predicted)
     assert classifier.fingerprint(features, index).shape == (60, 8)
     other = NodeClassifier(**settings).fit(features, team, index, edge_features=np.ones((400, 2)))
     with pytest.raises(DataError, match="its edges have 0 features, but the model was trained on 2"):
@@ -79,10 +79,10 @@ def test_a_regressor(graph, tmp_path):
     height = 10.0 * team + np.random.default_rng(1).random(60)
     height[3] = np.nan
     regressor = NodeRegressor(**SMALL).fit(features, height, index)
-    told = regressor.predict(features, index)
-    assert np.abs(told - 10 * team).mean() < 3
+    predicted = regressor.predict(features, index)
+    assert np.abs(predicted - 10 * team).mean() < 3
     regressor.save(tmp_path / "kept")
-    np.testing.assert_array_equal(NodeRegressor.load(tmp_path / "kept").predict(features, index), told)
+    np.testing.assert_array_equal(NodeRegressor.load(tmp_path / "kept").predict(features, index), predicted)
     two = NodeRegressor(**SMALL).fit(features, np.stack([height, -height], 1), index)
     assert two.predict(features, index).shape == (60, 2)
 

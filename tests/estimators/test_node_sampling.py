@@ -8,7 +8,7 @@ import torch
 from edgewise import NodeClassifier, SettingError
 from edgewise.models import chunks
 from edgewise.models.graph_layers import layers_for
-from edgewise.tasks.nodes.sampled import SampledLoader
+from edgewise.tasks.nodes.sampled import GraphSampler, SampledLoader
 from type_cases import NUM_AUTHORS, arrays_of, debate
 
 EXTENDED = {"expander_degree": 4, "laplacian_positions": 2, "random_walk_positions": 2}
@@ -33,7 +33,7 @@ def outputs(classifier, fanouts, data, *parts, **options):
     (member,) = trained.members
     with torch.no_grad():
         whole = member.eval()(batches.batch(rows))
-        loader = SampledLoader(batches, rows, fanouts, 7, seed=3)
+        loader = SampledLoader(batches, GraphSampler(batches.graph, fanouts, 3), rows, 7, seed=3)
         loader.epoch = 2
         order = np.random.default_rng([3, 2]).permutation(rows) - NUM_AUTHORS
         found = torch.cat([member(batch) for batch in loader])

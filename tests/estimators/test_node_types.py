@@ -40,9 +40,9 @@ def test_kept_and_asked_again(arrays, tmp_path):
     given = {"node_types": kinds, "edge_types": names}
     classifier = NodeClassifier(**{**SMALL, "epochs": 3}).fit(features, known, index, **given)
     assert classifier.trained_.settings.model == "hgt", "what is taken where kinds are given and no model is named"
-    told = classifier.predict(features, index, **given)
-    assert set(told[:NUM_AUTHORS]) == {-1}, "no author had a label"
-    assert set(told[NUM_AUTHORS:]) <= {0, 1}
+    predicted = classifier.predict(features, index, **given)
+    assert set(predicted[:NUM_AUTHORS]) == {-1}, "no author had a label"
+    assert set(predicted[NUM_AUTHORS:]) <= {0, 1}
     classifier.save(tmp_path / "kept")
     again = NodeClassifier.load(tmp_path / "kept")
     probabilities = classifier.predict_proba(features, index, **given)
@@ -75,14 +75,14 @@ def test_words_for_classes_and_numbers(arrays):
     features, y, index, kinds, names, known, _ = arrays
     given = {"node_types": kinds, "edge_types": names}
     words = np.array([{0: "no", 1: "yes", -1: None}[each] for each in known.tolist()], dtype=object)
-    told = (
+    predicted = (
         NodeClassifier(**{**SMALL, "epochs": 2}).fit(features, words, index, **given).predict(features, index, **given)
     )
-    assert told[:NUM_AUTHORS].tolist() == [None] * NUM_AUTHORS
+    assert predicted[:NUM_AUTHORS].tolist() == [None] * NUM_AUTHORS
     numbers = np.where(known >= 0, known + 0.5, np.nan)
     regressor = NodeRegressor(model="rgcn", model_dim=8, epochs=2).fit(features, numbers, index, **given)
-    told = regressor.predict(features, index, **given)
-    assert np.isnan(told).tolist() == [True] * NUM_AUTHORS + [False] * (len(y) - NUM_AUTHORS)
+    predicted = regressor.predict(features, index, **given)
+    assert np.isnan(predicted).tolist() == [True] * NUM_AUTHORS + [False] * (len(y) - NUM_AUTHORS)
 
 
 def test_bags_of_words_of_two_kinds():

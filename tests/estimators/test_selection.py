@@ -55,8 +55,8 @@ def test_rows_of_nodes_leave_the_graph_whole(graph):
     low, high = regressor.predict_interval(some)
     assert (low < regressor.predict(some)).all() and (regressor.predict(some) < high).all()
     assert np.isfinite(regressor.score(nodes[:9], FEATURES[:9, 1]))
-    told = classifier.explain(nodes[[6]], label="red")
-    assert told.title == classifier.explain(graph, node=6).title
+    predicted = classifier.explain(nodes[[6]], label="red")
+    assert predicted.title == classifier.explain(graph, node=6).title
     with pytest.raises(SettingError, match="explain: node is missing"):
         classifier.explain(nodes)
     with pytest.raises(DataError, match="y has 2 rows, but there are 15 nodes"):

@@ -7,7 +7,10 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
+from cli_tables import write_csv
 from edgewise import DataError, RunFolderError, SettingError, TextClassifier, TextRegressor
+from edgewise.tasks.texts.settings import TextRunSettings
+from edgewise.tasks.texts.task import TASK
 from review_tables import reviews
 
 SMALL = {"model_dim": 16, "num_heads": 2, "epochs": 12, "learning_rate": 3e-3, "batch_size": 16}
@@ -72,6 +75,22 @@ def test_in_the_habit_of_scikit_learn(classifier):
     assert cross_val_score(TextClassifier(**SMALL), TEXTS, LABELS, cv=2).mean() > 0.9
     with pytest.raises(NotFittedError):
         TextClassifier().predict(TEXTS)
+
+
+def test_words_are_counted_in_training_rows_of_some_weight(tmp_path):
+    splits = ["train"] * 6 + ["val"] * 4
+    columns = {
+        "text": ["fine", "dull"] * 5,
+        "y": [*"abab", *"ba" * 3],
+        "w": [1, 1, 2, 2, 0, 0, 1, 1, 1, 1],
+        "s": splits,
+    }
+    data = write_csv(tmp_path / "rows.csv", columns)
+    roles = {"text_columns": ("text",), "target_columns": ("y",), "weight_column": "w", "splits_column": "s"}
+    fitted = TASK.prepare(TextRunSettings.of({"data": (str(data),), **roles}, "this test")).fitted
+    fine = fitted.row_tokens(("fine",)).numbers[0]
+    assert fitted.counted["rows"].flatten().tolist() == [2.0, 2.0]
+    assert fitted.counted["counts"][:, fine].flatten().tolist() == [0.0, 2.0]
 
 
 def test_what_cannot_be_learned_or_told(classifier):

@@ -25,12 +25,12 @@ SOME = st.floats(-5, 5, width=32)
 def linear(weights=WEIGHTS, calls=None):
     """What is told is a sum of weights; each call is noted."""
 
-    def told(removed):
+    def predicted(removed):
         if calls is not None:
             calls.append(len(removed))
         return np.array([7.0 + weights.sum() - weights[units].sum() for units in removed])
 
-    return told
+    return predicted
 
 
 def attribution(values, name="occlusion"):
@@ -123,16 +123,16 @@ def test_integrated_gradients_are_complete_and_members_stay_apart(x, baseline, s
     generator = torch.Generator().manual_seed(seed)
     mix = torch.randn(4, 4, generator=generator, dtype=torch.float64)
 
-    def told(x):
+    def predicted(x):
         return torch.tanh(0.1 * (x @ mix)).prod(-1).sum(-1) + (x[..., 0, :] * x[..., 2, :]).sum(-1)
 
     a, b = torch.from_numpy(x), torch.from_numpy(baseline)
-    found = integrated_gradients(told, a, b)
-    np.testing.assert_allclose(found.sum(-1), (told(a) - told(b)).numpy(), atol=1e-6)
-    np.testing.assert_allclose(found[1], integrated_gradients(told, a[1], b[1]), atol=1e-9)
+    found = integrated_gradients(predicted, a, b)
+    np.testing.assert_allclose(found.sum(-1), (predicted(a) - predicted(b)).numpy(), atol=1e-6)
+    np.testing.assert_allclose(found[1], integrated_gradients(predicted, a[1], b[1]), atol=1e-9)
     scale = 1 + np.abs(x).max()
     np.testing.assert_allclose(
-        gradient_times_input(told, a)[0], gradient_times_input(told, a[0]), atol=1e-12 * scale**2
+        gradient_times_input(predicted, a)[0], gradient_times_input(predicted, a[0]), atol=1e-12 * scale**2
     )
 
 

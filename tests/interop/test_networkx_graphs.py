@@ -181,8 +181,8 @@ def test_a_classifier_learns_from_attributes(club):
     assert arguments["edges"].num_edges == 2 * club.number_of_edges()
     classifier = NodeClassifier(model="gcn", model_dim=8, epochs=60).fit(**arguments)
     assert classifier.classes_.tolist() == ["blue", "red"]
-    told = classifier.predict(arguments["X"], arguments["edges"])
-    assert told.tolist() == ["red"] * 8 + ["blue"] * 8
+    predicted = classifier.predict(arguments["X"], arguments["edges"])
+    assert predicted.tolist() == ["red"] * 8 + ["blue"] * 8
 
 
 def test_a_regressor_learns_from_attributes(club):
@@ -192,8 +192,8 @@ def test_a_regressor_learns_from_attributes(club):
     assert arguments["validation"] is None
     assert arguments["edge_features"].shape == (2 * club.number_of_edges(), 1)
     regressor = NodeRegressor(model="attention", model_dim=8, num_heads=2, epochs=2).fit(**arguments)
-    told = regressor.predict(arguments["X"], arguments["edges"], arguments["edge_features"])
-    assert np.isfinite(told).all()
+    predicted = regressor.predict(arguments["X"], arguments["edges"], arguments["edge_features"])
+    assert np.isfinite(predicted).all()
 
 
 def test_what_cannot_be_learned_from(club):

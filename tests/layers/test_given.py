@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import edgewise.layers as L
-from edgewise import Edges, EdgewiseError, Full, Mask, SettingError, ShapeError
+from edgewise import Edges, EdgewiseError, Full, Mask, SettingError, ShapeError, Softmax, UnsupportedError
 from edgewise.neighborhood import Relations, Types
+from graph_cases import normal, ready
 
 INDEX = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
 EDGES = Edges.from_edge_index(INDEX, 5)
@@ -135,41 +136,149 @@ def test_what_users_of_other_libraries_write():
             call()
 
 
+PAIR_INDEX = torch.tensor([[0, 4, 4, 2, 1], [0, 0, 1, 1, 1]])
+"""Edges from five sources to three targets, of which the last receives none."""
+OF_EDGE, NODE_TYPES = torch.tensor([0, 1, 0, 0, 1]), Types(torch.tensor([0, 1, 1, 0, 1, 0, 0, 1]), 2)
+MOVING = {"has_velocities": True, "normalize": Softmax(), "how": "sum", "has_bounded_steps": True}
+
+
+def relations(index, sizes):
+    return Relations(Edges.from_edge_index(index, sizes), OF_EDGE, 2)
+
+
+def types_of(x):
+    return (NODE_TYPES[torch.arange(5)], NODE_TYPES[torch.arange(5, 8)]) if isinstance(x, tuple) else NODE_TYPES
+
+
+def plain(layer, x, places, edges):
+    return layer(x, edges)
+
+
 PAIRS = {
-    "MeanConvolution": lambda: L.MeanConvolution(8, 6),
-    "SymmetricConvolution": lambda: L.SymmetricConvolution(8, 6, has_loops=False),
-    "NeighborConvolution": lambda: L.NeighborConvolution(8, 6, "max"),
-    "IsomorphismConvolution": lambda: L.IsomorphismConvolution(8, 6),
-    "GraphAttention": lambda: L.GraphAttention(8, 6, 2, score="gatv2"),
-    "GatedGraphAttention": lambda: L.GatedGraphAttention(8, num_heads=2),
+    "MultiHeadAttention": (
+        lambda: L.MultiHeadAttention(8, 2),
+        lambda layer, x, places, edges: layer(*(x[::-1] if isinstance(x, tuple) else (x, x)), neighborhood=edges),
+    ),
+    "ResidualBlock": (
+        lambda: L.ResidualBlock(L.MultiHeadAttention(8, 2), 8, norm="post"),
+        lambda layer, x, places, edges: (
+            layer(x[1], edges, source=x[0]) if isinstance(x, tuple) else layer(x, edges)
+        ),
+    ),
+    "MeanConvolution": (lambda: L.MeanConvolution(8, 6), plain),
+    "SymmetricConvolution": (lambda: L.SymmetricConvolution(8, 6, has_loops=False), plain),
+    "NeighborConvolution": (lambda: L.NeighborConvolution(8, 6, "max"), plain),
+    "IsomorphismConvolution": (lambda: L.IsomorphismConvolution(8, 6), plain),
+    "GraphAttention": (lambda: L.GraphAttention(8, 6, 2, score="gatv2"), plain),
+    "GatedGraphAttention": (lambda: L.GatedGraphAttention(8, num_heads=2), plain),
+    "GraphGRU": (lambda: L.GraphGRU(8, 3, 2), plain),
+    "GraphGRU, with a state": (
+        lambda: L.GraphGRU(8, 3, 2),
+        lambda layer, x, places, edges: layer(x, edges, places),  # three numbers a node, as good as any
+    ),
+    "MoleculeAttention": (
+        lambda: L.MoleculeAttention(8, 2, bonds_how="mean"),
+        lambda layer, x, places, edges: layer(x, places, edges, edges),
+    ),
+    "MoleculeAttention, exponential": (
+        lambda: L.MoleculeAttention(8, 2, kernel="exponential"),
+        lambda layer, x, places, edges: layer(x, places, edges, edges),
+    ),
+    "EquivariantLayer": (
+        lambda: L.EquivariantLayer(8), lambda layer, x, places, edges: torch.cat(layer(x, places, edges)[:2], -1),
+    ),
+    "EquivariantLayer, moving": (
+        lambda: L.EquivariantLayer(8, edge_dim=1, **MOVING),
+        lambda layer, x, places, edges: torch.cat(
+            layer(
+                x, places, edges, edge=torch.arange(5.0).double()[:, None],
+                velocities=places[1] + 1 if isinstance(places, tuple) else places + 1,
+            ), -1
+        ),
+    ),
+    "PairForce": (lambda: L.PairForce(8), lambda layer, x, places, edges: layer(places, edges, OF_EDGE + 1.0)),
+    "GraphNetwork": (
+        lambda: L.GraphNetwork(L.EdgeUpdate(8, 0, 0, 4, num_heads=2), L.NodeUpdate(8, 4, 0, 6)),
+        lambda layer, x, places, edges: layer(x, edges).nodes,
+    ),
+    "RelationalConvolution": (
+        lambda: L.RelationalConvolution(8, 6, 2),
+        lambda layer, x, places, edges: layer(x, relations(edges, (5, 3) if isinstance(x, tuple) else 8)),
+    ),
+    "RelationalAttention": (
+        lambda: L.RelationalAttention(8, 2, 2, 2),
+        lambda layer, x, places, edges: layer(x, types_of(x), relations(edges, (5, 3) if isinstance(x, tuple) else 8)),
+    ),
+}  # fmt: skip
+ONE_SET = {
+    "HopAttention": (lambda: L.HopAttention(8), "use GraphAttention or a convolution, which take pairs"),
+    "DirectedMessages": (lambda: L.DirectedMessages(8, 0, 6), "use NeighborConvolution, which takes pairs"),
+    "ResidualBlock": (lambda: L.ResidualBlock(L.MultiHeadAttention(8, 2), 8), "pass the targets, and source="),
 }
+NO_NEIGHBORHOOD = {
+    "ALiBi", "Bodies", "Cache", "EdgeUpdate", "GlobalUpdate", "GraphFeatures", "GraphPosition", "LearnedGlobals",
+    "LearnedPosition", "NodeStatistics", "NodeUpdate", "PairPosition", "Readout", "RecurrentDecoder",
+    "RecurrentEncoder", "RotaryPosition", "ShawPosition", "SinusoidalPosition", "T5Position", "TypedLinear",
+}  # fmt: skip
+"""Of these no edges lead from nodes to nodes; the updates are parts of GraphNetwork."""
 
 
-@pytest.mark.parametrize("name", [*PAIRS, "RelationalConvolution", "RelationalAttention"])
+def test_every_layer_takes_a_pair_or_says_why_not():
+    named = {name.partition(",")[0] for name in PAIRS} | ONE_SET.keys() | NO_NEIGHBORHOOD
+    assert named == set(L.__all__)
+
+
+@pytest.mark.parametrize("name", PAIRS)
 def test_sources_and_targets(name):
     """Edges from five sources to three targets are edges among eight nodes, of which only targets receive."""
-    source, target, index = drawn(5, 8), drawn(3, 8) + 1, torch.tensor([[0, 4, 4, 2, 1], [0, 0, 1, 1, 1]])
-    joined, both = index + torch.tensor([[0], [5]]), torch.cat([source, target])
-    if name in PAIRS:
-        layer = PAIRS[name]()
-        found, expected = layer((source, target), index), layer(both, joined)[5:]
-    else:
-        of_edge = torch.tensor([0, 1, 0, 0, 1])
-        apart = Relations(Edges.from_edge_index(index, (5, 3)), of_edge, 2)
-        among = Relations(Edges.from_edge_index(joined, 8), of_edge, 2)
-        kinds = Types(torch.tensor([0, 1, 1, 0, 1, 0, 0, 1]), 2)
-        if name == "RelationalConvolution":
-            layer = L.RelationalConvolution(8, 6, 2)
-            found, expected = layer((source, target), apart), layer(both, among)[5:]
-        else:
-            layer = L.RelationalAttention(8, 2, 2, 2)
-            sides = kinds[torch.arange(5)], kinds[torch.arange(5, 8)]
-            found, expected = layer((source, target), sides, apart), layer(both, kinds, among)[5:]
+    make, call = PAIRS[name]
+    layer = ready(make())
+    parts = [part.requires_grad_() for part in (normal(5, 8), normal(3, 8) + 1, normal(5, 3), normal(3, 3) + 1)]
+    source, target, from_places, places = parts
+    found = call(layer, (source, target), (from_places, places), PAIR_INDEX)
     if name == "SymmetricConvolution":  # sources are divided by the edges they send, which nodes of one set are not
-        scale = torch.tensor([1, 1, 1, 1, 2])[index[0]] * torch.tensor([2, 3, 1])[index[1]]
-        dense = torch.zeros(3, 5).index_put((index[1], index[0]), scale.rsqrt(), accumulate=True)
+        scale = torch.tensor([1, 1, 1, 1, 2])[PAIR_INDEX[0]] * torch.tensor([2, 3, 1])[PAIR_INDEX[1]]
+        dense = torch.zeros(3, 5).double().index_put(tuple(PAIR_INDEX.flip(0)), scale.double().rsqrt(), accumulate=True)
         expected = torch.relu(dense @ layer.linear(source))
+    else:
+        joined = PAIR_INDEX + torch.tensor([[0], [5]])
+        expected = call(layer, torch.cat([source, target]), torch.cat([from_places, places]), joined)[5:]
     torch.testing.assert_close(found, expected)
+    upstream, weights = normal(*found.shape), [*parts, *layer.parameters()]
+    one, other = (
+        torch.autograd.grad(out, weights, upstream, allow_unused=True, materialize_grads=True)
+        for out in (found, expected)
+    )
+    assert any(gradient.any() for gradient in one[:4])
+    for ours, theirs in zip(one, other, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("name", ONE_SET)
+def test_what_has_no_meaning_for_a_pair_says_so(name):
+    make, remedy = ONE_SET[name]
+    with pytest.raises(UnsupportedError, match=rf"^{name}: nodes are a pair \(source, target\), but .*{remedy}"):
+        make()((drawn(5, 8), drawn(3, 8)), PAIR_INDEX)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_what_stands_beside_a_pair_is_a_pair():
+    pair, places = (drawn(5, 8), drawn(3, 8)), (drawn(5, 3), drawn(3, 3))
+    cases = {
+        "GraphGRU: expected state to be a pair": lambda: L.GraphGRU(8, 3, 2)(pair, PAIR_INDEX, places[1]),
+        "GraphGRU: expected state to be one tensor": lambda: L.GraphGRU(8, 3, 2)(pair[0], PAIR_INDEX, places),
+        "MoleculeAttention: expected coordinates to be a pair (source, target), as nodes are": lambda: (
+            L.MoleculeAttention(8, 2)(pair, places[0], PAIR_INDEX)
+        ),
+        "EquivariantLayer: axis 'node' is 3 in nodes but 2 in coordinates": lambda: L.EquivariantLayer(8)(
+            pair, (places[0], places[1][:2]), PAIR_INDEX
+        ),
+        "PairForce: expected coordinates to be a pair": lambda: L.PairForce(8)((*places, places), INDEX, OF_EDGE),
+    }
+    for message, call in cases.items():
+        with pytest.raises(ShapeError, match=re.escape(message)):
+            call()
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

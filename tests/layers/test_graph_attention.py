@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from edgewise import Edges, Mask, SettingError, Trace, UnsupportedError, attend
+from edgewise import Edges, Mask, SettingError, Trace, attend
 from edgewise.layers.convolution import MeanConvolution, SymmetricConvolution
 from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_attention import GraphAttention, HopAttention
@@ -143,8 +143,3 @@ def test_a_node_without_neighbors_believes_itself():
 def test_bad_choices(options, message, shapes_unchecked):
     with pytest.raises(SettingError, match=message):
         GraphAttention(4, 8, **options)
-
-
-def test_hops_refuse_a_pair_of_node_sets_and_name_what_takes_one():
-    with pytest.raises(UnsupportedError, match=r"pair \(source, target\).*use GraphAttention or a convolution"):
-        HopAttention(3)((torch.randn(2, 3), torch.randn(4, 3)), Edges(torch.tensor([0]), torch.tensor([1]), 2, 4))

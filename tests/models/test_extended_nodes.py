@@ -40,10 +40,10 @@ def replaced(batch, **changed):
 
 def test_every_parameter_learns_and_only_nodes_that_are_asked_about_are_told():
     model, batch = model_of(**EXTRAS), whole()
-    told = model(batch)
-    assert told.shape == (NUM_NODES, 3)
+    predicted = model(batch)
+    assert predicted.shape == (NUM_NODES, 3)
     assert model.fingerprint(batch).shape == (NUM_NODES, 8)
-    told.square().sum().backward()
+    predicted.square().sum().backward()
     silent = {name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().sum() < 1e-9}
     # A bias on all keys shifts all dot products of a row alike, which softmax does not see.
     assert {name.split("attention.")[-1] for name in silent} <= {"key.bias"}
@@ -68,13 +68,13 @@ def test_nodes_in_another_order_are_told_the_same():
 
 def test_the_kind_of_an_edge_the_virtual_nodes_and_the_positions_matter():
     model, batch = model_of(**EXTRAS), whole()
-    told = model(batch)
+    predicted = model(batch)
     alike = replaced(batch, edge_features=batch.edge_features.flip(1))
-    assert not torch.allclose(model(alike), told)
-    assert not torch.allclose(model(replaced(batch, positions=-batch.positions)), told)
+    assert not torch.allclose(model(alike), predicted)
+    assert not torch.allclose(model(replaced(batch, positions=-batch.positions)), predicted)
     with torch.no_grad():
         model.layers.virtual.mul_(-1)
-    assert not torch.allclose(model(batch), told)
+    assert not torch.allclose(model(batch), predicted)
 
 
 def test_a_virtual_node_lets_two_layers_see_everything():

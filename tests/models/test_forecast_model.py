@@ -36,8 +36,8 @@ def test_a_node_is_heard_by_those_behind_it_alone(layers):
     seen = batch(1)
     for model, heard in ((model_of(num_layers=layers), [0, 1, 2, 3]), (model_of(model="gru", num_layers=layers), [0])):
         values = seen.values.clone().requires_grad_()
-        told = model(SeriesBatch(values, seen.phases, CHAIN)).unflatten(1, (2, 4))[0, -1]
-        slopes = [torch.autograd.grad(told[node], values, retain_graph=True)[0][0] for node in range(4)]
+        predicted = model(SeriesBatch(values, seen.phases, CHAIN)).unflatten(1, (2, 4))[0, -1]
+        slopes = [torch.autograd.grad(predicted[node], values, retain_graph=True)[0][0] for node in range(4)]
         assert [node for node in range(4) if slopes[node][:, 0].any()] == heard
         assert [node for node in range(4) if slopes[node][:, 3].any()] == [3]
 
@@ -53,9 +53,9 @@ def test_nodes_in_another_order():
     model, seen, order = model_of(), batch(1), [2, 0, 3, 1]
     place = torch.tensor([order.index(node) for node in range(4)])
     moved = Edges(place[CHAIN.senders], place[CHAIN.receivers], 4, 4)
-    told = model(seen).unflatten(1, (2, 4))
+    predicted = model(seen).unflatten(1, (2, 4))
     again = model(SeriesBatch(seen.values[..., order], seen.phases, moved)).unflatten(1, (2, 4))
-    torch.testing.assert_close(again, told[..., order])
+    torch.testing.assert_close(again, predicted[..., order])
 
 
 def test_where_a_step_lies_in_its_period():

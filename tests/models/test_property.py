@@ -161,10 +161,13 @@ def test_the_layer_fits_the_number_of_molecules():
     few, many = (PropertySettings().resolved(64, count) for count in (999, 1000))
     assert (few.model, few.num_layers, few.model_dim, few.head_dim) == ("attention", 3, 64, 128)
     assert (many.model, many.num_layers, many.model_dim, many.head_dim) == ("dmpnn", 3, 256, 256)
-    assert PropertySettings(model="gin").resolved(64, 5000).dims == (64, 128)
-    assert PropertySettings(model_dim=32).resolved(64, 5000).dims == (32, 256)
+    assert PropertySettings(model="gin").resolved(64, 5000).numbers[:2] == (64, 128)
+    assert PropertySettings(model_dim=32).resolved(64, 5000).numbers[:2] == (32, 256)
     for given in ({"score": "dot"}, {"normalize": "sigmoid"}, {"temperature": 2.0}):  # they choose attention
         assert PropertySettings(**given).resolved(64, 5000).model == "attention"
+    classes = PropertySettings(head_dropout=0.0).resolved(64, 5000, of_classes=True)
+    assert (classes.model, *classes.numbers) == ("attention", 64, 128, 0.1, 0.3, 0.3, 0.0)
+    assert (classes.descriptor_dropout, many.descriptor_dropout) == (0.3, 0.1)
 
 
 def test_the_number_of_variants_fits_the_batch():

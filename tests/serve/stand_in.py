@@ -45,7 +45,7 @@ class StandIn:
     def explain(self, row, *, target=None, label=None, top=None):
         if label is not None:
             raise SettingError("label is given, but length is a number; leave it out.")
-        told = self._told(row)
+        predicted = self._told(row)
         (text, *_) = row.values()
         units = tuple(Unit(sign, next(iter(row)), place, place + 1) for place, sign in enumerate(text[:50]))
         count = len(units)
@@ -54,7 +54,7 @@ class StandIn:
             kind=self.kind,
             title=text[:40],
             sources={next(iter(row)): text},
-            predictions=told,
+            predictions=predicted,
             explained=target or "length",
             units=units,
             layers=(layer,),

@@ -71,9 +71,9 @@ def test_an_explanation_is_drawn_as_a_page_and_a_picture(client, plain_view):
 
 
 def test_the_model_says_what_it_reads_and_what_may_be_asked(client):
-    told = client(rows=7).get("/model").json()
-    assert told["fields"] == [{"name": "smiles", "type": "smiles"}, {"name": "temperature / K", "type": "number"}]
-    assert (told["kind"], told["limits"]["rows"], told["facts"]["model"]) == ("molecule", 7, "counting")
+    predicted = client(rows=7).get("/model").json()
+    assert predicted["fields"] == [{"name": "smiles", "type": "smiles"}, {"name": "temperature / K", "type": "number"}]
+    assert (predicted["kind"], predicted["limits"]["rows"], predicted["facts"]["model"]) == ("molecule", 7, "counting")
 
 
 REFUSED = [

@@ -14,36 +14,27 @@ from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.links.explainable import explain_link, predict_links
 from edgewise.train.folder import RunFolder
 from explain_cases import TAGS, language_model, link_model, tagger
+from trained_runs import TEXTS as TRAINED_TEXTS
 
-TEXTS = ["a fine film", "fine acting, a fine end", "a dull film", "dull, and dull again"]
+TEXTS = list(TRAINED_TEXTS)
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory):
+def reader(trained_run):
     """A model of texts, and the folder that it was saved in."""
-    folder = tmp_path_factory.mktemp("reader") / "run"
-    model = TextClassifier(epochs=1, model_dim=16, num_heads=2, context=12, tokens="words")
-    model.fit(TEXTS * 10, ["good", "good", "bad", "bad"] * 10).save(folder)
-    return model, folder
+    return TextClassifier.load(trained_run("texts")), trained_run("texts")
 
 
 @pytest.fixture(scope="module")
-def chemist(tmp_path_factory):
+def chemist(trained_run):
     """A model of molecules, and the folder that it was saved in."""
-    folder = tmp_path_factory.mktemp("chemist") / "run"
-    smiles = ["C" * size + end for size in range(1, 9) for end in ("O", "N", "c1ccccc1")]
-    model = MoleculeRegressor(model_dim=16, num_layers=1, epochs=1)
-    model.fit(smiles, [float(len(text)) for text in smiles]).save(folder)
-    return model, folder
+    return MoleculeRegressor.load(trained_run("molecules")), trained_run("molecules")
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory):
+def translator(trained_run):
     """A model that translates, and the folder that it was saved in."""
-    folder = tmp_path_factory.mktemp("translator") / "run"
-    model = Translator(model="gru", epochs=1, model_dim=16, num_layers=1, context=24, vocabulary_size=280, max_length=6)
-    model.fit(TEXTS * 5, ["gut", "gut gespielt", "fade", "fade und wieder fade"] * 5).save(folder)
-    return model, folder
+    return Translator.load(trained_run("translations")), trained_run("translations")
 
 
 def test_what_is_told_of_texts_is_what_the_model_tells(client, reader):
@@ -52,10 +43,10 @@ def test_what_is_told_of_texts_is_what_the_model_tells(client, reader):
     (field,) = explainer.fields
     asker = client(explainer)
     answer = asker.post("/predict", json={"rows": [{field["name"]: text} for text in TEXTS]})
-    told = [each["told"][0]["probabilities"] for each in answer.json()["rows"]]
+    predicted = [each["told"][0]["probabilities"] for each in answer.json()["rows"]]
     expected = model.predict_proba(TEXTS)
-    assert model.classes_.tolist() == list(told[0])
-    np.testing.assert_allclose([list(each.values()) for each in told], expected, rtol=0, atol=1e-6)
+    assert model.classes_.tolist() == list(predicted[0])
+    np.testing.assert_allclose([list(each.values()) for each in predicted], expected, rtol=0, atol=1e-6)
     row = {field["name"]: TEXTS[1]}
     assert asker.post("/explain", json={"row": row}).json() == explainer.explain(row).to_json()
     assert asker.post("/explain", json={"row": row, "label": "mediocre"}).status_code == 422
@@ -135,11 +126,15 @@ def test_links_are_told_and_explained_as_they_are_in_python(client, tmp_path):
     assert asker.get("/openapi.json").json()["info"]["description"] == "A trained model over the links of a graph."
     ends = [(int(trained.graph.edges.senders[0]), int(trained.graph.edges.receivers[0])), (0, 1)]
     rows = [{"sender": f"n{one}", "receiver": f"n{other}"} for one, other in ends]
-    told = [each["told"][0]["value"] for each in asker.post("/predict", json={"rows": rows}).json()["rows"]]
-    np.testing.assert_allclose(told, predict_links(trained, *zip(*ends, strict=True)), atol=1e-6)
+    predicted = [each["told"][0]["value"] for each in asker.post("/predict", json={"rows": rows}).json()["rows"]]
+    np.testing.assert_allclose(predicted, predict_links(trained, *zip(*ends, strict=True)), atol=1e-6)
     found = asker.post("/explain", json={"row": rows[0]}).json()
     assert found == explain_link(trained, *ends[0]).to_json()
-    assert (found["center"], found["other_end"], found["told"][0]["value"]) == (0, 1, pytest.approx(told[0], abs=1e-6))
+    assert (found["center"], found["other_end"], found["told"][0]["value"]) == (
+        0,
+        1,
+        pytest.approx(predicted[0], abs=1e-6),
+    )
     assert asker.post("/page", json={"row": rows[0]}).status_code == 200
     for row in ({**rows[0], "sender": "zoe"}, {"sender": "n1", "receiver": "n1"}, {"sender": "n1"}):
         answer = asker.post("/explain", json={"row": row})
@@ -156,11 +151,13 @@ def test_edges_are_told_and_explained_as_they_are_in_python(client, monkeypatch)
     assert [(field["name"], field["type"]) for field in about["fields"]] == [("from", "node"), ("to", "node")]
     assert (about["facts"]["over"], about["facts"]["classes"]) == ("the edges of a graph", {"safe": ["no", "yes"]})
     row = {"from": "n34", "to": "n8"}
-    (told,) = asker.post("/predict", json={"rows": [row]}).json()["rows"]
+    (predicted,) = asker.post("/predict", json={"rows": [row]}).json()["rows"]
     found = asker.post("/explain", json={"row": row}).json()
     assert found == explainer.explain(row).to_json()
     assert (found["title"], found["center"], found["other_end"]) == ("n34 – n8", 0, 1)
-    assert found["told"][0]["probabilities"]["yes"] == pytest.approx(told["told"][0]["probabilities"]["yes"], abs=1e-6)
+    assert found["told"][0]["probabilities"]["yes"] == pytest.approx(
+        predicted["told"][0]["probabilities"]["yes"], abs=1e-6
+    )
     assert asker.post("/page", json={"row": row}).status_code == 200
     answer = asker.post("/explain", json={"row": {**row, "to": "zoe"}})
     assert (answer.status_code, "there is no node" in answer.text) == (422, True)
@@ -190,9 +187,9 @@ def test_the_next_token_is_told_and_explained(client, writer):
     model, folder = writer
     explainer = Explainer.open(folder)
     asker = client(explainer)
-    told = asker.get("/model").json()
-    assert told["fields"] == [{"name": "text", "type": "text"}]
-    assert (told["facts"]["task"], told["facts"]["targets"]) == ("language", ["next token"])
+    predicted = asker.get("/model").json()
+    assert predicted["fields"] == [{"name": "text", "type": "text"}]
+    assert (predicted["facts"]["task"], predicted["facts"]["targets"]) == ("language", ["next token"])
     answer = asker.post("/predict", json={"rows": [{"text": text} for text in ("the cat", "XY", "a" * 13, " ")]})
     first, unknown, long, space = answer.json()["rows"]
     assert first["told"][0]["label"] == model.explain("the cat").predictions[0].label

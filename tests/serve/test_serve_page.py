@@ -52,7 +52,7 @@ def drawn(page, name="a"):
     return json.loads(frame.locator("#numbers").inner_text())
 
 
-def told(page, name="a"):
+def predicted(page, name="a"):
     return page.locator(f"[data-panel={name}] .predictions")
 
 
@@ -61,11 +61,11 @@ def test_the_prediction_and_the_picture_change_with_what_is_typed(opened):
     expect = playwright.expect
     assert "over texts" in page.inner_text("#about")
     page.keyboard.type("a film")  # the first cell has the focus
-    expect(told(page).locator(".value")).to_have_text("6")
+    expect(predicted(page).locator(".value")).to_have_text("6")
     expect(page.frame_locator("[data-panel=a] iframe").locator("#numbers")).to_contain_text("a film")
     assert drawn(page)["told"][0]["value"] == 6
     page.keyboard.type(" to remember")
-    expect(told(page).locator(".value")).to_have_text("18")
+    expect(predicted(page).locator(".value")).to_have_text("18")
     expect(page.frame_locator("[data-panel=a] iframe").locator("#numbers")).to_contain_text("a film to remember")
     assert page.problems == []
 
@@ -75,12 +75,12 @@ def test_numbers_beside_the_molecule_are_asked_for_first(opened):
     expect = playwright.expect
     page.get_by_label("smiles").fill("CCO")
     page.wait_for_timeout(400)
-    assert told(page).inner_text() == ""
+    assert predicted(page).inner_text() == ""
     page.get_by_label("temperature / K").fill("300")
-    expect(told(page).locator(".value")).to_have_text("3")
-    expect(told(page).locator(".more")).to_contain_text("(0 to 150)")
+    expect(predicted(page).locator(".value")).to_have_text("3")
+    expect(predicted(page).locator(".more")).to_contain_text("(0 to 150)")
     page.get_by_label("temperature / K").fill("20")
-    expect(told(page).locator(".more")).to_contain_text("(0 to 10)")
+    expect(predicted(page).locator(".more")).to_contain_text("(0 to 10)")
 
 
 def test_two_inputs_stand_side_by_side_with_their_difference(opened):
@@ -91,7 +91,7 @@ def test_two_inputs_stand_side_by_side_with_their_difference(opened):
     second = page.locator("[data-panel=b]")
     expect(second.locator("textarea")).to_have_value("short")
     second.locator("textarea").fill("rather long")
-    expect(told(page, "b").locator(".value")).to_have_text("11")
+    expect(predicted(page, "b").locator(".value")).to_have_text("11")
     expect(page.locator("#difference")).to_have_text("second less first: length: 6")
     boxes = [page.locator(f"[data-panel={name}]").bounding_box() for name in "ab"]
     assert boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] < boxes[1]["x"]
@@ -121,10 +121,10 @@ def test_what_cannot_be_read_is_said_and_goes_away(opened):
     expect = playwright.expect
     page.get_by_label("text").fill("bad")
     expect(page.get_by_role("alert")).to_have_text("text: 'bad' cannot be read.")
-    assert told(page).inner_text() == ""
+    assert predicted(page).inner_text() == ""
     page.get_by_label("text").fill("good")
     expect(page.get_by_role("alert")).to_be_hidden()
-    expect(told(page).locator(".value")).to_have_text("4")
+    expect(predicted(page).locator(".value")).to_have_text("4")
 
 
 def test_html_that_is_typed_stays_text(opened):
@@ -132,7 +132,7 @@ def test_html_that_is_typed_stays_text(opened):
     expect = playwright.expect
     text = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
     page.get_by_label("text").fill(text)
-    expect(told(page).locator(".value")).to_have_text(str(len(text)))
+    expect(predicted(page).locator(".value")).to_have_text(str(len(text)))
     expect(page.frame_locator("[data-panel=a] iframe").locator("#numbers")).to_contain_text("onerror")
     assert drawn(page)["sources"]["text"] == text
     assert page.title() == "Edgewise: a model that answers"

@@ -128,5 +128,7 @@ def test_the_limit_of_the_address_space_counts(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1, 1))
     assert memory.available_memory() == 0
     assert memory.available_memory("mps") is None
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1 if kind == resource.RLIMIT_DATA else -1, -1))
+    assert list(memory.limited_memory()) == [0]
     monkeypatch.undo()
     assert memory.available_memory() > 1_000_000

@@ -1,11 +1,13 @@
 """The run folder: nothing half written, nothing silently replaced, nothing foreign removed."""
 
+import csv
+import io
 import math
 
 import pytest
 
 from edgewise.errors import RunFolderError
-from edgewise.train.folder import RunFolder, read_toml
+from edgewise.train.folder import RunFolder, csv_text, read_toml
 
 
 def begun(path) -> RunFolder:
@@ -119,3 +121,11 @@ def test_only_a_finished_run_predicts(tmp_path):
 def test_tables_quote_what_needs_it(tmp_path):
     RunFolder(tmp_path).write_table("rejected.csv", ["value", "reason"], [["a,b", 'say "no"']])
     assert (tmp_path / "rejected.csv").read_text() == 'value,reason\n"a,b","say ""no"""\n'
+
+
+def test_a_carriage_return_in_a_cell_ends_no_row():
+    rows = [["x\ry", "1"], ["\r", "2"], ["a\r\nb\n", "3"]]
+    for delimiter in ",\t":
+        text = csv_text(["a", "b"], rows, delimiter)
+        assert list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)) == [["a", "b"], *rows]
+    assert csv_text(None, [["a", "b"]]) == "a,b\n"

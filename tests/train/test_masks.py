@@ -30,15 +30,15 @@ def test_what_stands_at_hidden_places():
     """Of 100,000 tokens; three standard deviations of the rarest kind are 0.7 points of a hundred."""
     numbers = np.random.default_rng(1).integers(0, 50, 100_000)
     hidden, places = MASKING(numbers, np.random.default_rng(0))
-    told, shown = numbers[places], hidden[places]
+    predicted, shown = numbers[places], hidden[places]
     assert len(places) == round(0.15 * (numbers > 2).sum())
     assert (np.diff(places) > 0).all()
-    assert (told > 2).all()
+    assert (predicted > 2).all()
     assert np.array_equal(np.delete(hidden, places), np.delete(numbers, places))
     assert (shown == MASK).mean() == pytest.approx(0.8, abs=0.01)
     # One in 47 of those drawn at random is the same token.
-    assert (shown == told).mean() == pytest.approx(0.1 + 0.1 / 47, abs=0.01)
-    drawn = shown[(shown != MASK) & (shown != told)]
+    assert (shown == predicted).mean() == pytest.approx(0.1 + 0.1 / 47, abs=0.01)
+    drawn = shown[(shown != MASK) & (shown != predicted)]
     assert set(drawn) == set(range(3, 50))
 
 

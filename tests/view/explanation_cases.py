@@ -88,10 +88,10 @@ def text_case(text=SENTENCE, title="The film is long", seed=0):
     )
 
 
-def translation_case(source="A red dog runs in the snow.", told="Ein roter Hund läuft im Schnee.", seed=4):
+def translation_case(source="A red dog runs in the snow.", predicted="Ein roter Hund läuft im Schnee.", seed=4):
     """Two texts: the words of one, the words of the other behind them, and layers within and across."""
     random = np.random.default_rng(seed)
-    read, written = words_of(source, "source"), words_of(told, "translation")
+    read, written = words_of(source, "source"), words_of(predicted, "translation")
     size, steps = len(read), len(written)
     receivers, senders = np.divmod(np.arange(steps * size), size)
     cross = Layer("cross 1", senders, receivers + size, softmax(random.normal(size=(2, steps, size))).reshape(2, -1))
@@ -101,8 +101,8 @@ def translation_case(source="A red dog runs in the snow.", told="Ein roter Hund 
     return Explanation(
         kind="text",
         title=source,
-        sources={"source": source, "translation": told},
-        predictions=(TargetPrediction("translation", -0.4, told), TargetPrediction("mean ln p", -0.4)),
+        sources={"source": source, "translation": predicted},
+        predictions=(TargetPrediction("translation", -0.4, predicted), TargetPrediction("mean ln p", -0.4)),
         explained="mean ln p of the translation",
         units=(*read, *written),
         layers=(dense_layer("encoder 1", size, 2, random), decoder, cross),

@@ -121,11 +121,13 @@ def test_hostile_text_changes_nothing_but_the_words(opened):
 
 @pytest.mark.parametrize("kind", ["text", "molecule", "graph"])
 def test_little_is_enough(opened, kind):
-    told = (TargetPrediction("y", float("nan")),)
-    nothing = Explanation(kind, "", {"x": ""} if kind != "graph" else {}, told, "y", ())
+    predicted = (TargetPrediction("y", float("nan")),)
+    nothing = Explanation(kind, "", {"x": ""} if kind != "graph" else {}, predicted, "y", ())
     unit = Unit("C", "x" if kind != "graph" else "", 0, 1)
     unknown = Attribution("occlusion", np.array([np.nan]))
-    one = Explanation(kind, "one", {"x": "C"} if kind != "graph" else {}, told, "y", (unit,), attributions=(unknown,))
+    one = Explanation(
+        kind, "one", {"x": "C"} if kind != "graph" else {}, predicted, "y", (unit,), attributions=(unknown,)
+    )
     page = opened(nothing, one)
     assert page.inner_text(".value") == "–"
     page.click("nav button >> nth=1")
@@ -167,10 +169,12 @@ def test_large_inputs_open_and_answer(opened, make):
 def test_of_many_predictions_each_has_its_class_alone(opened):
     words = text_case()
     tags = [("O", {"O": 0.75, "B": 0.25}), ("B", {"O": 0.4, "B": 0.6})] * 3
-    told = tuple(
+    predicted = tuple(
         TargetPrediction(f"{n} word", 0.0, label, probabilities=each) for n, (label, each) in enumerate(tags, 1)
     )
-    page = opened(replace(words, predictions=(*told, TargetPrediction("7 \xa0", 0.0, "O")), explained="2 word = B"))
+    page = opened(
+        replace(words, predictions=(*predicted, TargetPrediction("7 \xa0", 0.0, "O")), explained="2 word = B")
+    )
     bars = '[data-figure="prediction"] rect[data-predicted]'
     assert page.eval_on_selector_all(bars, "all => all.map(each => each.dataset.value)") == ["0.75", "0.6"] * 3 + [""]
     said = page.eval_on_selector_all('[data-figure="prediction"] text', "all => all.map(each => each.textContent)")
@@ -198,11 +202,11 @@ def test_a_phone_shows_whole_tables_and_no_empty_ground(browser, tmp_path):
 
 
 def test_the_caption_speaks_of_distances_where_there_are_some(opened):
-    told = '[data-figure="grid"] figcaption'
+    predicted = '[data-figure="grid"] figcaption'
     explanation = translation_case()
     across = [layer for layer in explanation.layers if layer.name == "cross 1"]
-    assert opened(explanation).inner_text(told).endswith("and how many tokens away.")
-    assert opened(replace(explanation, layers=tuple(across))).inner_text(told).endswith("the mean entropy in bit.")
+    assert opened(explanation).inner_text(predicted).endswith("and how many tokens away.")
+    assert opened(replace(explanation, layers=tuple(across))).inner_text(predicted).endswith("the mean entropy in bit.")
 
 
 @pytest.mark.parametrize(

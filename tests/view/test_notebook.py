@@ -59,8 +59,8 @@ def test_a_notebook_that_is_not_trusted_shows_words(page):
     said = without_frames(show(explained("one < two"))._repr_html_())
     assert said == "Explanation of one < two: y = 1.25; 2 units; trust this notebook, or run the cell, to see its page."
     assert without_frames(show(explained("a"), explained("b"))._repr_html_()).startswith("2 explanations; trust this")
-    told = tuple(TargetPrediction(str(number), 1.0, "O") for number in range(30))
-    many = Explanation("text", "x", {"text": "x"}, told, "0", (Unit("x"),))
+    predicted = tuple(TargetPrediction(str(number), 1.0, "O") for number in range(30))
+    many = Explanation("text", "x", {"text": "x"}, predicted, "0", (Unit("x"),))
     assert notebook.words_of([many]) == "Explanation of x: 0 = O, 1 = O, 2 = O, 3 = O, and 26 more; 1 unit"
 
 

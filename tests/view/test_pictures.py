@@ -26,11 +26,13 @@ def circles(radii, turns=1.0, off=0.0):
 
 
 def orbits_of(radii=(1.0, 2.0), num_trajectories=1, is_path=True, **details):
-    (real, speeds), (told, told_speeds) = circles(radii), circles(radii, off=0.1)
-    real, speeds, told, told_speeds = (x.repeat(num_trajectories, 0) for x in (real, speeds, told, told_speeds))
+    (real, speeds), (prediction, told_speeds) = circles(radii), circles(radii, off=0.1)
+    real, speeds, prediction, told_speeds = (
+        x.repeat(num_trajectories, 0) for x in (real, speeds, prediction, told_speeds)
+    )
     names, numbers = tuple(f"body {k}" for k in range(len(radii))), tuple(range(5, 5 + num_trajectories))
     moving = {"real_velocities": speeds, "predicted_velocities": told_speeds} if is_path else {}
-    return Orbits(TIMES, real, told, names, numbers, "au", "day", **moving, **details)
+    return Orbits(TIMES, real, prediction, names, numbers, "au", "day", **moving, **details)
 
 
 def panels(figure):

@@ -52,11 +52,11 @@ def test_losses_of_members_of_one_epoch_of_great_range_and_without_validation():
 
 
 def test_predictions_errors_and_how_often_each_occurs():
-    true, told = np.array([1.0, 2, 3, 4]), np.array([1.5, 2, 2, 4.5])
-    figure = draw_numbers(true, told)
+    true, predicted = np.array([1.0, 2, 3, 4]), np.array([1.5, 2, 2, 4.5])
+    figure = draw_numbers(true, predicted)
     left, middle, right = figure.axes
-    np.testing.assert_array_equal(left.get_lines()[1].get_xydata(), np.stack([true, told], 1))
-    np.testing.assert_array_equal(middle.get_lines()[1].get_xydata(), np.stack([told, told - true], 1))
+    np.testing.assert_array_equal(left.get_lines()[1].get_xydata(), np.stack([true, predicted], 1))
+    np.testing.assert_array_equal(middle.get_lines()[1].get_xydata(), np.stack([predicted, predicted - true], 1))
     assert sum(patch.get_height() for patch in right.patches) == 4
     assert left.get_xlim() == left.get_ylim()
     assert legend_of(right.get_legend()) == ["median"]
@@ -65,8 +65,8 @@ def test_predictions_errors_and_how_often_each_occurs():
 @pytest.mark.parametrize("true", [[2.0], [2.0, 2.0, 2.0], [1e300, -1e300], [1e-12, 2e-12]])
 def test_odd_numbers_are_drawn(true):
     true = np.array(true)
-    for told in (true, true * 1.01):
-        assert "</svg>" in svg(draw_numbers(true, told))
+    for predicted in (true, true * 1.01):
+        assert "</svg>" in svg(draw_numbers(true, predicted))
 
 
 def test_many_rows_are_one_image():

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Builds, trains, shows."""
     from edgewise.cli.report import print_run
-    from edgewise.cli.train import train
+    from edgewise.cli.training import train
     from edgewise.tasks.registry import task_of
     from edgewise.train.folder import RunFolder
 

@@ -207,11 +207,12 @@ def rows_of(path: str, names: "Sequence[str]", values: dict[str, str]) -> list[d
 
     read = [name for name in names if name not in values]
     if path.lower().endswith(LINES):
+        from edgewise.data.tables.decode import lines_of
         from edgewise.data.texts.tokenizer import read_text
 
         if len(read) != 1:
             raise SettingError(f"{path} holds lines, but the model reads {', '.join(read)}; give a table.")
-        return [{read[0]: line, **values} for line in read_text(path).splitlines() if line.strip()]
+        return [{read[0]: line, **values} for line in lines_of(read_text(path)) if line.strip()]
     cells = read_cells(path)
     check_columns_exist(cells, tuple(read))
     return [{**row, **values} for row in cells.frame[read].to_dict("records")]

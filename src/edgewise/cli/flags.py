@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from edgewise import renames
+from edgewise.errors import SettingError
 from edgewise.settings import choices_of, flag_of, helps, is_optional, kinds_of, spelled
 
 METAVARS = {int: "N", float: "X", str: "NAME"}
@@ -152,3 +153,26 @@ def shown(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return " ".join(map(shown, value))
     return f"{value:g}" if isinstance(value, float) and not math.isnan(value) else str(value)
+
+
+def add_engine_flags(group: Any) -> None:
+    """Who does the work."""
+    absent = {"default": argparse.SUPPRESS}
+    group.add_argument(
+        "--engine", choices=("local", "ray"), help="local, the default; ray replaces workers that are lost", **absent
+    )
+    group.add_argument("--num-workers", type=positive, metavar="N", help="workers of --engine ray", **absent)
+    group.add_argument("--ray-address", metavar="HOST:PORT", help="a running cluster; else one starts here", **absent)
+
+
+def require_engine(given: Mapping[str, Any]) -> None:
+    """Raise SettingError where flags of an engine are given that does not work."""
+    if extra := [name for name in ("num_workers", "ray_address") if name in given]:
+        raise SettingError(f"{spelled(extra[0])} belongs to --engine ray.")
+
+
+def positive(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)

@@ -14,6 +14,8 @@ from edgewise.errors import EdgewiseError
 
 VERBS = {
     "train": "train a model on molecules, texts, graphs, series or motion",
+    "prepare": "put a graph of any size into a store that is mapped into memory",
+    "verify": "check the files of such a store",
     "predict": "predict the rows of a new table",
     "explain": "show what a model attends to, and what really changes its prediction",
     "serve": "answer requests: a page to type into, and an interface for programs",
@@ -30,7 +32,7 @@ MODULES = {"report": "pictures"}
 """Verbs whose module has another name."""
 INTERACTIVE = ("serve", "generate")
 """Verbs that write to the screen as they go, and show no progress beside it."""
-READING = ("train", "predict", "explain", "serve", "fingerprint", "report")
+READING = ("train", "prepare", "predict", "explain", "serve", "fingerprint", "report")
 """Verbs that read tables."""
 
 
@@ -61,7 +63,8 @@ def parser_of(name: str, words: Sequence[str]) -> Parser:
         from edgewise.data.tables.options import ReadLimits, TableFormat
 
         if name != "train":  # which has the format among its settings
-            group = parser.add_argument_group("format of tables and texts (default: as trained)")
+            usual = "" if name == "prepare" else " (default: as trained)"
+            group = parser.add_argument_group(f"format of tables and texts{usual}")
             add_settings(group, TableFormat, defaults={})
         add_settings(parser.add_argument_group("limits on tables"), ReadLimits)
     parser.set_defaults(run=verb.run if name in INTERACTIVE else watched(verb.run))

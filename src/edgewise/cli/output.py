@@ -1,10 +1,17 @@
 """The file that a verb writes: its kind by its name, never over another one unasked, in one stroke."""
 
 import argparse
+import contextlib
+import csv
 import io
 import sys
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgewise.files import PartFile
 
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 """How cells begin that a spreadsheet computes when it opens a CSV file."""
@@ -33,39 +40,87 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
 
 
 def write(content: Any, output: str, suffix: str, *, escape_formulas: bool = False) -> None:
-    """Writes in one stroke: bytes as they are, a DataFrame as Parquet, and text, commas becoming tabs for .tsv.
+    """Writes in one stroke; arguments as for `opened`, and the content that its function takes."""
+    with opened(output, suffix, escape_formulas=escape_formulas) as add:
+        add(content)
+
+
+@contextlib.contextmanager
+def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterator[Callable[[Any], None]]:
+    """A file that is written part by part; it takes its name when the block ends, and nothing is left after an error.
 
     Args:
-        content: what is written.
-        output: the file; `-` is the screen.
+        output: the file; `-` is the screen, where each part is seen at once.
         suffix: how its name ends.
         escape_formulas: put an apostrophe before each cell of a CSV text that a spreadsheet would compute.
+
+    Returns:
+        A function that adds content: bytes as they are, a DataFrame as Parquet, and text, commas becoming tabs for
+        .tsv.
     """
-    import csv
-    import gzip
+    from edgewise.files import written_aside
+    from edgewise.train.folder import csv_text
 
-    from edgewise.files import write_bytes
+    def text_of(content: str) -> str:
+        if not escape_formulas and not suffix.startswith(".tsv"):
+            return content
+        rows: Iterator[list[str]] = csv.reader(io.StringIO(content, newline=""))
+        if escape_formulas:
+            rows = ([escaped(cell) for cell in row] for row in rows)
+        # A cell may be as long as those that were read.
+        before = csv.field_size_limit(max(len(content), csv.field_size_limit()))
+        try:
+            return csv_text(None, rows, "\t" if suffix.startswith(".tsv") else ",")
+        finally:
+            csv.field_size_limit(before)
 
-    if escape_formulas or suffix.startswith(".tsv"):
-        table = io.StringIO()
-        writer = csv.writer(table, delimiter="\t" if suffix.startswith(".tsv") else ",", lineterminator="\n")
-        for row in csv.reader(io.StringIO(content, newline="")):
-            writer.writerow([escaped(cell) for cell in row] if escape_formulas else row)
-        content = table.getvalue()
     if output == "-":
-        sys.stdout.write(content)
-        sys.stdout.flush()
+
+        def show(content: str) -> None:
+            sys.stdout.write(text_of(content))
+            sys.stdout.flush()
+
+        yield show
         return
-    if isinstance(content, bytes):
-        write_bytes(Path(output), content)
-        return
-    if suffix == ".parquet":
-        buffer = io.BytesIO()
-        content.to_parquet(buffer, index=False)
-        write_bytes(Path(output), buffer.getvalue())
-        return
-    data = content.encode()
-    write_bytes(Path(output), gzip.compress(data, mtime=0) if suffix.endswith(".gz") else data)
+    with written_aside(Path(output)) as file:
+        if suffix == ".parquet":
+            with _parquet(file) as add:
+                yield add
+            return
+        packer = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS) if suffix.endswith(".gz") else None
+
+        def add_text(content: str | bytes) -> None:
+            data = content if isinstance(content, bytes) else text_of(content).encode()
+            file.write(data if packer is None else packer.compress(data))
+
+        yield add_text
+        if packer is not None:
+            file.write(packer.flush())
+
+
+@contextlib.contextmanager
+def _parquet(file: "PartFile") -> Iterator[Callable[[Any], None]]:
+    """Adds DataFrames of the same columns to a file; the first has the types of all."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    writer: parquet.ParquetWriter | None = None
+
+    def add(content: Any) -> None:
+        nonlocal writer
+        schema = None if writer is None else writer.schema
+        table = pa.Table.from_pandas(content, schema, preserve_index=False)
+        if writer is None:
+            writer = parquet.ParquetWriter(file, table.schema, compression="snappy")
+        writer.write_table(table)
+
+    try:
+        yield add
+        if writer is not None:
+            writer.close()
+    finally:
+        if writer is not None:
+            writer.is_open = False  # else it would try to end the file when it is forgotten
 
 
 def escaped(cell: str) -> str:

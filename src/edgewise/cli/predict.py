@@ -1,11 +1,13 @@
 """`edgewise predict`: a trained model on a new table."""
 
 import argparse
+import contextlib
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from edgewise.cli.flags import add_molecule_limits, add_settings
-from edgewise.cli.output import check_output, write
+from edgewise.cli.flags import add_engine_flags, add_molecule_limits, add_settings, require_engine
+from edgewise.cli.output import check_output, opened
 from edgewise.data.tables.options import WRITTEN_TABLES
 from edgewise.tasks.config import groups_of
 from edgewise.tasks.registry import names, settings_of, task_of
@@ -13,6 +15,7 @@ from edgewise.train.folder import RunFolder
 from edgewise.train.settings import TrainSettings
 
 if TYPE_CHECKING:
+    from edgewise.engine.workers import Workers
     from edgewise.tasks.task import PredictRequest
 
 DESCRIPTION = (
@@ -36,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"{', '.join(WRITTEN_TABLES)}, or - for CSV to the screen; .jsonl or .conll where tags are predicted",
     )
+    add_engine_flags(parser.add_argument_group("several workers (of molecules, and of classes of texts)"))
     parser.add_argument("--coverage", type=float, metavar="P", help="promised by the intervals (default: as trained)")
     parser.add_argument(
         "--escape-formulas",
@@ -64,10 +68,32 @@ def run(arguments: argparse.Namespace) -> int:
     task, request = task_of(RunFolder.finished(arguments.folder)), request_of(arguments)
     suffix = check_output(arguments, task.output_formats)
     request.require_only(task)
-    content, summary = task.predict(request, suffix)
-    write(content, arguments.output, suffix, escape_formulas=arguments.escape_formulas)
+    workers = workers_of(vars(arguments), request.device)
+    summary = ""
+    with (
+        opened(arguments.output, suffix, escape_formulas=arguments.escape_formulas) as add,
+        contextlib.closing(task.predictions(request, suffix, workers)) as parts,
+    ):
+        for content, line in parts:
+            add(content)
+            summary = line
     print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)
     return 0
+
+
+def workers_of(given: Mapping[str, Any], device: str) -> "Workers | None":
+    """Who predicts; None is this process.
+
+    Raises:
+        SettingError: Flags of an engine are given that does not work.
+    """
+    if given.get("engine") != "ray":
+        require_engine(given)
+        return None
+    from edgewise.engine.workers import Workers
+    from edgewise.train.device import pick_device
+
+    return Workers(given.get("num_workers", 1), pick_device(device) == "cuda", given.get("ray_address"))
 
 
 def request_of(arguments: argparse.Namespace) -> "PredictRequest":

@@ -1,19 +1,16 @@
-"""`edgewise train`: from a file to a run folder."""
+"""`edgewise train`: its flags by task, its help, and in which processes it runs."""
 
 import argparse
-import sys
+import os
 import textwrap
-from collections.abc import Collection, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from edgewise.cli.flags import Parser, add_settings, did_you_mean, spellings_of
-from edgewise.plural import listed
+from edgewise.cli.flags import Parser, add_engine_flags, add_settings, positive, require_engine, spellings_of
+from edgewise.cli.training import all_flags, elsewhere, run_in_group
+from edgewise.errors import SettingError
 from edgewise.settings import spelled
-from edgewise.tasks.registry import inferred, names, settings_of, tasks_with
-
-if TYPE_CHECKING:
-    from edgewise.tasks.run import Run
+from edgewise.tasks.registry import names, settings_of
 
 TITLES = {
     "": "data and run",
@@ -27,8 +24,6 @@ TITLES = {
     "limits": "limits on molecules",
 }
 """Headings of groups of settings; others are called as their field."""
-COMMAND = ("run", "config_path", "output_dir", "overwrite", "resume", "task", "data_path")
-"""Words of the command that are no settings of the run."""
 OVERVIEW = """\
 usage: edgewise train [TASK] DATA [DATA ...] [flags]
 
@@ -50,6 +45,7 @@ def parser_of(words: Sequence[str]) -> Parser:
     parser.usage = f"{parser.prog} DATA [DATA ...] [flags]"
     if named:
         parser.add_argument("task", metavar=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    parser.set_defaults(words=("train", *words))
     parser.add_argument("data", nargs="*", metavar="DATA", default=argparse.SUPPRESS, help="the files")
     add_command_flags(parser)
     for name in (named,) if named else names():
@@ -83,6 +79,19 @@ def add_command_flags(parser: Any) -> None:
     group.add_argument("--overwrite", action="store_true", help="replace an earlier run in the folder", **absent)
     group.add_argument("--resume", action="store_true", help="continue an interrupted run in the folder", **absent)
     group.add_argument("--data-path", nargs="+", metavar="DATA", help=argparse.SUPPRESS, **absent)
+    group = parser.add_argument_group("several processes (each computes its share of a batch)")
+    group.add_argument("--devices", type=positive, metavar="N", help="processes on this machine, one a GPU", **absent)
+    group.add_argument("--num-nodes", type=positive, metavar="N", help="machines; start the command on each", **absent)
+    group.add_argument(
+        "--strategy",
+        choices=("ddp", "fsdp"),
+        help="ddp: each process has the whole model (the default); fsdp: each stores a part of it",
+        **absent,
+    )
+    group.add_argument(
+        "--context-parallel", action="store_true", help="split the tokens of each text between processes", **absent
+    )
+    add_engine_flags(group)
 
 
 def add_task_flags(parser: Parser, name: str) -> None:
@@ -108,27 +117,6 @@ def add_task_flags(parser: Parser, name: str) -> None:
             add_settings(heading, each, defaults=defaults, leave_out=leave_out, choices=kind.CHOICES)
 
 
-def elsewhere(flag: str, known: Collection[str]) -> str:
-    """What is known about a flag that a task does not have; empty where no task has it.
-
-    Args:
-        flag: As typed.
-        known: The flags of the task.
-    """
-    others = tasks_with(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
-    return f"{flag} applies to {listed(others)} only.{did_you_mean(flag, known)}" if others else ""
-
-
-def check_typed(name: str, typed: Collection[str]) -> None:
-    """Raise SettingError where a flag was typed that the task does not have."""
-    from edgewise.errors import SettingError
-
-    own = all_flags(name)
-    for each in typed:
-        if each not in ("data", "task_type", "model", *own) and not settings_of(name).FOREIGN.get(each):
-            raise SettingError(f"the task is {name}: {elsewhere(spelled(each), [spelled(flag) for flag in own])}")
-
-
 def overview() -> str:
     """The help of `edgewise train`: the tasks with an example each, and the flags that all of them have."""
     tasks = []
@@ -147,159 +135,31 @@ def overview() -> str:
     return OVERVIEW.format(tasks="\n".join(tasks), command="\n".join(lines[first:]), shared=shared)
 
 
-def all_flags(name: str) -> list[str]:
-    """The settings of a task that have a flag."""
-    from edgewise.tasks.config import owners_of
-
-    kind = settings_of(name)
-    return [
-        each
-        for each, (_, field) in owners_of(kind).items()
-        if each not in ("data", "task_type", *kind.FOREIGN) and not field.metadata.get("hidden")
-    ]
-
-
 def run(arguments: argparse.Namespace) -> int:
-    """Trains, prints the scores and the next command."""
-    from edgewise.train.folder import RunFolder, read_toml
-
+    """Trains, in this process or in several; prints the scores and the next command."""
     given = vars(arguments)
-    typed = {name: value for name, value in given.items() if name not in COMMAND}
-    typed["data"] = [*typed.get("data", ()), *given.get("data_path", ())]
-    named = task_word(given.get("task"), typed["data"])
-    if not typed["data"]:
-        del typed["data"]
-    resume, overwrite, config_path = (given.get(name) for name in ("resume", "overwrite", "config_path"))
-    config = plain(read_toml(config_path)) if config_path else {}
-    folder = RunFolder(Path(given.get("output_dir") or default_folder({**config, **typed})))
-    if resume and not config_path and folder.is_started:
-        config, config_path = plain(folder.read_config()), str(folder.path / "config.toml")
-    settings, source = {**config, **typed}, config_path or "the command line"
-    return train(
-        settings, folder, typed=typed, named=named, overwrite=bool(overwrite), resume=bool(resume), source=source
-    )
+    devices, num_nodes = (given.get(name, 1) for name in ("devices", "num_nodes"))
+    is_one_of_several = all(os.environ.get(name) for name in ("RANK", "WORLD_SIZE"))
+    is_in_ray = given.get("engine") == "ray"
+    if is_in_ray and is_one_of_several:
+        raise SettingError("--engine ray starts its workers itself; start edgewise without torchrun.")
+    if not is_in_ray:
+        require_engine(given)
+    if not is_one_of_several and not is_in_ray and devices * num_nodes == 1:
+        if "devices" not in given:
+            require_several(given)
+        return run_in_group(given)
+    from edgewise.cli.processes import again, launch, run_among_others, run_in_ray
+
+    if is_one_of_several:
+        return run_among_others(given)
+    if is_in_ray:
+        return run_in_ray(given)
+    return launch(given["words"], devices, num_nodes, again(given))
 
 
-def task_word(named: str | None, data: Sequence[str]) -> str | None:
-    """The task that was named first, which may be a file that is called like one.
-
-    Raises:
-        SettingError: There is such a file, and no other data.
-    """
-    from edgewise.errors import SettingError
-
-    if named is None or not Path(named).is_file():
-        return named
-    if not data:
-        raise SettingError(
-            f"{named} is a task and a file here: write ./{named} for the file, or name the data of the task behind it."
-        )
-    print(f"edgewise: note: {named} is read as the task; write ./{named} for the file", file=sys.stderr)
-    return named
-
-
-def plain(config: dict[str, Any]) -> dict[str, Any]:
-    """The names of a configuration file as Python writes them, old names as the new ones."""
-    from edgewise.renames import renamed
-
-    known = {setting for name in names() for setting in all_flags(name)}
-    return renamed({name.replace("-", "_"): value for name, value in config.items()}, known)
-
-
-def default_folder(settings: dict[str, Any]) -> str:
-    """runs/ and the name of the data file."""
-    data = settings.get("data") or ["run"]
-    name = Path(data if isinstance(data, str) else str(data[0])).name
-    return f"runs/{name.split('.')[0] or 'run'}"
-
-
-def train(
-    settings: dict[str, Any],
-    folder: Any,
-    *,
-    overwrite: bool,
-    resume: bool,
-    source: str,
-    named: str | None = None,
-    typed: Collection[str] = (),
-) -> int:
-    """The run that `settings` describes, in `folder`; also what `edgewise demo` does."""
-    from edgewise.cli.pictures import after_training
-    from edgewise.cli.report import print_run
-    from edgewise.data.tables.options import table_format
-    from edgewise.progress import stage
-    from edgewise.tasks.registry import task
-    from edgewise.tasks.run import Run
-    from edgewise.tasks.scores import command
-    from edgewise.train.device import keep_memory
-
-    name, reason = (named, "") if named else inferred(settings)
-    chosen = task(name)
-    if resume and folder.is_finished:
-        print(f"{folder.path} is finished; there is nothing to resume.")
-        print_run(chosen, folder)
-        return 0
-    try:
-        check_typed(name, typed)
-        job: Any = chosen.settings_type.of(settings, source)
-        if getattr(job, "num_folds", None) is not None and job.fold is None:
-            return cross_validate(chosen, job, folder, overwrite=overwrite, resume=resume)
-        with table_format(job.table):
-            run = Run.prepare(chosen, job, folder, overwrite=overwrite, resume=resume)
-            keep_memory()
-            if reason:
-                print(f"task: {name}, because {reason}")
-            describe(run)
-            run.finish()
-    except KeyboardInterrupt:
-        if not folder.is_started:
-            raise
-        again = command("train", "--resume", "-o", folder.path)
-        print(f"edgewise: interrupted; continue with: {again}", file=sys.stderr)
-        return 130
-    with stage("writing the report"):
-        print(after_training(folder))
-    print_run(chosen, folder)
-    return 0
-
-
-def describe(run: "Run") -> None:
-    """Prints what was read, and where the training computes."""
-    from edgewise.progress import stage
-
-    with stage("looking at the data"):
-        lines = run.task.describe(run.prepared, run.folder)
-    print("\n".join([*lines, where(run.prepared.settings.train)]), flush=True)
-
-
-def cross_validate(task: Any, job: Any, folder: Any, *, overwrite: bool, resume: bool) -> int:
-    """A run for each fold, and a table of them all."""
-    from edgewise.cli.report import print_table
-    from edgewise.data.tables.options import table_format
-    from edgewise.tasks.folds import CrossValidation, score_tables
-    from edgewise.train.device import keep_memory
-    from edgewise.train.folder import RunFolder
-
-    def show(run: "Run") -> None:
-        print(f"fold {run.prepared.settings.fold + 1} of {job.num_folds}: {run.folder.path}")
-        describe(run)
-
-    keep_memory()
-    with table_format(job.table):
-        metrics = CrossValidation(task, job, folder).finish(show, overwrite=overwrite, resume=resume)
-        task_type = RunFolder(folder.path / metrics["folds"][0]["folder"]).read_config()["task-type"]
-    for table in score_tables(metrics, task_type, job.metrics):
-        print_table(table.title, table.header, table.rows)
-    print(f"The folds are in {folder.path}, each a run of its own; metrics.json has the scores of all.")
-    return 0
-
-
-def where(settings: Any) -> str:
-    """Which device a training computes on, and with how many threads."""
-    from edgewise.plural import plural
-    from edgewise.train.device import pick_device
-
-    device = pick_device(settings.device)
-    return (
-        f"training on the CPU with {plural(settings.threads, 'thread')}" if device == "cpu" else f"training on {device}"
-    )
+def require_several(given: dict[str, Any]) -> None:
+    """Raise SettingError where flags about several processes are given to one."""
+    for name, what in (("context_parallel", "splits each text"), ("strategy", "shares the work")):
+        if name in given:
+            raise SettingError(f"{spelled(name)} {what} between processes; say how many with --devices.")

@@ -1,6 +1,6 @@
 """Scales learned on training rows only: targets, descriptors of molecules, conditions of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -152,20 +152,43 @@ class ConditionScaler:
     def fit(cls, values: Float[np.ndarray, " row condition"], rows: Rows) -> "ConditionScaler":
         """Learn from the given rows, whose values must all be finite."""
         used = _rows_of(values, rows)
-        if not np.isfinite(used).all():
-            raise DataError("ConditionScaler: the training rows hold values that are not finite; fit on usable rows.")
-        smallest, largest = used.min(axis=0), used.max(axis=0)
-        least = np.where(used > 0, used, np.inf).min(axis=0)
-        is_positive = (smallest >= 0) & ((used > 0).mean(axis=0) >= MIN_POSITIVE)
+        return cls.fit_parts(lambda: [used])
+
+    @classmethod
+    def fit_parts(cls, parts: Callable[[], Iterable[Float[np.ndarray, " row condition"]]]) -> "ConditionScaler":
+        """Learn from rows that come some at a time, and are gone through three times."""
+        bounds: list[np.ndarray] = []  # of each part: rows, sum, least, largest, least above 0, how many above 0
+        for used in (np.asarray(part, np.float64) for part in parts()):
+            if not np.isfinite(used).all():
+                raise DataError(
+                    "ConditionScaler: the training rows hold values that are not finite; fit on usable rows."
+                )
+            above = np.where(used > 0, used, np.inf).min(axis=0)
+            rows = np.full(used.shape[1], len(used), dtype=np.float64)
+            each = [rows, used.sum(axis=0), used.min(axis=0), used.max(axis=0), above, (used > 0).sum(axis=0)]
+            bounds.append(np.array(each))
+        found = np.array(bounds)
+        count, total, num_positive = (found[:, place].sum(axis=0) for place in (0, 1, 5))
+        smallest, least, largest = found[:, 2].min(axis=0), found[:, 4].min(axis=0), found[:, 3].max(axis=0)
+        mean, varies = total / count, largest > smallest
+        is_positive = (smallest >= 0) & (num_positive / count >= MIN_POSITIVE)
         spans = (is_positive & (largest / 10 >= least)).nonzero()[0]
-        logs = np.log(np.maximum(used[:, spans], least[spans]))
+
+        def logs(used: np.ndarray) -> np.ndarray:
+            return np.log(np.maximum(used[:, spans], least[spans]))
+
+        again = (np.asarray(part, np.float64) for part in parts())
+        sums = [[((used - mean) ** 2).sum(axis=0), logs(used).sum(axis=0)] for used in again]
+        squares, log_sums = (sum(each) for each in zip(*sums, strict=True))
+        log_mean = log_sums / count[spans]
+        log_squares = sum(((logs(np.asarray(used, np.float64)) - log_mean) ** 2).sum(axis=0) for used in parts())
         return cls(
-            mean=_floats(used.mean(axis=0)),
-            std=_floats(np.where(_varies(used), used.std(axis=0), 0.0)),
+            mean=_floats(mean),
+            std=_floats(np.where(varies, np.sqrt(squares / count), 0.0)),
             log_columns=tuple(int(column) for column in spans),
             log_smallest=_floats(least[spans]),
-            log_mean=_floats(logs.mean(axis=0)),
-            log_std=_floats(logs.std(axis=0)),
+            log_mean=_floats(log_mean),
+            log_std=_floats(np.sqrt(log_squares / count[spans])),
             smallest=_floats(smallest),
             largest=_floats(largest),
             zero_columns=tuple(int(column) for column in spans if smallest[column] == 0),

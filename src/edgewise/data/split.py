@@ -91,6 +91,7 @@ def split_rows(
     """
     if kind not in KINDS:
         raise SettingError(f"split is {kind!r}, expected one of {', '.join(KINDS)}.")
+    _check_group_column(table, kind)
     rng = np.random.default_rng(seed)
     rows = table.trainable.nonzero()[0].astype(np.int64)
     if kind in ("column", "file"):
@@ -101,17 +102,21 @@ def split_rows(
     else:
         shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
         if len(shares) == 3:
-            splits = _divide(table, rows, kind, shares, rng, is_split=True)
+            splits = _divide(table, rows, kind, shares, rng)
         else:
-            train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng, is_split=True)[::2]
+            train, test = _divide(table, rows, kind, (shares[0], 0.0, shares[1]), rng)[::2]
             splits = [*_divide(table, train, kind, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2], test]
         if calibration != kind and len(splits[0]) and len(splits[1]):
             rest = np.sort(np.concatenate(splits[:2]))
             share = len(splits[1]) / len(rest)
             splits[:2] = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)[:2]
     train, val, test = (np.sort(split) for split in splits)
-    shared = set(table.contents(train)) & set(table.contents(test))
-    return Splits(train, val, test, leakage=len(shared), calibration=calibration)
+    return Splits(train, val, test, leakage=num_shared(table, train, test), calibration=calibration)
+
+
+def num_shared(table: Table, train: RowNumbers, test: RowNumbers) -> int:
+    """How many different contents both have."""
+    return 0 if table.has_distinct_rows else len(set(table.contents(train)) & set(table.contents(test)))
 
 
 def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibration:
@@ -204,8 +209,7 @@ def split_folds(
         DataError: the table has fewer rows, scaffolds or groups than folds.
     """
     rows = table.trainable.nonzero()[0].astype(np.int64)
-    if kind == "group":
-        _check_group_column(table)
+    _check_group_column(table, kind)
     keys = groups_of(table, rows, kind)
     if (count := len(set(keys))) < num_folds:
         unit = "row" if kind == "random" else kind
@@ -216,8 +220,8 @@ def split_folds(
     share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
     rng = np.random.default_rng([seed, fold])
     train, val, _ = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)
-    shared = set(table.contents(train)) & set(table.contents(folds[fold]))
-    return Splits(np.sort(train), np.sort(val), folds[fold], leakage=len(shared), calibration=calibration)
+    leakage = num_shared(table, train, folds[fold])
+    return Splits(np.sort(train), np.sort(val), folds[fold], leakage=leakage, calibration=calibration)
 
 
 def _balanced_folds(rows: RowNumbers, keys: list[str], num_folds: int, rng: np.random.Generator) -> list[RowNumbers]:
@@ -281,18 +285,10 @@ def _by_file(table: Table, rows: RowNumbers) -> list:
 
 
 def _divide(
-    table: Table,
-    rows: RowNumbers,
-    kind: str,
-    shares: tuple[float, ...],
-    rng: np.random.Generator,
-    *,
-    is_split: bool = False,
+    table: Table, rows: RowNumbers, kind: str, shares: tuple[float, ...], rng: np.random.Generator
 ) -> list[RowNumbers]:
     if kind == "random":
         return divide_rows(rows, shares, rng)
-    if kind == "group" and is_split:
-        _check_group_column(table)
     keys = groups_of(table, rows, kind)
     return _divide_groups(rows, keys, shares, rng, large_first=kind == "scaffold")
 
@@ -364,8 +360,8 @@ def _divide_groups(
     return [np.array([row for name in split for row in members[name]], dtype=np.int64) for split in chosen]
 
 
-def _check_group_column(table: Table) -> None:
-    if table.columns.group_column is None:
+def _check_group_column(table: Table, kind: str) -> None:
+    if kind == "group" and table.columns.group_column is None:
         raise SettingError("split is 'group', but group_column is not given: name the column.")
 
 

@@ -62,8 +62,9 @@ def read_graphml(
         raise DataError(f"read_graphml: there is no file {os.fspath(path)}.")
     try:
         read = networkx.read_graphml(path, force_multigraph=True)
-    except (ParseError, networkx.NetworkXError) as error:
-        raise DataError(f"read_graphml: {os.fspath(path)} is no GraphML of one graph: {error}") from error
+    except (ParseError, networkx.NetworkXError, LookupError, ValueError, TypeError, AttributeError) as error:
+        reason = f"{error!r}" if isinstance(error, LookupError) else f"{error}"
+        raise DataError(f"read_graphml: {os.fspath(path)} is no GraphML of one graph: {reason}") from error
     graph = from_networkx(read, edge_attributes=edge_attributes, node_attributes=node_attributes, dtype=dtype)
     if graph.names == tuple(str(place) for place in range(graph.edges.num_senders)):
         return replace(graph, names=None)

@@ -11,7 +11,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.dropout import Dropout, FeedForward
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import refuse_pair, require_nodes
 from edgewise.layers.heads import require_choice
 from edgewise.neighborhood import EdgeRows, Full, GivenNeighborhood
 from edgewise.trace import Trace
@@ -103,7 +103,9 @@ class ResidualBlock(nn.Module):
 
         Raises:
             ShapeError: there is a `cross_attention`, and no source.
+            UnsupportedError: the nodes are a pair (source, target).
         """
+        refuse_pair("ResidualBlock", nodes, "the block adds to one set of nodes; pass the targets, and source=.")
         require_nodes("ResidualBlock", nodes, self.attention_norm.normalized_shape[0], self.attention_norm.weight)
         if self.cross_attention is not None and source is None:
             raise ShapeError("ResidualBlock: cross_attention needs a source to attend to.")

@@ -21,6 +21,7 @@ from edgewise.neighborhood import Edges, Full, GivenNeighborhood, edges_of
 Activation = Callable[[Tensor], Tensor]
 How = Literal["mean", "sum", "max", "min"]
 EdgeWeight = Float[Tensor, " *weight_batch edge"]
+Degrees = Float[Tensor, " node"]
 
 
 class MeanConvolution(nn.Module):
@@ -82,18 +83,25 @@ class SymmetricConvolution(nn.Module):
         self.activation, self.has_loops = activation, has_loops
 
     def forward(
-        self, nodes: Pair, edges: GivenNeighborhood, edge_weight: EdgeWeight | None = None
+        self,
+        nodes: Pair,
+        edges: GivenNeighborhood,
+        edge_weight: EdgeWeight | None = None,
+        *,
+        degrees: Degrees | None = None,
     ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets).
 
         Args:
             edge_weight: A, one number an edge; 1 by default.
+            degrees: the row sums of A, where the edges are only some of the graph's; by default those of the edges.
         """
         owner, size = "SymmetricConvolution", self.linear.in_features
         source, target = pair_of(owner, nodes, (size, size), self.linear.weight)
         edges = edges_of(owner, edges, target.shape[-2], source.shape[-2])
         has_loops = self.has_loops and not isinstance(nodes, tuple)
-        out = spread_evenly(self.linear(source), edges, edge_weight, has_loops, isinstance(nodes, tuple))
+        is_pair = isinstance(nodes, tuple)
+        out = spread_evenly(self.linear(source), edges, edge_weight, has_loops, is_pair, degrees=degrees)
         return self.activation(out if self.bias is None else out + self.bias)
 
 
@@ -261,6 +269,7 @@ def spread_evenly(
     edge_weight: EdgeWeight | None = None,
     has_loops: bool = True,
     is_bipartite: bool = False,
+    degrees: Degrees | None = None,
 ) -> Float[Tensor, " *batch query feature"]:
     """D^−½ Â D^−½ x, Â = A + I: the nodes one step further over the graph, hand it the edges without loops.
 
@@ -269,10 +278,14 @@ def spread_evenly(
         edge_weight: A; 1 by default.
         has_loops: whether Â is A + I, or A.
         is_bipartite: whether D of the sources is the number of edges that they send.
+        degrees: the row sums of A, where the edges are only some of the graph's.
     """
     # The weight of an edge is a product of something of its ends, so that a plain sum does with no number an edge.
     root_of = _inverse_root if edge_weight is not None or torch.compiler.is_compiling() else _same_inverse_root
-    root = root_of(edges.receivers, edges.num_receivers, edge_weight, has_loops, nodes)
+    if degrees is None:
+        root = root_of(edges.receivers, edges.num_receivers, edge_weight, has_loops, nodes)
+    else:
+        root = _root_of_degrees(degrees + has_loops, nodes.dtype)
     root_of_source = root
     if is_bipartite:
         root_of_source = root_of(edges.senders, edges.num_senders, edge_weight, has_loops, nodes)
@@ -302,8 +315,12 @@ def _inverse_root(
     weight = torch.ones_like(ends) if edge_weight is None else edge_weight.to(precise)
     require_edges("SymmetricConvolution", "edge_weight", weight, len(ends))
     degree = weight.new_zeros(*weight.shape[:-1], num_nodes).index_add(-1, ends, weight).to(precise) + has_loops
+    return _root_of_degrees(degree, like.dtype)
+
+
+def _root_of_degrees(degree: Tensor, dtype: torch.dtype) -> Float[Tensor, " *weight_batch node 1"]:
     none = degree == 0
-    return torch.where(none, 0.0, torch.where(none, 1.0, degree).rsqrt()).to(like.dtype).unsqueeze(-1)
+    return torch.where(none, 0.0, torch.where(none, 1.0, degree).rsqrt()).to(dtype).unsqueeze(-1)
 
 
 def _together(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate
 from edgewise.backends import numba
 from edgewise.errors import SettingError
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import refuse_pair, require_nodes
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
 
@@ -56,8 +56,16 @@ class DirectedMessages(nn.Module):
         edges: GivenNeighborhood,
         edge: Float[Tensor, " *edge_batch edge edge_dim"] | None = None,
     ) -> Float[Tensor, " *out_batch node output_dim"]:
-        """The nodes after all steps."""
+        """The nodes after all steps.
+
+        Raises:
+            UnsupportedError: the nodes are a pair (source, target), over which no message follows another.
+        """
         owner = "DirectedMessages"
+        refuse_pair(
+            owner, nodes, "a message goes on along the edges that leave where it arrives, and no edge leaves a target; "
+            "use NeighborConvolution, which takes pairs, or join both sets in one graph.",
+        )  # fmt: skip
         require_nodes(owner, nodes, self.sizes[0], self.start.weight)
         edges = edges_of(owner, edges, nodes.shape[-2], nodes.shape[-2])
         edge = features_of_edges(owner, edge, edges, self.sizes[1], nodes)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.errors import ShapeError
-from edgewise.layers.given import require_nodes, require_places
+from edgewise.layers.given import pair_beside, pair_of, require_places
 from edgewise.layers.heads import attend_and_record, require_choice
 from edgewise.layers.messages import EdgePerceptron, Perceptron, beside, features_of_edges
 from edgewise.layers.scorer import Given
@@ -96,8 +96,8 @@ class EquivariantLayer(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " *node_batch node model_dim"],
-        coordinates: Float[Tensor, " *place_batch node space_dim"],
+        nodes: Float[Tensor, " *node_batch node model_dim"] | tuple[Tensor, Tensor],
+        coordinates: Float[Tensor, " *place_batch node space_dim"] | tuple[Tensor, Tensor],
         neighborhood: GivenNeighborhood,
         *,
         velocities: Float[Tensor, " *velocity_batch node space_dim"] | None = None,
@@ -107,7 +107,8 @@ class EquivariantLayer(nn.Module):
         """The nodes after the layer, where they are and how they move.
 
         Args:
-            nodes, coordinates, velocities: h, x and v.
+            nodes, coordinates, velocities: h, x and v; or h and x of (sources, targets), and v of the targets, which
+                move and are returned.
             neighborhood: who sends to whom; one for all batch axes.
             edge: e, features of the edges; `Edges` only.
             trace: where the weights of the messages are recorded, if the layer has a `normalize`.
@@ -115,27 +116,29 @@ class EquivariantLayer(nn.Module):
         Raises:
             ShapeError: velocities or edge features came (or not) against what the layer was made for.
         """
-        require_nodes("EquivariantLayer", nodes, self.node.second.out_features, self.node.second.weight)
-        require_places("EquivariantLayer", coordinates, nodes)
+        owner, size = "EquivariantLayer", self.node.second.out_features
+        source, target = pair_of(owner, nodes, (size, size), self.node.second.weight)
+        from_places, places = pair_beside(owner, "coordinates", coordinates, nodes)
+        require_places(owner, from_places, source)
+        require_places(owner, places, target)
         if (velocities is None) == self.has_velocities:
             expected = "(*batch, node, space_dim)" if self.has_velocities else "none"
             raise ShapeError(f"EquivariantLayer: expected velocities {expected}; see has_velocities.")
         if edge is not None and not (isinstance(neighborhood, Edges) or is_edge_index(neighborhood)):
             raise ShapeError("EquivariantLayer: edge features need Edges; to_edges() makes them of a neighborhood.")
-        edges = edges_of("EquivariantLayer", neighborhood, nodes.shape[-2], nodes.shape[-2])
-        edge = features_of_edges("EquivariantLayer", edge, edges, self.edge_dim, nodes)
-        difference = coordinates.index_select(-2, edges.receivers) - coordinates.index_select(-2, edges.senders)
+        edges = edges_of(owner, neighborhood, target.shape[-2], source.shape[-2])
+        edge = features_of_edges(owner, edge, edges, self.edge_dim, target)
+        difference = places.index_select(-2, edges.receivers) - from_places.index_select(-2, edges.senders)
         squares = difference.square().sum(-1, keepdim=True)
         seen = beside(squares, edge)
-        message = self.activation(self.message(nodes, nodes, seen, edges))
+        message = self.activation(self.message(target, source, seen, edges))
         step = self.step(message) * (difference / (1 + safe_sqrt(squares)) if self.has_bounded_steps else difference)
-        moved = aggregate(
-            step.new_zeros(coordinates.shape[-2:]), edges, self.how, edge_value=step, backend=self.backend
-        )
+        nothing = step.new_zeros(from_places.shape[-2:])
+        moved = aggregate(nothing, edges, self.how, edge_value=step, backend=self.backend)
         if velocities is not None:
-            moved = velocities = self.momentum(nodes) * velocities + moved
+            moved = velocities = self.momentum(target) * velocities + moved
         together = self._together(message, edges, trace)
-        return Bodies(nodes + self.node(beside(nodes, together)), coordinates + moved, velocities)
+        return Bodies(target + self.node(beside(target, together)), places + moved, velocities)
 
     def _together(self, message: Tensor, edges: Edges, trace: Trace | None) -> Tensor:
         """Σ_j α_ij m_ij of every node."""
@@ -143,7 +146,11 @@ class EquivariantLayer(nn.Module):
         if self.normalize is None:
             return aggregate(nothing, edges, "sum", edge_value=message, backend=self.backend)
         # The score is made of the message alone: it enters as a bias, beside queries and keys of zeros.
-        blind, bias, normalize = nothing[:, :1], self.score(message).squeeze(-1), self.normalize()
+        looks, bias, normalize = (
+            message.new_zeros(edges.num_receivers, 1),
+            self.score(message).squeeze(-1),
+            self.normalize(),
+        )
         parts = {"score": Constant(0.0), "normalize": normalize, "bias": bias}
-        given = trace, blind, blind, nothing, edges
+        given = trace, looks, nothing[:, :1], nothing, edges
         return attend_and_record(*given, edge_value=message, backend=self.backend, **parts)

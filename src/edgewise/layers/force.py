@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.layers.given import require_edges, require_nodes
+from edgewise.layers.given import pair_beside, require_edges, require_nodes
 from edgewise.neighborhood import GivenNeighborhood, edges_of
 
 
@@ -52,23 +52,25 @@ class PairForce(nn.Module):
 
     def forward(
         self,
-        coordinates: Float[Tensor, " *batch node space_dim"],
+        coordinates: Float[Tensor, " *batch node space_dim"] | tuple[Tensor, Tensor],
         edges: GivenNeighborhood,
         coupling: Float[Tensor, " *batch edge"],
     ) -> Float[Tensor, " *batch node space_dim"]:
         """The force on each body.
 
         Args:
-            coordinates: x.
+            coordinates: x; or those of (sources, targets), of which the forces on the targets are returned.
             edges: who pulls (senders) whom (receivers).
             coupling: c of each edge, such as the product of two masses or charges.
         """
-        require_nodes("PairForce", coordinates, name="coordinates")
-        edges = edges_of("PairForce", edges, coordinates.shape[-2], coordinates.shape[-2])
+        source, target = pair_beside("PairForce", "coordinates", coordinates, coordinates)
+        for each in (source, target):
+            require_nodes("PairForce", each, name="coordinates")
+        edges = edges_of("PairForce", edges, target.shape[-2], source.shape[-2])
         require_edges("PairForce", "coupling", coupling, edges.num_edges)
-        apart = coordinates.index_select(-2, edges.senders) - coordinates.index_select(-2, edges.receivers)
+        apart = source.index_select(-2, edges.senders) - target.index_select(-2, edges.receivers)
         squares = apart.square().sum(-1)
         # Where two stand at one place there is no direction; a 1 keeps the logarithm and its gradient finite.
         squares = torch.where(squares == 0, 1.0, squares)
         pull = (coupling * self.strength(squares) * squares.rsqrt()).unsqueeze(-1) * apart
-        return aggregate(apart.new_zeros(coordinates.shape[-2:]), edges, "sum", edge_value=pull, backend=self.backend)
+        return aggregate(apart.new_zeros(source.shape[-2:]), edges, "sum", edge_value=pull, backend=self.backend)

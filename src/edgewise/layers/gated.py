@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.layers.given import require_nodes
+from edgewise.layers.given import pair_beside, pair_of, require_nodes
 from edgewise.layers.heads import attend_and_record, split_heads
 from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.score import Dot
@@ -154,26 +154,30 @@ class GraphGRU(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " *batch node input_dim"],
+        nodes: Float[Tensor, " *batch node input_dim"] | tuple[Tensor, Tensor],
         neighborhood: GivenNeighborhood,
-        state: Float[Tensor, " *batch node model_dim"] | None = None,
+        state: Float[Tensor, " *batch node model_dim"] | tuple[Tensor, Tensor] | None = None,
         *,
         trace: Trace | None = None,
     ) -> Float[Tensor, " *batch node model_dim"]:
         """The state after one more step.
 
         Args:
-            nodes: X, what is read at this step.
+            nodes: X, what is read at this step; or that of (sources, targets).
             neighborhood: who attends to whom.
-            state: H before it; zero where None, as before the first step.
+            state: H before it; zero where None, as before the first step. Of a pair, that of (sources, targets): the
+                state of the targets is returned, and that of the sources comes from what updates them.
             trace: where the weights of all six attentions are recorded, those of u, r and h on X first.
         """
-        require_nodes("GraphGRU", nodes, self.input_dim, next(self.parameters()))
-        neighborhood = neighborhood_of("GraphGRU", neighborhood, nodes.shape[-2], nodes.shape[-2])
-        state = nodes.new_zeros(*nodes.shape[:-1], self.model_dim) if state is None else state
-        both = torch.cat([nodes, state], -1)
-        now = [attention(nodes, neighborhood, trace=trace) for attention in self.from_input]
-        before = [attention(both, neighborhood, source=state, trace=trace) for attention in self.from_state]
+        source, target = pair_of("GraphGRU", nodes, (self.input_dim, self.input_dim), next(self.parameters()))
+        neighborhood = neighborhood_of("GraphGRU", neighborhood, target.shape[-2], source.shape[-2])
+        if state is None:
+            source_state, own = (x.new_zeros(*x.shape[:-1], self.model_dim) for x in (source, target))
+        else:
+            source_state, own = pair_beside("GraphGRU", "state", state, nodes)
+        both = torch.cat([target, own], -1)
+        now = [attention(target, neighborhood, source=source, trace=trace) for attention in self.from_input]
+        before = [attention(both, neighborhood, source=source_state, trace=trace) for attention in self.from_state]
         update, reset = ((one + other).sigmoid() for one, other in zip(now[:2], before[:2]))
         new = self.activation(now[2] + reset * before[2])
-        return (1 - update) * new + update * state
+        return (1 - update) * new + update * own

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends.call import is_autocast, require_floating, require_tensors
-from edgewise.errors import ShapeError
+from edgewise.errors import ShapeError, UnsupportedError
 from edgewise.records import SparseFeatures
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -53,6 +53,24 @@ def pair_of(owner: str, nodes: Any, sizes: tuple[int, int], weight: Any) -> tupl
     for one, size, name in zip(nodes, sizes, ("source", "target"), strict=True):
         require_nodes(owner, one, size, weight, name)
     return nodes
+
+
+def pair_beside(owner: str, name: str, given: Any, nodes: Any) -> tuple[Any, Any]:
+    """What stands beside the nodes, such as coordinates: a pair where they are one, else the same twice.
+
+    Raises:
+        ShapeError: only one of the two is a pair, or it is not two.
+    """
+    if isinstance(nodes, tuple) != isinstance(given, tuple) or (isinstance(given, tuple) and len(given) != 2):
+        expected = "a pair (source, target), as nodes are" if isinstance(nodes, tuple) else "one tensor, as nodes are"
+        raise ShapeError(f"{owner}: expected {name} to be {expected}.")
+    return given if isinstance(given, tuple) else (given, given)
+
+
+def refuse_pair(owner: str, nodes: Any, reason: str) -> None:
+    """Raise an UnsupportedError where the nodes are a pair and the layer has no meaning for one."""
+    if isinstance(nodes, tuple):
+        raise UnsupportedError(f"{owner}: nodes are a pair (source, target), but {reason}")
 
 
 def two(size: int | tuple[int, int]) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """Attention over the edges of a graph as its papers have it, and over distances in it."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -8,11 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
-from edgewise.errors import SettingError, UnsupportedError
+from edgewise.errors import SettingError
 from edgewise.layers.convolution import spread_evenly
 from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureLinear, Nodes, Pair
-from edgewise.layers.given import pair_of, require_nodes, two
+from edgewise.layers.given import pair_of, refuse_pair, require_nodes, two
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Full, GivenNeighborhood, edges_of
@@ -174,7 +175,7 @@ class HopAttention(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " node model_dim"] | tuple[Tensor, Tensor],
+        nodes: Float[Tensor, " node model_dim"],
         edges: GivenNeighborhood,
         trace: Trace | None = None,
     ) -> Float[Tensor, " node model_dim"]:
@@ -183,17 +184,22 @@ class HopAttention(nn.Module):
         Raises:
             UnsupportedError: the nodes are a pair (source, target), over which hops cannot follow each other.
         """
-        if isinstance(nodes, tuple):
-            raise UnsupportedError(
-                "HopAttention: nodes are a pair (source, target), but hops follow each other over one set of nodes; "
-                "use GraphAttention or a convolution, which take pairs, or join both sets in one graph."
-            )
+        refuse_pair(
+            "HopAttention", nodes, "hops follow each other over one set of nodes; use GraphAttention or a convolution, "
+            "which take pairs, or join both sets in one graph.",
+        )  # fmt: skip
         require_nodes("HopAttention", nodes, self.query.shape[-1], self.query)
         edges = edges_of("HopAttention", edges, nodes.shape[-2], nodes.shape[-2])
         versions = [nodes]
         for _ in range(self.num_hops):
             versions.append(spread_evenly(versions[-1], edges))
-        distances = torch.stack(versions, -2)
+        return self.over_distances(versions, trace)
+
+    def over_distances(
+        self, versions: Sequence[Float[Tensor, " node model_dim"]], trace: Trace | None = None
+    ) -> Float[Tensor, " node model_dim"]:
+        """o, from z_0 … z_K: what each node attends over."""
+        distances = torch.stack(tuple(versions), -2)
         parts: dict[str, Any] = {"score": Dot(), "normalize": self.normalize}
         if trace is not None:  # a row a node, whatever the trace selects
             trace.record(attention_weights(self.query, distances, Full(), **parts))

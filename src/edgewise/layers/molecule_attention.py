@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend
-from edgewise.layers.given import require_nodes, require_places
+from edgewise.layers.given import pair_beside, pair_of, require_places
 from edgewise.layers.heads import attend_and_record, join_heads, require_choice, require_multiple, split_heads
 from edgewise.neighborhood import Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Rows, Softmax
@@ -65,8 +65,8 @@ class MoleculeAttention(nn.Module):
 
     def forward(
         self,
-        nodes: Float[Tensor, " *batch node model_dim"],
-        coordinates: Float[Tensor, " *batch node space_dim"],
+        nodes: Float[Tensor, " *batch node model_dim"] | tuple[Tensor, Tensor],
+        coordinates: Float[Tensor, " *batch node space_dim"] | tuple[Tensor, Tensor],
         bonds: GivenNeighborhood,
         neighborhood: GivenNeighborhood = Full(),
         *,
@@ -75,34 +75,37 @@ class MoleculeAttention(nn.Module):
         """The atoms after the layer.
 
         Args:
-            nodes: the atoms.
-            coordinates: x, where each is; in units in which bonded atoms are about 1 apart, such as ångström.
+            nodes: the atoms; or (sources, targets), such as a pocket and its ligand, of which targets are returned.
+            coordinates: x, where each is, a pair where nodes are one; in units in which bonded atoms are about 1 apart,
+                such as ångström.
             bonds: who is bonded to whom; a bond is two edges.
             neighborhood: who is in the same molecule: `Segments(offsets)` for packed molecules, `Lengths` for padded
                 ones, `Full` for one alone.
             trace: where the weights of the attention are recorded, before they are mixed.
         """
-        require_nodes("MoleculeAttention", nodes, self.query.in_features, self.query.weight)
-        require_places("MoleculeAttention", coordinates, nodes)
-        number = nodes.shape[-2]
+        owner, size = "MoleculeAttention", self.query.in_features
+        source, target = pair_of(owner, nodes, (size, size), self.query.weight)
+        from_places, to_places = pair_beside(owner, "coordinates", coordinates, nodes)
+        require_places(owner, from_places, source)
+        require_places(owner, to_places, target)
+        num_targets = target.shape[-2]
         bonds, neighborhood = (
-            neighborhood_of("MoleculeAttention", each, number, number) for each in (bonds, neighborhood)
+            neighborhood_of(owner, each, num_targets, source.shape[-2]) for each in (bonds, neighborhood)
         )
-        query, key, value = (
-            split_heads(linear(nodes), self.num_heads) for linear in (self.query, self.key, self.value)
-        )
+        query = split_heads(self.query(target), self.num_heads)
+        key, value = (split_heads(linear(source), self.num_heads) for linear in (self.key, self.value))
         together, bonds = neighborhood.with_head_axis(), bonds.with_head_axis()
         # Distances are differences of places: half precision, which is enough for values, would round them away.
-        precise = torch.promote_types(coordinates.dtype, value.dtype)
-        places, values = coordinates.to(precise).unsqueeze(-3), value.to(precise)
+        precise = torch.promote_types(to_places.dtype, value.dtype)
+        at, looked = (places.to(precise).unsqueeze(-3) for places in (to_places, from_places))
         nearness = Softmax() if self.kernel == "softmax" else _exponential
         attention_share, distance_share, bond_share = self.shares
-        with torch.autocast(places.device.type, enabled=False):
-            near = attend(places, places, values, together, score=Distance("laplacian"), normalize=nearness)
+        with torch.autocast(at.device.type, enabled=False):
+            near = attend(at, looked, value.to(precise), together, score=Distance("laplacian"), normalize=nearness)
         heads = (
             attention_share * attend_and_record(trace, query, key, value, together)
             + distance_share * near.to(value.dtype)
-            + bond_share * aggregate(value, bonds, self.bonds_how)
+            + bond_share * aggregate(value, bonds, self.bonds_how, num_queries=num_targets)
         )
         return self.output(join_heads(heads))
 

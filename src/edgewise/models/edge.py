@@ -10,12 +10,12 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.feature import FeatureLinear
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeEncoder
-from edgewise.records import NodeBatch, move
+from edgewise.records import NodeBatch, Record
 from edgewise.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeBatch:
+class EdgeBatch(Record):
     """A whole graph, and those of its edges that are predicted."""
 
     graph: NodeBatch
@@ -30,10 +30,6 @@ class EdgeBatch:
     """In model units; NaN where unknown."""
     weights: Float[Tensor, " row"] | None = None
     """How much each row counts in the loss."""
-
-    def to(self, device: torch.device | str) -> "EdgeBatch":
-        """The same batch with its tensors on `device`."""
-        return move(self, device)
 
 
 class EdgeModel(nn.Module):

@@ -1,6 +1,7 @@
 """What models of nodes, graphs, links and molecules are made of; free of torch so that the command line can show it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -33,9 +34,9 @@ class NodeSettings(Settings):
     """Of features, and between layers."""
     attention_dropout: float = setting(0.0, at_least=0, below=1)
     """Of weights, with models gat, gatv2, attention and hgt."""
-    expander_degree: int = setting(0, at_least=0, even=True)
+    expander_degree: int = setting(0, at_least=0, at_most=1024, even=True)
     """Random neighbors that each node gets beside its own, with model attention; 0 for none."""
-    num_virtual_nodes: int = setting(0, at_least=0)
+    num_virtual_nodes: int = setting(0, at_least=0, at_most=1024)
     """Nodes that are joined with all others, with model attention."""
     laplacian_positions: int = setting(0, at_least=0)
     """Eigenvectors of the graph's Laplacian as positions of nodes, with model attention."""
@@ -179,16 +180,22 @@ MANY_MOLECULES = 1000
 from validation rows, see docs/molecules.md."""
 
 
-class PropertyDims(NamedTuple):
-    """Sizes of a model of molecules, named as in `PropertySettings`."""
+class PropertyNumbers(NamedTuple):
+    """What None stands for in the settings of a model of molecules, by their names."""
 
-    model_dim: int
-    head_dim: int
+    model_dim: int = 64
+    head_dim: int = 128
+    encoder_dropout: float = 0.05
+    molecule_dropout: float = 0.1
+    descriptor_dropout: float = 0.1
+    head_dropout: float = 0.05
 
 
-USUAL_DIMS = PropertyDims(model_dim=64, head_dim=128)
-DIMS = {"dmpnn": PropertyDims(model_dim=256, head_dim=256)}
-"""Those of layers that learn more with others."""
+USUAL = PropertyNumbers()
+OF_LAYERS: dict[str, dict[str, Any]] = {"dmpnn": {"model_dim": 256, "head_dim": 256}}
+"""Of layers that learn more with others."""
+OF_CLASSES = {"encoder_dropout": 0.1, "molecule_dropout": 0.3, "descriptor_dropout": 0.3, "head_dropout": 0.3}
+"""Of classes, which are learned by heart sooner than numbers."""
 
 
 @dataclass(frozen=True)
@@ -229,14 +236,14 @@ class PropertySettings(Settings):
     """Blocks of the head."""
     num_variants: int | None = setting(None, at_least=1)
     """Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are large."""
-    encoder_dropout: float = setting(0.05, at_least=0, at_most=0.5)
-    """In the layers over the bonds."""
-    molecule_dropout: float = setting(0.1, at_least=0, at_most=0.5)
-    """On the molecule's vector."""
-    descriptor_dropout: float = setting(0.1, at_least=0, at_most=0.5)
-    """On the molecule's descriptors, before they are mixed; twice as much after."""
-    head_dropout: float = setting(0.05, at_least=0, at_most=0.5)
-    """In the blocks of the head."""
+    encoder_dropout: float | None = setting(None, at_least=0, at_most=0.5)
+    """In the layers over the bonds. None is 0.05, for classes 0.1."""
+    molecule_dropout: float | None = setting(None, at_least=0, at_most=0.5)
+    """On the molecule's vector. None is 0.1, for classes 0.3."""
+    descriptor_dropout: float | None = setting(None, at_least=0, at_most=0.5)
+    """On the molecule's descriptors, before they are mixed; twice as much after. None is 0.1, for classes 0.3."""
+    head_dropout: float | None = setting(None, at_least=0, at_most=0.5)
+    """In the blocks of the head. None is 0.05, for classes 0.3."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -277,24 +284,28 @@ class PropertySettings(Settings):
         """Whether the layer reads where the atoms are."""
         return self.spec.needs_coordinates
 
-    def resolved(self, batch_size: int, num_molecules: int = 0) -> "PropertySettings":
+    def resolved(self, batch_size: int, num_molecules: int = 0, *, of_classes: bool = False) -> "PropertySettings":
         """The same choices with nothing left open.
 
         Args:
             batch_size: rows of a step; few of them leave time for many variants.
-            num_molecules: distinct molecules in the training rows; 0 where classes are predicted.
+            num_molecules: distinct molecules in the training rows.
+            of_classes: whether classes are predicted.
         """
         of_attention = self.score is not None or self._given_beyond(LAYERS["dmpnn"])
-        usual = "dmpnn" if num_molecules >= MANY_MOLECULES and not of_attention else "attention"
-        chosen = replace(self, model=self.model or usual)
+        by_bonds = num_molecules >= MANY_MOLECULES and not of_classes and not of_attention
         num_variants = self.num_variants or variants_for(batch_size)
-        return replace(chosen, num_variants=num_variants, **chosen.dims._asdict())
+        chosen = replace(self, model=self.model or ("dmpnn" if by_bonds else "attention"), num_variants=num_variants)
+        return replace(chosen, **chosen._numbers(OF_CLASSES if of_classes else {})._asdict())
 
     @property
-    def dims(self) -> "PropertyDims":
-        """The sizes, those of the layer where none are given."""
-        usual = DIMS.get(self.spec.name, USUAL_DIMS)
-        return PropertyDims(*(getattr(self, name) or size for name, size in usual._asdict().items()))
+    def numbers(self) -> PropertyNumbers:
+        """The sizes and dropouts, the usual ones of the layer where none are given."""
+        return self._numbers({})
+
+    def _numbers(self, usual: Mapping[str, Any]) -> PropertyNumbers:
+        given = {name: getattr(self, name) for name in PropertyNumbers._fields if getattr(self, name) is not None}
+        return USUAL._replace(**OF_LAYERS.get(self.spec.name, {}), **usual)._replace(**given)
 
 
 @dataclass(frozen=True)

@@ -121,8 +121,8 @@ def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | N
     if not sizes.num_global_features:
         return None
     return nn.Sequential(
-        Dropout(settings.descriptor_dropout),
-        nn.Linear(sizes.num_global_features, settings.dims.model_dim),
+        Dropout(settings.numbers.descriptor_dropout),
+        nn.Linear(sizes.num_global_features, settings.numbers.model_dim),
         nn.SiLU(),
-        Dropout(2 * settings.descriptor_dropout),
+        Dropout(2 * settings.numbers.descriptor_dropout),
     )

@@ -36,13 +36,13 @@ class MoleculeTransformer(nn.Module):
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
         super().__init__()
-        model_dim = settings.dims.model_dim
+        model_dim = settings.numbers.model_dim
         self.input = nn.Linear(sizes.num_node_features, model_dim)
         self.dummy = nn.Parameter(0.1 * torch.randn(model_dim))
         self.layers = nn.ModuleList(AtomBlock(settings) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
         self.mean = Readout(model_dim, "mean")
-        self.dropout = Dropout(settings.molecule_dropout)
+        self.dropout = Dropout(settings.numbers.molecule_dropout)
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim
 
@@ -76,7 +76,7 @@ class AtomBlock(nn.Module):
 
     def __init__(self, settings: PropertySettings):
         super().__init__()
-        model_dim, dropout = settings.dims.model_dim, settings.encoder_dropout
+        model_dim, dropout = settings.numbers.model_dim, settings.numbers.encoder_dropout
         self.attention = MoleculeAttention(
             model_dim,
             settings.num_heads,

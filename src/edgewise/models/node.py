@@ -1,7 +1,9 @@
 """From a graph to something of each of its nodes."""
 
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 from edgewise.errors import ShapeError
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
+from edgewise.layers.convolution import spread_evenly
 from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_attention import HopAttention
@@ -18,6 +21,7 @@ from edgewise.layers.graph_position import GraphPosition
 from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.models.chunks import by_receivers
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
+from edgewise.models.layerwise import StoredBatch, layer_by_layer
 from edgewise.neighborhood import Relations, Types
 from edgewise.normalize import normalizer_of
 from edgewise.records import NodeBatch, SparseFeatures
@@ -31,13 +35,19 @@ class NodeModel(nn.Module):
         super().__init__()
         self.layers = layers_of(sizes, settings)
 
-    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
+    def forward(self, batch: NodeBatch | StoredBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:
         """The outputs for each row, in model units (or logits)."""
-        return self.layers(batch, trace)[1][batch.rows]
+        if isinstance(batch, StoredBatch):
+            return layer_by_layer(self.layers, batch)
+        found: Tensor = self.layers(batch, trace)[1]
+        return found[batch.rows]
 
-    def fingerprint(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
+    def fingerprint(self, batch: NodeBatch | StoredBatch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row, before the last layer."""
-        return self.layers(batch, trace)[0][batch.rows]
+        if isinstance(batch, StoredBatch):
+            return layer_by_layer(self.layers, batch, of_vectors=True)
+        found: Tensor = self.layers(batch, trace)[0]
+        return found[batch.rows]
 
 
 class NodeEncoder(nn.Module):
@@ -50,10 +60,44 @@ class NodeEncoder(nn.Module):
 
     def forward(self, batch: NodeBatch, trace: Trace | None = None) -> Float[Tensor, " node output"]:
         """The vector of each node."""
-        return self.layers(batch, trace)[1]
+        found: Tensor = self.layers(batch, trace)[1]
+        return found
 
 
-class PaperLayers(nn.Module):
+class Step(NamedTuple):
+    """A part of a network that reads of a node no more than its own vector and those of its neighbors."""
+
+    function: Callable[[Any, NodeBatch, Trace | None], Tensor]
+    """From the nodes before it, with the edges of a batch, to the nodes after it."""
+    reads_edges: bool = True
+    """Whether it reads neighbors."""
+
+
+class GraphLayers(nn.Module):
+    """A network over the edges of a graph as steps, so that a graph may be computed whole, or in parts in each step."""
+
+    num_read = 1
+    """How many of the last steps `outputs` reads; 0 for all."""
+
+    @abstractmethod
+    def steps(self) -> Sequence[Step]:
+        """The steps, first to last; the first reads the features of the nodes."""
+
+    @abstractmethod
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The vectors of nodes before the output layer, and the output, from the nodes after the last steps."""
+
+    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+        """The vectors of all nodes before the output layer, and the output."""
+        found: list[Tensor] = []
+        nodes: Any = batch.features
+        for step in self.steps():
+            nodes = step.function(nodes, batch, trace)
+            found = [*found, nodes][-self.num_read :]
+        return self.outputs(found, trace)
+
+
+class PaperLayers(GraphLayers):
     """Layers one behind the other as their papers have them: x ← σ(layer(dropout(x))), the last without σ.
 
     A layer that adds features of edges to those of their senders reads nodes of size model_dim: x ← W x comes first.
@@ -75,20 +119,29 @@ class PaperLayers(nn.Module):
         self.layers = nn.ModuleList(
             spec.build(dims[place], dims[place + 1], settings, edge_dim, place == last) for place in range(last + 1)
         )
-        self.attends, self.reads_edges = spec.attends, edge_dim > 0
+        self.attends, self.reads_edges, self.reads_degrees = spec.attends, edge_dim > 0, spec.reads_sender_degrees
         self.activation = F.elu if spec.attends else torch.relu
         self.dropout = FeatureDropout(settings.dropout)
 
-    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    @property
+    def num_read(self) -> int:  # type: ignore[override]
+        """The last layer, and the one before it."""
+        return min(2, len(self.layers))
+
+    def steps(self) -> Sequence[Step]:
+        """A layer each, with what stands before and behind it."""
+        return [Step(partial(self._step, place)) for place in range(len(self.layers))]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes before the last layer (after it, where it is the only one), and its output."""
-        nodes, hidden = self.dropout(batch.features), None
-        if self.input is not None:
+        return found[0], found[-1]
+
+    def _step(self, place: int, nodes: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        nodes = self.dropout(nodes)
+        if place == 0 and self.input is not None:
             nodes = self.input(nodes)
-        nodes = self._layer(0, nodes, batch, trace)
-        for place in range(1, len(self.layers)):
-            hidden = self.activation(nodes)
-            nodes = self._layer(place, self.dropout(hidden), batch, trace)
-        return nodes if hidden is None else hidden, nodes
+        nodes = self._layer(place, nodes, batch, trace)
+        return nodes if place == len(self.layers) - 1 else self.activation(nodes)
 
     def _layer(self, place: int, nodes: Tensor | SparseFeatures, batch: NodeBatch, trace: Trace | None) -> Tensor:
         """The nodes after one layer."""
@@ -101,11 +154,13 @@ class PaperLayers(nn.Module):
             given["edge"] = batch.edge_features
         if self.reads_weights:
             given["edge_weight"] = batch.edge_features[:, 0]
+        if self.reads_degrees and batch.degrees is not None:
+            given["degrees"] = batch.degrees
         found: Tensor = layer(nodes, batch.edges, **given)
         return found
 
 
-class AttentionLayers(nn.Module):
+class AttentionLayers(GraphLayers):
     """Residual blocks of multi-head attention, as in a transformer, over the neighbors and the node itself.
 
     Edge features go into keys, values and scores; see `MultiHeadAttention`. Where the graph is extended, which kind an
@@ -142,23 +197,29 @@ class AttentionLayers(nn.Module):
         num_virtual = settings.num_virtual_nodes
         self.virtual = nn.Parameter(torch.randn(num_virtual, model_dim)) if num_virtual else None
 
-    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def steps(self) -> Sequence[Step]:
+        """The input of each node, then a block each."""
+        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, block)) for block in self.blocks)]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last block, and the outputs."""
-        nodes = self.input(self.dropout(batch.features))
+        nodes = found[-1] if self.virtual is None else found[-1][: -len(self.virtual)]
+        nodes = self.norm(nodes)
+        return nodes, self.output(nodes)
+
+    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        nodes: Tensor = self.input(self.dropout(features))
         if self.position is not None:
             assert batch.positions is not None
             nodes = self.position(nodes, batch.positions)
-        num_nodes = nodes.shape[0]
-        if self.virtual is not None:
-            nodes = torch.cat([nodes, self.virtual.to(nodes.dtype)])
-        for block in self.blocks:
-            layer = partial(_block, block, trace)
-            nodes = by_receivers(layer, nodes, batch, trace) if batch.edge_features.shape[1] else layer(nodes, batch)
-        nodes = self.norm(nodes[:num_nodes])
-        return nodes, self.output(nodes)
+        return nodes if self.virtual is None else torch.cat([nodes, self.virtual.to(nodes.dtype)])
+
+    def _step(self, block: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        layer = partial(_block, block, trace)
+        return by_receivers(layer, nodes, batch, trace) if batch.edge_features.shape[1] else layer(nodes, batch)
 
 
-class HopLayers(nn.Module):
+class HopLayers(GraphLayers):
     """A network on each node's own features, spread over the graph; each node attends to its distances.
 
     Source: Liu, Gao & Ji 2020 (DAGNN).
@@ -174,15 +235,28 @@ class HopLayers(nn.Module):
         normalize = normalizer_of(settings.normalize or "sigmoid")
         self.hops = HopAttention(sizes.num_outputs, settings.num_hops, normalize=normalize)
 
-    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    num_read = 0
+
+    def steps(self) -> Sequence[Step]:
+        """The nodes before the spreading, their outputs, then a distance each."""
+        own = [Step(self._hidden, reads_edges=False), Step(self._begin, reads_edges=False)]
+        return [*own, *(Step(_spread) for _ in range(self.hops.num_hops))]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes before the spreading, and the outputs after it."""
-        hidden = torch.relu(self.input(self.dropout(batch.features)))
-        return hidden, self.hops(self.output(self.dropout(hidden)), batch.edges, trace)
+        return found[0], self.hops.over_distances(found[1:], trace)
+
+    def _hidden(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        return torch.relu(self.input(self.dropout(features)))
+
+    def _begin(self, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        found: Tensor = self.output(self.dropout(nodes))
+        return found
 
 
 def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
     """The layers that the settings name: from a batch to its nodes before the output layer, and the output."""
-    own = {
+    own: dict[str, Callable[[NodeSizes, NodeSettings], nn.Module]] = {
         "hop_attention": HopLayers,
         "attention": AttentionLayers,
         "rgcn": RelationalConvolutionLayers,
@@ -191,7 +265,7 @@ def layers_of(sizes: NodeSizes, settings: NodeSettings) -> nn.Module:
     return own.get(settings.model, PaperLayers)(sizes, settings)
 
 
-class RelationalConvolutionLayers(nn.Module):
+class RelationalConvolutionLayers(GraphLayers):
     """A linear layer by kind of node, then relational convolutions: x ← layer(dropout(x)), each with its ReLU.
 
     Source: Schlichtkrull et al. 2018 (R-GCN), whose last layer gives the classes; ours is followed by a linear one.
@@ -207,16 +281,22 @@ class RelationalConvolutionLayers(nn.Module):
         )
         self.output = nn.Linear(model_dim, sizes.num_outputs)
 
-    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def steps(self) -> Sequence[Step]:
+        """The input of each node, then a layer each."""
+        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, layer)) for layer in self.layers)]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and the outputs."""
-        types, _ = types_of(batch)
-        nodes = torch.relu(self.input(self.dropout(batch.features), types))
-        for layer in self.layers:
-            nodes = by_receivers(partial(_convolved, layer), self.dropout(nodes), batch)
-        return nodes, self.output(self.dropout(nodes))
+        return found[-1], self.output(self.dropout(found[-1]))
+
+    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        return torch.relu(self.input(self.dropout(features), types_of(batch)[0]))
+
+    def _step(self, layer: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        return by_receivers(partial(_convolved, layer), self.dropout(nodes), batch)
 
 
-class RelationalAttentionLayers(nn.Module):
+class RelationalAttentionLayers(GraphLayers):
     """A linear layer by kind of node, then relational attention: x ← x + dropout(layer(norm(x))).
 
     Source: Hu et al. 2020 (HGT), whose residual is plain; the normalization before each layer, shared by all kinds, is
@@ -241,21 +321,33 @@ class RelationalAttentionLayers(nn.Module):
         self.norm, self.output = nn.LayerNorm(model_dim), nn.Linear(model_dim, sizes.num_outputs)
         self.part = settings.dropout
 
-    def forward(self, batch: NodeBatch, trace: Trace | None = None) -> tuple[Tensor, Tensor]:
+    def steps(self) -> Sequence[Step]:
+        """The input of each node, then a layer each."""
+        layers = zip(self.layers, self.norms, strict=True)
+        return [Step(self._begin, reads_edges=False), *(Step(partial(self._step, *each)) for each in layers)]
+
+    def outputs(self, found: Sequence[Tensor], trace: Trace | None = None) -> tuple[Tensor, Tensor]:
         """The nodes after the last layer, and the outputs."""
-        types, _ = types_of(batch)
-        nodes = self.input(self.dropout(batch.features), types)
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            attended = by_receivers(partial(_attended, layer, trace), norm(nodes), batch, trace)
-            nodes = nodes + dropout(attended, self.part, self.training)
-        nodes = self.norm(nodes)
+        nodes = self.norm(found[-1])
         return nodes, self.output(nodes)
+
+    def _begin(self, features: Any, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        found: Tensor = self.input(self.dropout(features), types_of(batch)[0])
+        return found
+
+    def _step(self, layer: nn.Module, norm: nn.Module, nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+        attended = by_receivers(partial(_attended, layer, trace), norm(nodes), batch, trace)
+        return nodes + dropout(attended, self.part, self.training)
 
 
 def _block(block: nn.Module, trace: Trace | None, nodes: Any, batch: NodeBatch) -> Tensor:
     edge = batch.edge_features if batch.edge_features.shape[1] else None
     found: Tensor = block(nodes, batch.edges, edge=edge, trace=trace)
     return found
+
+
+def _spread(nodes: Tensor, batch: NodeBatch, trace: Trace | None) -> Tensor:
+    return spread_evenly(nodes, batch.edges, degrees=batch.degrees)
 
 
 def _convolved(layer: nn.Module, nodes: Any, batch: NodeBatch) -> Tensor:

@@ -36,10 +36,10 @@ class PropertyModel(nn.Module):
             self.encoder.output_dim * sizes.num_components,
             sizes.num_conditions,
             sizes.num_outputs,
-            head_dim=settings.dims.head_dim,
+            head_dim=settings.numbers.head_dim,
             num_layers=settings.num_head_layers,
             num_variants=settings.num_variants,
-            dropout=settings.head_dropout,
+            dropout=settings.numbers.head_dropout,
             bounds=None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high),
         )
 
@@ -62,35 +62,38 @@ class GraphEncoder(nn.Module):
 
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
         super().__init__()
-        model_dim = settings.dims.model_dim
+        model_dim = settings.numbers.model_dim
         self.typical_nodes = sizes.typical_nodes
         self.input: nn.Module
         if settings.spec.over_edges:
             given, edge_dim = sizes.num_node_features, sizes.num_edge_features
-            through = DirectedMessages(given, edge_dim, model_dim, settings.num_layers, settings.encoder_dropout)
+            through = DirectedMessages(
+                given, edge_dim, model_dim, settings.num_layers, settings.numbers.encoder_dropout
+            )
             self.input, self.layers = nn.Identity(), nn.ModuleList([through])
         else:
             self.input = nn.Linear(sizes.num_node_features, model_dim)
             self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
-        self.has_mean = settings.spec.over_edges
-        if not self.has_mean:
+        self.settings = settings
+        if not settings.spec.over_edges:
             self.attention = Readout(model_dim, "attention", settings.num_heads)
             self.sum = Readout(model_dim, "sum")
             self.join = nn.Linear(2 * model_dim, model_dim)
-        self.dropout = Dropout(settings.molecule_dropout)
+        self.dropout = Dropout(settings.numbers.molecule_dropout)
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " graph output_dim"]:
         """The vector of each graph of the batch."""
         nodes = self.input(batch.node_features)
-        edges, (edge_features, edge_rows) = batch.looped, _looped_features(batch)
-        for layer in self.layers:
-            if isinstance(layer, ResidualBlock):
-                nodes = layer(nodes, edges, edge=edge_features, edge_rows=edge_rows, trace=trace)
-            else:
+        if self.settings.spec.score is None:
+            for layer in self.layers:
                 nodes = layer(nodes, batch.edges, batch.edge_features)
+        else:
+            edges, (edge_features, edge_rows) = batch.looped, _looped_features(batch)
+            for layer in self.layers:
+                nodes = layer(nodes, edges, edge=edge_features, edge_rows=edge_rows, trace=trace)
         graphs = self.dropout(self.readout(self.norm(nodes), batch.members, trace))
         if self.describe is None:
             return graphs
@@ -98,7 +101,7 @@ class GraphEncoder(nn.Module):
 
     def readout(self, nodes: Tensor, members: Edges, trace: Trace | None) -> Float[Tensor, " graph model_dim"]:
         """The vector of each graph from those of its nodes."""
-        if not self.has_mean:
+        if not self.settings.spec.over_edges:
             amounts = self.sum(nodes, members) / self.typical_nodes
             return self.join(torch.cat([self.attention(nodes, members, trace=trace), amounts], -1))
         if trace is not None:
@@ -122,12 +125,12 @@ class ConvolutionBlock(nn.Module):
 
 
 def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
-    model_dim, spec = settings.dims.model_dim, settings.spec
+    model_dim, spec = settings.numbers.model_dim, settings.spec
     if spec.score is None:
         assert spec.build is not None
         reads_edges = spec.has_edge_features and edge_dim > 0
         convolution = spec.build(model_dim, model_dim, settings, edge_dim if reads_edges else 0, False)
-        return ConvolutionBlock(convolution, model_dim, settings.encoder_dropout, reads_edges=reads_edges)
+        return ConvolutionBlock(convolution, model_dim, settings.numbers.encoder_dropout, reads_edges=reads_edges)
     attention = MultiHeadAttention(
         model_dim,
         settings.num_heads,
@@ -136,7 +139,7 @@ def _layer(settings: PropertySettings, edge_dim: int) -> nn.Module:
         normalize=normalizer_of(settings.normalize, settings.temperature),
         combine=settings.combine,
     )
-    return ResidualBlock(attention, model_dim, 2 * model_dim, hidden_dropout=settings.encoder_dropout)
+    return ResidualBlock(attention, model_dim, 2 * model_dim, hidden_dropout=settings.numbers.encoder_dropout)
 
 
 def planned(batch: Batch, settings: PropertySettings) -> Batch:

@@ -139,15 +139,14 @@ def group_by_sorting(
 def counting_sort() -> Callable[..., bool] | None:
     """`place_by_counting`, compiled; None where numba cannot be imported, or is set to compile nothing."""
     try:
-        from numba import config, njit
+        from numba import config
+
+        from edgewise.jit import compiled
     except (ImportError, OSError):  # not installed; or its library does not load
         return None
     if config.DISABLE_JIT:  # type: ignore[attr-defined]  # numba sets it when it is imported
         return None
-    try:
-        return njit(nogil=True, cache=True)(place_by_counting)
-    except RuntimeError:  # no folder for the compiled code
-        return njit(nogil=True)(place_by_counting)
+    return compiled(place_by_counting, nogil=True)
 
 
 @no_type_check  # numba must compile it as it is written here

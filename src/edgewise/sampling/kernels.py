@@ -8,13 +8,15 @@ Random numbers are counter-based: draw i at a node follows from the key of the h
 a sample depends neither on the thread that draws it nor on what was sampled before.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, no_type_check
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic as untyped_intrinsic
+
+from edgewise import jit
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -28,14 +30,8 @@ UNIFORM, LAST = 0, 1
 """How edges are drawn: at random, or those that stand last, which are the latest where edges are sorted by time."""
 
 
-def compiled(function: Callable) -> Any:
-    """The function, compiled, and cached on disk where there is a place."""
-    try:
-        return njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # no folder for the compiled code
-        return njit(**OPTIONS)(function)
-
-
+compiled = partial(jit.compiled, **OPTIONS)
+"""Compiles a function, and keeps its code on disk where there is a place."""
 INSIDE: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
 inlined: Any = njit(**INSIDE)
 intrinsic: Any = untyped_intrinsic  # what it makes is called with fewer arguments than it is written with

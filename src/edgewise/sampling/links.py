@@ -11,7 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, SettingError, ShapeError
-from edgewise.neighborhood.index import unchecked
+from edgewise.records import Record
 from edgewise.sampling.ahead import ahead
 from edgewise.sampling.sample import Sample
 from edgewise.sampling.sampler import NeighborSampler, checked_nodes
@@ -21,7 +21,7 @@ NUM_TRIES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class LinkSample:
+class LinkSample(Record):
     """Links and pairs that are none, in the graph sampled around their ends."""
 
     sample: Sample
@@ -34,10 +34,6 @@ class LinkSample:
     """1 for links, 0 for pairs that are none."""
     input_id: Int64[Tensor, " link"]
     """Which of the loader's links each link is."""
-
-    def to(self, device: torch.device | str) -> "LinkSample":
-        """The same with its tensors on `device`."""
-        return unchecked(self, **{name: value.to(device) for name, value in vars(self).items()})
 
 
 class LinkLoader:

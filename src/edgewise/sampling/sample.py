@@ -11,10 +11,11 @@ from torch import Tensor
 from edgewise.graph import Graph
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.index import unchecked
+from edgewise.records import Record
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class Sample(Record):
     """A graph sampled around some seeds, in the order in which it was found: the seeds, then hop after hop.
 
     A model of as many layers as hops trains on `graph` unchanged; its outputs count at `seeds` only.
@@ -71,8 +72,3 @@ class Sample:
             sizes = {"num_senders": nodes[hop + 1], "num_receivers": nodes[hop]}
             found.append(unchecked(edges, **ends, **sizes, _plan=None))
         return found[::-1]
-
-    def to(self, device: torch.device | str) -> "Sample":
-        """The same sample with its tensors on `device`."""
-        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor | Graph)}
-        return unchecked(self, **moved)

@@ -41,6 +41,8 @@ class NeighborSampler:
         disjoint: whether each seed has a tree of its own, so that a node may stand in a sample several times.
         form: "directional", the sampled edges; or "induced", all edges between the nodes that were found.
         seed: of the random numbers.
+        incoming: the incoming edges of each node, where they are known; the edges of the graph are not read then, and
+            weights and times are those that stand there.
 
     Raises:
         SettingError: fanouts or another option cannot be.
@@ -68,6 +70,7 @@ class NeighborSampler:
         disjoint: bool = False,
         form: str = "directional",
         seed: int = 0,
+        incoming: Incoming | None = None,
     ):
         for name, value, choices in (("strategy", strategy, STRATEGIES), ("form", form, FORMS)):
             if value not in choices:
@@ -87,7 +90,7 @@ class NeighborSampler:
         if self.disjoint and form == "induced":
             raise SettingError("NeighborSampler: form 'induced' needs seeds that share nodes; leave disjoint out.")
         self.times_are_whole = self.is_timed and not torch.as_tensor(edge_times).is_floating_point()
-        self.incoming = Incoming.of(self.graph, weights, edge_times)
+        self.incoming = Incoming.of(self.graph, weights, edge_times) if incoming is None else incoming
 
     def sample(
         self,

@@ -359,5 +359,6 @@ def check_same(folder: RunFolder, kind: type[RunSettings], config: dict[str, Any
 
 
 def checksums(files: Sequence[str]) -> list[str]:
-    """The SHA-256 of each data file."""
-    return [hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in files]
+    """The SHA-256 of each data file; of a store, that of the list of its files, which has theirs."""
+    paths = [Path(name) / "store.json" if Path(name).is_dir() else Path(name) for name in files]
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]

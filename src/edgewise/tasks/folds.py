@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.engine.workers import Workers
 from edgewise.errors import RunFolderError
 from edgewise.plural import plural
 from edgewise.tasks.config import job_to_config
+from edgewise.tasks.parts import train_folds
 from edgewise.tasks.run import Run
 from edgewise.tasks.scores import ScoreTable, number
 from edgewise.tasks.table_settings import TableRunSettings
@@ -43,13 +45,21 @@ class CrossValidation:
                 found.append((own, RunFolder(self.folder.path / name)))
         return found
 
-    def finish(self, show: Callable[[Run], None], *, overwrite: bool = False, resume: bool = False) -> dict[str, Any]:
+    def finish(
+        self,
+        show: Callable[[Run], None],
+        *,
+        overwrite: bool = False,
+        resume: bool = False,
+        workers: Workers | None = None,
+    ) -> dict[str, Any]:
         """Trains and scores each fold; finished folds are not trained again where the run is resumed.
 
         Args:
             show: is called with each run before it is trained.
             overwrite: An earlier run in the folder may be replaced.
             resume: An interrupted run is continued.
+            workers: Train the folds side by side; None trains one after the other, here.
 
         Returns:
             The content of metrics.json.
@@ -64,12 +74,15 @@ class CrossValidation:
             with self.folder.claimed(overwrite=overwrite):
                 self.folder.begin()
                 self.folder.write_config(config)
+        left = [(settings, folder) for settings, folder in self.runs() if not (resume and folder.is_finished)]
+        if workers is not None:
+            train_folds(workers, self.task, left, overwrite=overwrite, resume=resume)
+        for settings, folder in left if workers is None else ():
+            run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume and folder.is_started)
+            show(run)
+            run.finish()
         folds, rows, header = [], [], []
-        for settings, folder in self.runs():
-            if not (resume and folder.is_finished):
-                run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume and folder.is_started)
-                show(run)
-                run.finish()
+        for _, folder in self.runs():
             name = folder.path.relative_to(self.folder.path).as_posix()
             folds.append({"folder": name, **folder.read_json("metrics.json")})
             with (folder.path / "test_predictions.csv").open(encoding="utf-8", newline="") as file:

@@ -16,14 +16,14 @@ from edgewise.plural import plural
 from edgewise.process import Background
 from edgewise.progress import stage
 from edgewise.records import Prediction
+from edgewise.tasks.chunks import predict_rows
 from edgewise.tasks.report.judged import judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
 from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
-from edgewise.tasks.trained import FittedTable, prediction_columns, show, with_columns
+from edgewise.tasks.trained import FittedTable, prediction_columns, show
 from edgewise.train.baseline import LABELS, Baseline, fit_forest, fit_mean
 from edgewise.train.conformal import COVERAGES, FEW_GROUPS, check_coverage, coverage_of, learn_difficulty
-from edgewise.train.device import pick_device
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
 from edgewise.train.loss import TargetLoss
@@ -113,7 +113,7 @@ class TableTask(Task):
 
     def loaders(self, prepared: Prepared) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
         splits, fitted = prepared.splits, prepared.fitted
-        batches = fitted.batches(prepared.data)
+        batches = self.batches(prepared)
 
         def of_member(recipe: TrainSettings) -> tuple[Loader, Loader]:
             train, val = splits.of_member(recipe.seed - prepared.settings.train.seed)
@@ -121,6 +121,14 @@ class TableTask(Task):
             return training, RowLoader(val, batches.training_batch, fitted.rows_a_batch)
 
         return of_member
+
+    def batches(self, prepared: Prepared) -> Any:
+        """The rows as the models take them."""
+        return prepared.fitted.batches(prepared.data)
+
+    def scored(self, prepared: Prepared, rows: np.ndarray) -> np.ndarray:
+        """Those of the rows of a split that are scored."""
+        return rows
 
     def training_loader(self, rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
         """The training rows of a member, in batches."""
@@ -171,16 +179,17 @@ class TableTask(Task):
         metrics: dict[str, Any] = {"rows": {"rejected": len(table.rejected)}}
         for name, rows in splits.items():
             metrics["rows"][name] = len(rows)
+            rows = self.scored(prepared, rows)
             if name == "validation" and prepared.splits.left_out:
                 rows, outputs = self.held_out(prepared, rows)
             elif name != "test" and task_type == "regression":  # intervals, and similarities for them, are not needed
                 outputs = list(fitted.outputs(table, rows).mean(axis=0).T)
             else:
-                predictions = fitted.predict(table, rows=rows)
-                outputs = [p.value[rows] if p.probabilities is None else p.probabilities[rows] for p in predictions]
+                predictions = fitted.predict_rows(table, rows)
+                outputs = [p.value if p.probabilities is None else p.probabilities for p in predictions]
             metrics[name] = table_of_scores(table.targets[rows], outputs, names, task_type) if len(rows) else {}
             if name == "test" and task_type == "regression":
-                metrics["coverage"] = self.coverage(prepared, predictions)
+                metrics["coverage"] = self.coverage(prepared, rows, predictions)
         metrics["parameters"] = num_parameters(fitted)
         spent = sum(record["seconds"] for result in results for record in result.history)
         metrics["seconds"] = {"model": round(spent, 2)}
@@ -203,17 +212,17 @@ class TableTask(Task):
         chosen = [np.isin(rows, prepared.splits.of_member(number)[1]) for number in range(len(outputs.values))]
         return rows, list(outputs.mean(np.stack(chosen)).T)
 
-    def coverage(self, prepared: Prepared, predictions: list[Prediction]) -> dict[str, Any]:
-        """How many test targets lie within their intervals, of the run's coverage and of others, and the mean width."""
-        fitted, rows = prepared.fitted, prepared.splits.test
+    def coverage(self, prepared: Prepared, rows: np.ndarray, predictions: list[Prediction]) -> dict[str, Any]:
+        """How many targets of some rows lie within their intervals, of several coverages, and the mean width."""
+        fitted = prepared.fitted
         found: dict[str, Any] = {"promised": fitted.coverage, "calibration": fitted.calibration}
         found |= {"test": {}, "width": {}, "curve": {}}
         for column, (name, each) in enumerate(zip(fitted.columns.target_columns, predictions, strict=True)):
-            targets, low, high = prepared.data.targets[rows, column], each.low[rows], each.high[rows]
+            targets, low, high = prepared.data.targets[rows, column], each.low, each.high
             found["test"][name] = coverage_of(targets, low, high)
             found["width"][name] = None if found["test"][name] is None else float(np.nanmean(high - low))
             assert each.sigma is not None
-            scores = np.abs(each.value[rows] - targets) / each.sigma[rows]
+            scores = np.abs(each.value - targets) / each.sigma
             scores = scores[~np.isnan(scores)]
             radii = {promised: fitted.radius(column, promised) for promised in COVERAGES}
             found["curve"][name] = [
@@ -231,21 +240,22 @@ class TableTask(Task):
                 split: table_of_scores(
                     table.targets[rows], baseline.predict(features(rows)), columns.target_columns, columns.task_type
                 )
-                for split, rows in named(prepared.splits).items()
-                if split != "training" and len(rows)
+                for split, found in named(prepared.splits).items()
+                if split != "training" and len(rows := self.scored(prepared, found))
             }
             for name, baseline in self.baselines(prepared, features).items()
         }
 
     def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
         """Writes the test rows with their cells, their number in the data, and their predictions."""
-        fitted, table, rows = prepared.fitted, prepared.data, prepared.splits.test
-        columns: dict[str, Any] = {"row_in_data": np.arange(table.num_rows)}
-        columns |= {name: table.frame[name].to_numpy() for name in table.frame.columns}
+        fitted, table, rows = prepared.fitted, prepared.data, self.scored(prepared, prepared.splits.test)
+        columns: dict[str, Any] = {"row_in_data": rows}
+        columns |= {name: table.frame[name].iloc[rows].to_numpy() for name in table.frame.columns}
         similarities = fitted.similarities(table, rows)
-        columns |= prediction_columns(fitted, fitted.predict(table, rows=rows, similarities=similarities))
-        columns |= fitted.more_columns(table, rows, similarities)
-        cells = [[show(values[row]) for values in columns.values()] for row in rows.tolist()]
+        columns |= prediction_columns(fitted, fitted.predict_rows(table, rows, similarities=similarities))
+        more = fitted.more_columns(table, rows, similarities)
+        columns |= {name: np.asarray(values, dtype=object)[rows] for name, values in more.items()}
+        cells = ([show(value) for value in row] for row in zip(*columns.values(), strict=True))
         folder.write_table("test_predictions.csv", list(columns), cells)
 
     def split_contents(self, prepared: Prepared) -> SplitContents:
@@ -279,7 +289,10 @@ class TableTask(Task):
         elif prepared.fitted.task_type == "regression":
             lines += [f"  {note}" for note in calibration_notes(prepared)]
         constant = constant_targets(table.columns.target_columns, table.targets[splits.train])
-        return [*lines, *(f"  {note}" for note in (*table.notes, *constant, *self.notes(prepared)))]
+        return [
+            *lines,
+            *(f"  {note}" for note in (*table.notes, *constant, *self.notes(prepared), *prepared.decisions)),
+        ]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")
@@ -308,22 +321,10 @@ class TableTask(Task):
         with stage(f"reading {request.data}"):
             trained, table = self.read(request)
         trained.threads = request.threads
-
         if request["coverage"] is not None:
             check_coverage(request["coverage"])
-        rows = np.flatnonzero(table.usable)
-        similarities = trained.similarities(table, rows)
-        options: dict[str, Any] = {"coverage": request["coverage"], "device": pick_device(request.device)}
-        found = trained.predict(table, rows=rows, **options, similarities=similarities)
-        added: dict[str, Any] = prediction_columns(trained, found)
-        added |= trained.more_columns(table, rows, similarities)
-        added["status"] = trained.statuses(table)
-        content = with_columns(table.frame, added, request.data, suffix)
-        known = int(np.sum(table.usable))
-        summary = f"{known:,} of {plural(table.num_rows, 'row')} predicted"
-        if doubtful := sum(status != read for status, read in zip(added["status"], table.status, strict=True)):
-            summary += f", {doubtful:,} of them from unknown words alone"
-        return content, summary + unpredicted(table.num_rows - known)
+        found = predict_rows(trained, table, request)
+        return found.content(request.data, suffix), found.tally.summary
 
 
 def calibration_notes(prepared: Prepared) -> list[str]:
@@ -422,11 +423,6 @@ def target_fields(table: Table, coverage: float) -> dict[str, Any]:
 def target_scale(table: Table, rows: np.ndarray) -> TargetScaler | None:
     """The scale of the targets of some rows; None for classes."""
     return TargetScaler.fit(table.targets, rows) if table.columns.task_type == "regression" else None
-
-
-def unpredicted(count: int) -> str:
-    """The end of a summary that counts the rows without a prediction."""
-    return f"; {count:,} could not be, and say why in the column 'status'" if count else ""
 
 
 def check_same_numbers(columns: Any, known: Any) -> None:

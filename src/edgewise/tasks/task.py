@@ -6,12 +6,13 @@ Each verb is written once over `Task`, the run in `run`; a task contains only wh
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from edgewise.data.tables.cell import Rejection
 from edgewise.data.tables.options import WRITTEN_TABLES
+from edgewise.engine.workers import Workers
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.process import Background
 from edgewise.settings import spelled
@@ -97,6 +98,8 @@ class Prepared:
     """The cells that cannot be used."""
     background: dict[str, Background] = field(default_factory=dict)
     """What another core computes while the model trains."""
+    decisions: tuple[str, ...] = ()
+    """What was decided for the user, and why, a line each."""
 
 
 class Task(ABC):
@@ -160,6 +163,18 @@ class Task(ABC):
     def loss(self, prepared: Prepared) -> Loss:
         """What is minimized."""
 
+    def whole_graph(self, prepared: Prepared) -> str | None:
+        """What to do where every step computes one whole graph, so that processes have nothing to share out; else
+        None."""
+        return None
+
+    def check_split(self, prepared: Prepared, size: int) -> None:
+        """Raise SettingError unless so many processes can split the tokens of each text between them."""
+        raise SettingError(
+            f"--context-parallel splits the tokens of each text between processes; models of {self.noun} share out "
+            "rows: leave it out."
+        )
+
     def start_background(self, prepared: Prepared) -> None:  # noqa: B027 (most tasks have nothing)
         """Starts what another core can compute while the model trains, into `prepared.background`."""
 
@@ -202,7 +217,7 @@ class Task(ABC):
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
         counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
         lines = [self.opening(prepared), *first_rejected(prepared.rejected, folder), split_line(counts, *self.units)]
-        return [*lines, *(f"  {note}" for note in self.notes(prepared))]
+        return [*lines, *(f"  {note}" for note in (*self.notes(prepared), *prepared.decisions))]
 
     def opening(self, prepared: Prepared) -> str:
         """What was read, in a line."""
@@ -265,6 +280,18 @@ class Task(ABC):
             UnsupportedError: models of this task predict no files.
         """
         raise UnsupportedError(f"{request.folder} holds an {self.format}, for which there is no file of predictions.")
+
+    def predictions(
+        self, request: PredictRequest, suffix: str, workers: Workers | None = None
+    ) -> Generator[tuple[Any, str]]:
+        """The same part by part, each with the line about all up to there; one part where the whole is in memory.
+
+        Raises:
+            UnsupportedError: There are workers, and models of this task do not predict each row by itself.
+        """
+        if workers is not None:
+            raise UnsupportedError(f"models of {self.noun} predict in one process; leave --engine out.")
+        yield self.predict(request, suffix)
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         """The trained model and the table that it is applied to, for predictions and for learned vectors.

@@ -119,6 +119,11 @@ class FittedTable(Fitted):
         return {name: getattr(self, name) for name in ("categories", "edge_categories")} | {"need_targets": False}
 
     @property
+    def max_tokens(self) -> int | None:
+        """Tokens of a row that the models read; None where rows are no texts."""
+        return None
+
+    @property
     def rows_a_batch(self) -> int:
         """Rows that are computed together where no gradient is wanted."""
         return ROWS_A_BATCH
@@ -233,10 +238,29 @@ class FittedTable(Fitted):
                 need them.
         """
         rows = np.flatnonzero(table.usable) if rows is None else rows
+        options: dict[str, Any] = {"coverage": coverage, "device": device, "similarities": similarities}
+        return self.predict_rows(table, rows, among=(rows, table.num_rows), **options)
+
+    def predict_rows(
+        self,
+        table: Table,
+        rows: np.ndarray,
+        *,
+        coverage: float | None = None,
+        device: str = "cpu",
+        similarities: Mapping[str, np.ndarray] | None = None,
+        among: tuple[np.ndarray, int] | None = None,
+    ) -> list[Prediction]:
+        """The predictions of some rows for each target, a number each; arguments as for `predict`.
+
+        Args:
+            among: the places of the predictions, and how many places there are; None is one a row.
+        """
         if similarities is None and self.difficulty:
             similarities = self.similarities(table, rows)
         outputs = self.all_outputs(table, rows, device)
-        return self.to_predictions(outputs, rows, table.num_rows, similarities or {}, coverage)
+        places, count = among or (np.arange(len(rows)), len(rows))
+        return self.to_predictions(outputs, places, count, similarities or {}, coverage)
 
     def to_predictions(
         self,
@@ -400,7 +424,7 @@ def show(value: Any) -> Any:
     return value
 
 
-def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str) -> Any:
+def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str, *, with_header: bool = True) -> Any:
     """A table with further columns, for a file: a DataFrame for .parquet, else CSV rows.
 
     Args:
@@ -408,6 +432,7 @@ def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str) ->
         added: the new columns.
         source: where the table is from, for messages.
         suffix: how the file ends.
+        with_header: whether CSV rows begin with the names of the columns.
 
     Raises:
         DataError: the table has a column of such a name.
@@ -418,4 +443,4 @@ def with_columns(frame: Any, added: dict[str, Any], source: str, suffix: str) ->
         return frame.assign(**added)
     columns = {name: frame[name].tolist() for name in frame.columns}
     columns |= {name: [show(value) for value in values] for name, values in added.items()}
-    return csv_text(list(columns), zip(*columns.values(), strict=True))
+    return csv_text(list(columns) if with_header else None, zip(*columns.values(), strict=True))

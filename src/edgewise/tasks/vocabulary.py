@@ -15,19 +15,30 @@ MAX_UNKNOWN = 0.1
 
 def coverage_warning(tokenizer: Tokenizer, texts: Iterable[str]) -> str | None:
     """A warning where the vocabulary lacks many tokens of new texts; None where it has nearly all."""
+    return coverage_note(*unknown_tokens(tokenizer, texts))
+
+
+def unknown_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[int, int]:
+    """How many tokens of some texts are out of vocabulary, and how many there are."""
     if tokenizer.unknown is None:
-        return None
-    known = unknown = 0
-    for text in texts:
-        numbers = tokenizer.encode(text).numbers
-        unknown += int((numbers == tokenizer.unknown).sum())
-        known += int((numbers != tokenizer.unknown).sum())
-    if unknown <= MAX_UNKNOWN * (known + unknown):
+        return 0, 0
+    is_unknown = [tokenizer.encode(text).numbers == tokenizer.unknown for text in texts]
+    return sum(int(each.sum()) for each in is_unknown), sum(map(len, is_unknown))
+
+
+def coverage_note(unknown: int, total: int) -> str | None:
+    """A warning where many of some tokens are unknown; None where few are."""
+    if unknown <= MAX_UNKNOWN * total:
         return None
     return (
-        f"warning: {unknown:,} of {plural(known + unknown, 'token')} ({unknown / (known + unknown):.0%}) are out of "
+        f"warning: {unknown:,} of {plural(total, 'token')} ({unknown / total:.0%}) are out of "
         "vocabulary and are read as <unk>: are these texts like those of the training?"
     )
+
+
+def cut_note(count: int, limit: str) -> str:
+    """How many texts are longer than a model reads, in words; empty where none is."""
+    return f"{plural(count, 'text has', 'texts have')} more than {limit} tokens, cut there" if count else ""
 
 
 def started(

@@ -2,7 +2,10 @@
 
 import io
 import pickle
+import zipfile
+import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,67 @@ from torch import Tensor
 
 from edgewise.errors import RunFolderError
 from edgewise.files import write_bytes
+from edgewise.progress import note
+
+LAST, PREVIOUS, BEST, FINISHED = "last.ckpt", "previous.ckpt", "best.ckpt", "finished.ckpt"
+"""The checkpoints of a training: the newest, the one before it, the best weights, and the result."""
 
 
-def save_checkpoint(content: dict[str, Any], path: Path) -> None:
-    """Writes a checkpoint in one step."""
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that was read, to be continued."""
+
+    path: Path
+    """Where it was."""
+    content: dict[str, Any]
+    """What it holds."""
+    best: Any = None
+    """The best weights so far, as another checkpoint holds them; None where none are needed."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the training was over."""
+        return self.path.name == FINISHED
+
+
+def save_checkpoint(content: dict[str, Any], path: Path, *, previous: Path | None = None) -> None:
+    """Writes a checkpoint in one step; the one that it replaces takes the name `previous`, if one is given."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
-    write_bytes(path, buffer.getbuffer())
+    write_bytes(path, buffer.getbuffer(), previous=previous)
+
+
+def latest(folder: Path, *, keeps_best: bool = True) -> Saved | None:
+    """The newest checkpoint of a training that is not damaged; None where there is none.
+
+    A newer one that is damaged is passed over with a note: the steps after the older one are trained again, and the
+    training ends with the same weights.
+
+    Args:
+        folder: Where the checkpoints are.
+        keeps_best: Whether the best weights are needed to continue.
+
+    Raises:
+        RunFolderError: All checkpoints are damaged, or the best weights are.
+    """
+    failed = None
+    for path in (folder / name for name in (FINISHED, LAST, PREVIOUS)):
+        if not path.is_file():
+            continue
+        try:
+            content = load_checkpoint(path)
+        except RunFolderError as error:
+            failed = failed or error
+            continue
+        if failed is not None:
+            note(f"{str(failed).removesuffix('; train again with --overwrite.')}; the training goes on from {path}.")
+        if "pytorch-lightning_version" in content:
+            content = of_lightning(path, content)
+        needs_best = keeps_best and path.name != FINISHED and read_history(path, content)[1] >= 0
+        return Saved(path, content, load_checkpoint(folder / BEST).get("state_dict") if needs_best else None)
+    if failed is not None:
+        raise failed
+    return None
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -27,12 +84,16 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         RunFolderError: The file is missing, damaged, or holds something else.
     """
     try:
+        # torch reads the numbers without a look at their checksums.
+        with zipfile.ZipFile(path) as archive:
+            if (member := archive.testzip()) is not None:
+                raise damaged(path, f"the checksum of {member} is wrong")
         content = torch.load(path, weights_only=True, map_location="cpu")
     except FileNotFoundError:
         raise RunFolderError(f"{path} does not exist; train again with --overwrite.") from None
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, EOFError, OSError) as error:
         raise damaged(path, error) from error
-    except pickle.UnpicklingError as error:
+    except (pickle.UnpicklingError, zipfile.BadZipFile, zlib.error) as error:
         raise damaged(path, error) from error
     if not isinstance(content, dict):
         raise damaged(path, f"it holds a {type(content).__name__}, expected a dict")
@@ -66,14 +127,39 @@ def check_within(path: Path, within: Any, num_batches: int) -> None:
     if within is None:
         return
     names = {"batches", "random", "random_on_device", "sums"}
-    if not isinstance(within, dict) or within.keys() != names:
+    if not isinstance(within, dict) or within.keys() - {"others"} != names:
         raise damaged(path, "the state within the epoch has other entries")
-    random, sums, usual = within["random"], within["sums"], torch.get_rng_state()
+    sums, usual, others = within["sums"], torch.get_rng_state(), within.get("others", [])
     if type(within["batches"]) is not int or not 0 < within["batches"] <= num_batches:
         raise damaged(path, f"batches is {within['batches']!r:.60}")
-    if not isinstance(random, Tensor) or (random.dtype, random.shape) != (usual.dtype, usual.shape):
-        raise damaged(path, "the state of the random numbers is none")
-    if not isinstance(within["random_on_device"], Tensor | None) or not isinstance(sums, tuple) or len(sums) != 2:
+    if not isinstance(others, list) or not all(isinstance(each, tuple) and len(each) == 2 for each in others):
+        raise damaged(path, "the state of the other processes holds other things")
+    for random, on_device in ((within["random"], within["random_on_device"]), *others):
+        if not isinstance(random, Tensor) or (random.dtype, random.shape) != (usual.dtype, usual.shape):
+            raise damaged(path, "the state of the random numbers is none")
+        if not isinstance(on_device, Tensor | None):
+            raise damaged(path, "the state within the epoch holds other things")
+    if not isinstance(sums, tuple) or len(sums) != 2:
         raise damaged(path, "the state within the epoch holds other things")
     if not all(isinstance(each, Tensor) and each.numel() == 1 for each in sums):
         raise damaged(path, "the sums of the losses are no numbers")
+
+
+def of_lightning(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint that Lightning wrote, as runs of version 0.1.0 have it, in today's form."""
+    try:
+        within, (optimizer,) = content.get("within"), content["optimizer_states"]
+        if within is not None:
+            sums = within["sums"].get("train", (torch.zeros(()), torch.zeros(())))
+            within = {**within, "sums": tuple(sums)}
+        return {
+            **content["callbacks"]["EpochKeeper"],
+            "state_dict": {name.removeprefix("model."): value for name, value in content["state_dict"].items()},
+            "averaged": content["averaged"],
+            "optimizer": optimizer["state"],
+            "scaler": content.get("MixedPrecision", {}),
+            "step": content["global_step"],
+            "within": within,
+        }
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path, error) from error

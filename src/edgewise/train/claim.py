@@ -33,9 +33,9 @@ FILES = (
 )
 """The files of a run at the top of its folder."""
 FOLDERS = ("checkpoints", "logs")
-CHECKPOINTS = ("last.ckpt", "best.ckpt", "finished.ckpt")
+CHECKPOINTS = ("last.ckpt", "previous.ckpt", "best.ckpt", "finished.ckpt")
 _DEEPER = re.compile(
-    r"checkpoints/(data\.json|member_\d{1,6}/(last|best|finished)\.ckpt)"
+    r"checkpoints/(data\.json|member_\d{1,6}/(last|previous|best|finished)\.ckpt)"
     r"|logs/(metrics\.csv|tensorboard/(events\.out\.tfevents\.[^/]+|hparams\.yaml))"
 )
 _EVENTS = re.compile(r"logs/tensorboard/.+")
@@ -166,6 +166,24 @@ def remove_outputs(path: Path, names: Collection[str]) -> None:
     for folder in sorted({parent for name in names for parent in Path(name).parents if parent.parts}, reverse=True):
         with contextlib.suppress(OSError):
             (path / folder).rmdir()
+
+
+def refuse_file(path: Path) -> None:
+    """Raise RunFolderError where a folder would be, and a file is."""
+    if path.exists() and not path.is_dir():
+        raise RunFolderError(f"{path} is a file; choose another folder with -o.")
+
+
+@contextlib.contextmanager
+def tidied(path: Path) -> Iterator[None]:
+    """Removes what the block made of a folder and those above it, where nothing was written into them."""
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    try:
+        yield
+    finally:
+        for each in made:
+            with contextlib.suppress(OSError):
+                each.rmdir()
 
 
 @contextlib.contextmanager

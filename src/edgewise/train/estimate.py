@@ -15,7 +15,7 @@ from edgewise.neighborhood import Edges
 from edgewise.plural import plural
 from edgewise.progress import duration
 from edgewise.train.device import autocast
-from edgewise.train.loader import Loader
+from edgewise.train.loader import Idle, Loader
 from edgewise.train.loss import loss_of
 from edgewise.train.settings import TrainSettings
 
@@ -72,13 +72,28 @@ def of_sizes(model: nn.Module, batch: Any, settings: TrainSettings, device: str)
     What each layer gives for each atom, node or token is stored for the backward pass, and for each edge its two ends.
     Models that go over the same edges several times keep more: it is a low estimate, and what it refuses is too large.
     """
+    return of_counts(model, *counts_of(batch), settings, device)
+
+
+def of_counts(
+    model: nn.Module, units: int, edges: int, settings: TrainSettings, device: str, read: int = 0
+) -> Estimate:
+    """The same from the numbers of a batch.
+
+    Args:
+        model: may be on the device "meta".
+        units: atoms, nodes or tokens of a batch.
+        edges: its edges.
+        settings, device: as for `of_sizes`.
+        read: bytes of the batch itself, where it is not in memory yet.
+    """
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     # The gradient, two moments, the averaged weights and their copy on the way, the best weights and the checkpoint.
     copies = 3 + (2 if settings.ema_decay else 0) + (1 if settings.keeps_best else 0)
-    units, edges = counts_of(batch)
     widths = sum(width_of(module) for module in model.modules())
     number = {"64": 8, "bf16": 2, "16": 2}.get(settings.precision, 4)
-    return Estimate(copies * weights, COPIES * units * widths * number + edges * 16, available_memory(device))
+    activations = COPIES * units * widths * number + edges * 16
+    return Estimate(copies * weights, read + activations, available_memory(device))
 
 
 def counts_of(batch: Any) -> tuple[int, int]:
@@ -198,6 +213,7 @@ def prepared(
         SettingError: It does not fit, and the settings do not allow it.
     """
     batch = next(iter(loader))
+    batch = batch.batch if isinstance(batch, Idle) else batch
     found = of_sizes(model, batch, settings, device)
     if settings.check_memory:
         found.check()

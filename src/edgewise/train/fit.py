@@ -1,6 +1,7 @@
 """fit(): train one model, save every epoch, continue where a killed run stopped, and end with the same bits."""
 
 import contextlib
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,8 +12,9 @@ from torch import nn
 
 from edgewise.errors import SettingError
 from edgewise.progress import is_monitored, say, stage
-from edgewise.train.checkpoint import load_checkpoint, read_history, save_checkpoint
+from edgewise.train.checkpoint import FINISHED, PREVIOUS, Saved, latest, read_history, save_checkpoint
 from edgewise.train.device import cpu_threads, pick_device
+from edgewise.train.distributed import ALONE, Group
 from edgewise.train.estimate import prepared
 from edgewise.train.loader import Loader, StepLoader
 from edgewise.train.log import MetricsLog
@@ -33,6 +35,7 @@ def fit(
     resume: bool = False,
     log: MetricsLog | None = None,
     member: int = 0,
+    group: Group = ALONE,
 ) -> FitResult:
     """Trains a model in place.
 
@@ -47,10 +50,12 @@ def fit(
         val_loader: Batches to choose by; None or empty keeps the weights of the last epoch.
         loss: What is minimized.
         settings: The recipe, resolved for the table.
-        folder: Where checkpoints go: `last.ckpt`, `best.ckpt`, and `finished.ckpt` at the end. None keeps none.
+        folder: Where checkpoints go: `last.ckpt`, `previous.ckpt`, `best.ckpt`, and `finished.ckpt` at the end. None
+            keeps none.
         resume: Continue from the checkpoints in `folder`, if there are any.
         log: Where the numbers of each epoch go.
         member: The number of the ensemble member, for the log.
+        group: The processes that share each batch. The folder and the log are those of the first.
 
     Returns:
         The history, and the epoch whose weights were best.
@@ -63,16 +68,23 @@ def fit(
     device = pick_device(settings.device)
     if settings.precision == "16" and device == "cpu":
         raise SettingError("--precision 16 needs a GPU; use --precision bf16 or 32 with --device cpu.")
-    if resume and folder is not None and (folder / "finished.ckpt").is_file():
-        return reload(model, folder / "finished.ckpt", log, member)
+    check_group(group, settings, device)
+    saved = latest(folder, keeps_best=settings.keeps_best) if resume and folder is not None else None
+    saved = group.share(saved)
+    if saved is not None and saved.is_finished:
+        return reload(model, saved, log, member)
     if settings.epochs is None:
         raise SettingError("epochs is None; hand over settings.resolved(num_rows, num_molecules).")
     if settings.eval_steps is not None:
         epochs = math.ceil(settings.epochs * len(train_loader) / settings.eval_steps)
         train_loader, settings = StepLoader(train_loader, settings.eval_steps), replace(settings, epochs=epochs)
     num_steps = (settings.epochs or 0) * len(train_loader)
+    group.same("steps of an epoch", len(train_loader))
+    for loader in (train_loader, val_loader):
+        if loader is not None:
+            loader.shard = group.shard
     has_val = val_loader is not None and len(val_loader) > 0
-    if not (resume and folder is not None and (folder / "last.ckpt").is_file()):
+    if saved is None:
         measures = is_monitored() and member == 0  # nobody else reads how long a step takes
         gpus = range(torch.cuda.device_count())
         with (
@@ -91,21 +103,38 @@ def fit(
         stage("training", num_steps) as progress,
     ):
         model.to(device, torch.float64 if settings.precision == "64" else None)
-        training = Training(model, loss, settings, len(train_loader), device, folder=folder, log=log, member=member)
-        if resume and folder is not None and (folder / "last.ckpt").is_file():
-            training.restore(folder / "last.ckpt")
+        trained = group.spread(copy.deepcopy(model), device) if group.is_sharded else model
+        training = Training(
+            *(trained, loss, settings, len(train_loader), device), folder=folder, log=log, member=member, group=group
+        )
+        if saved is not None:
+            training.restore(saved)
         training.run(train_loader, val_loader if has_val else None, progress)
     tensors = training.best if settings.keeps_best and training.best is not None else training.weights()
     model.float().cpu()
     model.load_state_dict(tensors)
     if folder is not None:
-        save_checkpoint({"state_dict": model.state_dict(), **training.results}, folder / "finished.ckpt")
+        save_checkpoint({"state_dict": model.state_dict(), **training.results}, folder / FINISHED)
+        (folder / PREVIOUS).unlink(missing_ok=True)
     return FitResult(training.history, training.best_epoch)
 
 
-def reload(model: nn.Module, path: Path, log: MetricsLog | None, member: int) -> FitResult:
+def check_group(group: Group, settings: TrainSettings, device: str) -> None:
+    """Raise SettingError where several processes cannot train so."""
+    if group.is_alone:
+        return
+    if device == "mps":
+        raise SettingError("--device mps trains in one process; leave --devices out.")
+    if group.splits_tokens and settings.compile:
+        raise SettingError("--compile does not go with --context-parallel; leave it out.")
+    if group.is_sharded and (settings.compile or settings.precision == "16"):
+        flag = "--compile" if settings.compile else "--precision 16"
+        raise SettingError(f"{flag} does not go with --strategy fsdp; use --strategy ddp, or leave it out.")
+
+
+def reload(model: nn.Module, saved: Saved, log: MetricsLog | None, member: int) -> FitResult:
     """The result of a training that had been finished before."""
-    content = load_checkpoint(path)
+    path, content = saved.path, saved.content
     history, best_epoch = read_history(path, content)
     check_weights(model.state_dict(), content.get("state_dict"), path)
     model.load_state_dict(content["state_dict"])

@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import io
 import json
 import os
 import tomllib
@@ -57,15 +56,9 @@ class RunFolder:
         Folders that were made for it are removed again where nothing was written into them.
         """
         self.check(overwrite=overwrite, resume=resume)
-        made = [each for each in (self.path, *self.path.parents) if not each.exists()]
-        try:
-            with self.locked():
-                self.check(overwrite=overwrite, resume=resume, is_locked=True)  # another run may have come first
-                yield self
-        finally:
-            for each in made:
-                with contextlib.suppress(OSError):
-                    each.rmdir()
+        with claim.tidied(self.path), self.locked():
+            self.check(overwrite=overwrite, resume=resume, is_locked=True)  # another run may have come first
+            yield self
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Self]:
@@ -84,8 +77,7 @@ class RunFolder:
             is_locked: This process holds the lock.
         """
         claim.refuse_place(self.path)
-        if self.path.exists() and not self.path.is_dir():
-            raise RunFolderError(f"{self.path} is a file; choose another folder with -o.")
+        claim.refuse_file(self.path)
         if overwrite and resume:
             raise RunFolderError("--overwrite and --resume contradict each other; give one of them.")
         if not self.path.exists():
@@ -269,13 +261,23 @@ def read_json(path: Path) -> Any:
         raise RunFolderError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A CSV file as text."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
+def csv_text(header: Sequence[str] | None, rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
+    """A CSV file as text; without a header, rows that follow on others."""
+    lines = _Lines()
+    # With "\n" alone the writer would leave a cell that holds "\r" without quotes, and readers end the row there.
+    writer = csv.writer(lines, delimiter=delimiter, lineterminator="\r\n")
+    if header is not None:
+        writer.writerow(header)
     writer.writerows(rows)
-    return buffer.getvalue()
+    return "".join(lines)
+
+
+class _Lines(list[str]):
+    """Rows as `csv.writer` writes them, each ended by "\n"."""
+
+    def write(self, row: str) -> None:
+        """Adds a row that ends in "\r\n"."""
+        self.append(f"{row[:-2]}\n")
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -3,14 +3,56 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Int64
 from torch import Tensor
 
+from edgewise.layers.ring import PIECES, places
 from edgewise.records import TextBatch
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The share of each batch that one of several processes computes; together they compute the whole batch."""
+
+    rank: int = 0
+    """Which process this is, from 0."""
+    size: int = 1
+    """How many there are."""
+    of_tokens: bool = False
+    """Whether each has some tokens of all texts of a batch, not all tokens of some."""
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """The share of the rows of a batch: no two processes have the same row, and none is left out."""
+        return rows if self.size == 1 or self.of_tokens else np.array_split(rows, self.size)[self.rank]
+
+    def batch(self, rows: np.ndarray, make_batch: Callable[[np.ndarray], Any]) -> Any:
+        """The share of a batch; `Idle` where there are fewer rows than processes, and none for this one."""
+        own = self.of(rows)
+        return make_batch(own) if len(own) or not len(rows) else Idle(make_batch(rows[:1]))
+
+    def tokens(self, batch: TextBatch) -> TextBatch:
+        """The share of each text; after its end there are tokens without a target, so that all shares are as long."""
+        if not self.of_tokens or self.size == 1:
+            return batch
+        missing = -batch.tokens.shape[-1] % (PIECES * self.size)
+        assert batch.targets is not None
+        tokens, targets = F.pad(batch.tokens, (0, missing)), F.pad(batch.targets, (0, missing), value=-1)
+        own = places(tokens.shape[-1], self.rank, self.size)
+        return TextBatch(tokens[..., own], targets=targets[..., own])
+
+
+@dataclass(frozen=True, eq=False)
+class Idle:
+    """A batch that counts nothing: its process takes part in a step for which it has no rows."""
+
+    batch: Any
+    """What is computed, as all processes have to run the same layers."""
 
 
 class Loader(Protocol):
@@ -18,6 +60,8 @@ class Loader(Protocol):
 
     epoch: int
     """The number of the epoch that the next iteration is for."""
+    shard: Shard
+    """Which share of each batch is served: the batches themselves do not depend on it."""
 
     def __len__(self) -> int: ...
 
@@ -35,12 +79,13 @@ class StepLoader:
     def __init__(self, loader: Loader, num_steps: int):
         self.loader = loader
         self.num_steps = num_steps
-        self.epoch = 0
+        self.epoch, self.shard = 0, loader.shard
 
     def __len__(self) -> int:
         return self.num_steps
 
     def __iter__(self) -> Iterator[Any]:
+        self.loader.shard = self.shard
         self.loader.epoch, skipped = divmod(self.epoch * self.num_steps, len(self.loader))
         left = self.num_steps
         while left:
@@ -72,7 +117,7 @@ class RowLoader:
         self.make_batch = make_batch
         self.num_batches = math.ceil(len(self.rows) / batch_size)
         self.seed = seed
-        self.epoch = 0
+        self.epoch, self.shard = 0, Shard()
         self.cached: list[Any] = []
 
     def __len__(self) -> int:
@@ -84,10 +129,11 @@ class RowLoader:
             for rows in np.array_split(
                 np.random.default_rng([self.seed, self.epoch]).permutation(self.rows), len(self)
             ):
-                yield self.make_batch(rows)
+                yield self.shard.batch(rows, self.make_batch)
             return
         if not self.cached and len(self):
-            self.cached = [self.make_batch(rows) for rows in np.array_split(self.rows, len(self))]
+            split = np.array_split(self.rows, len(self))
+            self.cached = [self.shard.batch(rows, self.make_batch) for rows in split]
         yield from self.cached
 
 
@@ -114,7 +160,7 @@ class WindowLoader:
         seed: int | None = None,
     ):
         self.tokens, self.context, self.batch_size, self.seed = tokens, context, batch_size, seed
-        self.epoch = 0
+        self.epoch, self.shard = 0, Shard()
         self.whole = (len(tokens) - 1) // context
         rest = (len(tokens) - 1) % context > 0
         self.num_batches = math.ceil(self.whole / batch_size) + rest if num_batches is None else num_batches
@@ -122,22 +168,25 @@ class WindowLoader:
     def __len__(self) -> int:
         return self.num_batches
 
-    def __iter__(self) -> Iterator[TextBatch]:
+    def __iter__(self) -> Iterator[Any]:
         if self.seed is not None:
             random = np.random.default_rng([self.seed, self.epoch])
             for _ in range(len(self)):
-                yield self.windows(random.integers(0, len(self.tokens) - self.context, self.batch_size))
+                starts = random.integers(0, len(self.tokens) - self.context, self.batch_size)
+                yield self.shard.batch(starts, self.windows)
             return
         for first in range(0, self.whole, self.batch_size):
-            yield self.windows(np.arange(first, min(first + self.batch_size, self.whole)) * self.context)
+            starts = np.arange(first, min(first + self.batch_size, self.whole)) * self.context
+            yield self.shard.batch(starts, self.windows)
         if (rest := self.tokens[self.whole * self.context :]).shape[0] > 1:
-            yield TextBatch(rest[None, :-1], targets=rest[None, 1:])
+            last = TextBatch(rest[None, :-1], targets=rest[None, 1:])
+            yield self.shard.batch(np.zeros(1), lambda _: self.shard.tokens(last))
 
     def windows(self, starts: np.ndarray) -> TextBatch:
         """The windows that begin at these places."""
         places = torch.from_numpy(starts)[:, None] + torch.arange(self.context + 1)
         found = self.tokens[places]
-        return TextBatch(found[:, :-1], targets=found[:, 1:])
+        return self.shard.tokens(TextBatch(found[:, :-1], targets=found[:, 1:]))
 
 
 class LengthLoader:
@@ -156,7 +205,7 @@ class LengthLoader:
         self, lengths: np.ndarray, make_batch: Callable[[np.ndarray], Any], batch_tokens: int, seed: int | None = None
     ):
         self.lengths, self.make_batch, self.seed = np.asarray(lengths), make_batch, seed
-        self.epoch = 0
+        self.epoch, self.shard = 0, Shard()
         ordered = np.sort(self.lengths)
         # Whatever the order of rows of one length, the lengths of a batch, and so their number, stay the same.
         self.cuts = [0]
@@ -172,7 +221,7 @@ class LengthLoader:
         tie = np.arange(len(self.lengths)) if random is None else random.permutation(len(self.lengths))
         batches = np.split(np.lexsort([tie, self.lengths]), self.cuts[1:])
         for number in range(len(self)) if random is None else random.permutation(len(self)):
-            yield self.make_batch(batches[number])
+            yield self.shard.batch(batches[number], self.make_batch)
 
 
 def seed_of(*numbers: int) -> int:

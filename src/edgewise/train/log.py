@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +98,16 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path):
+        self.folder = folder
+
+    @cached_property
+    def writer(self) -> Any:
+        """What writes; made at the first epoch's end, as its import takes a while."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             from tensorboardX import SummaryWriter  # type: ignore[no-redef]
-        self.writer = SummaryWriter(os.fspath(folder))
+        return SummaryWriter(os.fspath(self.folder))
 
     def log_metrics(self, numbers: dict[str, float], step: int) -> None:
         """Adds a point to each curve."""

@@ -3,11 +3,14 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from edgewise.records import MaskedBatch
+from edgewise.train.loader import Shard
 
 MASKED, SWAPPED = 0.8, 0.1
 """Of the tokens to predict: the share that becomes the mask, and the share that becomes a random token. The rest stays,
@@ -99,15 +102,15 @@ class MaskLoader:
 
     def __init__(self, chunks: Chunks, masking: Masking, batch_tokens: int, seed: int | None = None):
         self.chunks, self.masking, self.seed = chunks, masking, seed
-        self.epoch = 0
+        self.epoch, self.shard = 0, Shard()
         # A number that does not depend on the order: the steps of all epochs are counted before the first.
         self.num_batches = min(len(chunks), math.ceil(len(chunks.numbers) / batch_tokens))
-        self.cached: list[MaskedBatch] = []
+        self.cached: list[Any] = []
 
     def __len__(self) -> int:
         return self.num_batches
 
-    def __iter__(self) -> Iterator[MaskedBatch]:
+    def __iter__(self) -> Iterator[Any]:
         # Generators start at the first `next`: by then the epoch's number has been set.
         if self.seed is not None:
             random = np.random.default_rng([self.seed, self.epoch])
@@ -117,7 +120,7 @@ class MaskLoader:
             self.cached = list(self.batches(np.arange(len(self.chunks)), np.random.default_rng(FIXED_DRAW)))
         yield from self.cached
 
-    def batches(self, order: np.ndarray, random: np.random.Generator) -> Iterator[MaskedBatch]:
+    def batches(self, order: np.ndarray, random: np.random.Generator) -> Iterator[Any]:
         """The chunks in an order, shared out evenly."""
         if not len(self):
             return
@@ -128,6 +131,23 @@ class MaskLoader:
         cuts = inner + np.maximum.accumulate(spare.clip(0, len(order) - len(self)))
         for rows in np.split(order, cuts):
             numbers, offsets = self.chunks.packed(rows)
-            hidden, places = self.masking(numbers, random)
-            tokens, targets = torch.from_numpy(hidden), torch.from_numpy(numbers[places])
-            yield MaskedBatch(tokens, torch.from_numpy(offsets), torch.from_numpy(places), targets)
+            # What is hidden is drawn for the whole batch: it must not depend on how many processes share it.
+            masked = (numbers, offsets, *self.masking(numbers, random))
+            yield self.shard.batch(np.arange(len(rows)), partial(masked_batch, *masked))
+
+
+def masked_batch(
+    numbers: np.ndarray, offsets: np.ndarray, hidden: np.ndarray, places: np.ndarray, chosen: np.ndarray
+) -> MaskedBatch:
+    """Some consecutive chunks of a packed batch.
+
+    Args:
+        numbers, offsets: the tokens of all chunks, and where each chunk begins and ends.
+        hidden: the tokens, some of them hidden; `places` says which.
+        chosen: numbers of the chunks.
+    """
+    bounds = offsets[chosen[0] : chosen[-1] + 2]
+    first, last = bounds[0], bounds[-1]
+    own = places[(places >= first) & (places < last)]
+    tokens, targets = torch.from_numpy(hidden[first:last]), torch.from_numpy(numbers[own])
+    return MaskedBatch(tokens, torch.from_numpy(bounds - first), torch.from_numpy(own - first), targets)

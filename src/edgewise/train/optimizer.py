@@ -9,6 +9,7 @@ from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
 from edgewise.train.checkpoint import damaged
+from edgewise.train.distributed import assign
 from edgewise.train.settings import TrainSettings
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -95,4 +96,4 @@ class Adam:
                 value = found[name]
                 if not isinstance(value, Tensor) or value.shape != moment.shape or not torch.isfinite(value).all():
                     raise damaged(path, f"{name} of the optimizer has another shape or is not finite")
-                moment.copy_(value)
+                assign(moment, value)

@@ -100,7 +100,7 @@ class TrainSettings(Settings):
             of_classes: Whether the targets are classes of molecules.
         """
         batch_size = self.batch_size or (32 if num_rows < 400 else 64 if num_rows < 8 * num_molecules else 256)
-        a_row, least = (12, 240) if of_classes else (70, 1000)
+        a_row, least = (16, 240) if of_classes else (70, 1000)
         num_steps = min(3000, max(least, a_row * num_rows / 64))
         epochs = self.epochs or math.ceil(num_steps / math.ceil(num_rows / batch_size))
         return replace(self, batch_size=batch_size, epochs=epochs)

@@ -15,9 +15,19 @@ from edgewise.errors import EdgewiseError
 from edgewise.neighborhood.index import unchecked
 from edgewise.progress import Stage, stage
 from edgewise.records import NodeBatch
-from edgewise.train.checkpoint import check_within, damaged, load_checkpoint, read_history, save_checkpoint
+from edgewise.train.checkpoint import (
+    BEST,
+    LAST,
+    PREVIOUS,
+    Saved,
+    check_within,
+    damaged,
+    read_history,
+    save_checkpoint,
+)
 from edgewise.train.device import autocast
-from edgewise.train.loader import Loader, seed_of
+from edgewise.train.distributed import ALONE, Group, assign, whole
+from edgewise.train.loader import Idle, Loader, seed_of
 from edgewise.train.log import MetricsLog
 from edgewise.train.loss import RelativeLoss, TargetLoss, TokenLoss, loss_of
 from edgewise.train.optimizer import Adam
@@ -52,6 +62,7 @@ class Training:
         folder: where `last.ckpt` and `best.ckpt` go; None keeps the best weights in memory only.
         log: where the history goes; None for nowhere.
         member: the number of the ensemble member, for the log.
+        group: the processes that share the batches; all write checkpoints together, in the folder of the first.
     """
 
     def __init__(
@@ -65,10 +76,12 @@ class Training:
         folder: Path | None = None,
         log: MetricsLog | None = None,
         member: int = 0,
+        group: Group = ALONE,
     ):
         self.model, self.loss, self.settings, self.device = model, loss, settings, device
         self.num_batches, self.num_steps = num_batches, num_batches * (settings.epochs or 0)
-        self.folder, self.log, self.member = folder, log, member
+        self.folder, self.log, self.member, self.group = folder, log, member, group
+        self.saves = group.share(folder is not None)
         # A function is compiled, not the model, whose tensors would get other names.
         self.loss_in_training = torch.compile(loss_of, dynamic=True) if settings.compile else loss_of
         self.optimizer = Adam(model, settings)
@@ -119,7 +132,7 @@ class Training:
         """
         self.model.train()
         loader.epoch = self.epoch
-        torch.manual_seed(seed_of(self.settings.seed, self.epoch))
+        self.seed_epoch()
         self.total, self.weight = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
         batches, first = iter(loader), 0
         if self.within is not None:
@@ -130,7 +143,7 @@ class Training:
         for place, batch in enumerate(batches, first + 1):
             self.train_step(self.moved(batch))
             progress.done = self.step
-            if self.folder is not None and place < self.num_batches:
+            if self.saves and place < self.num_batches:
                 self.save_within(place)
         return float(self.total / self.weight)
 
@@ -138,10 +151,10 @@ class Training:
         """One step: w ← Adam(w, ∇L), averaged ← d · averaged + (1 − d) · w, with a decay d that grows at first."""
         self.optimizer.learning_rate = self.settings.learning_rate_at(self.step, self.num_steps)
         with autocast(self.settings.precision, self.device):
-            total, weight = self.loss_in_training(self.model, self.loss, batch)
-            mean = total / weight.where(weight > 0, 1.0)
+            mean, sums = self.losses(self.loss_in_training, batch)
         self.optimizer.zero_grad()
         self.scaler.scale(mean).backward()
+        self.group.sum_gradients(self.parameters)
         if self.settings.clip_norm:
             self.scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
             nn.utils.clip_grad_norm_(self.optimizer.parameters, self.settings.clip_norm)
@@ -149,11 +162,29 @@ class Training:
         self.scaler.update()
         self.step += 1
         # Summed on the device: reading a number would wait for it.
-        self.total, self.weight = self.total + total.detach(), self.weight + weight.detach()
+        self.total, self.weight = self.total + sums[0], self.weight + sums[1]
         if self.averaged:
             decay = min(self.settings.ema_decay, (1 + self.step) / (10 + self.step))
             with torch.no_grad():
                 torch._foreach_lerp_(self.averaged, self.parameters, 1 - decay)
+
+    def losses(self, loss_of: Any, batch: Any) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The mean loss of a batch, and its sum and weight over all processes.
+
+        Where there are several, the mean is the part of this one: the sum of its losses by the weight of all. So do the
+        gradients of all processes add up to that of the whole batch, however unevenly its rows are weighted.
+        """
+        is_idle = isinstance(batch, Idle)
+        with self.group.ring():
+            total, weight = loss_of(self.model, self.loss, batch.batch if is_idle else batch)
+        if self.group.is_alone:
+            return total / weight.where(weight > 0, 1.0), (total.detach(), weight.detach())
+        if is_idle:
+            total, weight = total * 0.0, weight * 0
+        totals, weights = (value.to(total.dtype) for value in self.group.sum(total, weight))
+        # FSDP divides the sum of the gradients by the number of processes.
+        factor = self.group.size if self.group.is_sharded else 1
+        return total * factor / weights.where(weights > 0, 1.0), (totals, weights)
 
     def validate(self, loader: Loader) -> float:
         """The mean loss of the averaged weights."""
@@ -163,13 +194,15 @@ class Training:
         with self.averaged_weights(), torch.no_grad(), stage("validation", len(loader)) as progress:
             for batch in loader:
                 with autocast(self.settings.precision, self.device):
-                    of_batch = loss_of(self.model, self.loss, self.moved(batch))
-                total, weight = total + of_batch[0], weight + of_batch[1]
+                    _, sums = self.losses(loss_of, self.moved(batch))
+                total, weight = total + sums[0], weight + sums[1]
                 progress.done += 1
         return float(total / weight)
 
     def moved(self, batch: Any) -> Any:
         """The batch on the device, in double precision where the training is."""
+        if isinstance(batch, Idle):
+            return Idle(self.moved(batch.batch))
         # A batch on the CPU stays the same object: what it has computed once, such as loops, it keeps.
         batch = batch if self.device == "cpu" else batch.to(self.device)
         return doubled(batch) if self.settings.precision == "64" else batch
@@ -193,8 +226,8 @@ class Training:
             self.best_loss, self.best_epoch = val_loss, self.epoch - 1
             self.best = self.weights()
             if self.folder is not None:
-                save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / "best.ckpt")
-        if self.folder is not None:
+                save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / BEST)
+        if self.saves:
             self.save()
             self.next_checkpoint = time.perf_counter() + CHECKPOINT_SECONDS
         if self.log is not None:
@@ -203,7 +236,7 @@ class Training:
     def weights(self) -> dict[str, Tensor]:
         """A copy of the model's tensors with the averaged weights in place, on the CPU."""
         with self.averaged_weights():
-            return {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+            return {name: value.detach().cpu().clone() for name, value in whole(self.model.state_dict()).items()}
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -227,30 +260,32 @@ class Training:
         return {"history": self.history, "best_loss": self.best_loss, "best_epoch": self.best_epoch}
 
     def save(self) -> None:
-        """Writes `last.ckpt`: all that a continued run needs."""
-        assert self.folder is not None
+        """Writes `last.ckpt`: all that a continued run needs. The one before it stays as `previous.ckpt`."""
         content = {
-            "state_dict": self.model.state_dict(),
-            "averaged": self.averaged,
-            "optimizer": self.optimizer.state(),
+            "state_dict": whole(dict(self.model.state_dict())),
+            "averaged": whole(self.averaged),
+            "optimizer": whole(self.optimizer.state()),
             "scaler": self.scaler.state_dict(),
             "step": self.step,
             "within": self.within,
             **self.results,
         }
-        save_checkpoint(content, self.folder / "last.ckpt")
+        if self.folder is not None:
+            save_checkpoint(content, self.folder / LAST, previous=self.folder / PREVIOUS)
 
     def save_within(self, batches: int) -> None:
         """Writes the checkpoint after a step within an epoch, if it is time."""
         now = time.perf_counter()
-        if now < self.next_checkpoint:
+        if not self.group.agree(now >= self.next_checkpoint):
             return
         on_device = torch.cuda.get_rng_state() if self.device == "cuda" else None
+        (random, on_device), *others = self.group.gather((torch.get_rng_state(), on_device))
         self.within = {
             "batches": batches,
-            "random": torch.get_rng_state(),
+            "random": random,
             "random_on_device": on_device,
             "sums": (self.total, self.weight),
+            **({"others": others} if others else {}),
         }
         self.save()
         self.within = None
@@ -258,22 +293,33 @@ class Training:
         self.next_checkpoint = now + took + max(CHECKPOINT_SECONDS, took / CHECKPOINT_SHARE)
 
     def restore_within(self, within: dict[str, Any]) -> None:
-        """Takes the random numbers and the losses of an epoch up where its checkpoint was written."""
-        torch.set_rng_state(within["random"])
-        if within["random_on_device"] is not None:
-            torch.cuda.set_rng_state(within["random_on_device"])
+        """Takes the random numbers and the losses of an epoch up where its checkpoint was written.
+
+        A process that there was not then draws anew.
+        """
+        states = [(within["random"], within["random_on_device"]), *within.get("others", [])]
+        if self.group.rank < len(states):
+            random, on_device = states[self.group.rank]
+            torch.set_rng_state(random)
+            if on_device is not None:
+                torch.cuda.set_rng_state(on_device)
+        else:
+            self.seed_epoch(within["batches"])
         self.total, self.weight = (each.to(self.device) for each in within["sums"])
         self.within = None
 
-    def restore(self, path: Path) -> None:
-        """Takes over where the run was that wrote `path`.
+    def seed_epoch(self, *numbers: int) -> None:
+        """Seeds the random numbers of an epoch; those of each process are its own."""
+        own = (self.group.rank, *numbers) if self.group.rank else ()
+        torch.manual_seed(seed_of(self.settings.seed, self.epoch, *own))
+
+    def restore(self, saved: Saved) -> None:
+        """Takes over where the run was that wrote a checkpoint.
 
         Raises:
             RunFolderError: the file is damaged, or of another model.
         """
-        content = load_checkpoint(path)
-        if "pytorch-lightning_version" in content:
-            content = of_lightning(path, content)
+        path, content = saved.path, saved.content
         self.history, self.best_epoch = read_history(path, content)
         try:
             self.best_loss, self.step, self.within = content["best_loss"], content["step"], content["within"]
@@ -282,38 +328,18 @@ class Training:
             if not isinstance(self.best_loss, float) or type(self.step) is not int or self.step != trained:
                 raise damaged(path, f"step is {self.step!r:.60} after {trained}, best_loss is {self.best_loss!r:.60}")
             check_weights(self.model.state_dict(), content["state_dict"], path)
-            self.model.load_state_dict(content["state_dict"])
+            for name, tensor in self.model.state_dict().items():
+                assign(tensor, content["state_dict"][name])
             for average, value in zip(self.averaged, content["averaged"], strict=True):
                 check_weights({"averaged": average}, {"averaged": value}, path)
-                average.copy_(value)
+                assign(average, value)
             self.optimizer.restore(path, content["optimizer"])
             self.scaler.load_state_dict(content["scaler"])
         except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise error if isinstance(error, EdgewiseError) else damaged(path, error) from error
-        if self.best_epoch >= 0:
-            best = path.with_name("best.ckpt")
-            self.best = load_checkpoint(best).get("state_dict")
-            check_weights(self.weights(), self.best, best)
-
-
-def of_lightning(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint that Lightning wrote, as runs of version 0.1.0 have it, in today's form."""
-    try:
-        within, (optimizer,) = content.get("within"), content["optimizer_states"]
-        if within is not None:
-            sums = within["sums"].get("train", (torch.zeros(()), torch.zeros(())))
-            within = {**within, "sums": tuple(sums)}
-        return {
-            **content["callbacks"]["EpochKeeper"],
-            "state_dict": {name.removeprefix("model."): value for name, value in content["state_dict"].items()},
-            "averaged": content["averaged"],
-            "optimizer": optimizer["state"],
-            "scaler": content.get("MixedPrecision", {}),
-            "step": content["global_step"],
-            "within": within,
-        }
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise damaged(path, error) from error
+        if saved.best is not None:
+            check_weights(self.weights(), saved.best, path.with_name(BEST))
+            self.best = saved.best
 
 
 def doubled(record: Any) -> Any:

@@ -103,9 +103,9 @@ def test_a_graph_that_cannot_be_used_is_listed(read, tmp_path):
     assert (table.edges.num_mirrored, table.usable_edges.num_mirrored) == (3, 2)
     with pytest.raises(DataError, match=r"'1\.6' in line 5"):
         read(nodes, strict=True)
-    told = read(nodes, need_targets=False, splits_column=None, descriptors_columns=("a", "b"))
-    assert told.usable.tolist() == [True, True, True, True, False], "a graph to predict may say what it likes"
-    assert list(told.frame.columns) == ["mol", "y"], "the targets stand beside the predictions"
+    predicted = read(nodes, need_targets=False, splits_column=None, descriptors_columns=("a", "b"))
+    assert predicted.usable.tolist() == [True, True, True, True, False], "a graph to predict may say what it likes"
+    assert list(predicted.frame.columns) == ["mol", "y"], "the targets stand beside the predictions"
 
 
 def test_words_of_nodes(read):
@@ -115,11 +115,11 @@ def test_words_of_nodes(read):
     assert table.features.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0], [0, 0, 0]]
     assert table.status[2] == "element: the node '0' in line 5: the cell is empty"
     known = {"kind": ["C", "O"]}
-    told = read(
+    predicted = read(
         nodes, "mol,s,r\ng,0,1\n", category_columns=("element",), categories=known, need_targets=False
     )  # fmt: skip
-    assert told.features[:3].tolist() == [[1, 0], [0, 1], [0, 0]]
-    assert told.status[1] == "element: the node '0' in line 4: 'H' is none of the 2 words that are known"
+    assert predicted.features[:3].tolist() == [[1, 0], [0, 1], [0, 0]]
+    assert predicted.status[1] == "element: the node '0' in line 4: 'H' is none of the 2 words that are known"
 
 
 def test_a_table_of_graphs(read, tmp_path):
@@ -137,8 +137,8 @@ def test_a_table_of_graphs(read, tmp_path):
         read(nodes, edges, graphs.replace("k,2.5", "h,2.5"))
     with pytest.raises(DataError, match="no column 'heat'"):
         read(nodes, edges, graph_feature_columns=("heat",), need_targets=False, splits_column=None)
-    told = read(nodes, edges, "mol\ng\n", need_targets=False, splits_column=None)
-    assert told.usable.tolist() == [True]
+    predicted = read(nodes, edges, "mol\ng\n", need_targets=False, splits_column=None)
+    assert predicted.usable.tolist() == [True]
 
 
 def test_numbers_of_graphs_that_nodes_say(read):

@@ -102,8 +102,8 @@ def test_no_link_of_the_test_is_seen_in_any_way(graph):
         for i, j in zip(*(side.tolist() for side in links.pairs.ends(links.numbers[part]))):
             assert (i, j) not in messages
             assert is_directed or (j, i) not in messages
-    told = np.isin(links.of_edge, np.concatenate([parts.val, parts.test]))
-    assert seen.tolist() == (~told).tolist(), "nothing else is left out, loops least of all"
+    predicted = np.isin(links.of_edge, np.concatenate([parts.val, parts.test]))
+    assert seen.tolist() == (~predicted).tolist(), "nothing else is left out, loops least of all"
 
 
 @given(graphs(), st.integers(1, 2))

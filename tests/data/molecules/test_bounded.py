@@ -108,3 +108,43 @@ def test_a_limit_must_be_positive():
         MoleculeLimits(max_atoms=0)
     with pytest.raises(SettingError, match="--molecule-timeout is inf; expected above 0 and finite"):
         MoleculeLimits(molecule_timeout=float("inf"))
+
+
+def test_plain_molecules_are_the_same_from_several_processes(monkeypatch):
+    plain = ["C" * size for size in range(1, 70)] + ["CCO", "C(", "", "c1ccccc1"]
+    hostile = ["C" * 200, "[H][H]"]
+    smiles = plain + hostile
+    alone = list(featurize(smiles, MoleculeLimits(), with_descriptors=True))
+    monkeypatch.setattr(bounded, "POOLED_FROM", 4)
+    monkeypatch.setattr(bounded, "_num_cores", lambda: 2)
+    calls = []
+    call = bounded.Process.call
+    monkeypatch.setattr(bounded.Process, "call", lambda *args, **more: calls.append(args[1]) or call(*args, **more))
+    together = list(featurize(smiles, MoleculeLimits(), with_descriptors=True))
+    assert [len(block) for block in calls if isinstance(block, list)] == [64, len(smiles) - 64]
+    for one, other in zip(alone, together, strict=True):
+        assert type(one) is type(other)
+        if isinstance(one, DataError):
+            assert str(one) == str(other)
+            continue
+        assert one.canonical == other.canonical
+        np.testing.assert_array_equal(one.descriptors, other.descriptors)
+        for name, array in vars(one.arrays).items():
+            np.testing.assert_array_equal(array, getattr(other.arrays, name))
+
+
+def test_a_block_whose_process_dies_is_computed_molecule_by_molecule(monkeypatch):
+    monkeypatch.setattr(bounded, "POOLED_FROM", 4)
+    monkeypatch.setattr(bounded, "_num_cores", lambda: 2)
+    call = bounded.Process.call
+
+    def dies_in_blocks(self, first, *arguments, **more):
+        if isinstance(first, list):
+            raise bounded.ProcessDiedError("a worker process ended")
+        return call(self, first, *arguments, **more)
+
+    monkeypatch.setattr(bounded.Process, "call", dies_in_blocks)
+    smiles = ["C" * size for size in range(1, 66)] + ["C("]
+    found = list(featurize(smiles, MoleculeLimits(), with_descriptors=True))
+    assert [each.canonical for each in found[:-1]] == smiles[:-1]
+    assert "is not a SMILES" in str(found[-1])

@@ -338,3 +338,15 @@ def test_similarity_needs_something_known():
     with pytest.raises(DataError, match="similarity: known_rows is empty; hand over the training rows"):
         similarity(["C"], [])
     assert similarity([], ["C"]).shape == (0,)
+
+
+def test_similarity_is_the_same_whatever_is_unpacked_together(monkeypatch):
+    from edgewise.data.molecules import molecule
+
+    known = ["CCO", "CCCN", "c1ccccc1C", "CCO", "OCC", "CC(=O)O", "C"]
+    rows = ["CCO", "c1ccccc1", "CC(C)=O", "[Na+]", "CCCN"]
+    whole = molecule.nearest(rows, known)
+    monkeypatch.setattr(molecule, "_KNOWN_AT_ONCE", 2)
+    blocks = molecule.nearest(rows, known)
+    assert blocks[0].tolist() == whole[0].tolist() and blocks[1].tolist() == whole[1].tolist()
+    assert whole[1].tolist()[0] == 0 and whole[1].tolist()[4] == 1, "the first of several that are as near"

@@ -149,9 +149,9 @@ def test_one_trajectory_is_parted_by_time(tmp_path):
     one = {name: array[:1] for name, array in FILE.items() if name not in ("times", "units")}
     wide = {name: np.repeat(array, 5, axis=1) for name, array in one.items() if array.ndim == 4}
     parts = split_moments(motion_of(tmp_path, **{**one, **wide, "times": np.arange(30)}), None, 2, (0.5, 0.25, 0.25), 0)
-    told = {part: {*moments.moment.tolist(), *(moments.moment + 2).tolist()} for part, moments in parts.items()}
-    assert not told["train"] & told["val"] and not told["val"] & told["test"]
-    assert max(told["test"]) == 29
+    predicted = {part: {*moments.moment.tolist(), *(moments.moment + 2).tolist()} for part, moments in parts.items()}
+    assert not predicted["train"] & predicted["val"] and not predicted["val"] & predicted["test"]
+    assert max(predicted["test"]) == 29
 
 
 @pytest.mark.parametrize(

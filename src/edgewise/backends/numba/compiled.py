@@ -2,26 +2,20 @@
 
 A kernel is compiled at its first call for each kind of arguments, which takes seconds. Its code is cached where numba
 caches code: in NUMBA_CACHE_DIR, beside the source or in the user's cache, the first that can be written to; where none
-can, each process compiles for itself. Two things are not as in numba. Code is stale as soon as any file of this folder
-changes: kernels are made of helpers from all of them. And each piece of code has a file named by all that it depends
-on: numba has an index, which it reads, changes and writes back, so that of two processes that compile at once one may
-leave its code under the other's kind of arguments.
+can, each process compiles for itself. Code is stale as soon as any file of this folder changes: kernels are made of
+helpers from all of them.
 """
 
-import hashlib
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import resources
 from importlib.resources.abc import Traversable
-from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
 from numba import njit, typeof, types
-from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from edgewise.backends.numba import threads
+from edgewise.jit import CodeCache, compiled, digest
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 ALONE: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True}
@@ -41,7 +35,7 @@ class Kernel:
     """
 
     def __init__(self, function: Callable):
-        self.compiled = compiled(function)
+        self.compiled = compiled(function, CachedCode, **ALONE)
         self.variants: dict[tuple, Variant] = {}
 
     def run(self, num_chunks: int, *arguments: Any) -> None:
@@ -102,53 +96,11 @@ _varying_fields: dict[type, tuple[list[int], ...]] = {}
 """The places of arrays and of tuples in a named tuple."""
 
 
-def compiled(function: Callable) -> Any:
-    """The function as numba compiles it, with its code cached where there is a place."""
-    dispatcher = njit(**ALONE)(function)
-    with suppress(RuntimeError):  # there is no place
-        dispatcher._cache = CachedCode(function)
-    return dispatcher
+class CachedCode(CodeCache):
+    """The code of one kernel on disk, stale as soon as any file of this folder changes."""
 
-
-class CachedCode(FunctionCache):
-    """The code of one kernel on disk, in the folder that numba chooses."""
-
-    def __init__(self, function: Callable):
-        super().__init__(function)
-        self._cache_file = CodeFiles(self._cache_path, self._impl.filename_base, SOURCES)
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Save it if it can be saved: a disk may be full, or a folder have gone."""
-        with suppress(OSError):
-            super().save_overload(sig, data)
-
-
-class CodeFiles(IndexDataCacheFile):
-    """A file for each kind of arguments, written in one step."""
-
-    def __init__(self, folder: str, kernel_name: str, source_stamp: str):
-        super().__init__(folder, kernel_name, source_stamp)
-        self.folder, self.kernel_name = Path(folder), kernel_name
-
-    def load(self, key: Any) -> Any:
-        """What was saved for this kind of arguments; None where nothing was, or it cannot be read."""
-        try:
-            saved, data = self._load_data(self.name_of(key))
-        except (OSError, EOFError, UnpicklingError):
-            return None
-        return data if saved == key else None
-
-    def save(self, key: Any, data: Any) -> None:
-        """Save it, and remove what was made from other sources."""
-        name, _, rest = self.kernel_name.rpartition("-")  # the rest is the line it begins at, and the version of Python
-        for path in self.folder.glob(f"{name}-*.{rest.partition('.')[2]}.*"):
-            if not path.name.startswith(f"{self.kernel_name}.{self._source_stamp}."):
-                path.unlink(missing_ok=True)
-        self._save_data(self.name_of(key), (key, data))
-
-    def name_of(self, key: Any) -> str:
-        """A name made of all that the code depends on: the sources, numba, the processor, the kind of arguments."""
-        return f"{self.kernel_name}.{self._source_stamp}.{digest(self._version, repr(key))}.nbc"
+    def stamp(self) -> str:
+        return SOURCES
 
 
 def stamp_of(folder: Traversable) -> str:
@@ -157,13 +109,8 @@ def stamp_of(folder: Traversable) -> str:
     return digest(*(file.read_text("utf-8") for file in files if file.name.endswith(".py")))
 
 
-def digest(*texts: str) -> str:
-    """A short name for texts, different for different ones."""
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
-
-
 SOURCES = stamp_of(resources.files(__package__))
 """The sources of these kernels, as they were when they were loaded."""
 
 kernel: Any = Kernel
-team = compiled(threads.on_team)
+team = compiled(threads.on_team, CachedCode, **ALONE)

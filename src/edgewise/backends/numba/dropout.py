@@ -77,8 +77,8 @@ def factors(typing: Any, like: Any, index: Any, low: Any, high: Any, threshold: 
         places = builder.add(first, ir.Constant(integers, list(range(count))))
         found = mixed(builder.xor(mixed(builder.add(places, low_half)), high_half))
         vector = vector_of(like)
-        kept = splat(builder, context.cast(builder, values[5], typed.args[5], like.dtype), count)
-        return builder.select(builder.icmp_unsigned("<", found, limit), ir.Constant(vector, [0.0] * count), kept)
+        scaled = splat(builder, context.cast(builder, values[5], typed.args[5], like.dtype), count)
+        return builder.select(builder.icmp_unsigned("<", found, limit), ir.Constant(vector, [0.0] * count), scaled)
 
     whole = types.int64
     return like(like, whole, whole, whole, whole, types.float64), lower

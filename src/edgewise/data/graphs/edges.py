@@ -23,6 +23,14 @@ _MAX_HINTS = 100
 """Unknown names that are compared with the known ones."""
 
 
+def note_of_unused(names: Sequence[str], remedy: str) -> list[str]:
+    """A line that names the columns of a table of edges that nothing is read from; none where there are none."""
+    if not names:
+        return []
+    shown = ", ".join(map(repr, names))
+    return [f"the table of edges has {plural(len(names), 'more column')}, not used: {shown}; {remedy}"]
+
+
 @dataclass(frozen=True, eq=False)
 class EdgeList:
     """Edges between nodes that are counted from 0; information flows from sender to receiver."""
@@ -101,10 +109,7 @@ class EdgeList:
             remedy: how they could be used.
             used: columns that something else is read from.
         """
-        names = [repr(name) for name in self.unused_columns if name not in used]
-        if not names:
-            return []
-        return [f"the table of edges has {plural(len(names), 'more column')}, not used: {', '.join(names)}; {remedy}"]
+        return note_of_unused([name for name in self.unused_columns if name not in used], remedy)
 
     def taken(self, order: np.ndarray) -> "EdgeList":
         """Some of the edges, in an order."""

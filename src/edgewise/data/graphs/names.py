@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute
 from jaxtyping import Int64
 
-from edgewise.data.tables.cell import Texts, pa, stripped
+from edgewise.data.tables.cell import Texts, pa, stripped, whole_numbers
 
 _COMPARED = 10_000
 """More names than that are not compared letter by letter with one that is wrong."""
@@ -110,7 +110,7 @@ class _Lookup:
         self.among = among
         self._beginning = among[0].as_py().rstrip(string.digits) if len(among) else ""
         self._table: Int64[np.ndarray, " number"] | None = None
-        known = _whole_numbers(among, self._beginning)
+        known = whole_numbers(among, self._beginning)
         if known is not None and len(known) and known.max() - known.min() < _SPREAD * len(known):
             self._first = int(known.min())
             # Its last place is that of no text.
@@ -119,37 +119,12 @@ class _Lookup:
 
     def places(self, texts: "pa.ChunkedArray") -> Int64[np.ndarray, " row"]:
         """Where each text stands, −1 where it does not."""
-        wanted = None if self._table is None else _whole_numbers(texts, self._beginning)
+        wanted = None if self._table is None else whole_numbers(texts, self._beginning)
         if self._table is None or wanted is None:
             return pyarrow.compute.index_in(texts, self.among).fill_null(-1).to_numpy().astype(np.int64)
         # As numbers without a sign, those before the first are the largest of all.
         place = np.minimum((wanted - self._first).view(np.uint64), np.uint64(len(self._table) - 1))
         return self._table[place.view(np.int64)]
-
-
-def _whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64[np.ndarray, " row"] | None:
-    """The whole numbers behind a beginning; None unless each text has it, and then no other sign than the digits."""
-    if len(texts) and not texts[0].as_py().removeprefix(beginning).isdecimal():
-        return None
-    found, num_signs = [np.zeros(0, dtype=np.int64)], 0
-    # Chunk by chunk, so that what is cut off is never held for all of them.
-    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
-        if beginning:
-            if not pyarrow.compute.all(pyarrow.compute.starts_with(chunk, beginning), min_count=0).as_py():
-                return None
-            chunk = pyarrow.compute.binary_replace_slice(chunk, 0, len(beginning.encode()), "")
-        try:
-            found.append(chunk.cast(pa.int64()).to_numpy())
-        except pa.ArrowInvalid:
-            return None
-        num_signs += pyarrow.compute.sum(pyarrow.compute.binary_length(chunk), min_count=0).as_py()
-    numbers = np.concatenate(found)
-    if not len(numbers):
-        return numbers
-    # No number is written with fewer signs than it has digits: where the sums agree, none has a zero before it.
-    smallest, largest = int(numbers.min()), int(numbers.max())
-    num_digits = len(numbers) + sum(np.count_nonzero(numbers >= 10**more) for more in range(1, len(str(largest))))
-    return numbers if smallest >= 0 and num_signs == num_digits else None
 
 
 def _meaning(name: str) -> str:

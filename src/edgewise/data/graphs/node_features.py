@@ -82,6 +82,10 @@ class NodeFeatures:
         found[self.rows, self.columns] = self.values
         return found
 
+    def parts(self) -> "list[Float32[np.ndarray, ' node feature']]":
+        """As a table, in one part."""
+        return [self.to_dense()]
+
     def of_rows(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
         """Those of some nodes as a table."""
         if self.table is not None:

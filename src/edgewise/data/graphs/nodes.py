@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool
@@ -37,6 +37,8 @@ NUMBERS = "node"
 @dataclass(frozen=True, eq=False)
 class NodeTable(Table):
     """The nodes of one graph; a node without a target is part of the graph, and is not learned from."""
+
+    has_distinct_rows: ClassVar[bool] = True  # by their names
 
     features: NodeFeatures
     """What is known of each node; 0 where a cell cannot be read."""

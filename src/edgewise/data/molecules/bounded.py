@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.data.molecules.cache import FeatureCache, Stored, feature_cache
+from edgewise.data.molecules.cache import UNUSABLE, FeatureCache, Stored, feature_cache
 from edgewise.data.molecules.conformer import Conformer, conformer, drawn
 from edgewise.data.molecules.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, is_at_once
@@ -32,8 +31,12 @@ CACHED_FROM = 64
 """Molecules from which on the cache is looked into."""
 FEATURIZED_TOGETHER = 512
 """Molecules that are read before the first of them is handed on, in about a second."""
+POOLED_FROM = 2048
+"""Molecules from which on the plain ones are computed in several processes: to start one takes as long as some 300."""
 _BATCH_SIZE = 64
 _MAX_CACHED = 256
+_BLOCK_SECONDS = 60.0
+"""Processor time for a block of plain molecules, which takes a fraction of a second; then each gets its own process."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,31 +69,35 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, *, with_descriptors
     is_cached = with_descriptors and len(smiles) >= CACHED_FROM and not is_at_once()
     with feature_cache() if is_cached else contextlib.nullcontext() as cache:
         # Some at a time, so that progress is seen.
+        is_pooled = with_descriptors and len(smiles) >= POOLED_FROM and _num_cores() > 1 and not is_at_once()
         for start in range(0, len(smiles), FEATURIZED_TOGETHER):
-            yield from _some(smiles[start : start + FEATURIZED_TOGETHER], limits, with_descriptors, cache)
+            some = smiles[start : start + FEATURIZED_TOGETHER]
+            yield from _some(some, limits, with_descriptors, cache, is_pooled=is_pooled)
 
 
 def _some(
-    smiles: Sequence[str], limits: MoleculeLimits, with_descriptors: bool, cache: FeatureCache | None
+    smiles: Sequence[str],
+    limits: MoleculeLimits,
+    with_descriptors: bool,
+    cache: FeatureCache | None,
+    *,
+    is_pooled: bool,
 ) -> list[Outcome]:
     """The outcome of each molecule: out of the cache, computed at once, or in a process."""
     stored: dict[str, Stored] = {}
     if cache is not None:
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(*UNUSABLE):
             stored = cache.read([text for text in smiles if _fits(text, limits)])
     done: dict[str, Outcome] = {text: Featurized(*known) for text, known in stored.items()}
-    slow = []
-    for text in dict.fromkeys(smiles):
-        if text not in done:
-            outcome = _at_once(text, limits, with_descriptors)
-            if outcome is None:
-                slow.append(text)
-            else:
-                done[text] = outcome
+    missing = [text for text in dict.fromkeys(smiles) if text not in done]
+    compute = _in_blocks if is_pooled and len(missing) > _BATCH_SIZE else _all_at_once
+    outcomes = dict(zip(missing, compute(missing, limits, with_descriptors), strict=True))
+    done |= {text: outcome for text, outcome in outcomes.items() if outcome is not None}
+    slow = [text for text in missing if text not in done]
     done |= dict(zip(slow, _in_processes(_features, slow, limits, with_descriptors), strict=True))
     if cache is not None:
         new = {text: each for text, each in done.items() if text not in stored and isinstance(each, Featurized)}
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(*UNUSABLE):
             cache.write({text: (each.canonical, each.arrays, each.descriptors) for text, each in new.items()})
     return [done[text] for text in smiles]
 
@@ -155,6 +162,36 @@ def _at_once(smiles: str, limits: MoleculeLimits, with_descriptors: bool) -> Out
     return _features(molecule, with_descriptors) if _walks(molecule) <= PLAIN_WALKS else None
 
 
+def _all_at_once(smiles: Sequence[str], limits: MoleculeLimits, with_descriptors: bool) -> list[Outcome | None]:
+    return [_at_once(text, limits, with_descriptors) for text in smiles]
+
+
+def maker_of_blocks() -> Callable[..., Any]:
+    """What a process computes for some strings."""
+    return _all_at_once
+
+
+def _in_blocks(smiles: Sequence[str], limits: MoleculeLimits, with_descriptors: bool) -> list[Outcome | None]:
+    """The same as `_all_at_once`, computed by a process on each core; None too where one of them died."""
+
+    def compute(process: Process, block: Sequence[str]) -> list[Outcome | None]:
+        try:
+            found: list[Outcome | None] = process.call(
+                *(block, limits, with_descriptors), seconds=10 * _BLOCK_SECONDS, cpu_seconds=_BLOCK_SECONDS
+            )
+            return found
+        except (TimeoutError, ProcessDiedError):
+            return [None] * len(block)
+
+    blocks = [smiles[start : start + _BATCH_SIZE] for start in range(0, len(smiles), _BATCH_SIZE)]
+    return [outcome for found in _BLOCKS.map(compute, blocks) for outcome in found]
+
+
+def _num_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _features(molecule: Chem.Mol, with_descriptors: bool) -> Featurized:
     return Featurized(
         Chem.MolToSmiles(molecule),
@@ -190,34 +227,46 @@ def _in_processes(
     return _SLOW.outcomes([(function, text, limits, *arguments) for text in smiles]) if smiles else []
 
 
+class _Pool:
+    """Processes that compute one thing after another, and stay for the next time."""
+
+    def __init__(self, make: Callable[[], Callable[..., Any]]):
+        self._make, self._processes = make, list[Process]()
+
+    def map(self, compute: Callable[[Process, Any], Any], items: Sequence[Any]) -> list[Any]:
+        """`compute(process, item)` for each item, as many at a time as there are cores."""
+        count = min(len(items), _num_cores())
+        free, self._processes = self._processes, []
+        free += [Process(self._make) for _ in range(count - len(free))]
+
+        def computed(item: Any) -> Any:
+            process = free.pop()
+            try:
+                return compute(process, item)
+            finally:
+                free.append(process)
+
+        try:
+            with ThreadPoolExecutor(count) as threads:
+                return list(threads.map(computed, items))
+        finally:
+            self._processes = free
+
+
 class _Slow:
     """Processes for molecules that may take long, and their last results."""
 
     def __init__(self) -> None:
         self._results: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self._processes: list[Process] = []
+        self._pool = _Pool(maker_of_results)
 
     def outcomes(self, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The result of each function for its molecule, within its limits, or why there is none."""
         known = {key: self._results[key] for key in keys if key in self._results}
         missing = [key for key in dict.fromkeys(keys) if key not in known]
         if missing:
-            count = min(len(missing), os.cpu_count() or 1)
-            free, self._processes = self._processes, []
-            free += [Process(maker_of_results) for _ in range(count - len(free))]
-
-            def compute(key: tuple[Any, ...]) -> Any:
-                process = free.pop()
-                try:
-                    return _in_process(process, *key)
-                finally:
-                    free.append(process)
-
-            try:
-                with ThreadPoolExecutor(count) as threads:
-                    known.update(zip(missing, threads.map(compute, missing), strict=True))
-            finally:
-                self._processes = free
+            found = self._pool.map(lambda process, key: _in_process(process, *key), missing)
+            known.update(zip(missing, found, strict=True))
         for key, outcome in known.items():
             self._results[key] = outcome
             self._results.move_to_end(key)
@@ -226,6 +275,7 @@ class _Slow:
         return [known[key] for key in keys]
 
 
+_BLOCKS = _Pool(maker_of_blocks)
 _SLOW = _Slow()
 
 

@@ -26,6 +26,8 @@ MAX_BYTES = 1 << 30
 """Of the file; it begins anew when it has grown so large, with some 700,000 molecules."""
 APPLICATION = 0x45644765
 """Marks a database as ours; one of something else is left alone."""
+UNUSABLE = (OSError, sqlite3.Error, RuntimeError, UnicodeError)
+"""What a damaged file raises; sqlite3 decodes the names of a damaged schema for its message, and fails."""
 Stored = tuple[str, MoleculeArrays, Float64[np.ndarray, " feature"]]
 """The canonical SMILES, atoms and bonds, and the descriptors of a molecule."""
 
@@ -80,7 +82,7 @@ def feature_cache() -> Iterator[FeatureCache | None]:
     home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "edgewise"
     try:
         cache = FeatureCache((Path(folder) if folder else home) / "edgewise-molecules.sqlite")
-    except (OSError, sqlite3.Error, RuntimeError):
+    except UNUSABLE:
         yield None
         return
     try:

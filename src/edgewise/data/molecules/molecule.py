@@ -41,6 +41,8 @@ _ATOM_PATTERN = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOSPFIbcnosp*]")
 CHARACTERS_PER_ATOM = 50
 """Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
 _BLANKS = " \t\r\n"
+_KNOWN_AT_ONCE = 4096
+"""Fingerprints that are unpacked at the same time, in 32 MiB."""
 _NOT_SMILES = re.compile(r"[^ -~\t\r\n]")
 _LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
 
@@ -237,23 +239,53 @@ def nearest(
     Raises:
         DataError: a string is not a molecule, or `known_rows` is empty.
     """
-    places: dict[str | tuple[str, ...], int] = {}
-    for place, row in enumerate(known_rows):
-        places.setdefault(row if isinstance(row, str) else tuple(row), place)
-    if not places:
-        raise DataError("similarity: known_rows is empty; hand over the training rows.")
-    known, place_of = fingerprints(list(places)), np.array(list(places.values()))
-    wanted = list(dict.fromkeys(row if isinstance(row, str) else tuple(row) for row in rows))
-    found: dict[str | tuple[str, ...], tuple[float, int]] = {}
-    for start in range(0, len(wanted), 1024):
-        block = fingerprints(wanted[start : start + 1024])
-        shared = block @ known.T
-        either = block.sum(1)[:, None] + known.sum(1)[None, :] - shared
-        ratio = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
-        best = zip(ratio.max(1).tolist(), place_of[ratio.argmax(1)].tolist(), strict=True)
-        found.update(zip(wanted[start : start + 1024], best, strict=True))
-    both = [found[row if isinstance(row, str) else tuple(row)] for row in rows]
-    return np.array([value for value, _ in both], dtype=np.float64), np.array([at for _, at in both], dtype=np.int64)
+    return KnownMolecules(known_rows).nearest(rows)
+
+
+class KnownMolecules:
+    """Rows of molecules, to be compared with others: their fingerprints, 256 bytes for each molecule.
+
+    Args:
+        known_rows: SMILES, or one tuple of SMILES a row, at least one.
+
+    Raises:
+        DataError: a string is not a molecule, or there is none.
+    """
+
+    def __init__(self, known_rows: Sequence[str | Sequence[str]]):
+        places: dict[str | tuple[str, ...], int] = {}
+        for place, row in enumerate(known_rows):
+            places.setdefault(row if isinstance(row, str) else tuple(row), place)
+        if not places:
+            raise DataError("similarity: known_rows is empty; hand over the training rows.")
+        keys = list(places)
+        blocks = [keys[start : start + _KNOWN_AT_ONCE] for start in range(0, len(keys), _KNOWN_AT_ONCE)]
+        self.blocks = [np.packbits(fingerprints(block) > 0, axis=1) for block in blocks]
+        self.place_of = np.array(list(places.values()))
+
+    def nearest(
+        self, rows: Sequence[str | Sequence[str]]
+    ) -> tuple[Float64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
+        """How close each row is to the nearest of these, and which that is; the first of several."""
+        wanted = list(dict.fromkeys(row if isinstance(row, str) else tuple(row) for row in rows))
+        found: dict[str | tuple[str, ...], tuple[float, int]] = {}
+        for start in range(0, len(wanted), 1024):
+            some = wanted[start : start + 1024]
+            prints = fingerprints(some)
+            best, at = np.full(len(some), -1, dtype=np.float32), np.zeros(len(some), dtype=np.int64)
+            for number, packed in enumerate(self.blocks):
+                known = np.unpackbits(packed, axis=1).astype(np.float32)
+                shared = prints @ known.T
+                either = prints.sum(1)[:, None] + known.sum(1)[None, :] - shared
+                ratio = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
+                highest = ratio.argmax(1)
+                closer = ratio.max(1) > best
+                best = np.where(closer, ratio.max(1), best)
+                at = np.where(closer, number * _KNOWN_AT_ONCE + highest, at)
+            found.update(zip(some, zip(best.tolist(), self.place_of[at].tolist(), strict=True), strict=True))
+        both = [found[row if isinstance(row, str) else tuple(row)] for row in rows]
+        values, places = [value for value, _ in both], [place for _, place in both]
+        return np.array(values, dtype=np.float64), np.array(places, dtype=np.int64)
 
 
 def _parse(text: str) -> tuple[Chem.Mol | None, str]:

@@ -13,7 +13,7 @@ from edgewise.data.molecules.molecule import as_smiles, is_inchi, murcko_scaffol
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.tables.cell import Problems, as_arrow, distinct, pa, read_numbers
 from edgewise.data.tables.labels import Classes
-from edgewise.data.tables.read import Cells, Values, pd
+from edgewise.data.tables.read import Cells, Values, check_columns_exist, pd
 from edgewise.data.tables.rows import Table, cells_of_roles, judged, read_files
 from edgewise.errors import DataError
 
@@ -92,6 +92,21 @@ def read_table(
     """
     files = [paths] if isinstance(paths, str | Path) else paths
     cells, columns = read_files(files, columns, need_targets)
+    return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
+
+
+def table_of(
+    cells: Cells,
+    columns: Columns,
+    *,
+    strict: bool = False,
+    need_targets: bool = True,
+    classes: Classes | None = None,
+    with_descriptors: bool = True,
+    limits: MoleculeLimits = MoleculeLimits(),
+) -> MoleculeTable:
+    """The same of cells that were read, such as a chunk of a file; the columns with targets named."""
+    check_columns_exist(cells, columns.inputs)
     return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
 
 

@@ -197,6 +197,31 @@ def _stripped(texts: "pa.Array") -> "pa.Array":
     return pa.compute.replace_with_mask(texts, pa.array(rows), pa.array(short, texts.type))
 
 
+def whole_numbers(texts: "pa.Array | pa.ChunkedArray", beginning: str) -> Int64[np.ndarray, " row"] | None:
+    """The whole numbers behind a beginning; None unless each text has it, and then no other sign than the digits."""
+    if len(texts) and not texts[0].as_py().removeprefix(beginning).isdecimal():
+        return None
+    found, num_signs = [np.zeros(0, dtype=np.int64)], 0
+    # Chunk by chunk, so that what is cut off is never held for all of them.
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        if beginning:
+            if not pa.compute.all(pa.compute.starts_with(chunk, beginning), min_count=0).as_py():
+                return None
+            chunk = pa.compute.binary_replace_slice(chunk, 0, len(beginning.encode()), "")
+        try:
+            found.append(chunk.cast(pa.int64()).to_numpy())
+        except pa.ArrowInvalid:
+            return None
+        num_signs += pa.compute.sum(pa.compute.binary_length(chunk), min_count=0).as_py()
+    numbers = np.concatenate(found)
+    if not len(numbers):
+        return numbers
+    # No number is written with fewer signs than it has digits: where the sums agree, none has a zero before it.
+    smallest, largest = int(numbers.min()), int(numbers.max())
+    num_digits = len(numbers) + sum(np.count_nonzero(numbers >= 10**more) for more in range(1, len(str(largest))))
+    return numbers if smallest >= 0 and num_signs == num_digits else None
+
+
 def missing(cells: Texts) -> Bool[np.ndarray, " row"]:
     """Which cells of a column stand for a missing number."""
     lower = pa.compute.utf8_lower(stripped(cells))

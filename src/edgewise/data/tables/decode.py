@@ -153,6 +153,19 @@ class TextFile:
             raise DataError(f"{self.name}: it is named .gz, but cannot be unpacked ({error}).") from error
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text; a last one that is empty is none.
+
+    A line ends in \\n, \\r\\n or \\r, as in a table, and in nothing else: `str.splitlines` also ends it in marks
+    that stand within texts, such as U+2028 and U+0085, and lines of aligned files would no longer be aligned.
+
+    >>> lines_of("one\\r\\ntwo\\u2028three\\n")
+    ['one', 'two\\u2028three']
+    """
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
 def read_decoded(name: str, kind: str, expected: str, form: TableFormat | None = None) -> str:
     """The text of a file, unpacked where its name ends in .gz, without a mark at its beginning.
 

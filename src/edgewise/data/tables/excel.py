@@ -78,7 +78,7 @@ def _check_archive(name: str) -> None:
     try:
         with zipfile.ZipFile(name) as archive:
             sizes = [(entry.compress_size, entry.file_size) for entry in archive.infolist()]
-    except (zipfile.BadZipFile, OSError) as error:
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise DataError(f"{name}: not an Excel workbook ({error}); save it as .xlsx, without a password.") from error
     current_limits().check_unpacked(name, sum(packed for packed, _ in sizes), sum(size for _, size in sizes))
 

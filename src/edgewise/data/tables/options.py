@@ -133,7 +133,7 @@ def table_format(form: TableFormat) -> AbstractContextManager[None]:
     return _set(_FORMAT, form)
 
 
-def read_limits(**limits: int) -> AbstractContextManager[None]:
+def read_limits(**limits: Any) -> AbstractContextManager[None]:
     """Read tables within other limits, the fields of `ReadLimits`.
 
     >>> with read_limits(max_columns=1_000_000):

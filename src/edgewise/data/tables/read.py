@@ -1,48 +1,30 @@
 """A file of rows and columns as strings: CSV, TSV (also gzipped), Excel and Parquet."""
 
-import csv
-import io
-import itertools
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Int64
 
 from edgewise.data.tables.cell import as_arrow
-from edgewise.data.tables.decode import TextFile, check_file
+from edgewise.data.tables.commas import CommaColumns, with_points
+from edgewise.data.tables.decode import check_file
+from edgewise.data.tables.delimited import DelimitedFile, Part, check_header, either, joined_parts, other_separator
 from edgewise.data.tables.excel import read_sheet
-from edgewise.data.tables.options import TABLES, TableFormat, current_format, current_limits
-from edgewise.data.tables.scan import Layout, scan
-from edgewise.errors import DataError, MissingExtraError
+from edgewise.data.tables.options import TABLES, TableFormat, current_format
+from edgewise.data.tables.parquet import ParquetTable, as_text, pa, pd
+from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.progress import stage
 
-try:
-    import pandas as pd
-except ImportError as error:
-    raise MissingExtraError("pandas", "molecules") from error
-try:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-    from pyarrow import parquet
-except ImportError as error:
-    raise MissingExtraError("pyarrow", "molecules") from error
-
 Values: TypeAlias = Sequence | np.ndarray | pd.Series | pd.DataFrame
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-TAB = "\t"
-# Numbers of a file with a decimal comma; numbers with a point, which may separate thousands; and all others.
-_COMMA_NUMBER = r"^\s*[-+]?([0-9]+,[0-9]*|,[0-9]+)([eE][-+]?[0-9]+)?\s*$"
-_POINT_NUMBER = r"^\s*[-+]?[0-9]*(\.[0-9]+)+(,[0-9]*)?([eE][-+]?[0-9]+)?\s*$"
-_WHOLE = r"^\s*([-+]?[0-9]+([eE][-+]?[0-9]+)?|(?i:nan))?\s*$"
-_CELLS_AT_ONCE = 2**18
-"""Cells that are Python's strings at the same time."""
+CHUNK_ROWS = 2**13
+"""Rows of a chunk, unless another number is asked for."""
+WHOLE_BYTES = 2**23
+"""A file of so many bytes is read whole, and cut into chunks: that is faster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +40,18 @@ class Cells:
     lines: Int64[np.ndarray, " row"]
     """Line of the file on which each row begins; the header is line 1. For Parquet: the row number plus 1. For Excel:
     the row of the sheet."""
+    first_row: int = 0
+    """How many rows of the file stand before the first of these, where they are a chunk of it."""
 
     def texts(self, column: str) -> list[str]:
         """The cells of a column as a list, which is faster than to walk through the frame."""
         return as_arrow(self.frame[column]).to_pylist()
+
+    def part(self, start: int, stop: int) -> "Cells":
+        """Some of the rows."""
+        rows = slice(start, stop)
+        frame = self.frame.iloc[rows].reset_index(drop=True)
+        return Cells(self.files, self.file_of_row[rows], frame, self.lines[rows], self.first_row + start)
 
     @property
     def source(self) -> str:
@@ -90,28 +80,124 @@ def read_cells(path: str | Path, form: TableFormat | None = None) -> Cells:
     Cost: two passes over a text, the second by pyarrow, column by column. Only where quotes stand within cells, or a
     row has another number of cells than the header, Python's `csv` reads the rows one by one.
     """
-    name, form = str(path), current_format() if form is None else form
-    file = check_file(name, f"a file that ends in {_join(TABLES)}")
-    suffix = next((end for end in sorted(TABLES, key=len, reverse=True) if file.name.lower().endswith(end)), None)
-    if suffix is None:
-        raise DataError(f"{name}: its name ends in {file.suffix!r}, expected {_join(TABLES)}.")
-    if file.stat().st_size == 0:
-        raise DataError(f"{name}: the file is empty, expected a first line with the names of the columns.")
-    if suffix == ".parquet":
-        return _read_parquet(name)
-    with stage(f"reading {file.name}"):
-        if suffix == ".xlsx":
-            return _read_excel(name, form.sheet)
-        delimiter = form.delimiter or _DELIMITERS[suffix.removesuffix(".gz")]
-        cells = _read_delimited(TextFile(name, "CSV", "a table", form), delimiter)
-    return cells if form.decimal == "." else _with_points(cells)
+    return TableChunks(path, form=form).whole()
+
+
+class TableChunks:
+    """The rows of one table file in chunks of a few thousand, of which one is in memory at a time.
+
+    `for cells in TableChunks("big.csv")` reads the file from its beginning, each time anew. The chunks below each
+    other are what `read_cells` gives, and errors are the same; those of a row come when its chunk is read.
+
+    Args:
+        path, form: as for `read_cells`.
+        rows: rows of each chunk, 8,192 by default; the last may have fewer.
+
+    Raises:
+        DataError: as `read_cells`.
+
+    Cost: of a text file, one pass over its bytes to begin with. Memory for a chunk, and for a row group of Parquet;
+    files of up to 8 MiB, Excel workbooks, and texts in other encodings than UTF-8 are held whole.
+    """
+
+    def __init__(self, path: str | Path, rows: int | None = None, form: TableFormat | None = None):
+        self.rows = CHUNK_ROWS if rows is None else rows
+        self._table = _TableFile(path, form)
+        self.name = self._table.name
+        """The path as it was given."""
+        self.num_rows = self._table.num_rows
+        """How many rows there are; None where nobody has counted them yet."""
+
+    def whole(self) -> Cells:
+        """All rows at once."""
+        with stage(f"reading {self._table.path.name}"):
+            return _one_file(self.name, *self._table.whole())
+
+    def __iter__(self) -> Iterator[Cells]:
+        return cut(self.name, self._table.parts(), self.rows)
+
+
+def cut(name: str, parts: Iterator[Part], rows: int) -> Iterator[Cells]:
+    """Rows that come in parts of any size as chunks of one size."""
+    held, count, first = list[Part](), 0, 0
+    for table, lines in parts:
+        start = 0
+        while start < len(lines):
+            taken = min(rows - count, len(lines) - start)
+            held.append((table.slice(start, taken), lines[start : start + taken]))
+            count, start = count + taken, start + taken
+            if count == rows:
+                yield _one_file(name, *joined_parts(held), first)
+                held, count, first = [], 0, first + rows
+    if held:
+        yield _one_file(name, *joined_parts(held), first)
+
+
+class _TableFile:
+    """A table file of any kind that was opened: its rows whole, or some at a time."""
+
+    def __init__(self, path: str | Path, form: TableFormat | None):
+        self.name, self.form = str(path), current_format() if form is None else form
+        self.path = check_file(self.name, f"a file that ends in {either(TABLES)}")
+        ending = self.path.name.lower()
+        self.suffix = next((end for end in sorted(TABLES, key=len, reverse=True) if ending.endswith(end)), None)
+        if self.suffix is None:
+            raise DataError(f"{self.name}: its name ends in {self.path.suffix!r}, expected {either(TABLES)}.")
+        if self.path.stat().st_size == 0:
+            raise DataError(f"{self.name}: the file is empty, expected a first line with the names of the columns.")
+        self.content: DelimitedFile | ParquetTable | None = None
+        if self.suffix == ".parquet":
+            self.content = ParquetTable(self.name)
+        elif self.suffix != ".xlsx":
+            with stage(f"reading {self.path.name}"):
+                self.content = DelimitedFile(self.name, self.suffix, self.form)
+
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows there are, where that is known."""
+        return None if self.content is None else self.content.num_rows
+
+    def whole(self) -> Part:
+        """All rows."""
+        table, lines = _read_excel(self.name, self.form.sheet) if self.content is None else self.content.whole()
+        if not len(lines):
+            raise self._no_rows()
+        if not self._has_commas:
+            return table, lines
+        CommaColumns.check_all(self.name, [(table, lines)])
+        return with_points(table), lines
+
+    def parts(self) -> Iterator[Part]:
+        """All rows, some at a time."""
+        if self.content is None or self.path.stat().st_size <= WHOLE_BYTES:
+            yield self.whole()
+            return
+        if self._has_commas:
+            CommaColumns.check_all(self.name, self.content.parts())
+        is_empty = True
+        for table, lines in self.content.parts():
+            is_empty &= not len(lines)
+            yield with_points(table) if self._has_commas else table, lines
+        if is_empty:
+            raise self._no_rows()
+
+    @property
+    def _has_commas(self) -> bool:
+        return self.form.decimal != "." and self.suffix != ".parquet"
+
+    def _no_rows(self) -> DataError:
+        return DataError(f"{self.name}: the {'file' if self.content else 'sheet'} has a header but no rows.")
 
 
 def check_columns_exist(cells: Cells, names: tuple[str, ...]) -> None:
     """Raise a `DataError` that names the columns a file lacks and the nearest ones it has."""
+    check_columns(cells.source, list(cells.frame.columns), names)
+
+
+def check_columns(source: str, present: Sequence[str], names: Sequence[str]) -> None:
+    """The same of columns by name."""
     from difflib import get_close_matches
 
-    present = list(cells.frame.columns)
     missing = [name for name in dict.fromkeys(names) if name not in present]
     if not missing:
         return
@@ -119,12 +205,12 @@ def check_columns_exist(cells: Cells, names: tuple[str, ...]) -> None:
     hints = []
     for name in missing:
         near = [folded[key] for key in get_close_matches(name.strip().casefold(), folded, n=3)]
-        suggestion = f" (did you mean {_join([repr(column) for column in near])}?)" if near else ""
+        suggestion = f" (did you mean {either([repr(column) for column in near])}?)" if near else ""
         hints.append(f"{name!r}{suggestion}")
     shown = ", ".join(repr(column) for column in present[:20]) + (", ..." if len(present) > 20 else "")
     word = "column" if len(missing) == 1 else "columns"
-    advice = f" {_other_separator(present)}" if _other_separator(present) else ""
-    raise DataError(f"{cells.source}: no {word} {', '.join(hints)}; the file has {shown}.{advice}")
+    advice = f" {other_separator(present)}" if other_separator(present) else ""
+    raise DataError(f"{source}: no {word} {', '.join(hints)}; the file has {shown}.{advice}")
 
 
 def read_tables(paths: Sequence[str | Path], names: tuple[str, ...]) -> Cells:
@@ -190,210 +276,24 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
             columns = {name: array}
         else:
             columns = {f"{name}_{place}": column for place, column in enumerate(array.T, start=1)}
-        frame |= {column: [_as_text(value) for value in cells] for column, cells in columns.items()}
+        frame |= {column: [as_text(value) for value in cells] for column, cells in columns.items()}
         columns_of[name] = tuple(columns)
     num_rows = len(next(iter(frame.values()), ()))
     if num_rows == 0:
         raise DataError(f"{next(iter(arrays))} is empty, expected at least one row.")
-    return _one_file("arrays", pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
+    places = np.zeros(num_rows, dtype=np.int64)
+    return Cells(("arrays",), places, pd.DataFrame(frame, dtype=str), np.arange(1, num_rows + 1)), columns_of
 
 
-def _one_file(name: str, frame: pd.DataFrame, lines: np.ndarray) -> Cells:
-    return Cells((name,), np.zeros(len(lines), dtype=np.int64), frame, lines)
+def _one_file(name: str, table: "pa.Table", lines: np.ndarray, first_row: int = 0) -> Cells:
+    frame = table.to_pandas(split_blocks=True, self_destruct=True)
+    return Cells((name,), np.zeros(len(lines), dtype=np.int64), frame, lines, first_row)
 
 
-def _read_delimited(file: TextFile, delimiter: str) -> Cells:
-    found = scan(file, delimiter, current_limits())
-    if not found.has_text:
-        raise DataError(f"{file.name}: the file is empty, expected a first line with the names of the columns.")
-    read = None
-    if found.is_regular:
-        _check_header(file.name, found.header, found.header_line)
-        read = _read_columns(file, found, delimiter)
-    header, table, lines = _read_rows(file, delimiter) if read is None else read
-    if len(header) == 1:
-        # Blank lines behind the last row are no rows; a blank line before it is an empty cell.
-        is_full = pa.compute.not_equal(table.column(0), "").to_numpy()
-        num_rows = len(is_full) - int(is_full[::-1].argmax()) if is_full.any() else 0
-        table, lines = table.slice(0, num_rows), lines[:num_rows]
-    if not len(lines):
-        raise DataError(f"{file.name}: the file has a header but no rows.")
-    return _one_file(file.name, table.rename_columns(header).to_pandas(split_blocks=True, self_destruct=True), lines)
-
-
-def _read_columns(file: TextFile, found: Layout, delimiter: str) -> tuple[list[str], pa.Table, np.ndarray] | None:
-    """The columns by pyarrow; None where it finds a row of another length, which Python's `csv` explains."""
-    names, lines = [str(place) for place in range(len(found.header))], found.line_of_row
-    if not len(lines):
-        return found.header, pa.table({name: pa.array([], pa.large_string()) for name in names}), lines
-    # A block holds whole rows.
-    block = min(max(2**20, 8 * found.longest_row), max(2**26, 2 * found.longest_row))
-    # pyarrow reads a plain file without Python between.
-    with pa.OSFile(str(file.path)) if file.is_plain else file.binary() as content:
-        content.read(found.start)
-        try:
-            table = arrow_csv.read_csv(
-                content,
-                arrow_csv.ReadOptions(column_names=names, block_size=block),
-                arrow_csv.ParseOptions(
-                    delimiter=delimiter, newlines_in_values=found.has_breaks, ignore_empty_lines=len(names) > 1
-                ),
-                # The pass before has found out that all is UTF-8.
-                arrow_csv.ConvertOptions(
-                    check_utf8=False, column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
-                ),
-            )
-        except pa.ArrowInvalid:
-            return None
-    return (found.header, table, lines) if table.num_rows == len(lines) else None
-
-
-def _read_rows(file: TextFile, delimiter: str) -> tuple[list[str], pa.Table, np.ndarray]:
-    """The columns by Python's `csv`, row by row; raises where the file is no table."""
-    name, lines = file.name, list[int]()
-    with _csv_rows(file, delimiter) as rows:
-        header_line, header = next((line, cells) for line, cells in rows if cells)
-        current_limits().check_columns(name, header_line, len(header))
-        _check_header(name, header, header_line)
-        schema = pa.schema([(str(place), pa.large_string()) for place in range(len(header))])
-        batches = []
-        good = _checked_rows(name, rows, header, delimiter)
-        while chunk := list(itertools.islice(good, max(1, _CELLS_AT_ONCE // len(header)))):
-            lines += [line for line, _ in chunk]
-            columns = zip(*(cells for _, cells in chunk), strict=True)
-            batches.append(pa.record_batch([pa.array(column, pa.large_string()) for column in columns], schema=schema))
-    return header, pa.Table.from_batches(batches, schema), np.array(lines, dtype=np.int64)
-
-
-@contextmanager
-def _csv_rows(file: TextFile, delimiter: str) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    """Each row with the line on which it begins."""
-    limits = current_limits()
-    with io.TextIOWrapper(file.binary(), encoding="utf-8-sig", newline="") as text:  # type: ignore[type-var]
-        before = csv.field_size_limit(limits.max_row_bytes)
-        try:
-            yield _numbered(file.name, csv.reader(text, delimiter=delimiter, strict=True))
-        finally:
-            csv.field_size_limit(before)
-
-
-def _numbered(name: str, reader: Any) -> Iterator[tuple[int, list[str]]]:
-    line = 1
-    try:
-        for cells in reader:
-            yield line, cells
-            line = reader.line_num + 1
-    except csv.Error as error:
-        if "field limit" in str(error):
-            raise current_limits().row_error(name, line) from error
-        raise DataError(f"{name}, line {line}: not a CSV file ({error}).") from error
-
-
-def _checked_rows(
-    name: str, rows: Iterator[tuple[int, list[str]]], header: list[str], delimiter: str
-) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank; raises where one has more or fewer cells than the header."""
-    for line, cells in rows:
-        if len(header) > 1 and len(cells) < 2 and "".join(cells).strip() == "":
-            continue
-        if len(cells or [""]) != len(header):
-            advice = f"; a cell that holds {delimiter!r} must stand in double quotes."
-            if other := _other_separator(header):
-                advice = f". {other} For numbers with a decimal comma, add --decimal ','."
-            raise DataError(
-                f"{name}, line {line}: {plural(len(cells), 'cell')}, but the header has "
-                f"{plural(len(header), 'column')}{advice}"
-            )
-        yield line, cells or [""]
-
-
-def _other_separator(header: Sequence[str]) -> str:
-    """What to do about a first line that looks separated by another sign; nothing where it does not."""
-    other = next((mark for mark in (";", "\t", ",", "|") if len(header) == 1 and mark in header[0]), None)
-    if other is None:
-        return ""
-    return f"Its first line looks separated by {other!r}: add --delimiter {'tab' if other == TAB else repr(other)}."
-
-
-def _with_points(cells: Cells) -> Cells:
-    """The numbers of a file with a decimal comma, written with a decimal point.
-
-    Raises:
-        DataError: a column of numbers has a point in a cell: a point may separate thousands or the fraction.
-    """
-    frame, compute = {}, pa.compute
-    for name in cells.frame:
-        texts = as_arrow(cells.frame[name])
-        is_comma = compute.match_substring_regex(texts, _COMMA_NUMBER)
-        is_point = compute.match_substring_regex(texts, _POINT_NUMBER)
-        if compute.any(is_point).as_py():
-            is_number = compute.or_(is_comma, compute.or_(is_point, compute.match_substring_regex(texts, _WHOLE)))
-            if compute.any(is_comma).as_py() or compute.all(is_number).as_py():
-                row = compute.index(is_point, True).as_py()
-                raise DataError(
-                    f"{cells.source}, line {cells.lines[row]}, column {name!r}: {texts[row].as_py()!r} has a point, "
-                    "but --decimal is ','; write all numbers with a comma and without thousands separators."
-                )
-        frame[name] = compute.if_else(is_comma, compute.replace_substring(texts, ",", "."), texts)
-    table = pa.table(list(frame.values()), list(frame)) if frame else pa.table({})
-    return replace(cells, frame=table.to_pandas(split_blocks=True, self_destruct=True))
-
-
-def _read_excel(name: str, sheet: str | None) -> Cells:
+def _read_excel(name: str, sheet: str | None) -> Part:
     header, rows, lines = read_sheet(name, sheet)
-    _check_header(name, header, lines[0])
-    if not rows:
-        raise DataError(f"{name}: the sheet has a header but no rows.")
-    texts = [pa.array([_as_text(cell) for cell in column], pa.large_string()) for column in zip(*rows, strict=True)]
-    frame = pa.table(texts, [str(place) for place in range(len(header))]).rename_columns(header)
-    return _one_file(name, frame.to_pandas(split_blocks=True, self_destruct=True), np.array(lines[1:], dtype=np.int64))
-
-
-def _read_parquet(name: str) -> Cells:
-    limits = current_limits()
-    try:
-        with open(name, "rb") as file:
-            content = parquet.ParquetFile(file)
-            names, num_rows = content.schema_arrow.names, content.metadata.num_rows
-            limits.check_columns(name, 1, len(names))
-            # Each cell is an offset of eight bytes, and a text.
-            limits.check_unpacked(name, file.seek(0, io.SEEK_END), 8 * num_rows * len(names))
-            _check_header(name, names, 1)
-            batches = [
-                pa.record_batch([_as_texts(column) for column in batch], names) for batch in content.iter_batches()
-            ]
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{name}: it is named .parquet, but cannot be read ({reason}).") from error
-    if num_rows == 0:
-        raise DataError(f"{name}: the file has a header but no rows.")
-    frame = pa.Table.from_batches(batches).to_pandas(split_blocks=True, self_destruct=True)
-    return _one_file(name, frame, np.arange(2, num_rows + 2))
-
-
-def _as_texts(column: pa.Array) -> pa.Array:
-    """The cells of a column of Parquet as texts."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return column.cast(pa.large_string()).fill_null("")
-    return pa.array([_as_text(value) for value in column.to_pylist()], pa.large_string())
-
-
-def _as_text(value: object) -> str:
-    """A value as it would stand in a CSV file, with every digit; empty for None and NaN."""
-    if value is None or value is pd.NA or (isinstance(value, float | np.floating) and value != value):
-        return ""
-    return value if isinstance(value, str) else str(value)
-
-
-def _check_header(name: str, header: list[str], line: int) -> None:
-    twice = [column for column, count in Counter(header).items() if count > 1]
-    if twice:
-        places = {column: [place for place, other in enumerate(header, start=1) if other == column] for column in twice}
-        listed = "; ".join(f"{column!r} is column {_join([str(p) for p in places[column]], 'and')}" for column in twice)
-        raise DataError(f"{name}, line {line}: two columns have one name: {listed}. Rename one.")
-
-
-def _join(words: tuple[str, ...] | list[str], last: str = "or") -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+    check_header(name, header, lines[0])
+    columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    texts = [pa.array([as_text(cell) for cell in column], pa.large_string()) for column in columns]
+    table = pa.table(texts, [str(place) for place in range(len(header))]).rename_columns(header)
+    return table, np.array(lines[1:], dtype=np.int64)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -44,6 +44,9 @@ class Table:
     """Line of its file on which each row begins."""
     notes: tuple[str, ...] = field(default=(), kw_only=True)
     """What should be known of the targets: the task and why, labels that are alike; a line each."""
+
+    has_distinct_rows: ClassVar[bool] = False
+    """Whether no two rows can be the same to a model."""
 
     @property
     def usable(self) -> Bool[np.ndarray, " row"]:
@@ -224,7 +227,7 @@ def _stop(cells: Cells, problems: Problems, notes: Sequence[str]) -> None:
     row = min(problems.first)
     column, value, reason = problems.first[row]
     file = int(cells.file_of_row[row])
-    place = row - int(np.searchsorted(cells.file_of_row, file)) + 1
+    place = cells.first_row + row - int(np.searchsorted(cells.file_of_row, file)) + 1
     raise DataError(
         f"{cells.files[file]}, row {place} (line {cells.lines[row]}), column {column!r}: {reason}; "
         + ". ".join([f"the cell is {value!r}", *notes, "Mend the cell, or do without strict to pass over the row."])

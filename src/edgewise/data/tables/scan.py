@@ -7,6 +7,7 @@ judge of all other files.
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,6 +49,27 @@ class Layout:
             found[first : first + len(some)] = np.arange(some.start, some.stop) if isinstance(some, range) else some
             first += len(some)
         return found
+
+
+class LineCursor:
+    """The lines of rows that are read some at a time.
+
+    Args:
+        blocks: as in `Layout.lines`.
+    """
+
+    def __init__(self, blocks: Iterable[np.ndarray | range]):
+        self.blocks, self.rest = iter(blocks), np.zeros(0, dtype=np.int64)
+
+    def take(self, count: int) -> np.ndarray:
+        """The lines of the next rows; fewer where there are no more."""
+        parts, held = [self.rest], len(self.rest)
+        while held < count and (block := next(self.blocks, None)) is not None:
+            parts.append(np.asarray(block, dtype=np.int64))
+            held += len(block)
+        found = np.concatenate(parts)
+        self.rest = found[count:]
+        return found[:count]
 
 
 def scan(file: TextFile, delimiter: str, limits: ReadLimits) -> Layout:
@@ -110,8 +132,14 @@ def _scan_chunk(
         found.start += int(row_ends[place])
         first = place + 1
     keep = slice(first, None)
-    found.lines.append(lines[keep] if len(found.header) == 1 else lines[keep][~is_blank[keep]])
+    found.lines.append(_as_range(lines[keep] if len(found.header) == 1 else lines[keep][~is_blank[keep]]))
     return int(row_ends[-1]), int(np.searchsorted(ends, row_ends[-1], side="right"))
+
+
+def _as_range(lines: np.ndarray) -> np.ndarray | range:
+    """Lines that follow on each other take no memory."""
+    is_run = len(lines) > 0 and lines[-1] - lines[0] == len(lines) - 1
+    return range(int(lines[0]), int(lines[-1]) + 1) if is_run else lines
 
 
 def _skip_lines(name: str, piece: bytes, line: int, limits: ReadLimits) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.data.tables.cell import OK, Rejection
+from edgewise.data.tables.decode import lines_of
 from edgewise.data.tables.options import TABLES
 from edgewise.data.tables.read import read_tables
 from edgewise.data.texts.tokenizer import read_text
@@ -127,7 +128,7 @@ def _from_lines(paths: Sequence[str]) -> TextPairs:
         )
     parts = {}
     for source, target in zip(paths[::2], paths[1::2], strict=True):
-        texts, translations = (read_text(path).splitlines() for path in (source, target))
+        texts, translations = (lines_of(read_text(path)) for path in (source, target))
         if len(texts) != len(translations):
             raise DataError(
                 f"{source} has {plural(len(texts), 'line')}, {target} {len(translations):,}: aligned "
@@ -229,7 +230,8 @@ def read_corpus(paths: Sequence[str], columns: Sequence[str]) -> Corpus:
 def _corpus_from_lines(paths: Sequence[str]) -> Corpus:
     texts, rows, before = [], [], 0
     for path in paths:
-        lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+        # Rows are numbered as runs before have them: what follows the last line break counts, be it nothing.
+        lines = lines_of(read_text(path) + "\n")
         full = [row for row, line in enumerate(lines) if line.strip()]
         texts += [lines[row] for row in full]
         rows += [before + row for row in full]

@@ -8,8 +8,9 @@ import numpy as np
 
 from edgewise.data.columns import Columns
 from edgewise.data.tables.cell import Problems, as_arrow, pa, stripped
+from edgewise.data.tables.decode import lines_of
 from edgewise.data.tables.labels import Classes
-from edgewise.data.tables.read import Cells, Values, cells_from_arrays, join_cells
+from edgewise.data.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells
 from edgewise.data.tables.rows import Table, cells_of_roles, judged, read_files
 from edgewise.data.texts.tokenizer import read_text
 from edgewise.errors import DataError
@@ -62,8 +63,14 @@ def read_texts(
     if lines and need_targets:
         raise DataError(f"{lines[0]}: lines of text have no targets; give a table (.csv, .tsv, .parquet).")
     if lines:
-        return _interpret(_from_lines(lines, columns), columns, strict, need_targets)
+        return _interpret(from_lines(lines, columns), columns, strict, need_targets)
     cells, columns = read_files(paths, columns, need_targets)
+    return _interpret(cells, columns, strict, need_targets)
+
+
+def texts_of(cells: Cells, columns: Columns, *, strict: bool = False, need_targets: bool = True) -> TextTable:
+    """The same of cells that were read, such as a chunk of a file; the columns with targets named."""
+    check_columns_exist(cells, columns.inputs)
     return _interpret(cells, columns, strict, need_targets)
 
 
@@ -100,7 +107,7 @@ def texts_from_arrays(
     return _interpret(cells, columns, strict, targets is not None, classes)
 
 
-def _from_lines(paths: Sequence[str], columns: Columns) -> Cells:
+def from_lines(paths: Sequence[str], columns: Columns) -> Cells:
     """Each line of some files as a row with one column of text."""
     if len(columns.text_columns) != 1:
         raise DataError(
@@ -110,7 +117,7 @@ def _from_lines(paths: Sequence[str], columns: Columns) -> Cells:
     (name,) = columns.text_columns
     parts = []
     for path in paths:
-        cells, _ = cells_from_arrays({name: read_text(path).splitlines()})
+        cells, _ = cells_from_arrays({name: lines_of(read_text(path))})
         parts.append(replace(cells, files=(path,)))
     return join_cells(parts)
 

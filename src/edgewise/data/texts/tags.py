@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.data.tables.cell import OK, Rejection
-from edgewise.data.tables.decode import read_decoded
+from edgewise.data.tables.decode import lines_of, read_decoded
 from edgewise.data.texts.pairs import FileRows
 from edgewise.data.texts.tokenizer import Tokenizer
 from edgewise.errors import DataError, SettingError
@@ -198,7 +198,7 @@ def _from_columns(path: str, names: tuple[str, str], need_tags: bool) -> Iterato
 def _blocks(text: str) -> Iterator[list[tuple[int, list[str]]]]:
     """The lines between blank lines, each with its number and its cells."""
     block: list[tuple[int, list[str]]] = []
-    for line, content in enumerate(text.split("\n"), start=1):
+    for line, content in enumerate(lines_of(text), start=1):
         cells = _CELLS.findall(content)
         if cells and cells[0] != "-DOCSTART-":
             block.append((line, cells))
@@ -211,15 +211,14 @@ def _blocks(text: str) -> Iterator[list[tuple[int, list[str]]]]:
 
 def _from_lines(path: str, names: tuple[str, str]) -> Iterator[Sentence]:
     """The lines of a text, divided at spaces; a blank one is a sentence of no word."""
-    lines = read_decoded(path, "text", "a text file").split("\n")
-    for number, content in enumerate(lines if lines[-1] else lines[:-1], start=1):
+    for number, content in enumerate(lines_of(read_decoded(path, "text", "a text file")), start=1):
         words = _CELLS.findall(content)
         yield _judged(number, words, [], {names[0]: words}, None)
 
 
 def _from_objects(path: str, names: tuple[str, str], need_tags: bool) -> Iterator[Sentence]:
     """The objects of a file of JSON lines; blank lines are passed over."""
-    for line, content in enumerate(read_decoded(path, "JSON", "a file of JSON lines").split("\n"), start=1):
+    for line, content in enumerate(lines_of(read_decoded(path, "JSON", "a file of JSON lines")), start=1):
         if not content.strip():
             continue
         try:

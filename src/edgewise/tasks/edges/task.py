@@ -103,6 +103,9 @@ class EdgesTask(TableTask):
         )
         return FittedEdges(**known, sizes=sizes, edge_scaler=edge_scaler)
 
+    def whole_graph(self, prepared: Prepared) -> str | None:
+        return "train in one process, with a --batch-size if you like"
+
     def features(self, prepared: Prepared) -> Features:
         """The features of the edges and of their two nodes."""
         found: Features = prepared.data.features

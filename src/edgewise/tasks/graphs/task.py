@@ -214,7 +214,7 @@ class GraphsTask(TableTask):
             (empty, "graph has no edge", "graphs have no edge"),
             (table.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
         ]
-        found += note_of_edges(edges, settings.model)
+        found += note_of_edges(edges.features.shape[1], settings.model)
         found += edges.notes(num_nodes, edges.num_repeated(len(table.features)))
         found += [plural(*each) for each in counts if each[0]]
         if table.trees is not None:

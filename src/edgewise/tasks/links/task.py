@@ -20,13 +20,13 @@ from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSizes, edge_sizes
 from edgewise.plural import plural
 from edgewise.progress import counted, note
+from edgewise.tasks.chunks import unpredicted
 from edgewise.tasks.links.settings import STEPS_AN_EPOCH, LinkRunSettings
 from edgewise.tasks.links.trained import FittedLinks, LinkGraph, LinkLoader, link_batch, probabilities
 from edgewise.tasks.nodes.settings import holds_types
 from edgewise.tasks.nodes.units import note_of_edges, scale_of
 from edgewise.tasks.report.judged import judged_links
 from edgewise.tasks.scores import command, free_name, same, split_line
-from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.trained import show, spread, with_columns
 from edgewise.train.device import pick_device
@@ -160,6 +160,9 @@ class LinksTask(Task):
 
         return of_member
 
+    def whole_graph(self, prepared: Prepared) -> str | None:
+        return "train in one process, with a --batch-size if you like"
+
     def loss(self, prepared: Prepared) -> TargetLoss:
         return TargetLoss("classification", prepared.settings.train.loss_function)
 
@@ -287,7 +290,7 @@ def notes(prepared: Prepared) -> list[str]:
     ]
     if holds_types(settings.data):
         found.append("types of nodes or edges, which no model of links uses")
-    found += note_of_edges(edges, settings.model)
+    found += note_of_edges(edges.features.shape[1], settings.model)
     return found + [f"{plural(number, one, many)} {rest}" for number, one, many, rest in counts if number]
 
 

@@ -27,6 +27,7 @@ from edgewise.tasks.nodes.units import FeatureScale, check_features, check_weigh
 from edgewise.train.device import cpu_threads
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
+from edgewise.train.loader import Shard
 
 ARRAYS: dict[str, tuple[int, type[np.generic]]] = {
     "senders": (1, np.int64),
@@ -176,7 +177,7 @@ class LinkLoader:
     ):
         self.messages, self.links, self.splits = messages, links, splits
         self.num_batches = math.ceil(len(splits.train) / batch_size)
-        self.others_a_link, self.seed, self.epoch = others_a_link, seed, 0
+        self.others_a_link, self.seed, self.epoch, self.shard = others_a_link, seed, 0, Shard()
         self.known = links.numbers[splits.seen]
 
     def __len__(self) -> int:
@@ -190,7 +191,8 @@ class LinkLoader:
             seen[predicted] = False
             places = random.integers(0, pairs.total - len(self.known), self.others_a_link * len(predicted))
             others = pairs.outside(self.known, places)
-            yield link_batch(self.messages.along(self.links.edges_of(seen)), self.links, predicted, others)
+            own = self.shard.of(predicted), self.shard.of(others)
+            yield link_batch(self.messages.along(self.links.edges_of(seen)), self.links, *own)
 
 
 PAIRS_AT_ONCE = 1 << 17

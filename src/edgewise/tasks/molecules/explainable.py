@@ -57,7 +57,9 @@ def attention_of(
     share = readout.values.double().mean(0)
     share = share.new_zeros(row.num_atoms).index_add(0, readout.senders, share)
     notes, through = [], between
-    if isinstance(model.encoder, GraphEncoder) and model.encoder.has_mean:
+    direct: torch.Tensor | None = share
+    if isinstance(model.encoder, GraphEncoder) and model.encoder.settings.spec.over_edges:
+        direct = None  # the same for every atom: it says nothing of them
         notes.append("Messages go along bonds and atoms are read out by their mean: nothing attends.")
     elif not between:
         notes.append(
@@ -67,7 +69,7 @@ def attention_of(
         notes.append("Some weights are negative, so that they are no shares, and there is no rollout.")
         through = []
     about = ABOUT.format("the readout", ", mean of its heads"), ABOUT.format("the readout", " through all layers")
-    return Attention(layers, [Attended(share, share, through)], *about), notes
+    return Attention(layers, [Attended(direct, share, through)], *about), notes
 
 
 def _of_transformer(row: Row, trace: Trace) -> tuple[Attention, list[str]]:

@@ -1,6 +1,6 @@
 """Molecules: numbers or classes of the rows of a table that holds SMILES."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,11 +8,13 @@ import numpy as np
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
-from edgewise.data.molecules.table import MoleculeTable, read_table
+from edgewise.data.molecules.table import MoleculeTable, read_table, table_of
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits
+from edgewise.data.tables.read import Cells, TableChunks
+from edgewise.engine.workers import Workers
 from edgewise.models.graph_settings import PropertySizes
-from edgewise.progress import note
+from edgewise.tasks.chunks import Tally, predictions, read_rows
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.molecules.trained import FittedProperty, Scales, molecules_of
 from edgewise.tasks.report.leakage import SplitContents, molecule_contents
@@ -50,9 +52,8 @@ class MoleculesTask(TableTask):
         of_classes = table.columns.task_type != "regression"
         train = settings.train.resolved(len(splits.train), num_molecules, of_classes=of_classes)
         assert train.batch_size is not None
-        return replace(
-            settings, model=settings.model.resolved(train.batch_size, 0 if of_classes else num_molecules), train=train
-        )
+        model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes)
+        return replace(settings, model=model, train=train)
 
     def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
         """The model before its first step: sizes, scales, and the molecules of the training rows."""
@@ -106,21 +107,41 @@ class MoleculesTask(TableTask):
         return [f"{name}: {note}" for name, note in named.items() if note]
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
+        return read_rows(self, request)
+
+    def predictions(
+        self, request: PredictRequest, suffix: str, workers: Workers | None = None
+    ) -> Generator[tuple[Any, str]]:
+        return predictions(self, request, suffix, workers)
+
+    def opened(self, request: PredictRequest) -> tuple[FittedProperty, Columns]:
         trained = FittedProperty.load(request.run_folder)
         columns = renamed(trained.columns, request["smiles_columns"], request["descriptors_columns"])
         check_same_numbers(columns, trained.columns)
         trained.limits = trained.limits.changed(
             max_atoms=request["max_atoms"], molecule_timeout=request["molecule_timeout"]
         )
-        options: dict[str, Any] = {
-            "strict": request.strict,
-            "need_targets": False,
-            "with_descriptors": trained.with_descriptors,
-        }
-        table = read_table(request.data, columns, **options, limits=trained.limits)
-        if trained.settings.needs_coordinates and (found := table.store.conformer_note):
-            note(f"conformers: {found}")
-        return trained, table
+        return trained, columns
+
+    def chunks(self, request: PredictRequest, columns: Columns) -> TableChunks:
+        return TableChunks(request.data)
+
+    def table_of(self, trained: FittedProperty, columns: Columns, cells: Cells, *, strict: bool) -> MoleculeTable:
+        return table_of(
+            cells,
+            columns,
+            strict=strict,
+            need_targets=False,
+            with_descriptors=trained.with_descriptors,
+            limits=trained.limits,
+        )
+
+    def tally(self, trained: FittedProperty, table: MoleculeTable) -> Tally:
+        if not trained.settings.needs_coordinates:
+            return Tally()
+        store = table.store
+        found = zip(store.canonical, store.conformers, store.smiles, strict=True)
+        return Tally(conformers={key: (each.how, text) for key, each, text in found if each.how != "relaxed"})
 
 
 def bounds(targets: np.ndarray, scaler: TargetScaler | None) -> dict[str, tuple[float, ...]]:

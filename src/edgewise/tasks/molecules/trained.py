@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from torch import Tensor
 
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, similarity
+from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, KnownMolecules
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.molecules.table import MoleculeTable
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
@@ -136,15 +137,24 @@ class FittedProperty(FittedTable):
         self, molecules: Sequence[tuple[str, ...]], known: Sequence[tuple[str, ...]] | None = None
     ) -> dict[str, np.ndarray]:
         """The same of rows that are canonical molecules."""
-        known = self.known_rows if known is None else known
-        found = {"similarity": similarity(molecules, known)}
+        whole, columns = self.known_molecules if known is None else self._known(known)
+        found = {"similarity": whole.nearest(molecules)[0]}
+        for place, (name, column) in enumerate(columns.items()):
+            found[f"similarity_{name}"] = column.nearest([row[place] for row in molecules])[0]
+        return found
+
+    @cached_property
+    def known_molecules(self) -> tuple[KnownMolecules, dict[str, KnownMolecules]]:
+        """The training rows, and where a row has several molecules those of each column, to be compared with others."""
+        return self._known(self.known_rows)
+
+    def _known(self, rows: Sequence[tuple[str, ...]]) -> tuple[KnownMolecules, dict[str, KnownMolecules]]:
         names = self.columns.smiles_columns
         if self.calibration is None or len(names) == 1:
-            return found
-        for place, name in enumerate(names):
-            column = [row[place] for row in known]
-            found[f"similarity_{name}"] = similarity([row[place] for row in molecules], column)
-        return found
+            names = ()
+        return KnownMolecules(rows), {
+            name: KnownMolecules([row[place] for row in rows]) for place, name in enumerate(names)
+        }
 
     def more_columns(
         self, table: MoleculeTable, rows: np.ndarray, similarities: Mapping[str, np.ndarray]

@@ -69,7 +69,8 @@ class NodeRunSettings(GraphTableRunSettings):
     (rows), or as they are (none); auto is rows for bags of words, else standard."""
     fanouts: tuple[int, ...] = setting((), metavar="EDGES", aliases=("num-neighbors",))
     """Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
-    --batch-size. Without it a step sees the whole graph. Validation and predictions always do."""
+    --batch-size. Without it a step sees the whole graph, where it fits into memory. Validation and predictions always
+    do."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,8 @@
 """Nodes: a number or a class for each node of one graph."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,16 +18,30 @@ from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import GraphTypes, TypeNames, TypeScaler
 from edgewise.data.scale import ConditionScaler
 from edgewise.data.split import Splits
+from edgewise.data.store.layout import is_store
+from edgewise.data.store.table import StoredTable, read_store
+from edgewise.engine.workers import Workers
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import NodeSettings, NodeSizes, edge_sizes
 from edgewise.models.node import NodeModel
 from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 from edgewise.plural import plural
+from edgewise.progress import stage
 from edgewise.records import NodeBatch, SparseFeatures
 from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.nodes import units
-from edgewise.tasks.nodes.sampled import SampledLoader
+from edgewise.tasks.nodes.sampled import GraphSampler, SampledLoader
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
+from edgewise.tasks.nodes.stored import StoredNodes, check_stored, check_stored_weights, notes_of_store
+from edgewise.tasks.nodes.stored_run import (
+    MAX_SCORED,
+    Remembered,
+    sampled_if_large,
+    source_of,
+    stored_batches,
+    stored_predictions,
+    stored_table,
+)
 from edgewise.tasks.nodes.units import (
     FittedOnGraph,
     check_features,
@@ -35,10 +50,15 @@ from edgewise.tasks.nodes.units import (
     graph_fields,
     note_of_edges,
     scaled,
+    scaled_rows,
     with_types,
 )
+from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.table_task import Features, TableTask, num_outputs
 from edgewise.tasks.task import PredictRequest, Prepared
+from edgewise.train.conformal import check_coverage
+from edgewise.train.device import cpu_threads
+from edgewise.train.document import TRANSIENT
 from edgewise.train.loader import Loader
 from edgewise.train.settings import TrainSettings
 
@@ -67,12 +87,49 @@ class FittedNodes(FittedOnGraph):
         types = {"with_types": self.types is not None, "known": self.types}
         return read_nodes(paths, columns, source, strict=strict, **types, **self.known_words)
 
-    def batches(self, table: NodeTable) -> RowBatches:
-        """The graph as the models take it.
+    stored: StoredNodes | None = field(metadata=TRANSIENT, default=None)
+    """The store that was read last."""
+
+    def stored_nodes(self, table: StoredTable) -> StoredNodes:
+        """The graph of a store in the units of the models.
 
         Raises:
             DataError: its nodes or edges have another number of features than those of the training graph.
         """
+        if self.stored is None or self.stored.table is not table:
+            found = table.features.shape[1], table.num_edge_features
+            check_features(table.source, (self.num_columns, self.num_edge_columns), found)
+            reads_weights = self.settings.spec.reads_edge_weights and self.sizes.reads_edges and found[1] == 1
+            if reads_weights:
+                check_stored_weights(table, self.settings)
+            scale = partial(scaled_rows, scale=self.feature_scale, scaler=self.scaler)
+            self.stored = StoredNodes(table, self.settings, scale, reads_weights=reads_weights)
+        return self.stored
+
+    def _computed(self, table: Any, rows: np.ndarray, device: str, compute: Any) -> list[list[np.ndarray]]:
+        """What `compute` gives for each member; of a store all nodes are computed, once, layer by layer."""
+        if not isinstance(table, StoredTable):
+            return super()._computed(table, rows, device, compute)
+        nodes, found = self.stored_nodes(table), []
+        with torch.no_grad(), cpu_threads(self.threads):
+            for member in self.members:
+                member.to(device).eval()
+                found.append([compute(Remembered(nodes, member, rows, device), None).numpy()])
+                member.to("cpu")
+        return found
+
+    def batches(self, table: NodeTable | StoredTable, *, whole: bool = False) -> RowBatches:
+        """The graph as the models take it.
+
+        Args:
+            table: its nodes.
+            whole: whether the graph of a store is read into memory.
+
+        Raises:
+            DataError: its nodes or edges have another number of features than those of the training graph.
+        """
+        if isinstance(table, StoredTable):
+            return stored_batches(table, self.stored_nodes(table), self.scale, whole=whole)
         found = table.features.shape[1], table.edges.features.shape[1]
         check_features(table.source, (self.num_columns, self.num_edge_columns), found)
         check_weights(table.source, table.edges, self.settings, self.sizes)
@@ -134,36 +191,68 @@ class NodesTask(TableTask):
     settings_type = NodeRunSettings
     noun = "nodes"
 
-    def read_table(self, settings: NodeRunSettings) -> NodeTable:
+    def read_table(self, settings: NodeRunSettings) -> NodeTable | StoredTable:
+        if is_store(settings.data[0]):
+            return without_splits(stored_table(settings), settings)
         with_types = settings.model.is_relational
         table = read_nodes(
             settings.data, settings.columns, settings.graph, strict=settings.strict, with_types=with_types
         )
-        if settings.split in (None, "column"):
-            return table
-        return replace(table, columns=replace(table.columns, splits_column=None))
+        return without_splits(table, settings)
 
-    def resolved(self, settings: NodeRunSettings, table: NodeTable, splits: Splits) -> NodeRunSettings:
+    def prepare(self, settings: NodeRunSettings) -> Prepared:
+        """As of every table; neighbors are sampled where the whole graph does not fit into memory."""
+        found = sampled_if_large(super().prepare(settings), settings.train.batch_size)
+        # The rows of a store may be too many to list; they follow from its checksum and the seed.
+        return replace(found, rows=None) if isinstance(found.data, StoredTable) else found
+
+    def resolved(self, settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> NodeRunSettings:
         """A step sees all training nodes, unless a batch size is given or neighbors are sampled."""
-        units.check_types(table, settings.model)
+        if isinstance(table, StoredTable):
+            settings = replace(settings, graph=source_of(table.store))
+        else:
+            units.check_types(table, settings.model)
         batch_size = settings.train.batch_size or (SAMPLED_ROWS if settings.fanouts else len(splits.train))
         return replace(settings, train=replace(settings.train, batch_size=batch_size))
+
+    def whole_graph(self, prepared: Prepared) -> str | None:
+        return None if prepared.settings.fanouts else "sample neighborhoods with --fanouts 15 10 --batch-size 1024"
 
     def training_loader(self, rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
         """Batches see sampled neighborhoods where there are fanouts."""
         if not (fanouts := prepared.settings.fanouts):
             return super().training_loader(rows, prepared, batches, recipe)
-        return SampledLoader(batches, rows, fanouts, recipe.batch_size or SAMPLED_ROWS, recipe.seed)
+        graph, seed = batches.graph, recipe.seed
+        stored = isinstance(graph, StoredNodes)
+        samples = graph.sampler(fanouts, seed) if stored else GraphSampler(graph, fanouts, seed)
+        return SampledLoader(batches, samples, rows, recipe.batch_size or SAMPLED_ROWS, seed)
 
-    def untrained(self, settings: NodeRunSettings, table: NodeTable, splits: Splits) -> FittedNodes:
+    def batches(self, prepared: Prepared) -> RowBatches:
+        found: RowBatches = prepared.fitted.batches(
+            prepared.data, **({} if prepared.settings.fanouts else {"whole": True})
+        )
+        return found
+
+    def scored(self, prepared: Prepared, rows: np.ndarray) -> np.ndarray:
+        """At most some of the rows of a store, evenly over them."""
+        if not isinstance(prepared.data, StoredTable) or len(rows) <= MAX_SCORED:
+            return rows
+        return rows[np.linspace(0, len(rows) - 1, MAX_SCORED).astype(np.int64)]
+
+    def untrained(self, settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> FittedNodes:
         """The model before its first step."""
-        found, model = table.types, settings.model
+        if isinstance(table, StoredTable):
+            check_stored(settings.model, table.store)
+            found, num_edge_features = None, table.num_edge_features
+        else:
+            found, num_edge_features = table.types, table.edges.features.shape[1]
+        model = settings.model
         known = graph_fields(settings, table, splits.train, table.features, found)
         scaler = known["scaler"]
         of_types = () if found is None else units.widths(found, scaler if isinstance(scaler, TypeScaler) else None)
         sizes = NodeSizes(
             num_features=scaler.num_features if isinstance(scaler, ConditionScaler) else table.features.shape[1],
-            **edge_sizes(table.edges.features.shape[1], model, len(EDGE_TYPES) if model.is_extended else 0),
+            **edge_sizes(num_edge_features, model, len(EDGE_TYPES) if model.is_extended else 0),
             num_outputs=num_outputs(table),
             type_features=of_types,
             num_relations=0 if found is None else len(found.names.relations),
@@ -172,7 +261,7 @@ class NodesTask(TableTask):
             **known,
             sizes=sizes,
             types=None
-            if found is None
+            if found is None or isinstance(table, StoredTable)
             else replace(found.names, predicted=units.types_with_targets(table, splits.train)),
         )
 
@@ -183,6 +272,8 @@ class NodesTask(TableTask):
     def notes(self, prepared: Prepared) -> list[str]:
         """The edges, what was assumed of them, and what the nodes lack."""
         table, settings, splits = prepared.data, prepared.settings, prepared.splits
+        if isinstance(table, StoredTable):
+            return [*notes_of_store(table, settings.model), *notes_of_targets(table, settings)]
         edges, graph = table.edges, settings.graph
         found = [f"{edges.ways(graph.directed)}; {plural(table.features.shape[1], 'feature')} of a node"]
         remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
@@ -194,16 +285,9 @@ class NodesTask(TableTask):
             num_repeated = edges.num_repeated(table.num_rows)
             if holds_types(settings.data):
                 found.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
-        found += note_of_edges(edges, settings.model)
+        found += note_of_edges(edges.features.shape[1], settings.model)
         found += edges.notes(table.num_rows, num_repeated)
-        if fanouts := settings.fanouts:
-            found.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size))
-        if count := int(np.isnan(table.targets).all(axis=1).sum()):
-            whole = ("node has no target: it is", "nodes have no target: they are")
-            found.append(f"{plural(count, *whole)} part of the graph, and not learned from")
-        if unlabelled := unlabelled_test(table):
-            whole = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
-            found.append(f"{plural(unlabelled, *whole)} not scored")
+        found += notes_of_targets(table, settings)
         if degree := settings.model.expander_degree:
             found.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
         if num_virtual := settings.model.num_virtual_nodes:
@@ -218,22 +302,66 @@ class NodesTask(TableTask):
             node_type_column=request["node_type_column"],
             descriptors_columns=tuple(request["descriptors_columns"] or trained.columns.descriptors_columns),
         )
+        if trained.types is None and (request["node_type_column"] or request["edge_type_column"]):
+            raise SettingError(
+                f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and "
+                "--edge-type-column."
+            )
+        if is_store(request.data):
+            for name in ("edges", "features"):
+                if request[name]:
+                    raise SettingError(f"{request.data} is a store, which holds its {name}; leave out --{name}.")
+            return trained, read_store(request.data, columns, strict=request.strict, **trained.known_words)
         source = replace(
             trained.graph,
             edges=request["edges"],
             features=request["features"],
             edge_type_column=request["edge_type_column"],
         )
-        known = trained.types
-        if known is None and (request["node_type_column"] or request["edge_type_column"]):
-            raise SettingError(
-                f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and "
-                "--edge-type-column."
-            )
         if not is_graph_file(request.data):
             columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
             source = replace(source, edge_type_column=request["edge_type_column"] or trained.graph.edge_type_column)
         return trained, trained.read([request.data], columns, source, strict=request.strict)
+
+    def predictions(
+        self, request: PredictRequest, suffix: str, workers: Workers | None = None
+    ) -> Generator[tuple[Any, str]]:
+        """Of a store some nodes at a time, by their names."""
+        if workers is not None or not is_store(request.data):
+            yield from super().predictions(request, suffix, workers)
+            return
+        with stage(f"reading {request.data}"):
+            trained, table = self.read(request)
+        trained.threads = request.threads
+        if request["coverage"] is not None:
+            check_coverage(request["coverage"])
+        yield from stored_predictions(trained, table, request, suffix)
+
+    def split_contents(self, prepared: Prepared) -> SplitContents:
+        if isinstance(prepared.data, StoredTable):
+            return None  # type: ignore[return-value]
+        return super().split_contents(prepared)
+
+
+def without_splits(table: Any, settings: NodeRunSettings) -> Any:
+    """The table without its column of splits where another split is asked for."""
+    if settings.split in (None, "column"):
+        return table
+    return replace(table, columns=replace(table.columns, splits_column=None))
+
+
+def notes_of_targets(table: NodeTable | StoredTable, settings: NodeRunSettings) -> list[str]:
+    """What a step samples, and which nodes lack a target."""
+    found = []
+    if fanouts := settings.fanouts:
+        found.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size or SAMPLED_ROWS))
+    if count := int(np.isnan(table.targets).all(axis=1).sum()):
+        whole = ("node has no target: it is", "nodes have no target: they are")
+        found.append(f"{plural(count, *whole)} part of the graph, and not learned from")
+    if unlabelled := unlabelled_test(table):
+        whole = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
+        found.append(f"{plural(unlabelled, *whole)} not scored")
+    return found
 
 
 def note_of_fanouts(fanouts: tuple[int, ...], model: NodeSettings, batch_size: int) -> str:
@@ -245,7 +373,7 @@ def note_of_fanouts(fanouts: tuple[int, ...], model: NodeSettings, batch_size: i
     return found
 
 
-def unlabelled_test(table: NodeTable) -> int:
+def unlabelled_test(table: NodeTable | StoredTable) -> int:
     """Nodes that the splits column calls test and that have no target."""
     column = table.columns.splits_column
     if column is None:

@@ -13,6 +13,7 @@ from edgewise.data.graphs.nodes import NodeTable
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.graphs.types import BACKWARD, GraphTypes, TypeScaler, in_own_columns, left_aligned, spoken
 from edgewise.data.scale import ConditionScaler, TargetScaler
+from edgewise.data.store.table import StoredFeatures, StoredTable
 from edgewise.errors import DataError, SettingError
 from edgewise.models.graph_settings import GraphSizes, NodeSettings, NodeSizes
 from edgewise.neighborhood import Edges, Relations, Types
@@ -24,6 +25,8 @@ from edgewise.tasks.trained import FittedTable
 
 MAX_SHOWN = 12
 """Relations that are listed with their edges."""
+SCALED = 2**18
+"""Numbers that are scaled together, in double precision."""
 
 
 def check_types(table: NodeTable, model: NodeSettings) -> None:
@@ -101,7 +104,7 @@ FeatureScale: TypeAlias = Literal["rows", "standard", "none"]
 
 
 def scale_of(
-    features: NodeFeatures, chosen: str, types: GraphTypes | None = None
+    features: NodeFeatures | StoredFeatures, chosen: str, types: GraphTypes | None = None
 ) -> tuple[FeatureScale, ConditionScaler | TypeScaler | None]:
     """How features are scaled (rows, standard or none) where `chosen` may be auto, and their spread over all nodes, or
     over those of each type."""
@@ -110,10 +113,28 @@ def scale_of(
     scale: FeatureScale = cast(FeatureScale, chosen)
     if scale != "standard":
         return scale, None
-    values = features.to_dense().astype(np.float64)
     if types is not None:
+        assert isinstance(features, NodeFeatures)
+        values = features.to_dense().astype(np.float64)
         return scale, TypeScaler.fit(values, types.of_node, types.names.features)
-    return scale, ConditionScaler.fit(values, np.arange(features.shape[0]))
+    return scale, ConditionScaler.fit_parts(features.parts)
+
+
+def scaled_rows(values: np.ndarray, scale: str, scaler: ConditionScaler | TypeScaler | None) -> torch.Tensor:
+    """What is known of some nodes, `(node, feature)`, in the units of a model."""
+    if isinstance(scaler, ConditionScaler):
+        found, step = (
+            np.empty((len(values), scaler.num_features), np.float32),
+            max(1, SCALED // max(1, values.shape[1])),
+        )
+        for start in range(0, len(values), step):
+            inside = slice(start, start + step)
+            found[inside] = scaler.transform(values[inside].astype(np.float64))
+        return torch.from_numpy(found)
+    if scale == "rows":
+        sums = np.abs(values).sum(axis=1, keepdims=True)
+        values = values / np.where(sums > 0, sums, 1)
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
 
 
 def scaled(
@@ -121,8 +142,7 @@ def scaled(
 ) -> torch.Tensor | SparseFeatures:
     """What is known of each node in the units of a model."""
     if isinstance(scaler, ConditionScaler):
-        found = scaler.transform(features.to_dense().astype(np.float64))
-        return torch.from_numpy(found.astype(np.float32))
+        return scaled_rows(features.to_dense(), scale, scaler)
     are_sparse = scaler is None and features.are_sparse
     if scale == "rows":
         sums = np.bincount(features.rows, np.abs(features.values), minlength=features.shape[0])
@@ -167,7 +187,7 @@ class FittedOnGraph(FittedTable):
 
 
 def graph_fields(
-    job: Any, table: Any, rows: np.ndarray, nodes: NodeFeatures, types: GraphTypes | None = None
+    job: Any, table: Any, rows: np.ndarray, nodes: NodeFeatures | StoredFeatures, types: GraphTypes | None = None
 ) -> dict[str, Any]:
     """The fields of `FittedOnGraph` before the first step, without `sizes`.
 
@@ -191,7 +211,7 @@ def graph_fields(
         "scale": target_scale(table, rows),
         "num_columns": nodes.shape[1],
         "categories": table.categories,
-        "edge_categories": table.edges.categories,
+        "edge_categories": table.edge_categories if isinstance(table, StoredTable) else table.edges.categories,
     }
 
 
@@ -207,9 +227,9 @@ def num_edge_features(edges: EdgeList, scaler: ConditionScaler, settings: NodeSe
     return edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features
 
 
-def note_of_edges(edges: EdgeList, settings: NodeSettings) -> list[str]:
+def note_of_edges(count: int, settings: NodeSettings) -> list[str]:
     """A line about features of edges that the layers ignore, or read as weights; none where there are none."""
-    spec, count = settings.spec, edges.features.shape[1]
+    spec = settings.spec
     if not count or spec.has_edge_features:
         return []
     use = "ignores" if spec.ignores_edges(count) else "reads as the weight of the edge"

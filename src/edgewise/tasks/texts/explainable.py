@@ -88,7 +88,11 @@ class TextItem(TokenExplainable):
             def function(vectors: Tensor, member: Any = member) -> Tensor:
                 return self.number.of_scores(member(self.batch, vectors=vectors)).squeeze(0)
 
-            each = self.by_vectors(member.encoder.embedding, member.unknown, name, function)
+            vectors = member.inputs(self.batch).detach()
+            learned = self.by_vectors(member.encoder.embedding, member.unknown, name, function)
+            assert learned.baseline is not None
+            beside = vectors.new_zeros(len(vectors), vectors.shape[1] - learned.baseline.shape[1])  # counts say nothing
+            each = replace(learned, features=vectors, baseline=torch.cat([learned.baseline, beside], 1))
             assert each.baseline is not None
             baseline = torch.where(torch.from_numpy(self.fixed)[:, None], each.features, each.baseline)
             found.append(replace(each, baseline=baseline))

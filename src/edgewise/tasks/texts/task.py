@@ -1,6 +1,6 @@
 """Texts: numbers or classes of the rows of a table that holds texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,17 +8,20 @@ import numpy as np
 import torch
 
 from edgewise.choices import TokenKind
+from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
 from edgewise.data.split import Splits
 from edgewise.data.tables.cell import OK
-from edgewise.data.texts.table import TextTable, read_texts
+from edgewise.data.tables.read import Cells, TableChunks
+from edgewise.data.texts.table import LINES, TextTable, from_lines, read_texts, texts_of
 from edgewise.data.texts.tokenizer import RowTokens, Tokenizer
+from edgewise.engine.workers import Workers
 from edgewise.models.text import TextModel
-from edgewise.models.text_settings import TextSettings, TransformerSettings
-from edgewise.plural import plural
-from edgewise.progress import note
+from edgewise.models.text_settings import CountSizes, TextSettings, TransformerSettings
+from edgewise.models.word_counts import WordCounts
 from edgewise.records import TextRows
 from edgewise.tasks.batches import RowBatches
+from edgewise.tasks.chunks import CutCells, Tally, predictions, read_rows
 from edgewise.tasks.fitted import load_tokenizer, save_tokenizer
 from edgewise.tasks.report.leakage import SplitContents, text_contents
 from edgewise.tasks.table_task import (
@@ -33,7 +36,7 @@ from edgewise.tasks.table_task import (
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.tasks.texts.settings import TextRunSettings
 from edgewise.tasks.trained import FittedTable
-from edgewise.tasks.vocabulary import coverage_warning, started
+from edgewise.tasks.vocabulary import cut_note, started, unknown_tokens
 from edgewise.train.baseline import Baseline, fit_mean, fit_words
 from edgewise.train.document import TRANSIENT
 from edgewise.train.folder import RunFolder
@@ -59,17 +62,27 @@ class FittedTexts(FittedTable):
     """Of the targets; None for classes."""
     start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
     """Weights that every member's encoder begins with."""
+    counts: CountSizes | None = None
+    """The sizes of the counts of words by class; None where the models have none."""
+    counted: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
+    """The counts that every member begins with."""
 
     def new_member(self) -> TextModel:
         hidden = self.tokenizer.unknown if self.tokenizer.mask is None else self.tokenizer.mask
-        model = TextModel(self.num_tokens, hidden, self.num_outputs, self.text, self.settings)
+        model = TextModel(self.num_tokens, hidden, self.num_outputs, self.text, self.settings, self.counts)
         if self.start:
             model.encoder.load_state_dict(self.start)
+        if self.counted and model.counts is not None:
+            model.counts.load_state_dict(self.counted)
         return model
 
     @property
     def model_outputs(self) -> int:
         return self.num_outputs
+
+    @property
+    def max_tokens(self) -> int:
+        return self.settings.context
 
     def row_tokens(self, texts: Sequence[str]) -> RowTokens:
         """The tokens of one row as the models read them, with the places they came from."""
@@ -84,11 +97,9 @@ class FittedTexts(FittedTable):
 
         return RowBatches.of(table, self.scale, batch)
 
-    def cut_note(self, table: TextTable, limit: str) -> str:
-        """How many texts are longer than the model reads, in words; empty where none is."""
-        if not (cut := sum(self.row_tokens(texts).num_cut > 0 for texts in usable_texts(table))):
-            return ""
-        return f"{plural(cut, 'text has', 'texts have')} more than {limit} tokens, cut there"
+    def num_cut(self, table: TextTable) -> int:
+        """How many texts are longer than the model reads."""
+        return sum(self.row_tokens(texts).num_cut > 0 for texts in usable_texts(table))
 
     def statuses(self, table: TextTable) -> list[str]:
         """The status of each row; see `Tokenizer.status_of`."""
@@ -132,13 +143,14 @@ class TextsTask(TableTask):
         model, num_columns = settings.model, len(table.columns.text_columns)
         if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
             model = replace(model, num_segments=max(num_columns, model.num_segments))
-        return replace(settings, model=model, train=settings.scheduled(len(splits.train)))
+        of_classes = table.columns.task_type != "regression"
+        return replace(settings, model=model, train=settings.scheduled(len(splits.train), of_classes=of_classes))
 
     def untrained(self, settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTexts:
         """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
         known = (text for texts in table.contents(splits.train) for text in texts)
         tokenizer, weights = started(settings.pretrained, known, settings.tokens, settings.vocabulary_size)
-        return FittedTexts(
+        fitted = FittedTexts(
             **target_fields(table, settings.coverage),
             tokenizer=tokenizer,
             tokens=tokenizer.kind,
@@ -148,6 +160,15 @@ class TextsTask(TableTask):
             scale=target_scale(table, splits.train),
             start=weights,
         )
+        if settings.text.word_counts and fitted.task_type != "regression":
+            names = [tokenizer.inner.id_to_token(number) or "" for number in range(fitted.num_tokens)]
+            rows = splits.train[table.weights[splits.train] > 0]
+            texts = [fitted.row_tokens(found).numbers for found in table.contents(rows)]
+            classes = fitted.num_classes if fitted.task_type == "multiclass" else ()
+            targets = torch.from_numpy(table.targets[rows].astype(np.float32))
+            counts = WordCounts.counted(names, texts, targets, classes)
+            fitted.counts, fitted.counted = counts.sizes, counts.state_dict()
+        return fitted
 
     def features(self, prepared: Prepared) -> Features:
         """The texts, those of several columns joined."""
@@ -171,22 +192,37 @@ class TextsTask(TableTask):
         fitted, settings = prepared.fitted, prepared.settings
         source = "the training rows" if settings.pretrained is None else settings.pretrained
         found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
-        cut = fitted.cut_note(prepared.data, f"--context {settings.model.context}")
+        cut = cut_note(fitted.num_cut(prepared.data), f"--context {settings.model.context}")
         return [*found, cut] if cut else found
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
+        return read_rows(self, request)
+
+    def predictions(
+        self, request: PredictRequest, suffix: str, workers: Workers | None = None
+    ) -> Generator[tuple[Any, str]]:
+        return predictions(self, request, suffix, workers)
+
+    def opened(self, request: PredictRequest) -> tuple[FittedTexts, Columns]:
         trained = FittedTexts.load(request.run_folder)
         columns = trained.columns.to_predict(
             text_columns=tuple(request["text_columns"] or trained.columns.text_columns)
         )
         check_same_numbers(columns, trained.columns)
-        table = read_texts([request.data], columns, strict=request.strict, need_targets=False)
-        if cut := trained.cut_note(table, str(trained.settings.context)):
-            note(cut)
+        return trained, columns
+
+    def chunks(self, request: PredictRequest, columns: Columns) -> TableChunks | CutCells:
+        if request.data.lower().endswith(LINES):
+            return CutCells(from_lines([request.data], columns))
+        return TableChunks(request.data)
+
+    def table_of(self, trained: FittedTexts, columns: Columns, cells: Cells, *, strict: bool) -> TextTable:
+        return texts_of(cells, columns, strict=strict, need_targets=False)
+
+    def tally(self, trained: FittedTexts, table: TextTable) -> Tally:
         texts = table.contents(np.flatnonzero(table.usable))
-        if warning := coverage_warning(trained.tokenizer, (text for found in texts for text in found)):
-            note(warning)
-        return trained, table
+        unknown, total = unknown_tokens(trained.tokenizer, (text for found in texts for text in found))
+        return Tally(num_cut=trained.num_cut(table), num_unknown=unknown, num_tokens=total)
 
 
 TASK = TextsTask()

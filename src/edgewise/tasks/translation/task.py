@@ -12,6 +12,7 @@ import torch
 
 from edgewise.choices import TokenKind
 from edgewise.data.tables.cell import OK, Rejection
+from edgewise.data.tables.decode import lines_of
 from edgewise.data.tables.read import check_columns_exist, read_cells
 from edgewise.data.texts.pairs import TextPairs, is_table, read_pairs
 from edgewise.data.texts.tokenizer import Tokenizer, read_text
@@ -22,9 +23,9 @@ from edgewise.models.translation import RecurrentTranslationModel, TranslationMo
 from edgewise.plural import plural
 from edgewise.progress import counted
 from edgewise.records import PairBatch
+from edgewise.tasks.chunks import unpredicted
 from edgewise.tasks.fitted import FittedText
 from edgewise.tasks.scores import ScoreTable
-from edgewise.tasks.table_task import unpredicted
 from edgewise.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.tasks.trained import with_columns
 from edgewise.tasks.translation.settings import TranslationRunSettings
@@ -276,7 +277,7 @@ class TranslationTask(Task):
             frame = cells.frame
         else:
             column = trained.names[0]
-            frame = pd.DataFrame({column: read_text(request.data).splitlines()})
+            frame = pd.DataFrame({column: lines_of(read_text(request.data))})
         texts = frame[column].tolist()
         found = trained.translate(texts, device=pick_device(request.device))
         statuses = [

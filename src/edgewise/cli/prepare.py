@@ -1,0 +1,83 @@
+"""`edgewise prepare`: tables of a graph of any size as a store, which is mapped into memory."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from edgewise.cli.flags import add_settings
+
+DESCRIPTION = (
+    "Put a table of nodes and a table of edges into a folder of arrays that are mapped into memory, so that `edgewise "
+    "train nodes FOLDER` and `edgewise predict RUN FOLDER` work on graphs larger than memory. A table is a CSV or "
+    "Parquet file, a folder of such files, or a pattern in quotes. The same command goes on after a kill."
+)
+NODE_ROLES = (
+    *("node_column", "target_columns", "descriptors_columns", "category_columns", "weight_column", "splits_column"),
+    *("group_column", "node_type_column", "ignore_columns"),
+)
+EDGE_ROLES = ("edge_columns", "edge_feature_columns", "edge_category_columns", "edge_type_column", "directed")
+"""Settings of a training that are flags here."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of the verb."""
+    from edgewise.data.columns import Columns
+    from edgewise.data.graphs.source import GraphSource
+    from edgewise.data.store.settings import StoreSettings
+
+    parser.add_argument("nodes", metavar="NODES", help="the table of nodes")
+    parser.add_argument("edges", metavar="EDGES", help="the table of edges")
+    parser.add_argument("-o", "--output-dir", required=True, metavar="FOLDER", help="the store")
+    parser.add_argument("--overwrite", action="store_true", help="replace a store in the folder")
+    group = parser.add_argument_group("columns of nodes (all others with numbers are features)")
+    add_settings(group, Columns, defaults={"node_column": "auto"}, only=NODE_ROLES)
+    group = parser.add_argument_group("edges")
+    add_settings(group, GraphSource, only=EDGE_ROLES)
+    add_settings(parser.add_argument_group("store"), StoreSettings)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Builds the store, and prints what it holds and the next command."""
+    from edgewise.data.columns import AUTO, Columns
+    from edgewise.data.graphs.source import GraphSource
+    from edgewise.data.store.build import Build
+    from edgewise.data.store.settings import StoreSettings
+    from edgewise.data.tables.options import TableFormat
+    from edgewise.settings import spelled
+    from edgewise.tasks.scores import command
+    from edgewise.train import claim
+
+    given = vars(arguments)
+
+    def made(kind: Any, **usual: Any) -> Any:
+        names = {field.name for field in dataclasses.fields(kind)} - {"edges", "features"}
+        found = {name: value for name, value in given.items() if name in names}
+        return kind(**{**usual, **{name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}})
+
+    words: list[str] = [arguments.nodes, arguments.edges, "-o", arguments.output_dir]
+    settings = (Columns, GraphSource, StoreSettings, TableFormat)
+    for field in [field for kind in settings for field in dataclasses.fields(kind)]:
+        value = given.get(field.name)
+        if field.name in ("edges", "features") or value is None or value is False:
+            continue
+        words += [
+            spelled(field.name),
+            *(() if value is True else map(str, value if isinstance(value, list) else [value])),
+        ]
+    folder = Path(arguments.output_dir)
+    claim.refuse_file(folder)
+    with claim.tidied(folder), claim.locked(folder):
+        build = Build(
+            folder,
+            *(arguments.nodes, arguments.edges),
+            *(made(Columns, node_column=AUTO), made(GraphSource), made(StoreSettings)),
+            words=words,
+            overwrite=arguments.overwrite,
+        )
+        if build.resumed:
+            print(f"{arguments.output_dir}: done before: {', '.join(build.state['stages'])}")
+        print("\n".join(build.summary(build.run())))
+    targets = given.get("target_columns") or ("COLUMN",)
+    print(f"Next:\n  {command('train', 'nodes', arguments.output_dir, '--target-columns', *targets)}")
+    return 0

@@ -1,0 +1,239 @@
+"""A training as the command line has it: from typed flags and a configuration file to a finished run folder."""
+
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cli.flags import did_you_mean
+from edgewise.errors import SettingError
+from edgewise.plural import listed
+from edgewise.settings import spelled
+from edgewise.tasks.registry import inferred, names, settings_of, tasks_with
+
+if TYPE_CHECKING:
+    from edgewise.engine.workers import Workers
+    from edgewise.tasks.run import Run
+    from edgewise.train.distributed import Group
+    from edgewise.train.folder import RunFolder
+
+PROCESSES = ("devices", "num_nodes", "strategy", "context_parallel", "engine", "num_workers", "ray_address")
+"""Words about the processes of a training, which change nothing in its result."""
+COMMAND = (
+    *("run", "words", "current_folder", "config_path", "output_dir", "overwrite", "resume", "task", "data_path"),
+    *PROCESSES,
+)
+"""Words of the command that are no settings of the run."""
+
+
+def job_of(given: dict[str, Any]) -> tuple[dict[str, Any], "RunFolder", dict[str, Any]]:
+    """The settings of a run, its folder, and what else there is to know of it."""
+    from edgewise.train.folder import RunFolder, read_toml
+
+    typed = {name: value for name, value in given.items() if name not in COMMAND}
+    typed["data"] = [*typed.get("data", ()), *given.get("data_path", ())]
+    named = task_word(given.get("task"), typed["data"])
+    if not typed["data"]:
+        del typed["data"]
+    resume, overwrite, config_path = (given.get(name) for name in ("resume", "overwrite", "config_path"))
+    config = plain(read_toml(config_path)) if config_path else {}
+    folder = RunFolder(Path(given.get("output_dir") or default_folder({**config, **typed})))
+    if resume and not config_path and folder.is_started:
+        config, config_path = plain(folder.read_config()), str(folder.path / "config.toml")
+    source = config_path or "the command line"
+    how = {"typed": typed, "named": named, "overwrite": bool(overwrite), "resume": bool(resume), "source": source}
+    return {**config, **typed}, folder, how
+
+
+def run_in_group(given: dict[str, Any], group: "Group | None" = None) -> int:
+    """Trains as one process of a group; None is alone."""
+    settings, folder, how = job_of(given)
+    return train(settings, folder, **how, group=group)
+
+
+def task_word(named: str | None, data: Sequence[str]) -> str | None:
+    """The task that was named first, which may be a file that is called like one.
+
+    Raises:
+        SettingError: There is such a file, and no other data.
+    """
+
+    if named is None or not Path(named).is_file():
+        return named
+    if not data:
+        raise SettingError(
+            f"{named} is a task and a file here: write ./{named} for the file, or name the data of the task behind it."
+        )
+    print(f"edgewise: note: {named} is read as the task; write ./{named} for the file", file=sys.stderr)
+    return named
+
+
+def plain(config: dict[str, Any]) -> dict[str, Any]:
+    """The names of a configuration file as Python writes them, old names as the new ones."""
+    from edgewise.renames import renamed
+
+    known = {setting for name in names() for setting in all_flags(name)}
+    return renamed({name.replace("-", "_"): value for name, value in config.items()}, known)
+
+
+def default_folder(settings: dict[str, Any]) -> str:
+    """runs/ and the name of the data file."""
+    data = settings.get("data") or ["run"]
+    name = Path(data if isinstance(data, str) else str(data[0])).name
+    return f"runs/{name.split('.')[0] or 'run'}"
+
+
+def train(
+    settings: dict[str, Any],
+    folder: Any,
+    *,
+    overwrite: bool,
+    resume: bool,
+    source: str,
+    named: str | None = None,
+    typed: Collection[str] = (),
+    group: "Group | None" = None,
+    workers: "Workers | None" = None,
+) -> int:
+    """The run that `settings` describes, in `folder`; also what `edgewise demo` does.
+
+    With `workers` they train the folds or the members of the ensemble.
+    """
+    from edgewise.cli.pictures import after_training
+    from edgewise.cli.report import print_run
+    from edgewise.data.tables.options import table_format
+    from edgewise.progress import stage
+    from edgewise.tasks.parts import train_members
+    from edgewise.tasks.registry import task
+    from edgewise.tasks.run import Run
+    from edgewise.tasks.scores import command
+    from edgewise.train.device import keep_memory
+    from edgewise.train.distributed import ALONE
+
+    group = group or ALONE
+    name, reason = (named, "") if named else inferred(settings)
+    chosen = task(name)
+    if group.share(resume and folder.is_finished):
+        if not group.leads:
+            return 0
+        print(f"{folder.path} is finished; there is nothing to resume.")
+        print_run(chosen, folder)
+        return 0
+    try:
+        check_typed(name, typed)
+        job: Any = chosen.settings_type.of(settings, source)
+        if has_folds(job):
+            if not group.is_alone:
+                raise SettingError(
+                    "--num-folds trains one fold after the other in one process; leave --devices out, or train them "
+                    "side by side with --engine ray."
+                )
+            return cross_validate(chosen, job, folder, overwrite=overwrite, resume=resume, workers=workers)
+        with table_format(job.table):
+            run = Run.prepare(chosen, job, folder, overwrite=overwrite, resume=resume, group=group)
+            keep_memory()
+            if reason:
+                print(f"task: {name}, because {reason}")
+            describe(run)
+            if workers is not None:
+                run = train_members(workers, run)
+            run.finish()
+    except KeyboardInterrupt:
+        if not group.leads:
+            return 130
+        if not folder.is_started:
+            raise
+        again = command("train", "--resume", "-o", folder.path)
+        print(f"edgewise: interrupted; continue with: {again}", file=sys.stderr)
+        return 130
+    if not group.leads:
+        return 0
+    with stage("writing the report"):
+        print(after_training(folder))
+    print_run(chosen, folder)
+    return 0
+
+
+def has_folds(job: Any) -> bool:
+    """Whether a run is a cross-validation."""
+    return getattr(job, "num_folds", None) is not None and job.fold is None
+
+
+def describe(run: "Run") -> None:
+    """Prints what was read, and where the training computes."""
+    from edgewise.progress import stage
+
+    with stage("looking at the data"):
+        lines = run.task.describe(run.prepared, run.folder)
+    lines.append(where(run.prepared.settings.train))
+    if not run.group.is_alone:
+        lines[-1] += f" in each of {run.group.size} processes ({run.group.strategy})"
+    print("\n".join(lines), flush=True)
+
+
+def cross_validate(
+    task: Any, job: Any, folder: Any, *, overwrite: bool, resume: bool, workers: "Workers | None" = None
+) -> int:
+    """A run for each fold, and a table of them all."""
+    from edgewise.cli.report import print_table
+    from edgewise.data.tables.options import table_format
+    from edgewise.tasks.folds import CrossValidation, score_tables
+    from edgewise.train.device import keep_memory
+    from edgewise.train.folder import RunFolder
+
+    def show(run: "Run") -> None:
+        print(f"fold {run.prepared.settings.fold + 1} of {job.num_folds}: {run.folder.path}")
+        describe(run)
+
+    keep_memory()
+    with table_format(job.table):
+        found = CrossValidation(task, job, folder)
+        metrics = found.finish(show, overwrite=overwrite, resume=resume, workers=workers)
+        task_type = RunFolder(folder.path / metrics["folds"][0]["folder"]).read_config()["task-type"]
+    for table in score_tables(metrics, task_type, job.metrics):
+        print_table(table.title, table.header, table.rows)
+    print(f"The folds are in {folder.path}, each a run of its own; metrics.json has the scores of all.")
+    return 0
+
+
+def where(settings: Any) -> str:
+    """Which device a training computes on, and with how many threads."""
+    from edgewise.plural import plural
+    from edgewise.train.device import pick_device
+
+    device = pick_device(settings.device)
+    return (
+        f"training on the CPU with {plural(settings.threads, 'thread')}" if device == "cpu" else f"training on {device}"
+    )
+
+
+def all_flags(name: str) -> list[str]:
+    """The settings of a task that have a flag."""
+    from edgewise.tasks.config import owners_of
+
+    kind = settings_of(name)
+    return [
+        each
+        for each, (_, field) in owners_of(kind).items()
+        if each not in ("data", "task_type", *kind.FOREIGN) and not field.metadata.get("hidden")
+    ]
+
+
+def elsewhere(flag: str, known: Collection[str]) -> str:
+    """What is known about a flag that a task does not have; empty where no task has it.
+
+    Args:
+        flag: As typed.
+        known: The flags of the task.
+    """
+    others = tasks_with(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
+    return f"{flag} applies to {listed(others)} only.{did_you_mean(flag, known)}" if others else ""
+
+
+def check_typed(name: str, typed: Collection[str]) -> None:
+    """Raise SettingError where a flag was typed that the task does not have."""
+
+    own = all_flags(name)
+    for each in typed:
+        if each not in ("data", "task_type", "model", *own) and not settings_of(name).FOREIGN.get(each):
+            raise SettingError(f"the task is {name}: {elsewhere(spelled(each), [spelled(flag) for flag in own])}")

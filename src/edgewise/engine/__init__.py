@@ -1,0 +1,1 @@
+"""Engines that carry work to several processes or machines."""

@@ -1,0 +1,99 @@
+"""Ray: started on this machine, or connected to where a cluster runs; imported only when it is named."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from edgewise.errors import EdgewiseError, MissingExtraError, SettingError
+
+MAX_FAILURES = 3
+"""How often lost workers are replaced before the work is given up."""
+
+
+def imported() -> Any:
+    """The package `ray`; raises MissingExtraError where it is not installed."""
+    # Otherwise Ray sends statistics of its use to its developers.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # its processes write to our screen
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError("ray", "ray") from error
+    return ray
+
+
+@contextlib.contextmanager
+def cluster(
+    address: str | None = None, *, num_cpus: int | None = None, object_store_memory: int | None = None
+) -> Iterator[Any]:
+    """The package `ray`, connected to a cluster inside the block.
+
+    Args:
+        address: of a running cluster, as `ray start` prints it; None is that of the variable RAY_ADDRESS, or starts a
+            cluster on this machine, which listens on this machine alone and ends with the block.
+        num_cpus: cores of a cluster that is started here; all by default.
+        object_store_memory: bytes that it holds of what goes from one worker to another; by default Ray decides.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        SettingError: no cluster answers at the address.
+        EdgewiseError: none could be started here.
+    """
+    ray = imported()
+    if ray.is_initialized():  # by whoever calls us
+        yield ray
+        return
+    place = "--ray-address" if address else "the variable RAY_ADDRESS"
+    address = address or os.environ.get("RAY_ADDRESS")
+    own: dict[str, Any] = {"num_cpus": num_cpus, "object_store_memory": object_store_memory}
+    own |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    try:
+        try:
+            ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **({} if address else own))
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = _last_line(error)
+            if address:
+                raise SettingError(
+                    f"{place} is {address}, but no Ray cluster answers there ({reason}); start one with: "
+                    "ray start --head."
+                ) from error
+            raise EdgewiseError(
+                f"Ray could not start on this machine ({reason}); end what is left of other clusters with: ray stop; "
+                "or use --engine local."
+            ) from error
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def failure(what: str, error: Exception) -> EdgewiseError:
+    """What Ray reports at length, in a line: the last one of its report."""
+    return EdgewiseError(f"{what} failed: {_last_line(error)}")
+
+
+def _last_line(error: Exception) -> str:
+    last = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
+    return last.strip()[:300]
+
+
+@dataclass(frozen=True)
+class WorkerError:
+    """An error of a worker on its way: not every one of ours can be pickled."""
+
+    kind: type[EdgewiseError]
+    """Its type."""
+    message: str
+    """What it says."""
+
+    @classmethod
+    def of(cls, error: EdgewiseError) -> "WorkerError":
+        """That of an error."""
+        return cls(type(error), str(error))
+
+    def restored(self) -> EdgewiseError:
+        """An error of the same type and message."""
+        error = self.kind.__new__(self.kind)
+        error.args = (self.message,)
+        return error

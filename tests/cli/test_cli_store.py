@@ -1,0 +1,311 @@
+"""`edgewise prepare`, `verify`, and training and predicting from a store: what is printed, and what goes wrong."""
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from edgewise.cli.main import main
+from edgewise.data.store import build
+from edgewise.data.store.layout import GraphStore
+
+NUM_NODES = 150
+
+
+@pytest.fixture
+def tables(tmp_path):
+    random = np.random.default_rng(0)
+    label = random.integers(0, 2, NUM_NODES)
+    nodes = pd.DataFrame({"id": [f"n{i}" for i in range(NUM_NODES)], "label": np.array(["x", "y"])[label]})
+    nodes = nodes.assign(a=random.normal(size=NUM_NODES) + 2 * label, b=random.normal(size=NUM_NODES))
+    senders = random.integers(0, NUM_NODES, 600)
+    receivers = (senders + 2 * random.integers(1, 70, 600)) % NUM_NODES
+    edges = pd.DataFrame({"from": nodes["id"][senders].to_numpy(), "to": nodes["id"][receivers].to_numpy()})
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    return tmp_path
+
+
+def prepare(folder, *flags, nodes="nodes.csv", edges="edges.csv", store="store"):
+    return main(["prepare", str(folder / nodes), str(folder / edges), "-o", str(folder / store), *flags])
+
+
+def error_of(capsys):
+    return capsys.readouterr().err.removeprefix("edgewise: error: ").strip().splitlines()[-1]
+
+
+def train(folder, *flags, store="store", run="run"):
+    words = ["train", "nodes", str(folder / store), "--target-columns", "label", "-o", str(folder / run)]
+    options = ["--model", "sage", "--epochs", "2", "--model-dim", "8", "--no-baselines", "--threads", "1"]
+    return main([*words, *options, *flags])
+
+
+def test_a_run_over_a_store_predicts_as_over_its_tables(tables, capsys):
+    assert prepare(tables) == 0
+    assert train(tables, "--fanouts", "5", "5", "--batch-size", "32") == 0
+    out = capsys.readouterr().out
+    assert "1,198 edges, both ways, 598 of them added for it; 2 features of a node" in out or "edges, both ways" in out
+    assert "a step samples up to 5, then up to 5 edges a node around 32 nodes" in out
+    assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "a.csv")]) == 0
+    of_tables = [str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
+    assert main(["predict", str(tables / "run"), *of_tables, "-o", str(tables / "b.csv")]) == 0
+    assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "c.parquet")]) == 0
+    found, wanted = pd.read_csv(tables / "a.csv"), pd.read_csv(tables / "b.csv")
+    assert list(found.columns) == ["id", "label_pred", "label_prob_x", "label_prob_y", "label_std", "status"]
+    assert found["id"].tolist() == wanted["id"].tolist()
+    assert found["label_pred"].tolist() == wanted["label_pred"].tolist()
+    np.testing.assert_allclose(found["label_prob_x"], wanted["label_prob_x"], atol=1e-5)
+    np.testing.assert_allclose(pd.read_parquet(tables / "c.parquet")["label_prob_x"], found["label_prob_x"], atol=1e-6)
+
+
+def test_features_are_read_a_few_nodes_at_a_time(tables, monkeypatch):
+    """In training, validation, scores and predictions: the proof under a limit of memory is nightly."""
+    assert prepare(tables) == 0
+    read, whole = list[int](), GraphStore.feature_rows
+
+    def feature_rows(self, rows, places):
+        read.append(len(rows))
+        return whole(self, rows, places)
+
+    monkeypatch.setattr(GraphStore, "feature_rows", feature_rows)
+    monkeypatch.setattr("edgewise.data.store.table.PART", 40)
+    for name in ("MAX_BYTES", "MIN_BYTES"):
+        monkeypatch.setattr(f"edgewise.tasks.nodes.stored.{name}", 4 * 8 * 20)
+    assert train(tables, "--fanouts", "2", "2", "--batch-size", "4") == 0
+    assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "p.csv")]) == 0
+    assert len(read) > 100
+    assert max(read) <= 4 * (1 + 2 + 4)
+
+
+def test_a_finished_stage_is_not_repeated_after_a_kill(tables, capsys, monkeypatch):
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "write_incoming", killed)
+        assert prepare(tables) == 130
+    assert train(tables) == 2
+    words = f"edgewise prepare {tables / 'nodes.csv'} {tables / 'edges.csv'} -o {tables / 'store'}"
+    message = f"{tables / 'store'} is a store that is not finished; go on with: {words}"
+    assert error_of(capsys).endswith(message)
+    with monkeypatch.context() as patch:
+        for name in ("write_nodes", "write_records", "write_mirrored"):
+            patch.setattr(build, name, killed)
+        assert prepare(tables) == 0
+    assert "done before: nodes, edges, mirrored" in capsys.readouterr().out
+    assert prepare(tables, store="other") == 0
+    first, second = (GraphStore(tables / name) for name in ("store", "other"))
+    assert {name: file.sha256 for name, file in first.files.items()} == {
+        name: file.sha256 for name, file in second.files.items()
+    }
+    assert sorted(p.name for p in (tables / "store").iterdir()) == sorted(p.name for p in (tables / "other").iterdir())
+
+
+def test_a_store_that_was_begun_otherwise_is_not_gone_on_with(tables, capsys, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "write_incoming", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert prepare(tables) == 130
+    capsys.readouterr()
+    assert prepare(tables, "--directed") == 2
+    assert "was started with other settings; start again with --overwrite, or go on with: edgewise" in error_of(capsys)
+    assert prepare(tables, "--directed", "--overwrite") == 0
+    assert prepare(tables) == 2
+    assert "holds a finished store; choose another folder with -o, or replace it with --overwrite." in error_of(capsys)
+    (tables / "mine").mkdir()
+    (tables / "mine" / "notes.txt").write_text("")
+    assert prepare(tables, store="mine") == 2
+    assert "mine is no store and holds notes.txt; choose an empty or a new folder with -o." in error_of(capsys)
+
+
+def test_damage_is_found_and_named(tables, capsys):
+    assert prepare(tables) == 0
+    assert main(["verify", str(tables / "store")]) == 0
+    assert "files, 0.0 MB, as they were written" in capsys.readouterr().out
+    path = tables / "store" / "features.bin"
+    content = path.read_bytes()
+    path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    assert main(["verify", str(tables / "store")]) == 2
+    assert error_of(capsys).startswith(
+        f"{path} is damaged: its checksum is not the one that was written; bring it back"
+    )
+    path.write_bytes(content[:-4])
+    assert train(tables) == 2
+    assert f"{path} has {len(content) - 4:,} bytes, expected {len(content):,}: it was cut off or changed" in error_of(
+        capsys
+    )
+    path.unlink()
+    assert main(["verify", str(tables / "store")]) == 2
+    assert f"{path} is missing (No such file or directory); bring it back, or make the store again" in error_of(capsys)
+    path.write_bytes(content)
+    manifest = tables / "store" / "store.json"
+    known = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**known, "version": 99}))
+    assert main(["verify", str(tables / "store")]) == 2
+    assert f"{manifest} has version 99, this Edgewise reads up to 1; upgrade it" in error_of(capsys)
+    manifest.write_text("{")
+    assert main(["verify", str(tables / "store")]) == 2
+    assert f"{manifest} is damaged" in error_of(capsys)
+    assert main(["verify", str(tables / "nothing")]) == 2
+    assert "nothing is no store: it has no store.json; make one with edgewise prepare." in error_of(capsys)
+
+
+def test_cells_that_cannot_be_read_are_counted_and_named(tables, capsys):
+    nodes, edges = pd.read_csv(tables / "nodes.csv"), pd.read_csv(tables / "edges.csv")
+    nodes["a"] = nodes["a"].astype(object)
+    nodes.loc[3, "a"], nodes.loc[5, "a"] = "much", None
+    edges.loc[7, "to"] = "n999"
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    edges.to_csv(tables / "edges.csv", index=False)
+    assert prepare(tables) == 0
+    out = capsys.readouterr().out
+    where = f"the first in {tables / 'nodes.csv'}, line 5, column 'a': 'much' is not a number"
+    assert f"2 nodes have a cell that cannot be read, {where}" in out
+    where = f"the first in {tables / 'edges.csv'}, line 9, column 'to': 'n999' is not a node of {tables / 'nodes.csv'}"
+    assert f"1 row of the edges has a cell that cannot be read, {where}" in out
+    assert train(tables) == 0
+    assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "p.csv")]) == 0
+    assert "148 of 150 rows predicted; 2 could not be, and say why in the column 'status'" in capsys.readouterr().err
+    found = pd.read_csv(tables / "p.csv")
+    assert found.loc[3, "status"] == "a: 'much' is not a number"
+    assert np.isnan(found.loc[3, "label_std"])
+
+
+@pytest.mark.parametrize(
+    ("change", "flags", "message"),
+    [
+        (lambda n, e: (n, e), ["--target-columns", "lable"], "nodes.csv: no column 'lable' (did you mean 'label'?)"),
+        (lambda n, e: (n, e), ["--edge-feature-columns", "w"], "edges.csv: no column 'w'; the file has 'from', 'to'."),
+        (lambda n, e: (n[:0], e), [], "nodes.csv: the table has no rows."),
+        (lambda n, e: (n, e[:0]), [], "edges.csv: the table has no rows."),
+        (lambda n, e: (pd.concat([n, n[4:5]]), e), [], "the node 'n4' stands in rows 5 and 151; names must differ."),
+        (lambda n, e: (n.assign(a=1e6), e), ["--dtype", "float16"], "column 'a': 1e+06 is too large for float16"),
+        (lambda n, e: (n, e.assign(to="q")), [], "'q' is not a node of"),
+        (lambda n, e: (n.assign(id=""), e), [], "line 2, column 'id': the node has no name; names must differ."),
+        (lambda n, e: (n, e[["from"]]), [], "edges.csv: 1 column names nodes, expected two: sender and receiver."),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(tables, capsys, change, flags, message):
+    nodes, edges = change(pd.read_csv(tables / "nodes.csv"), pd.read_csv(tables / "edges.csv"))
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    edges.to_csv(tables / "edges.csv", index=False)
+    assert prepare(tables, *flags) == 2
+    assert message in error_of(capsys)
+
+
+def test_files_that_are_not_there_are_named(tables, capsys):
+    assert prepare(tables, nodes="missing.csv") == 2
+    assert "missing.csv: no such file." in error_of(capsys)
+    assert prepare(tables, edges="*.parquet") == 2
+    assert "*.parquet: no file has such a name." in error_of(capsys)
+
+
+def test_several_files_and_parquet_are_one_table(tables, capsys):
+    nodes = pd.read_csv(tables / "nodes.csv")
+    (tables / "parts").mkdir()
+    for number in range(3):
+        nodes[number * 50 : (number + 1) * 50].to_parquet(tables / "parts" / f"{number}.parquet")
+    assert prepare(tables) == 0
+    assert prepare(tables, nodes="parts/*.parquet", store="second") == 0
+    assert prepare(tables, nodes="parts", store="third") == 0
+    files = [GraphStore(tables / name).files for name in ("store", "second", "third")]
+    assert files[0]["features"].sha256 == files[1]["features"].sha256 == files[2]["features"].sha256
+    assert files[0]["incoming_links"].sha256 == files[2]["incoming_links"].sha256
+    nodes.rename(columns={"a": "z"}).to_parquet(tables / "parts" / "3.parquet")
+    capsys.readouterr()
+    assert prepare(tables, nodes="parts", store="fourth") == 2
+    assert "have different columns: 'a' differ; give all files the same columns in the same order." in error_of(capsys)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_features_take_half_the_room(tables, dtype):
+    assert prepare(tables, "--dtype", dtype) == 0
+    store, values = GraphStore(tables / "store"), pd.read_csv(tables / "nodes.csv")[["a", "b"]].to_numpy(np.float32)
+    assert store.files["features"].size == NUM_NODES * 2 * 2
+    found = store.feature_rows(np.arange(NUM_NODES), np.arange(2))
+    np.testing.assert_allclose(found, values, rtol=2**-8 if dtype == "bfloat16" else 2**-11)
+    assert train(tables) == 0
+
+
+def test_a_full_disk_is_named_and_nothing_half_written_stays(tables, capsys):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, hard))
+    try:
+        assert prepare(tables) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "cannot be written: File too large; free some space, or write to another disk." in error_of(capsys)
+    assert not [path.name for path in (tables / "store").iterdir() if path.name.endswith((".part", "store.json"))]
+    assert prepare(tables) == 0
+
+
+def test_neighbors_are_sampled_where_the_whole_graph_does_not_fit(tables, capsys, monkeypatch):
+    assert prepare(tables) == 0
+    assert train(tables, run="whole") == 0
+    assert "neighbors are sampled" not in capsys.readouterr().out
+    left: list[int] = []  # what is free when the run is prepared; nobody knows later
+    monkeypatch.setattr("edgewise.train.estimate.available_memory", lambda device: left.pop() if left else None)
+    for data in (["store"], ["nodes.csv", "--edges", str(tables / "edges.csv")]):
+        left.append(30_000)
+        words = ["train", "nodes", str(tables / data[0]), *data[1:], "--target-columns", "label", "--model", "sage"]
+        words += ["--epochs", "1", "--no-baselines", "-o", str(tables / f"run_{data[0]}")]
+        assert main(words) == 0
+        out = capsys.readouterr().out
+        assert "neighbors are sampled, --fanouts 15 10: a step over the whole graph needs about" in out
+        assert "of memory, and 30 kB are available" in out
+        assert "a step samples up to 15, then up to 10 edges a node around 1,024 nodes" in out
+
+
+LIMITED = """
+import resource, sys
+import numpy as np, torch
+import edgewise.cli.main as cli, edgewise.tasks.nodes.task, edgewise.tasks.run, edgewise.train.fit, sklearn.metrics
+from edgewise.graph import Graph
+from edgewise.sampling import NeighborSampler
+NeighborSampler(Graph.of(torch.tensor([[1, 2], [0, 1]])), [2]).sample([0])
+limit, size, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+used = int(open("/proc/self/statm").read().split()[5]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_DATA, (used + limit, used + limit))
+try:
+    np.ones(size, np.uint8)
+    sys.exit("the features fit, and the test proves nothing")
+except MemoryError:
+    sys.exit(cli.main(words))
+"""
+
+
+@pytest.mark.nightly
+def test_features_larger_than_memory_are_trained_on_and_predicted(tmp_path):
+    """Private memory is limited to less than the features need; files that are mapped do not count."""
+    count, width, limit = 160_000, 512, 300 * 2**20
+    random = np.random.default_rng(0)
+    label = random.integers(0, 2, count)
+    values = random.normal(size=(count // 100, width)).astype(np.float32)[np.arange(count) % (count // 100)]
+    values[:, 0] += 3 * label
+    store = write_store(tmp_path / "store", values, label, random.integers(0, count, (2, 30_000)))
+    words = ["train", "nodes", str(store), "--target-columns", "label", "-o", str(tmp_path / "run"), "--model", "sage"]
+    words += ["--fanouts", "5", "3", "--batch-size", "512", "--epochs", "1", "--no-baselines", "--model-dim", "16"]
+    words += ["--threads", "1", "--split-sizes", "0.04", "0.02", "0.94"]
+    size = count * width * 4
+    assert size > limit
+    for command in (words, ["predict", str(tmp_path / "run"), str(store), "-o", str(tmp_path / "p.csv")]):
+        found = subprocess.run(
+            [sys.executable, "-c", LIMITED, str(limit), str(size), *command], capture_output=True, text=True
+        )
+        assert found.returncode == 0, found.stderr[-2000:]
+    predictions = pd.read_csv(tmp_path / "p.csv")
+    assert len(predictions) == count
+    assert (predictions["label_pred"] == label).mean() > 0.75
+
+
+def write_store(folder: Path, values, label, ends):
+    """A store from Parquet."""
+    frame = pd.DataFrame(values, columns=[f"x{place}" for place in range(values.shape[1])]).assign(label=label)
+    frame.to_parquet(folder.parent / "nodes.parquet", compression=None)
+    pd.DataFrame({"sender": ends[0], "receiver": ends[1]}).to_parquet(folder.parent / "edges.parquet")
+    assert prepare(folder.parent, nodes="nodes.parquet", edges="edges.parquet", store=folder.name) == 0
+    return folder

@@ -1,0 +1,211 @@
+"""What `edgewise prepare` refuses or says, and what a store does with cells that lack a number; nothing is trained."""
+
+import json
+
+import numpy as np
+import pytest
+
+from edgewise.cli.main import main
+from edgewise.data.columns import Columns
+from edgewise.data.store import build
+from edgewise.data.store.layout import MANIFEST, STATE, GraphStore
+from edgewise.data.store.table import read_store
+from edgewise.errors import DataError, SettingError
+from edgewise.tasks.nodes.settings import NodeRunSettings
+from edgewise.tasks.nodes.stored_run import stored_table
+from edgewise.train import claim
+
+NODES = "id,label,y,a,b\n" + "".join(
+    f"n{i},{i % 2 if i % 3 else ''},{i + 0.5 if i % 3 else ''},{i}.5,1\n" for i in range(9)
+)
+EDGES = "from,to,w,t\n" + "".join(f"n{i},n{(i * 2 + 1) % 9},{i}.5,{i}\n" for i in range(9))
+
+
+@pytest.fixture
+def tables(tmp_path):
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "edges.csv").write_text(EDGES)
+    return tmp_path
+
+
+def columns_of(**roles):
+    """Roles of columns, with the names that the store has."""
+    return Columns(**{"node_column": "auto", **roles})
+
+
+def prepare(folder, *flags):
+    return main(["prepare", str(folder / "nodes.csv"), str(folder / "edges.csv"), "-o", str(folder / "store"), *flags])
+
+
+def stopped(folder, monkeypatch, stage="write_incoming"):
+    """A store whose building was stopped before a stage."""
+    with monkeypatch.context() as patch:
+        patch.setattr(build, stage, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert prepare(folder) == 130
+
+
+def test_a_missing_target_bars_no_node(tables):
+    """Whatever its column was when the store was made: a feature, words or numbers."""
+    assert prepare(tables) == 0
+    for target in ("label", "y"):
+        found = read_store(str(tables / "store"), columns_of(target_columns=(target,), descriptors_columns=("a", "b")))
+        assert found.usable.all()
+        np.testing.assert_array_equal(np.isnan(found.targets[:, 0]), np.arange(9) % 3 == 0)
+    found = read_store(str(tables / "store"), columns_of(target_columns=("label",), descriptors_columns=("y", "a")))
+    np.testing.assert_array_equal(found.usable, np.arange(9) % 3 > 0)
+    assert found.status[3] == "y: empty cell, expected a number"
+    np.testing.assert_array_equal(found.features.of_rows(np.arange(9))[::3, 0], 0)
+
+
+def test_a_target_that_is_no_number_is_said(tables, capsys):
+    (tables / "nodes.csv").write_text(NODES.replace("n1,1,1.5", "n1,1,much"))
+    assert prepare(tables, "--target-columns", "y") == 0
+    assert "4 nodes have a cell that cannot be read" in capsys.readouterr().out
+    rejected = GraphStore(tables / "store")["rejected_nodes"]["first"]
+    assert [each[3:5] for each in rejected if each[0] == 1] == [["y", "much"]]
+
+
+def test_overwriting_removes_own_files_alone(tables, capsys):
+    every = ["--edge-feature-columns", "w", "--edge-category-columns", "t", "--edge-time-column", "t"]
+    assert prepare(tables, *every, "--target-columns", "y") == 0
+    (tables / "store" / "mine.bin").write_text("mine")
+    assert prepare(tables, "--overwrite", "--node-column", "node", "--edge-columns", "t", "t") == 0
+    files = {file.name for file in GraphStore(tables / "store").files.values()}
+    assert {path.name for path in (tables / "store").iterdir()} == files | {MANIFEST, "mine.bin"}
+    (tables / "store" / MANIFEST).write_text('{"format": "shops"}')
+    capsys.readouterr()
+    assert prepare(tables, "--overwrite") == 2
+    assert f"holds {MANIFEST}, which edgewise prepare did not write; move it away" in capsys.readouterr().err
+
+
+def test_a_second_run_in_the_folder_is_refused(tables, capsys):
+    with claim.locked(tables / "store"):
+        part = tables / "store" / ".edgewise-0.part"
+        part.write_text("of the first")
+        assert prepare(tables) == 2
+        assert part.exists()
+    assert "is in use by process" in capsys.readouterr().err
+    (tables / "store" / ".edgewise-0.part").unlink()
+    assert prepare(tables) == 0
+
+
+def test_a_failure_leaves_no_folder(tables):
+    assert prepare(tables, "--edge-columns", "from", "nowhere") == 2
+    assert not (tables / "store").exists()
+
+
+@pytest.mark.parametrize("name", ["nodes.csv", "edges.csv"])
+def test_tables_that_change_are_noticed(tables, capsys, monkeypatch, name):
+    stopped(tables, monkeypatch)
+    content = (tables / name).read_text()
+    (tables / name).write_text(content.replace("n8,", "n8,", 1))
+    capsys.readouterr()
+    assert prepare(tables) == 2
+    assert "was started with other tables, or they have changed since; start again with" in capsys.readouterr().err
+    whole = build.write_incoming
+
+    def changing(*arguments):
+        (tables / name).write_text(content + "\n")
+        return whole(*arguments)
+
+    monkeypatch.setattr(build, "write_incoming", changing)
+    assert prepare(tables, "--overwrite") == 2
+    assert "was changed while it was read; start again with --overwrite." in capsys.readouterr().err
+    assert not (tables / "store" / MANIFEST).exists()
+
+
+@pytest.mark.parametrize("name", ["edges", "mirrored"])
+def test_records_that_are_lost_or_cut_off_are_noticed(tables, capsys, monkeypatch, name):
+    stopped(tables, monkeypatch)
+    path = tables / "store" / f"records_{name}.bin"
+    for damage in (lambda: path.write_bytes(path.read_bytes()[:-1]), path.unlink):
+        damage()
+        capsys.readouterr()
+        assert prepare(tables) == 2
+        assert f"{path} is missing, or was cut off or changed; start again with" in capsys.readouterr().err
+
+
+def test_another_version_is_not_gone_on_with(tables, capsys, monkeypatch):
+    stopped(tables, monkeypatch)
+    state = tables / "store" / STATE
+    state.write_text(state.read_text().replace('"version": 1', '"version": 0'))
+    assert prepare(tables) == 2
+    assert "was started by another version of Edgewise" in capsys.readouterr().err
+
+
+def test_a_kill_behind_the_last_stage_leaves_nothing_behind(tables, monkeypatch):
+    write = build.write_manifest
+
+    def killed(*arguments):
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "write_manifest", killed)
+        assert prepare(tables) == 130
+    assert (tables / "store" / MANIFEST).is_file()
+    assert (tables / "store" / "records_edges.bin").is_file()
+    assert prepare(tables) == 0
+    files = {file.name for file in GraphStore(tables / "store").files.values()}
+    assert {path.name for path in (tables / "store").iterdir()} == files | {MANIFEST}
+
+
+def test_damage_of_the_list_of_files_is_found(tables):
+    assert prepare(tables) == 0
+    path = tables / "store" / MANIFEST
+    content = json.loads(path.read_text())
+    path.write_text(path.read_text().replace('"0"', '"7"', 1))
+    with pytest.raises(DataError, match=r"store.json is damaged: its checksum is not the one that was written"):
+        GraphStore(tables / "store")
+    del content["sha256"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.byteorder", "big")
+        build.write_manifest(tables / "store", content)
+    with pytest.raises(DataError, match="was made on a machine that writes numbers big end first"):
+        GraphStore(tables / "store")
+    with pytest.raises(DataError, match=r"nodes.csv is no store: it has no store.json"):
+        GraphStore(tables / "nodes.csv")
+
+
+def test_flags_that_cannot_change_a_store_are_refused(tables):
+    assert prepare(tables) == 0
+
+    def run(columns, **graph):
+        graph = {"edge_columns": (), **graph}
+        settings = NodeRunSettings(data=(str(tables / "store"),), columns=columns)
+        source = type(settings.graph)(**graph)
+        return stored_table(NodeRunSettings(data=settings.data, columns=columns, graph=source))
+
+    columns = columns_of(target_columns=("label",))
+    assert run(columns, edge_columns=("from", "to")).num_rows == 9
+    with pytest.raises(SettingError, match="was prepared without: --directed cannot change it; leave it out, or prep"):
+        run(columns, directed=True)
+    with pytest.raises(SettingError, match="--edge-feature-columns cannot change it"):
+        run(columns, edge_feature_columns=("w",))
+    with pytest.raises(DataError, match="the names of its nodes are those of column 'id', not of 'b'; leave out"):
+        run(columns_of(target_columns=("label",), node_column="b"))
+    with pytest.raises(DataError, match="'a' is no column of words there; prepare the store again with --category-col"):
+        run(columns_of(target_columns=("label",), category_columns=("a",)))
+
+
+def test_columns_that_are_not_stored_are_said(tables, capsys):
+    assert prepare(tables) == 0
+    assert "the table of edges has 2 more columns, not used: 'w', 't'; numbers of an edge" in capsys.readouterr().out
+
+
+def test_numbers_too_large_are_named(tables, capsys):
+    (tables / "edges.csv").write_text(EDGES.replace(",3.5,", ",1e300,"))
+    assert prepare(tables, "--edge-feature-columns", "w") == 2
+    assert "column 'w': a number is too large for float32; take another unit." in capsys.readouterr().err
+
+
+def test_names_of_groups_must_be_exact(tables):
+    lines = NODES.splitlines()
+    (tables / "nodes.csv").write_text(
+        "\n".join([lines[0] + ",group", *(f"{line},{2**24 + place}" for place, line in enumerate(lines[1:]))])
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgewise.data.store.nodes.MAX_WORDS", 4)
+        assert prepare(tables) == 0
+    with pytest.raises(DataError, match="'group' is stored as a feature in float32, where numbers from 16,777,216 on"):
+        read_store(str(tables / "store"), columns_of(target_columns=("y",), group_column="group"))
