@@ -289,7 +289,7 @@ def test_features_larger_than_memory_are_trained_on_and_predicted(tmp_path):
     store = write_store(tmp_path / "store", values, label, random.integers(0, count, (2, 30_000)))
     words = ["train", "nodes", str(store), "--target-columns", "label", "-o", str(tmp_path / "run"), "--model", "sage"]
     words += ["--fanouts", "5", "3", "--batch-size", "512", "--epochs", "1", "--no-baselines", "--model-dim", "16"]
-    words += ["--threads", "1", "--split-sizes", "0.04", "0.02", "0.94"]
+    words += ["--threads", "1", "--split-sizes", "0.4", "0.02", "0.58"]
     size = count * width * 4
     assert size > limit
     for command in (words, ["predict", str(tmp_path / "run"), str(store), "-o", str(tmp_path / "p.csv")]):

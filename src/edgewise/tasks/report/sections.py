@@ -7,7 +7,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +151,11 @@ def of_numbers(target: Numbers, metrics: Mapping[str, Any]) -> list[Section]:
                 "validation errors. Below the line, intervals promise too much; the band is what chance explains.",
             )
         )
-    cells = {
-        row: [f"{number:.5g}" for number in (one, other, other - one)]
-        for row, one, other in zip(*(each.tolist() for each in (rows, target.true[rows], target.predicted[rows])))
-    }
+
+    def cells(row: int) -> list[str]:
+        one, other = float(target.true[row]), float(target.predicted[row])
+        return [f"{number:.5g}" for number in (one, other, other - one)]
+
     content.append(_worst("The rows with the largest errors", target, "predicted less true", cells, ()))
     return [(f"{target.name}: predicted and true", content)]
 
@@ -182,10 +183,12 @@ def of_labels(target: Labels) -> list[Section]:
             )
         )
     if (known[target.true[known] != target.predicted[known]]).size:
-        cells = {
-            row: [_cut(target.classes[target.true[row]]), _cut(target.classes[target.predicted[row]]), f"{chance:.4f}"]
-            for row, chance in zip(known.tolist(), target.probabilities[known, target.true[known]].tolist())
-        }
+
+        def cells(row: int) -> list[str]:
+            one, other = target.true[row], target.predicted[row]
+            chance = f"{target.probabilities[row, one]:.4f}"
+            return [_cut(target.classes[one]), _cut(target.classes[other]), chance]
+
         title = "Wrong rows, the surest of them first"
         content.append(_worst(title, target, "probability of the true class", cells, (1, 2)))
     return [(f"{target.name}: predicted and true", content)]
@@ -321,7 +324,7 @@ def settings(config: Mapping[str, Any]) -> Any:
 
 
 def _worst(
-    title: str, target: Numbers | Labels, measure: str, cells: Mapping[int, list[str]], words: tuple[int, ...]
+    title: str, target: Numbers | Labels, measure: str, cells: Callable[[int], list[str]], words: tuple[int, ...]
 ) -> Table:
     """The worst predicted rows of a target, with their data.
 
@@ -335,7 +338,7 @@ def _worst(
     columns = _columns(target.rows)
     header = ["row", "true", "predicted", measure, *(target.rows.header[place] for place in columns)]
     rows = [
-        [target.rows.numbers[row], *cells[row], *(_cut(target.rows.cells[row][place]) for place in columns)]
+        [target.rows.numbers[row], *cells(row), *(_cut(target.rows.cells[row][place]) for place in columns)]
         for row in worst(target, MAX_WORST).tolist()
     ]
     return Table(title, header, rows, (*words, *range(4, len(header))))
