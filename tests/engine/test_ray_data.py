@@ -6,14 +6,22 @@ import signal
 import pytest
 
 from edgewise.engine.chunks import map_chunks
+from edgewise.engine.ray import cluster
 from edgewise.engine.workers import Workers
 from edgewise.errors import EdgewiseError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]  # a cluster starts; of Ray, about itself
 
 
-def test_each_chunk_comes_once_in_order_also_where_an_actor_is_killed(tmp_path):
+@pytest.fixture(scope="module", autouse=True)
+def one_cluster():
+    """Ray now and then ends a process that starts one cluster after the other, without a word."""
     pytest.importorskip("ray.data")
+    with cluster(num_cpus=4):
+        yield
+
+
+def test_each_chunk_comes_once_in_order_also_where_an_actor_is_killed(tmp_path):
     mark, made = tmp_path / "killed", tmp_path / "made"
     made.mkdir()
 
@@ -40,8 +48,6 @@ def test_each_chunk_comes_once_in_order_also_where_an_actor_is_killed(tmp_path):
 
 @pytest.mark.parametrize("where", ["read", "make", "work"])
 def test_errors_are_those_of_the_work(where):
-    pytest.importorskip("ray.data")
-
     def fail_in(place):
         from edgewise.errors import DataError
 
