@@ -137,18 +137,22 @@ def test_class_weights_reach_the_training(edgewise, tmp_path):
 
 
 def test_validation_every_few_steps(edgewise, data, tmp_path):
-    loader = RowLoader(np.arange(7), lambda rows: rows.tolist(), 2, seed=0)
-    epochs = []
+    made, epochs = [], []
+    loader = RowLoader(np.arange(7), lambda rows: made.append(rows) or rows.tolist(), 2, seed=0)
     for epoch in range(3):
         loader.epoch = epoch
         epochs += list(loader)
     steps = StepLoader(loader, 3)
+    made.clear()
     found = []
     for epoch in range(4):
         steps.epoch = epoch
         found.append(list(steps))
     assert [batch for each in found for batch in each] == epochs
     assert [len(each) for each in found] == [3, 3, 3, 3]
+    assert len(made) == 12, "each batch is made once"
+    steps.epoch = 1
+    assert list(steps) == found[1], "a training that continues begins within an epoch"
     words = ["train", "molecules", data, *COLUMNS, *SMALL, "--batch-size", 8, "--no-baselines", "--ignore-columns", "g"]
     code, _, err = edgewise(*words, "--epochs", 3, "--eval-steps", 2, "-o", tmp_path / "run")
     assert code == 0, err

@@ -62,6 +62,10 @@ def test_every_model_learns_from_the_neighbors(learn, graph, edgewise, tmp_path,
     rows = read_csv(predicted)
     assert rows[7]["team_pred"] == "red", "the node without a label belongs to its friends"
     assert sum(row["team_pred"] == row["team"] for row in rows) >= 55
+    before = edges.read_bytes()
+    code, _, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", edges, "--overwrite")
+    assert code == 2 and f"{edges} is the input; choose another name with -o." in err
+    assert edges.read_bytes() == before
 
 
 def test_numbers_with_intervals_edge_features_and_vectors(learn, graph, edgewise, paste, tmp_path):

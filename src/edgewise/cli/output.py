@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import csv
 import io
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -27,8 +28,7 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
     suffix = next((end for end in sorted(formats, key=len, reverse=True) if path.name.lower().endswith(end)), None)
     if suffix is None:
         raise SettingError(f"-o is {arguments.output}; expected a name that ends in {', '.join(formats)}.")
-    data = getattr(arguments, "data", None)  # a verb that makes its data has none
-    if data is not None and path.exists() and Path(data).exists() and path.samefile(data):
+    if path.exists() and any(path.samefile(file) for file in files_in(arguments)):
         raise DataError(f"{path} is the input; choose another name with -o.")
     if getattr(arguments, "escape_formulas", False) and not suffix.startswith((".csv", ".tsv")):
         raise SettingError(f"--escape-formulas is for .csv and .tsv, but -o is {arguments.output}; leave it out.")
@@ -37,6 +37,13 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
     if not path.parent.is_dir():
         raise DataError(f"{path.parent} is no folder; make it, or choose another name with -o.")
     return suffix
+
+
+def files_in(arguments: argparse.Namespace) -> list[Path]:
+    """The files that flags name, but for the output: whatever is read is one of them."""
+    values = [value for name, value in vars(arguments).items() if name != "output"]
+    words = [word for value in values for word in (value if isinstance(value, list | tuple) else [value])]
+    return [Path(word) for word in words if isinstance(word, str) and os.path.isfile(word)]
 
 
 def write(content: Any, output: str, suffix: str, *, escape_formulas: bool = False) -> None:

@@ -80,20 +80,22 @@ class StepLoader:
         self.loader = loader
         self.num_steps = num_steps
         self.epoch, self.shard = 0, loader.shard
+        self.next_step = -1
+        self.batches: Iterator[Any] = iter(())
 
     def __len__(self) -> int:
         return self.num_steps
 
     def __iter__(self) -> Iterator[Any]:
         self.loader.shard = self.shard
-        self.loader.epoch, skipped = divmod(self.epoch * self.num_steps, len(self.loader))
-        left = self.num_steps
-        while left:
-            found = itertools.islice(self.loader, skipped, skipped + left)
-            for batch in found:
-                left -= 1
-                yield batch
-            self.loader.epoch, skipped = self.loader.epoch + 1, 0
+        first = self.epoch * self.num_steps
+        for step in range(first, first + self.num_steps):
+            # The epoch of the other loader goes on where the last one of ours ended: its batches are made once.
+            if step != self.next_step or step % len(self.loader) == 0:
+                self.loader.epoch, skipped = divmod(step, len(self.loader))
+                self.batches = itertools.islice(self.loader, skipped, None)
+            self.next_step = step + 1
+            yield next(self.batches)
 
 
 class RowLoader:

@@ -1,6 +1,7 @@
 """The graph of a store in the units of a model: sampled around rows, in parts for a layer, or whole."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -113,14 +114,30 @@ class StoredNodes:
         """Some nodes, ascending, with all edges that come to them."""
         places, ends = runs(self.offsets, rows)
         senders = self.links[places, 0].astype(np.int64)
-        others = np.setdiff1d(senders, rows)
-        own = np.concatenate([rows, others])
-        in_rows = np.minimum(np.searchsorted(rows, senders), len(rows) - 1)
-        local = np.where(rows[in_rows] == senders, in_rows, len(rows) + np.searchsorted(others, senders))
+        own = self._with_senders(rows, senders)
+        self._place[own] = np.arange(len(own))
+        local = self._place[senders]
         receivers = np.repeat(np.arange(len(rows)), np.diff(ends))
         batch = self.batch(own, local, receivers, places, np.arange(len(rows)))
         degrees = self.degrees(own) if self.settings.spec.reads_sender_degrees else None
         return own, NodeBatch(**{**vars(batch), "degrees": degrees}), len(rows)
+
+    def _with_senders(self, rows: np.ndarray, senders: np.ndarray) -> np.ndarray:
+        """Some nodes, then the other senders of their edges, ascending; marks are faster than a sort of all senders."""
+        self._is_sender[senders] = True
+        self._is_sender[rows] = False
+        others = np.flatnonzero(self._is_sender)
+        self._is_sender[others] = False
+        return np.concatenate([rows, others])
+
+    @cached_property
+    def _is_sender(self) -> np.ndarray:
+        return mapped_array((self.num_nodes,), np.bool_, self.scratch_folder)
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        """Where nodes stand in the part that was read last; of others it says nothing."""
+        return mapped_array((self.num_nodes,), np.int32, self.scratch_folder)
 
     @property
     def num_edge_features(self) -> int:
