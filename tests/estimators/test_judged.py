@@ -1,5 +1,7 @@
 """What a report computes: coverage and reliability by hand, confusion, the worst rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from edgewise.tasks.report.judged import (
     reliability,
     worst,
 )
+from edgewise.tasks.report.sections import of_labels
 from edgewise.train.conformal import interval_radius
 
 ROWS = Rows([], (), [])
@@ -88,3 +91,11 @@ def test_the_worst_rows():
     assert worst(predicted, 5).tolist() == [1, 0], (
         "the surest first; what is right and what is unknown is not among them"
     )
+
+
+def test_a_report_looks_at_the_probabilities_of_all_rows_once_however_many_are_wrong(monkeypatch):
+    found = labels([0] * 300, [[0.2, 0.8]] * 300)
+    looks = []
+    monkeypatch.setattr(np, "isnan", lambda array, of=np.isnan: looks.append(np.size(array)) or of(array))
+    of_labels(replace(found, rows=Rows([str(row) for row in range(300)], (), [()] * 300)))
+    assert sum(looks) < 20 * 600, "the time of a report grows with the rows, not with their square"

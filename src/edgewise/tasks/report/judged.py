@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +47,12 @@ class Numbers:
     errors: Float64[np.ndarray, " error"]
     """Prediction minus target on the validation rows, which the intervals are made of."""
 
-    @property
+    @cached_property
     def known(self) -> Int64[np.ndarray, " known"]:
         """The rows whose value and prediction are known."""
         return np.flatnonzero(~np.isnan(self.true) & ~np.isnan(self.predicted))
 
-    @property
+    @cached_property
     def residuals(self) -> Float64[np.ndarray, " known"]:
         """Prediction minus target where both are known."""
         return (self.predicted - self.true)[self.known]
@@ -72,12 +73,12 @@ class Labels:
     rows: Rows
     """The rows."""
 
-    @property
+    @cached_property
     def known(self) -> Int64[np.ndarray, " known"]:
         """The rows whose class and prediction are known."""
         return np.flatnonzero((self.true >= 0) & ~np.isnan(self.probabilities).any(axis=1))
 
-    @property
+    @cached_property
     def predicted(self) -> Int64[np.ndarray, " row"]:
         """The most probable class of each row."""
         return np.where(np.isnan(self.probabilities), -1, self.probabilities).argmax(axis=1)
