@@ -73,7 +73,8 @@ bench-fuse: $(READY)  ## models of PyTorch Geometric before and after `fuse`: ti
 
 bench-large: $(READY)  ## a graph of 3 million nodes from CSV to predictions, and one larger than its memory limit, into docs/scaling.md
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large_graph.py --write
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large_graph.py --num-nodes 700000 --num-edges 3000000 --num-features 512 --limit-mb 1024 --write
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large_graph.py --num-nodes 700000 --num-edges 3000000 --num-features 512 --limit-mb 1024 \
+		--batch-size 256 --write
 
 bench-readers: $(READY)  ## every reader under changed, drawn and (with `pip install atheris`) guided inputs, half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/readers.py --write

@@ -2,7 +2,8 @@
 
     python benchmarks/large_graph.py                                        3 million nodes, 30 million edges
     python benchmarks/large_graph.py --num-nodes 30000 --num-edges 300000   in a minute
-    python benchmarks/large_graph.py --num-nodes 600000 --num-edges 3000000 --num-features 512 --limit-mb 1024
+    python benchmarks/large_graph.py --num-nodes 700000 --num-edges 3000000 --num-features 512 --limit-mb 1024 \
+        --batch-size 256
 
 The graph is made up: labels of 8 classes, features that hint at them, and edges more often within a class. `private` is
 the memory that belongs to the process alone, at most; `resident` counts the pages of mapped files too, which the system
@@ -116,7 +117,8 @@ def main() -> None:
     parser.add_argument("--num-nodes", type=int, default=3_000_000)
     parser.add_argument("--num-edges", type=int, default=30_000_000)
     parser.add_argument("--num-features", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=300, help="of the training")
+    parser.add_argument("--steps", type=int, default=300, help="between two validations of the one epoch")
+    parser.add_argument("--batch-size", type=int, default=1024, help="of the training")
     parser.add_argument("--limit-mb", type=int, help="private memory of training and predicting")
     parser.add_argument("--folder", help="where the tables and the store go; a folder of temporary files by default")
     parser.add_argument("--write", action="store_true", help="write the results and the table of the docs")
@@ -131,7 +133,8 @@ def main() -> None:
         size["store"] = sum(each.stat().st_size for each in (folder / "store").iterdir())
         size["features"] = (folder / "store" / "features.bin").stat().st_size
         words = ["train", "nodes", store, "--target-columns", "label", "--model", "sage", "--fanouts", "15", "10"]
-        words += ["--batch-size", "1024", "--eval-steps", str(options.steps), "--epochs", "1", "--no-baselines"]
+        words += ["--batch-size", str(options.batch_size), "--eval-steps", str(options.steps), "--epochs", "1"]
+        words += ["--no-baselines"]
         found["train"] = measured([*words, "-o", run, "--no-memory-check"], limit)
         found["predict"] = measured(["predict", run, store, "-o", out], limit)
         metrics = json.loads((folder / "run" / "metrics.json").read_text())
@@ -144,6 +147,7 @@ def main() -> None:
         "num_edges": options.num_edges,
         "num_features": options.num_features,
         "steps": options.steps,
+        "batch_size": options.batch_size,
         "limit": limit,
         "bytes": size,
         "stages": {name: {key: value for key, value in each.items() if key != "out"} for name, each in found.items()},
@@ -173,7 +177,7 @@ def table(records: list[dict[str, Any]]) -> str:
         graph += f" ({each['bytes']['features'] / 2**20:,.0f} MiB)"
         limit = "none" if each["limit"] is None else f"{each['limit'] / 2**20:,.0f} MiB"
         for name, stage in each["stages"].items():
-            what = {"train": f"train, {each['steps']} steps, and score"}.get(name, name)
+            what = {"train": f"train, one epoch, batches of {each['batch_size']:,}, and score"}.get(name, name)
             bound = "none" if name == "prepare" else limit
             memory = " | ".join(f"{stage[kind] / 2**20:,.0f} MiB" for kind in ("private", "resident"))
             lines.append(f"| {graph} | {bound} | {what} | {stage['seconds']:,.0f} s | {memory} |")
