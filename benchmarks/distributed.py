@@ -91,7 +91,8 @@ def trained(size: int, strategy: str, folder: Path) -> dict[str, Any]:
     """What the first process of a training noted."""
     text, into = folder / "text.txt", folder / "noted.npz"
     text.write_text(TEXT)
-    words = ["train", "language", str(text), *FLAGS, "-o", str(folder / "run"), "--strategy", strategy]
+    words = ["train", "language", str(text), *FLAGS, "-o", str(folder / "run")]
+    words += ["--strategy", strategy] if size > 1 else []
     context = multiprocessing.get_context("spawn")
     started = [
         context.Process(target=work, args=(rank, size, str(folder / "meeting"), words, str(into)))
