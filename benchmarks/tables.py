@@ -2,10 +2,11 @@
 
     python benchmarks/tables.py                          10,000, 100,000 and 1,000,000 rows
     python benchmarks/tables.py --rows 1000 10000        smaller ones
-    python benchmarks/tables.py --train-rows 1000000     train on the largest table too, whose rows are in memory
+    python benchmarks/tables.py --train-rows 100000      do not train on tables of more rows
 
-Each step is a process of its own, whose largest resident memory the system tells; as that is at least the memory of the
-process that started it, this one stays small, and tables are made by others. SMILES are distinct molecules put
+Each step is a process of its own, whose largest resident memory the system tells, with the parts of mapped files that
+are in use; as that is at least the memory of the process that started it, this one stays small, and tables are made by
+others. SMILES are distinct molecules put
 together from cores and substituents; tables to predict hold other molecules than those of the training. The cache of
 features begins empty, so that the time of RDKit's descriptors is counted; `predict again` finds up to 700,000 of them
 there. One model, of the smallest table, predicts all tables.
@@ -82,7 +83,7 @@ def measured(words: list[str], folder: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - began, "megabytes": usage.ru_maxrss * scale / 1e6}
 
 
-def steps(sizes: list[int], train_rows: int, folder: Path) -> Iterator[tuple[int, str, dict[str, float]]]:
+def steps(sizes: list[int], train_rows: int | None, folder: Path) -> Iterator[tuple[int, str, dict[str, float]]]:
     """Each step on each table."""
     main = ["-m", "edgewise.cli.main"]
     for size in sizes:
@@ -91,7 +92,7 @@ def steps(sizes: list[int], train_rows: int, folder: Path) -> Iterator[tuple[int
             subprocess.run([sys.executable, __file__, "--make", str(path), str(seed), str(size)], check=True)
         yield size, "read", measured(["-c", READ, str(new)], folder)
         model = folder / f"run-{size}"
-        if size <= train_rows:
+        if train_rows is None or size <= train_rows:
             words = [str(known), "--smiles-columns", "smiles", "--target-columns", "y", "--epochs", "1"]
             train = [*main, "train", "molecules", *words, "--no-baselines", "-o", str(model)]
             yield size, "train, 1 epoch", measured(train, folder)
@@ -119,7 +120,7 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--train-rows", type=int, default=100_000, help="of the largest table that is trained on")
+    parser.add_argument("--train-rows", type=int, help="of the largest table that is trained on; all by default")
     parser.add_argument("--write", action="store_true", help="write the results into the repository")
     parser.add_argument("--make", nargs=3, metavar=("PATH", "SEED", "ROWS"), help="make a table, and measure nothing")
     options = parser.parse_args()

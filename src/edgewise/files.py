@@ -2,11 +2,13 @@
 
 import contextlib
 import hashlib
+import mmap
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -20,6 +22,8 @@ Content: TypeAlias = Any  # what has a buffer: `collections.abc.Buffer` from Pyt
 """What is written: bytes, or those of an array."""
 PART_PREFIX, PART_SUFFIX = ".edgewise-", ".part"
 """What the temporary files are called; a killed process can leave one."""
+COPIED_ROWS = 2**10
+"""Rows that are copied together: with each the system reads some kilobytes around it."""
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes | memoryview, *, previous: Path | None = None) -> None:
@@ -208,7 +212,7 @@ def mapped_array(shape: tuple[int, ...], dtype: Any, folder: str | os.PathLike[s
     if not size:
         return np.zeros(shape, dtype)
     try:
-        with tempfile.TemporaryFile(prefix=PART_PREFIX, suffix=PART_SUFFIX, dir=folder) as file:
+        with _nameless(folder) as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
             else:  # macOS
@@ -216,6 +220,80 @@ def mapped_array(shape: tuple[int, ...], dtype: Any, folder: str | os.PathLike[s
             return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
     except OSError as error:
         raise WriteError(folder or tempfile.gettempdir(), error) from error
+
+
+class GrowingArray:
+    """An array in a file without a name, to which rows are appended before it is mapped into memory.
+
+    The system removes such a file when the process ends, also when it is killed.
+
+    Args:
+        dtype: of the numbers.
+        row: the shape of a row; `()` where rows are numbers.
+        folder: on whose disk; that of the system's temporary files by default.
+
+    Raises:
+        WriteError: there is no room.
+    """
+
+    def __init__(self, dtype: Any, row: tuple[int, ...] = (), folder: str | os.PathLike[str] | None = None):
+        self.dtype, self.row, self.num_rows = dtype, row, 0
+        place = Path(folder or tempfile.gettempdir())
+        try:
+            self._file = PartFile(place, _nameless(folder))
+        except OSError as error:
+            raise WriteError(place, error) from error
+        weakref.finalize(self, self._file.file.close)  # also where an error ends the reading of a table
+
+    def append(self, rows: Any) -> None:
+        """Adds rows behind the last."""
+        import numpy as np
+
+        content: Content = np.ascontiguousarray(rows, self.dtype)
+        self.num_rows += len(content)
+        if content.nbytes:
+            self._file.write(memoryview(content).cast("B"))
+
+    def mapped(self) -> "np.ndarray":
+        """All rows, mapped into memory; nothing can be appended any more."""
+        import numpy as np
+
+        shape = (self.num_rows, *self.row)
+        with self._file.file as file:
+            if not self._file.size:
+                return np.zeros(shape, self.dtype)
+            return np.asarray(np.memmap(file, self.dtype, "r+", shape=shape))
+
+
+def release(arrays: "Iterable[np.ndarray]") -> None:
+    """Lets go of the memory that mapped arrays take; what is read again comes from their files.
+
+    Other arrays stay as they are, and so do all where the system cannot do this.
+    """
+    if not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    for array in arrays:
+        base: Any = array
+        while base is not None and not isinstance(base, mmap.mmap):
+            base = getattr(base, "base", None)
+        if base is not None:
+            base.madvise(mmap.MADV_DONTNEED)
+
+
+def copied_rows(array: "np.ndarray", rows: "np.ndarray") -> "np.ndarray":
+    """A copy of some rows of an array; of a mapped one few others come into memory."""
+    import numpy as np
+
+    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
+    for start in range(0, len(rows), COPIED_ROWS):
+        some = slice(start, start + COPIED_ROWS)
+        found[some] = array[rows[some]]
+        release([array])
+    return found
+
+
+def _nameless(folder: str | os.PathLike[str] | None) -> Any:
+    return tempfile.TemporaryFile(buffering=0, prefix=PART_PREFIX, suffix=PART_SUFFIX, dir=folder)
 
 
 def remove_parts(folder: Path) -> None:

@@ -317,9 +317,11 @@ def test_a_bad_table_does_not_cost_an_earlier_run(table, train, tmp_path):
     assert (run / "metrics.json").is_file()
 
 
-def test_resume_keeps_settings_and_data(table, train, edgewise, tmp_path, monkeypatch):
+@pytest.mark.parametrize("listed", [2**16, 5], ids=["rows by number", "rows by checksum"])
+def test_resume_keeps_settings_and_data(table, train, edgewise, tmp_path, monkeypatch, listed):
     import edgewise.tasks.run as job
 
+    monkeypatch.setattr("edgewise.tasks.config.MAX_LISTED", listed)
     run = tmp_path / "run"
     original = job.fit
 

@@ -4,6 +4,7 @@ import csv
 import io
 import math
 
+import numpy as np
 import pytest
 
 from edgewise.errors import RunFolderError
@@ -23,6 +24,18 @@ def finished(path) -> RunFolder:
     folder.write_json("model.json", {})
     folder.write_json("metrics.json", {})
     return folder
+
+
+def test_rows_and_tables_are_written_in_parts_as_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("edgewise.train.folder.TOGETHER", 3)
+    for number, splits in enumerate(({}, {"train": [], "val": [7]}, {"train": range(10), "test": [1, 2, 3]})):
+        folder = begun(tmp_path / str(number))
+        folder.write_rows("splits.json", {name: np.array([*rows], np.int64) for name, rows in splits.items()})
+        folder.write_json("metrics.json", {name: [*rows] for name, rows in splits.items()})
+        assert (folder.path / "splits.json").read_bytes() == (folder.path / "metrics.json").read_bytes()
+        rows = [[place, "a\r\nb"] for place in range(number * 3)]
+        folder.write_table("rejected.csv", ["line", "cell"], iter(rows))
+        assert (folder.path / "rejected.csv").read_bytes() == csv_text(["line", "cell"], rows).encode()
 
 
 def test_a_new_or_an_empty_folder_may_be_used(tmp_path):

@@ -9,9 +9,12 @@ from jaxtyping import Float, Integer
 from numpy.typing import NDArray
 
 from edgewise.errors import DataError
+from edgewise.files import copied_rows
 
 NUM_UNUSUAL = 3
 """Fewer rows than this off the most common value say nothing about a descriptor; in tiny tables, fewer than half."""
+COLUMNS = 32
+"""Descriptors whose spread is computed together."""
 CONDITION_LIMIT = 5.0
 """Conditions are clipped to so many standard deviations."""
 MIN_POSITIVE = 0.5
@@ -85,8 +88,16 @@ class FeatureScaler:
     def fit(cls, values: Float[np.ndarray, " row feature"], rows: Rows, *, limit: float = 4.0) -> "FeatureScaler":
         """Learn from the given rows."""
         used = _rows_of(values, rows)
+        # Some columns at a time, so that there are no copies of all of them.
+        parts = [cls._spreads(part) for part in np.array_split(used, used.shape[1] // COLUMNS + 1, axis=1)]
+        center, spread = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return cls(_floats(center), _floats(spread), float(limit))
+
+    @staticmethod
+    def _spreads(used: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Center and spread of some columns."""
         if not used.shape[1]:
-            return cls((), (), float(limit))
+            return np.zeros(0), np.zeros(0)
         keep = (np.isnan(used).mean(axis=0) <= 0.5) & (_num_unusual(used) >= min(NUM_UNUSUAL, (len(used) + 1) // 2))
         filled = np.where(keep, used, 0.0)
         # Columns whose spread overflows are dropped below.
@@ -96,7 +107,7 @@ class FeatureScaler:
             # A count that is zero in 199 molecules of 200 has no spread left when its tail is pulled in: take it all.
             spread = np.where(pulled > 0, pulled, np.nanstd(filled, axis=0))
         usable = keep & np.isfinite(center) & np.isfinite(spread) & (spread > 0)
-        return cls(_floats(np.where(usable, center, 0.0)), _floats(np.where(usable, spread, 0.0)), float(limit))
+        return np.where(usable, center, 0.0), np.where(usable, spread, 0.0)
 
     def transform(self, values: Float[np.ndarray, " row feature"]) -> Float[np.ndarray, " row feature"]:
         """Bounded and finite numbers, whatever comes in."""
@@ -228,7 +239,7 @@ def _require_alike(name: str, *columns: Sequence[float]) -> None:
 
 
 def _rows_of(values: NDArray[np.floating], rows: Rows) -> NDArray[np.float64]:
-    chosen = np.asarray(values, dtype=np.float64)[np.asarray(rows, dtype=np.int64)]
+    chosen = copied_rows(np.asarray(values, dtype=np.float64), np.asarray(rows, dtype=np.int64))
     if len(chosen) == 0:
         raise DataError("There is no training row to learn a scale from.")
     return chosen

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.choices import Calibration
+from edgewise.data.tables.cell import distinct
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
 from edgewise.plural import plural
@@ -116,7 +117,10 @@ def split_rows(
 
 def num_shared(table: Table, train: RowNumbers, test: RowNumbers) -> int:
     """How many different contents both have."""
-    return 0 if table.has_distinct_rows else len(set(table.contents(train)) & set(table.contents(test)))
+    if table.has_distinct_rows:
+        return 0
+    known, new = table.keys(train, test)
+    return len(np.intersect1d(known, new))
 
 
 def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibration:
@@ -130,9 +134,10 @@ def calibration_of(table: Table, train: RowNumbers, test: RowNumbers) -> Calibra
         return "group"
     if table.columns.task_type != "regression":
         return "random"
-    known = set(table.contents(train))
+    keys, new = table.keys(train, test)
+    known = np.unique(keys)
     repeats = len(known) >= MIN_REPEATED and len(train) >= 2 * len(known)
-    return "group" if repeats and len(test) and not known & set(table.contents(test)) else "random"
+    return "group" if repeats and len(test) and not np.isin(new, known).any() else "random"
 
 
 def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
@@ -144,7 +149,17 @@ def groups_of(table: Table, rows: RowNumbers, calibration: str) -> list[str]:
         return [str(row) for row in rows.tolist()]
     if table.columns.group_column is not None:
         return _group_keys(table, rows)
-    return [str(contents) for contents in table.contents(rows)]
+    (keys,) = table.keys(rows)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    names = [str(contents) for contents in table.contents(rows[first])]
+    return [names[place] for place in which.tolist()]
+
+
+def evenly(values: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of some values, evenly spaced."""
+    if len(values) <= most:
+        return values
+    return values[np.linspace(0, len(values) - 1, most).round().astype(np.int64)]
 
 
 def with_left_out(table: Table, splits: Splits, num_members: int, seed: int) -> Splits:
@@ -210,11 +225,12 @@ def split_folds(
     """
     rows = table.trainable.nonzero()[0].astype(np.int64)
     _check_group_column(table, kind)
-    keys = groups_of(table, rows, kind)
-    if (count := len(set(keys))) < num_folds:
+    rng = np.random.default_rng(seed)
+    keys = [] if kind == "random" else groups_of(table, rows, kind)
+    if (count := len(set(keys)) if keys else len(rows)) < num_folds:
         unit = "row" if kind == "random" else kind
         raise DataError(f"{plural(count, unit)} cannot fill {num_folds} folds; choose a smaller --num-folds.")
-    folds = _balanced_folds(rows, keys, num_folds, np.random.default_rng(seed))
+    folds = _balanced_folds(rows, keys, num_folds, rng) if keys else _random_folds(rows, num_folds, rng)
     rest = np.sort(np.concatenate([found for place, found in enumerate(folds) if place != fold]))
     shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
     share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
@@ -222,6 +238,12 @@ def split_folds(
     train, val, _ = _divide(table, rest, calibration, (1 - share, share, 0.0), rng)
     leakage = num_shared(table, train, folds[fold])
     return Splits(np.sort(train), np.sort(val), folds[fold], leakage=leakage, calibration=calibration)
+
+
+def _random_folds(rows: RowNumbers, num_folds: int, rng: np.random.Generator) -> list[RowNumbers]:
+    """The same where each row is a group of its own, called by its number."""
+    order = np.argsort(rows.astype(str), kind="stable")[rng.permutation(len(rows))]
+    return [np.sort(rows[order[fold::num_folds]]) for fold in range(num_folds)]
 
 
 def _balanced_folds(rows: RowNumbers, keys: list[str], num_folds: int, rng: np.random.Generator) -> list[RowNumbers]:
@@ -257,14 +279,16 @@ def _by_column(table: Table, rows: RowNumbers) -> list:
     column = table.columns.splits_column
     if column is None:
         raise SettingError("split is 'column', but splits_column is not given: name the column.")
-    words = [word.strip().lower() for word in table.frame[column]]
-    for row, word in enumerate(words):
-        if word and word not in WORDS:
-            raise DataError(
-                f"{_place(table, row)}, column {column!r}: {table.frame[column].iloc[row]!r} is no "
-                "split, expected train, val (also valid, validation) or test, or an empty cell for none."
-            )
-    split_of_row = np.array([WORDS.get(word, -1) for word in words])
+    cells, codes = distinct(table.frame[column])
+    words = [cell.strip().lower() for cell in cells]
+    unknown = np.array([bool(word) and word not in WORDS for word in words], dtype=bool)[codes]
+    if unknown.any():
+        row = int(unknown.argmax())
+        raise DataError(
+            f"{_place(table, row)}, column {column!r}: {cells[codes[row]]!r} is no "
+            "split, expected train, val (also valid, validation) or test, or an empty cell for none."
+        )
+    split_of_row = np.array([WORDS.get(word, -1) for word in words])[codes]
     splits = [rows[split_of_row[rows] == split] for split in range(3)]
     if not len(splits[0]):
         raise DataError(f"{table.source}, column {column!r}: no usable row is in train.")
@@ -367,11 +391,11 @@ def _check_group_column(table: Table, kind: str) -> None:
 
 def _group_keys(table: Table, rows: RowNumbers) -> list[str]:
     column = table.columns.group_column
-    groups = table.frame[column]
-    for row in rows.tolist():
-        if not groups.iloc[row].strip():
-            raise DataError(f"{_place(table, row)}, column {column!r}: the group is empty.")
-    return [groups.iloc[row] for row in rows.tolist()]
+    groups, codes = distinct(table.frame[column])
+    is_empty = np.array([not group.strip() for group in groups], dtype=bool)[codes[rows]]
+    if is_empty.any():
+        raise DataError(f"{_place(table, int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
+    return [groups[place] for place in codes[rows].tolist()]
 
 
 def _named(splits: list[int]) -> str:

@@ -17,6 +17,10 @@ MAX_PAIRS = 2**19
 """Pairs of words that are counted, the most frequent ones, for up to eight outputs."""
 MAX_PAIR_COUNTS = 8 * MAX_PAIRS
 """Pairs times outputs: with many classes or targets fewer pairs are counted."""
+MAX_PAIRED = 2**18
+"""Rows in which the most frequent pairs are looked for, evenly chosen where there are more."""
+TOGETHER = 2**12
+"""Rows that are counted together."""
 
 
 class WordCounts(nn.Module):
@@ -111,35 +115,51 @@ class WordCounts(nn.Module):
 
         Args:
             names: the words of the vocabulary.
-            texts: the tokens of each row.
+            texts: the tokens of each row; some of them are in memory at the same time.
             targets: class numbers; NaN where missing.
             num_classes: the classes of each target; empty where all are yes or no.
         """
         from scipy.sparse import csr_array
 
         stems, stem_of_token = np.unique([name[:STEM].lower() for name in names], return_inverse=True)
-        num_tokens, tokens = len(names), np.concatenate([np.zeros(0, np.int64), *texts])
-        before = np.concatenate([np.zeros(0, np.int64), *([num_tokens, *text[:-1]] for text in texts if len(text))])
-        pairs, times = np.unique(before * num_tokens + tokens, return_counts=True)
+        num_tokens = len(names)
+        pairs, times = _counted_pairs(texts, num_tokens)
         num_outputs = sum(num_classes) or targets.shape[1]
         most = min(MAX_PAIRS, MAX_PAIR_COUNTS // num_outputs)
         pairs = np.sort(pairs[np.argsort(-times, kind="stable")[:most]])
         found = cls(num_tokens, CountSizes(len(stems), len(pairs), targets.shape[1], num_classes))
         found.stem_of_token.copy_(torch.from_numpy(stem_of_token))
         found.pairs.copy_(torch.from_numpy(pairs))
-        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        starts = torch.from_numpy(offsets[:-1][np.diff(offsets) > 0])
-        features = found._features(torch.from_numpy(tokens), starts).flatten().numpy()
-        shape = len(texts), found.counts.shape[1]
-        held = csr_array((np.ones(len(features), dtype=np.float32), features, KINDS * offsets), shape=shape)
-        # A row counts once, however often it has the word.
-        held.sum_duplicates()
-        held.data[:] = 1
-        for side, own in enumerate(memberships(targets, num_classes)):
-            found.counts[side].copy_(torch.from_numpy(held.T @ own.numpy()))
-            found.rows[side].copy_(own.sum(0))
+        for start in range(0, len(texts), TOGETHER):
+            some = texts[start : start + TOGETHER]
+            tokens = np.concatenate([np.zeros(0, np.int64), *some])
+            offsets = np.cumsum([0, *map(len, some)], dtype=np.int64)
+            starts = torch.from_numpy(offsets[:-1][np.diff(offsets) > 0])
+            features = found._features(torch.from_numpy(tokens), starts).flatten().numpy()
+            shape = len(some), found.counts.shape[1]
+            held = csr_array((np.ones(len(features), dtype=np.float32), features, KINDS * offsets), shape=shape)
+            # A row counts once, however often it has the word.
+            held.sum_duplicates()
+            held.data[:] = 1
+            for side, own in enumerate(memberships(targets[start : start + TOGETHER], num_classes)):
+                found.counts[side].add_(torch.from_numpy(held.T @ own.numpy()))
+                found.rows[side].add_(own.sum(0))
         found.counts[:, -1] = 0
         return found
+
+
+def _counted_pairs(texts: Sequence[np.ndarray], num_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """The different pairs of tokens and how often each occurs, in at most `MAX_PAIRED` of the texts."""
+    step = -(-len(texts) // MAX_PAIRED) or 1
+    pairs, times = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    for start in range(0, len(texts), TOGETHER * step):
+        some = texts[start : start + TOGETHER * step : step]
+        tokens = np.concatenate([np.zeros(0, np.int64), *some])
+        before = np.concatenate([np.zeros(0, np.int64), *([num_tokens, *text[:-1]] for text in some if len(text))])
+        new, counts = np.unique(before * num_tokens + tokens, return_counts=True)
+        pairs, places = np.unique(np.concatenate([pairs, new]), return_inverse=True)
+        times = np.bincount(places, np.concatenate([times, counts])).astype(np.int64)
+    return pairs, times
 
 
 def memberships(

@@ -18,6 +18,8 @@ from edgewise.settings import Settings, check_value, choices_of, flag_of, spelle
 from edgewise.train.folder import RunFolder
 from edgewise.train.settings import require
 
+MAX_LISTED = 2**16
+"""Rows of a split above which a checkpoint has their checksum."""
 FREE = {"check-memory"}
 """Settings that may change when a run is continued: they change nothing of what is learned."""
 
@@ -303,7 +305,7 @@ def begin(
     job: Any,
     *,
     resume: bool,
-    rows: dict[str, list[int]] | None = None,
+    rows: Mapping[str, Any] | None = None,
     rejected: Sequence[Any] = (),
     files: Sequence[str] = (),
 ) -> bool:
@@ -313,7 +315,7 @@ def begin(
         folder: Checked already.
         job: The settings of the run; its `data` names the files.
         resume: Whether checkpoints are to be continued, if there are any.
-        rows: The rows of each split, where the data has rows.
+        rows: The rows of each split, lists or arrays, where the data has rows.
         rejected: Those that cannot be used.
         files: All that are read, where `data` does not name them all.
 
@@ -323,7 +325,9 @@ def begin(
     Raises:
         RunFolderError: The folder holds a run with other settings or other data.
     """
-    checked = {"sha256": checksums(files or job.data), **({} if rows is None else {"rows": rows})}
+    checked: dict[str, Any] = {"sha256": checksums(files or job.data)}
+    if rows is not None:
+        checked["rows"] = {name: listed_or_checksum(found) for name, found in rows.items()}
     config, data = job_to_config(job), checked
     if resume and folder.is_started:
         check_same(folder, type(job), config, data)
@@ -332,7 +336,7 @@ def begin(
     folder.checkpoint_folder(0)
     folder.write_json("checkpoints/data.json", data)
     if rows is not None:
-        folder.write_json("splits.json", rows)
+        folder.write_rows("splits.json", rows)
         listed = [[each.file, each.line, each.column, each.value, each.reason] for each in rejected]
         folder.write_table("rejected.csv", ["file", "line", "column", "value", "reason"], listed)
     folder.write_config(config)
@@ -361,4 +365,17 @@ def check_same(folder: RunFolder, kind: type[RunSettings], config: dict[str, Any
 def checksums(files: Sequence[str]) -> list[str]:
     """The SHA-256 of each data file; of a store, that of the list of its files, which has theirs."""
     paths = [Path(name) / "store.json" if Path(name).is_dir() else Path(name) for name in files]
-    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    found = []
+    for path in paths:
+        with open(path, "rb") as file:
+            found.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return found
+
+
+def listed_or_checksum(rows: Any) -> list[int] | str:
+    """The numbers of some rows, a list or an array; of many their SHA-256."""
+    if len(rows) <= MAX_LISTED:
+        return [*map(int, rows)]
+    import numpy as np  # not for flags and settings, which are there at once
+
+    return hashlib.sha256(np.asarray(rows, np.int64).tobytes()).hexdigest()

@@ -1,7 +1,8 @@
 """Cross-validation: a run for each fold, in its own sub-folder, and the mean and spread of their scores."""
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,13 +82,8 @@ class CrossValidation:
             run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume and folder.is_started)
             show(run)
             run.finish()
-        folds, rows, header = [], [], []
-        for _, folder in self.runs():
-            name = folder.path.relative_to(self.folder.path).as_posix()
-            folds.append({"folder": name, **folder.read_json("metrics.json")})
-            with (folder.path / "test_predictions.csv").open(encoding="utf-8", newline="") as file:
-                header, *found = csv.reader(file)
-            rows += [[name, *row] for row in found]
+        names = {folder.path.relative_to(self.folder.path).as_posix(): folder for _, folder in self.runs()}
+        folds = [{"folder": name, **folder.read_json("metrics.json")} for name, folder in names.items()]
         metrics = {
             "num_folds": self.settings.num_folds,
             "num_repeats": self.settings.num_repeats,
@@ -99,9 +95,21 @@ class CrossValidation:
             "folds": folds,
         }
         with self.folder.locked():
-            self.folder.write_table("test_predictions.csv", ["fold", *header], rows)
+            self.folder.write_table("test_predictions.csv", *predictions_of(names))
             self.folder.write_json("metrics.json", metrics)
         return metrics
+
+
+def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[list[str]]]:
+    """The header of the test predictions of all folds below each other, and their rows, each with its fold."""
+
+    def lines(folder: RunFolder) -> Iterator[list[str]]:
+        with (folder.path / "test_predictions.csv").open(encoding="utf-8", newline="") as file:
+            yield from csv.reader(file)
+
+    header = next(lines(next(iter(folds.values()))))
+    rows = ([name, *row] for name, folder in folds.items() for row in itertools.islice(lines(folder), 1, None))
+    return ["fold", *header], rows
 
 
 def summary(folds: Sequence[Scores]) -> dict[str, dict[str, Any]]:

@@ -1,29 +1,30 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from edgewise.data.scale import TargetScaler
-from edgewise.data.split import Splits, groups_of, split_folds, split_rows, with_left_out
+from edgewise.data.split import Splits, evenly, groups_of, split_folds, split_rows, with_left_out
 from edgewise.data.tables.rows import Table
 from edgewise.errors import DataError, SettingError
+from edgewise.files import release
 from edgewise.plural import plural
 from edgewise.process import Background
 from edgewise.progress import stage
 from edgewise.records import Prediction
 from edgewise.tasks.chunks import predict_rows
-from edgewise.tasks.report.judged import judged_targets
+from edgewise.tasks.report.judged import MAX_ROWS, judged_targets
 from edgewise.tasks.report.leakage import SplitContents
 from edgewise.tasks.scores import ScoreTable, same, score_table
+from edgewise.tasks.table_notes import constant_targets, described
 from edgewise.tasks.task import PredictRequest, Prepared, Task, num_parameters
 from edgewise.tasks.trained import FittedTable, prediction_columns, show
 from edgewise.train.baseline import LABELS, Baseline, fit_forest, fit_mean
-from edgewise.train.conformal import COVERAGES, FEW_GROUPS, check_coverage, coverage_of, learn_difficulty
+from edgewise.train.conformal import COVERAGES, check_coverage, coverage_of, learn_difficulty
 from edgewise.train.folder import RunFolder
 from edgewise.train.loader import Loader, RowLoader
 from edgewise.train.loss import TargetLoss
@@ -38,6 +39,12 @@ Features = Callable[[np.ndarray], Any]
 """From rows to what baselines predict them from."""
 SPLITS = ("test", "validation", "training")
 """The rows whose scores are shown: the first of these that there are."""
+MAX_SCORED = 2**18
+"""Rows of a split that are scored; evenly chosen where there are more."""
+MAX_FITTED = 2**16
+"""Training rows that a forest or models of words are fitted to; evenly chosen where there are more."""
+TOGETHER = 2**13
+"""Rows whose cells, or features for baselines, are in memory at the same time."""
 
 
 class TableTask(Task):
@@ -65,8 +72,9 @@ class TableTask(Task):
     def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
         """The training mean, and a random forest over `features` where there are any."""
         table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
+        fitted = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
+        rows = evenly(rows, MAX_FITTED)
         targets, weights = table.targets[rows], table.weights[rows]
-        fitted = {"mean": fit_mean(targets, weights, classes)}
         if (known := features(rows)).shape[1]:
             seed = prepared.settings.train.seed
             fitted["forest"] = fit_forest(known, targets, weights, classes, seed=seed)
@@ -99,7 +107,7 @@ class TableTask(Task):
     def prepared(self, settings: Any, table: Table, splits: Splits) -> Prepared:
         """The same of a table that is read and split."""
         settings = replace(settings, columns=table.columns)
-        rows = {name: found.tolist() for name, found in rows_of(splits).items()}
+        rows = rows_of(splits)
         if table.columns.task_type == "regression":
             splits = with_left_out(table, splits, self.ensemble_size(settings), settings.train.seed)
             settings = replace(settings, calibration=splits.calibration)
@@ -128,7 +136,7 @@ class TableTask(Task):
 
     def scored(self, prepared: Prepared, rows: np.ndarray) -> np.ndarray:
         """Those of the rows of a split that are scored."""
-        return rows
+        return evenly(rows, MAX_SCORED)
 
     def training_loader(self, rows: np.ndarray, prepared: Prepared, batches: Any, recipe: TrainSettings) -> Loader:
         """The training rows of a member, in batches."""
@@ -146,13 +154,17 @@ class TableTask(Task):
     def calibrate(self, prepared: Prepared) -> None:
         """Intervals follow from the errors on rows that a member has not learned from, predicted by such members."""
         fitted, table, splits = prepared.fitted, prepared.data, prepared.splits
-        rows = splits.calibrating
+        rows = self.scored(prepared, splits.calibrating)
         if fitted.task_type != "regression" or not len(rows):
             return
         outputs = fitted.all_outputs(table, rows)
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
         fitted.errors = outputs.mean(chosen) - table.targets[rows]
-        groups = np.unique(groups_of(table, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
+        groups = np.arange(len(rows))
+        if splits.calibration != "random":
+            keys = groups_of(table, rows, splits.calibration)
+            numbers = {name: number for number, name in enumerate(sorted(set(keys)))}
+            groups = np.array([numbers[key] for key in keys], np.int64)
         spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
         found = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(fitted.errors.T)]
@@ -185,7 +197,10 @@ class TableTask(Task):
             elif name != "test" and task_type == "regression":  # intervals, and similarities for them, are not needed
                 outputs = list(fitted.outputs(table, rows).mean(axis=0).T)
             else:
-                predictions = fitted.predict_rows(table, rows)
+                similarities = fitted.similarities(table, rows) if fitted.difficulty else None
+                predictions = fitted.predict_rows(table, rows, similarities=similarities)
+                if name == "test":
+                    prepared.found[name] = predictions, similarities
                 outputs = [p.value if p.probabilities is None else p.probabilities for p in predictions]
             metrics[name] = table_of_scores(table.targets[rows], outputs, names, task_type) if len(rows) else {}
             if name == "test" and task_type == "regression":
@@ -238,7 +253,7 @@ class TableTask(Task):
         return {
             name: {
                 split: table_of_scores(
-                    table.targets[rows], baseline.predict(features(rows)), columns.target_columns, columns.task_type
+                    table.targets[rows], predicted(baseline, features, rows), columns.target_columns, columns.task_type
                 )
                 for split, found in named(prepared.splits).items()
                 if split != "training" and len(rows := self.scored(prepared, found))
@@ -249,50 +264,42 @@ class TableTask(Task):
     def write_predictions(self, prepared: Prepared, folder: RunFolder, metrics: dict[str, Any]) -> None:
         """Writes the test rows with their cells, their number in the data, and their predictions."""
         fitted, table, rows = prepared.fitted, prepared.data, self.scored(prepared, prepared.splits.test)
-        columns: dict[str, Any] = {"row_in_data": rows}
-        columns |= {name: table.frame[name].iloc[rows].to_numpy() for name in table.frame.columns}
-        similarities = fitted.similarities(table, rows)
-        columns |= prediction_columns(fitted, fitted.predict_rows(table, rows, similarities=similarities))
-        more = fitted.more_columns(table, rows, similarities)
-        columns |= {name: np.asarray(values, dtype=object)[rows] for name, values in more.items()}
-        cells = ([show(value) for value in row] for row in zip(*columns.values(), strict=True))
-        folder.write_table("test_predictions.csv", list(columns), cells)
+        predictions, similarities = prepared.found.pop("test", (None, None))
+        if similarities is None:
+            similarities = fitted.similarities(table, rows)
+        if predictions is None:
+            predictions = fitted.predict_rows(table, rows, similarities=similarities)
+        added: dict[str, Any] = dict(prediction_columns(fitted, predictions))
+        for name, values in fitted.more_columns(table, rows, similarities).items():
+            added[name] = values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]
+
+        def lines() -> Iterator[list[Any]]:
+            for start in range(0, len(rows), TOGETHER):
+                some = slice(start, start + TOGETHER)
+                cells = [table.frame[name].iloc[rows[some]].to_numpy() for name in table.frame.columns]
+                columns = [rows[some], *cells, *(values[some] for values in added.values())]
+                yield from ([show(value) for value in row] for row in zip(*columns, strict=True))
+                release(table.mapped)
+
+        folder.write_table("test_predictions.csv", ["row_in_data", *table.frame.columns, *added], lines())
 
     def split_contents(self, prepared: Prepared) -> SplitContents:
         """The content of the rows of each split; equal where a model cannot tell two of them apart."""
         assert prepared.rows is not None
-        table = prepared.data
-        contents = {name: table.contents(rows) for name, rows in rows_of(prepared.splits).items()}
-        return SplitContents(table.row_unit, prepared.rows, contents)
+        table, rows = prepared.data, rows_of(prepared.splits)
+        return SplitContents(table.row_unit, rows, dict(zip(rows, table.keys(*rows.values()), strict=True)))
 
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
-        table, splits = prepared.data, prepared.splits
-        lines = [
-            f"{table.source}: {plural(table.num_rows, 'row')}, "
-            f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, "
-            f"{plural(len(table.rejected), 'row')} rejected"
-        ]
-        for column, count in Counter(rejection.column for rejection in table.rejected).items():
-            first = next(rejection for rejection in table.rejected if rejection.column == column)
-            lines.append(
-                f"  {count:,} for column {column!r}, the first in line {first.line}: {first.reason} "
-                f"(all in {folder.path / 'rejected.csv'})"
-            )
-        lines.append(
-            f"{len(splits.train):,} training, {len(splits.val):,} validation and "
-            f"{plural(len(splits.test), 'test row')} (split: {prepared.settings.split_kind})"
-        )
-        if splits.leakage:
-            lines.append(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
-        if not len(splits.val):
-            lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
-        elif prepared.fitted.task_type == "regression":
-            lines += [f"  {note}" for note in calibration_notes(prepared)]
-        constant = constant_targets(table.columns.target_columns, table.targets[splits.train])
-        return [
-            *lines,
-            *(f"  {note}" for note in (*table.notes, *constant, *self.notes(prepared), *prepared.decisions)),
-        ]
+        lines, splits = described(prepared, folder), prepared.splits
+        if any(len(self.scored(prepared, rows)) < len(rows) for rows in rows_of(splits).values()):
+            lines.append(f"  of each split at most {MAX_SCORED:,} rows are scored, evenly chosen")
+        if len(splits.test) > MAX_ROWS:
+            lines.append(f"  the report shows {MAX_ROWS:,} of the test rows, evenly chosen")
+        if prepared.settings.baselines and len(splits.train) > MAX_FITTED:
+            lines.append(f"  baselines are fitted to {MAX_FITTED:,} of the training rows, evenly chosen")
+        constant = constant_targets(prepared.data.columns.target_columns, prepared.data.targets[splits.train])
+        notes = (*prepared.data.notes, *constant, *self.notes(prepared), *prepared.decisions)
+        return [*lines, *(f"  {note}" for note in notes)]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:
         metrics = folder.read_json("metrics.json")
@@ -327,27 +334,11 @@ class TableTask(Task):
         return found.content(request.data, suffix), found.tally.summary
 
 
-def calibration_notes(prepared: Prepared) -> list[str]:
-    """Which rows calibrate the intervals; and a warning where they are of few groups."""
-    table, splits = prepared.data, prepared.splits
-    rows = splits.calibrating
-    if splits.calibration == "random":
-        return [f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"]
-    unit = (
-        "scaffolds" if splits.calibration == "scaffold" else "groups" if table.columns.group_column else table.row_unit
-    )
-    count = len(set(groups_of(table, rows, splits.calibration)))
-    found = f"intervals are calibrated on {plural(len(rows), 'row')} of {count:,} {unit} that a model has not seen"
-    if splits.left_out:
-        found += "; each model of the ensemble leaves out others, at no cost"
-    if count >= FEW_GROUPS:
-        return [found]
-    return [found, f"warning: intervals calibrated on {count} {unit} may be far too narrow or too wide{remedy(splits)}"]
-
-
-def remedy(splits: Splits) -> str:
-    """How to get intervals that are calibrated on more groups, where that is possible."""
-    return "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
+def predicted(baseline: Baseline, features: Features, rows: np.ndarray) -> list[np.ndarray]:
+    """What a baseline predicts for some rows, an array for each target."""
+    parts = np.array_split(rows, len(rows) // TOGETHER + 1)
+    found = [baseline.predict(features(part)) for part in parts if len(part)]
+    return [np.concatenate(each) for each in zip(*found, strict=True)]
 
 
 def check_task_type(settings: Any) -> None:
@@ -368,21 +359,6 @@ def balanced(targets: np.ndarray, num_classes: int) -> tuple[float, ...]:
     """The weight of each class, (known targets) / (classes · targets of the class), as scikit-learn's `balanced`."""
     counts = np.bincount(targets[~np.isnan(targets)].astype(np.int64), minlength=num_classes)
     return tuple(float(counts.sum() / (num_classes * count)) if count else 0.0 for count in counts)
-
-
-def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:
-    """A warning for each target that has one value in all training rows.
-
-    Args:
-        names: of the targets.
-        targets: (row, target), of the training rows; NaN where missing.
-    """
-    found = []
-    for name, values in zip(names, targets.T):
-        known = values[~np.isnan(values)]
-        if len(known) and np.ptp(known) == 0:
-            found.append(f"warning: target {name!r} is constant in the training rows: there is nothing to learn")
-    return found
 
 
 def rows_of(splits: Splits) -> dict[str, np.ndarray]:

@@ -92,14 +92,16 @@ class Prepared:
     """The rows for training, validation and test."""
     fitted: Any
     """The `Fitted`, without members until it is trained."""
-    rows: dict[str, list[int]] | None = None
-    """The content of splits.json: the rows of each split; None where the data has no rows."""
+    rows: Mapping[str, Any] | None = None
+    """The content of splits.json: the rows of each split, lists or arrays; None where the data has no rows."""
     rejected: tuple[Rejection, ...] | list[Rejection] = ()
     """The cells that cannot be used."""
     background: dict[str, Background] = field(default_factory=dict)
     """What another core computes while the model trains."""
     decisions: tuple[str, ...] = ()
     """What was decided for the user, and why, a line each."""
+    found: dict[str, Any] = field(default_factory=dict)
+    """What scoring has computed and the files of the run need."""
 
 
 class Task(ABC):

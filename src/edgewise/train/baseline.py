@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -136,20 +136,47 @@ def num_trees(num_rows: int, num_features: int) -> int:
     return int(min(500, max(100, 1e9 / cost)))
 
 
-def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Features that a forest takes: no NaN, no infinities, no column that is constant on the training rows.
+@dataclass(frozen=True, eq=False)
+class FiniteFeatures:
+    """Features that a forest takes: no NaN, no infinities, no column that is constant on the training rows."""
 
-    Args:
-        features: (row, feature); RDKit gives NaN or huge numbers for some descriptors of some molecules.
-        rows: The training rows.
+    columns: np.ndarray
+    """The columns that have a number in a training row."""
+    medians: np.ndarray
+    """Of these columns, over the training rows."""
+    varies: np.ndarray
+    """Which of these columns are not constant on the training rows, bool."""
 
-    Returns:
-        (row, used feature), float32; what was missing holds the median of the training rows.
-    """
+    @classmethod
+    def fit(cls, features: np.ndarray) -> Self:
+        """Learn from training rows.
+
+        Args:
+            features: (row, feature); RDKit gives NaN or huge numbers for some descriptors of some molecules.
+        """
+        known = _clipped(features)
+        columns = np.flatnonzero(~np.isnan(known).all(axis=0))
+        found = cls(columns, np.nanmedian(known[:, columns], axis=0), np.ones(len(columns), bool))
+        filled = found._filled(features)
+        varies = filled.min(axis=0) < filled.max(axis=0) if len(filled) else ~found.varies
+        return replace(found, varies=varies)
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """(row, used feature), float32; what is missing holds the median of the training rows."""
+        if not self.varies.any():
+            return np.zeros((len(features), 1), np.float32)
+        return self._filled(features)[:, self.varies]
+
+    def _filled(self, features: np.ndarray) -> np.ndarray:
+        known = _clipped(features)[:, self.columns]
+        return np.where(np.isnan(known), self.medians, known).astype(np.float32)
+
+
+def _clipped(features: np.ndarray) -> np.ndarray:
     limit = np.finfo(np.float32).max / 1e6
-    known = np.where(np.isfinite(features), np.clip(features, -limit, limit), np.nan)
-    has_any = ~np.isnan(known[rows]).all(axis=0)
-    known = known[:, has_any]
-    filled = np.where(np.isnan(known), np.nanmedian(known[rows], axis=0), known).astype(np.float32)
-    varies = filled[rows].min(axis=0) < filled[rows].max(axis=0) if len(rows) else np.zeros(filled.shape[1], bool)
-    return filled[:, varies] if varies.any() else np.zeros((len(features), 1), np.float32)
+    return np.where(np.isfinite(features), np.clip(features, -limit, limit), np.nan)
+
+
+def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The same of all rows, learned from some of them."""
+    return FiniteFeatures.fit(features[rows])(features)

@@ -2,19 +2,26 @@
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import tomli_w
 
 from edgewise.errors import EdgewiseError, RunFolderError
-from edgewise.files import remove_parts, write_bytes
+from edgewise.files import remove_parts, write_bytes, written_aside
 from edgewise.train import claim
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TOGETHER = 2**13
+"""Rows of a file that are written together."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +182,20 @@ class RunFolder:
         """Writes a JSON file; NaN and infinities are refused, as JSON has none."""
         self.write(name, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
+    def write_rows(self, name: str, splits: "Mapping[str, Sequence[int] | np.ndarray]") -> None:
+        """Writes the rows of each split as `write_json` does, some at a time, as there may be many."""
+        self._own([name])
+        with written_aside(self.path / name) as file:
+            before = "{"
+            for split, rows in splits.items():
+                file.write(f"{before}\n {json.dumps(split)}: [".encode())
+                for start in range(0, len(rows), TOGETHER):
+                    numbers = map(int, rows[start : start + TOGETHER])
+                    file.write(("," * (start > 0) + ",".join(f"\n  {number}" for number in numbers)).encode())
+                file.write(b"\n ]" if len(rows) else b"]")
+                before = ","
+            file.write(b"\n}\n" if splits else b"{}\n")
+
     def read_json(self, name: str) -> Any:
         """Reads a JSON file of the folder; raises RunFolderError where it is missing or damaged."""
         return read_json(self.path / name)
@@ -206,8 +227,13 @@ class RunFolder:
         return found if isinstance(found, str) else None
 
     def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Writes a CSV file."""
-        self.write(name, csv_text(header, rows).encode())
+        """Writes a CSV file, some rows at a time."""
+        self._own([name])
+        lines = iter(rows)
+        with written_aside(self.path / name) as file:
+            file.write(csv_text(header, ()).encode())
+            while some := list(itertools.islice(lines, TOGETHER)):
+                file.write(csv_text(None, some).encode())
 
     @classmethod
     def finished(cls, path: str | os.PathLike[str]) -> Self:

@@ -33,7 +33,7 @@ def collect(smiles=SMILES, **limits):
 
 
 def same(one, other):
-    pairs = [(one[1], other[1]), *((vars(one[0])[name], vars(other[0])[name]) for name in ARRAYS)]
+    pairs = [(one[1], other[1]), *((getattr(one[0], name), getattr(other[0], name)) for name in ARRAYS)]
     return all(np.array_equal(left, right, equal_nan=True) for left, right in pairs) and one[2] == other[2]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Int64, Integer
 from torch import Tensor
 
 from edgewise.errors import UnsupportedError
@@ -32,8 +32,8 @@ class Union:
         graphs: np.ndarray,
         node_offsets: Int64[Tensor, " boundary"],
         edge_offsets: Int64[Tensor, " boundary"],
-        senders: Int64[Tensor, " every_edge"],
-        receivers: Int64[Tensor, " every_edge"],
+        senders: Integer[Tensor, " every_edge"],
+        receivers: Integer[Tensor, " every_edge"],
     ) -> "Union":
         """The union of some graphs.
 

@@ -38,6 +38,8 @@ GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name, _ in _DESCRIPTORS)
 """The name of each column of `Example.global_features`: the descriptors of the installed RDKit."""
 
 _ATOM_PATTERN = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOSPFIbcnosp*]")
+INCHI = "InChI="
+"""How an InChI begins."""
 CHARACTERS_PER_ATOM = 50
 """Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
 _BLANKS = " \t\r\n"
@@ -85,7 +87,7 @@ def read_molecule(smiles: str) -> Chem.Mol:
 
 def is_inchi(text: str) -> bool:
     """Whether a text is an InChI by its beginning, which no SMILES has."""
-    return text.lstrip(_BLANKS).startswith("InChI=")
+    return text.lstrip(_BLANKS).startswith(INCHI)
 
 
 def as_smiles(text: str, max_atoms: int = MAX_ATOMS) -> str:

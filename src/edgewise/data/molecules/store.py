@@ -1,23 +1,25 @@
 """Every distinct molecule once, and batches of rows cut out of it by index arithmetic."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Float, Float32, Int32, Int64
 from torch import Tensor
 
-from edgewise.data.graphs.union import Union, offsets_of, take
-from edgewise.data.molecules.bounded import conformers, featurize
+from edgewise.data.graphs.union import Union, take
+from edgewise.data.molecules.bounded import conformers
 from edgewise.data.molecules.conformer import Conformer, conformer_note
-from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, MoleculeArrays
+from edgewise.data.molecules.distinct import DistinctMolecules
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, example_from_smiles
+from edgewise.data.molecules.molecule import example_from_smiles, murcko_scaffold
 from edgewise.errors import DataError
+from edgewise.files import release
 from edgewise.neighborhood import EdgeRows
-from edgewise.progress import counted
+from edgewise.progress import counted, stage
 from edgewise.records import Batch, EdgeTypes, Example
 
 Numbers = np.ndarray | Tensor | Sequence
@@ -25,23 +27,27 @@ Numbers = np.ndarray | Tensor | Sequence
 
 @dataclass(frozen=True, eq=False)
 class MoleculeStore:
-    """Every distinct molecule of a table once, as tensors that lie molecule after molecule.
+    """Every distinct molecule of a table once, as tensors that lie molecule after molecule, in memory or mapped.
 
     Two SMILES strings are the same molecule when RDKit writes them the same canonical way.
     """
 
-    smiles: tuple[str, ...]
+    smiles: Sequence[str]
     """Each molecule as it was first written."""
-    canonical: tuple[str, ...]
+    canonical: Sequence[str]
     """Each molecule as RDKit writes it."""
-    node_features: Float32[Tensor, " node node_feature"]
-    """Atoms; columns as in `molecule.NODE_FEATURE_NAMES`."""
-    senders: Int64[Tensor, " edge"]
+    node_types: Float32[Tensor, " node_type node_feature"]
+    """The different rows that atoms have; columns as in `molecule.NODE_FEATURE_NAMES`."""
+    type_of_node: Int32[Tensor, " node"]
+    """Which of them each atom has."""
+    senders: Int32[Tensor, " edge"]
     """Atom each edge leaves, counted within its molecule."""
-    receivers: Int64[Tensor, " edge"]
+    receivers: Int32[Tensor, " edge"]
     """Atom each edge reaches, counted within its molecule."""
-    edge_features: Float32[Tensor, " edge edge_feature"]
-    """Bonds, twice each; columns as in `molecule.EDGE_FEATURE_NAMES`."""
+    edge_types: Float32[Tensor, " edge_type edge_feature"]
+    """The different rows that bonds have; columns as in `molecule.EDGE_FEATURE_NAMES`."""
+    type_of_edge: Int32[Tensor, " edge"]
+    """Which of them each edge has; a bond is two edges."""
     node_offsets: Int64[Tensor, " boundary"]
     """Atoms of molecule g are `node_offsets[g]:node_offsets[g + 1]`."""
     edge_offsets: Int64[Tensor, " boundary"]
@@ -52,6 +58,10 @@ class MoleculeStore:
     """Where each atom is, in ångström, once `with_coordinates` has put it there."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """How long RDKit may take for the conformer of one molecule."""
+    scale: Callable[[np.ndarray], np.ndarray] | None = None
+    """From global features to those of batches; None where they are the same."""
+    mapped: tuple[np.ndarray, ...] = ()
+    """The mapped files that hold the molecules; none where they are in memory."""
 
     @classmethod
     def from_smiles(
@@ -88,62 +98,30 @@ class MoleculeStore:
         Cost: one call to RDKit for each distinct string, each bounded by `limits`.
         """
         texts = list(smiles)
-        graph_of_text: dict[str, int] = {}
-        graph_of_canonical: dict[str, int] = {}
-        reasons: dict[str, str] = {}
-        written: list[str] = []
-        arrays: list[MoleculeArrays] = []
-        global_features: list[np.ndarray] = []
         distinct = list(dict.fromkeys(texts))
-        read = featurize(distinct, limits, with_descriptors=with_descriptors)
-        for text, found in zip(counted(distinct, "reading molecules"), read, strict=True):
-            if isinstance(found, DataError):
-                reasons[text], graph_of_text[text] = str(found), -1
-                continue
-            graph_of_text[text] = graph_of_canonical.setdefault(found.canonical, len(written))
-            if graph_of_text[text] == len(written):
-                written.append(text)
-                arrays.append(found.arrays)
-                global_features.append(found.descriptors)
-        store = cls._from_arrays(written, list(graph_of_canonical), arrays, global_features, with_descriptors)
-        store = replace(store, limits=limits)
-        return store, np.array([graph_of_text[text] for text in texts], dtype=np.int64), reasons
+        molecules = DistinctMolecules(limits, with_descriptors=with_descriptors)
+        with stage("reading molecules", len(distinct)) as current:
+            graphs, reasons = molecules.add(distinct, current)
+        graph_of_text = dict(zip(distinct, graphs.tolist(), strict=True))
+        return cls.of(molecules), np.array([graph_of_text[text] for text in texts], dtype=np.int64), reasons
 
     @classmethod
-    def _from_arrays(
-        cls,
-        written: list[str],
-        canonical: list[str],
-        arrays: list[MoleculeArrays],
-        global_features: list[np.ndarray],
-        with_descriptors: bool,
-    ) -> "MoleculeStore":
-        num_global = len(GLOBAL_FEATURE_NAMES) if with_descriptors else 0
-        no_edge = np.zeros(0, dtype=np.int64)
-        no_node = np.zeros((0, len(NODE_FEATURE_NAMES)), dtype=np.float32)
-        no_edge_row = np.zeros((0, len(EDGE_FEATURE_NAMES)), dtype=np.float32)
-        return cls(
-            smiles=tuple(written),
-            canonical=tuple(canonical),
-            node_features=torch.from_numpy(np.concatenate([no_node, *(a.node_features for a in arrays)])),
-            senders=torch.from_numpy(np.concatenate([no_edge, *(a.senders for a in arrays)])),
-            receivers=torch.from_numpy(np.concatenate([no_edge, *(a.receivers for a in arrays)])),
-            edge_features=torch.from_numpy(np.concatenate([no_edge_row, *(a.edge_features for a in arrays)])),
-            node_offsets=torch.from_numpy(offsets_of([len(a.node_features) for a in arrays])),
-            edge_offsets=torch.from_numpy(offsets_of([len(a.senders) for a in arrays])),
-            global_features=torch.from_numpy(np.array(global_features).reshape(len(arrays), num_global)),
-        )
+    def of(cls, molecules: DistinctMolecules) -> "MoleculeStore":
+        """The molecules that were read."""
+        arrays, texts = molecules.arrays(), molecules.texts()
+        mapped = [*arrays.values(), *(array for each in texts.values() for array in getattr(each, "arrays", ()))]
+        fields: dict[str, Any] = {**texts, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
+        return cls(**fields, limits=molecules.limits, mapped=tuple(mapped) if molecules.is_mapped else ())
 
-    @cached_property
-    def edge_types(self) -> tuple[Tensor, np.ndarray]:
-        """The few different rows of `edge_features`, and which of them each edge has."""
-        features = self.edge_features.numpy()
-        # One number a row, to be sorted by: equal rows have the same one.
-        codes = features.astype(np.float64) @ np.random.default_rng(0).random(features.shape[1])
-        _, first, types = np.unique(codes, return_index=True, return_inverse=True)
-        if not (features[first][types] == features).all():
-            first = types = np.arange(len(features))
-        return torch.from_numpy(features[first]), types.reshape(-1)
+    @property
+    def node_features(self) -> Float32[Tensor, " node node_feature"]:
+        """The features of every atom; of mapped stores more than fits into memory."""
+        return self.node_types[self.type_of_node]
+
+    @property
+    def edge_features(self) -> Float32[Tensor, " edge edge_feature"]:
+        """The features of every edge; of mapped stores more than fits into memory."""
+        return self.edge_types[self.type_of_edge]
 
     def __len__(self) -> int:
         """How many distinct molecules there are."""
@@ -152,6 +130,19 @@ class MoleculeStore:
     def example(self, graph: int) -> Example:
         """One molecule with the characters of each atom, in the way it was first written."""
         return example_from_smiles(self.smiles[graph])
+
+    @cached_property
+    def _scaffolds(self) -> tuple[np.ndarray, dict[str, int]]:
+        """The scaffold of each molecule by its number, -1 where none was computed yet; and those that were."""
+        return np.full(len(self), -1, np.int32), {}
+
+    def scaffolds(self, graphs: Int64[np.ndarray, " graph"]) -> list[str]:
+        """The Murcko scaffolds of some molecules; each is computed once."""
+        numbers, known = self._scaffolds
+        for graph in np.unique(graphs[numbers[graphs] < 0]).tolist():
+            numbers[graph] = known.setdefault(murcko_scaffold(self.canonical[graph]), len(known))
+        names = list(known)
+        return [names[number] for number in numbers[graphs].tolist()]
 
     @cached_property
     def conformers(self) -> tuple[Conformer, ...]:
@@ -187,6 +178,12 @@ class MoleculeStore:
             )
         return replace(self, global_features=tensor)
 
+    def with_scale(self, scale: Callable[[np.ndarray], np.ndarray]) -> "MoleculeStore":
+        """The same molecules with scaled global features; those of a mapped store are scaled batch by batch."""
+        if self.mapped:
+            return replace(self, scale=scale)
+        return self.with_global_features(scale(self.global_features.numpy()))
+
     def batch(
         self,
         graph_of_row: Numbers,
@@ -218,14 +215,16 @@ class MoleculeStore:
                 f"batch: graph_of_row holds {wrong}, expected 0 to {len(self) - 1}: batch usable rows only."
             )
         union = Union.of(graphs, self.node_offsets, self.edge_offsets, self.senders, self.receivers)
-        features, types = self.edge_types
-        loops = np.full(len(union.nodes), len(features))
-        rows = torch.from_numpy(np.concatenate([types[union.edge_places], loops]))
+        release(self.mapped)  # the system maps 64 kB around each molecule, of each file
+        types = self.type_of_edge.numpy()[union.edge_places].astype(np.int64)
+        loops = np.full(len(union.nodes), len(self.edge_types))
+        rows = torch.from_numpy(np.concatenate([types, loops]))
+        features = take(self.global_features, graphs)
         batch = Batch(
-            node_features=take(self.node_features, union.nodes),
+            node_features=take(self.node_types, self.type_of_node.numpy()[union.nodes]),
             edges=union.edges,
-            edge_features=take(self.edge_features, union.edge_places),
-            global_features=take(self.global_features, graphs),
+            edge_features=take(self.edge_types, types),
+            global_features=features if self.scale is None else _float32(self.scale(features.numpy())),
             offsets=union.offsets,
             graph_of_row=torch.from_numpy(places.reshape(wanted.shape)),
             conditions=_float32(conditions),
@@ -233,7 +232,8 @@ class MoleculeStore:
             weights=None if weights is None else _float32(weights),
             coordinates=None if self.coordinates is None else take(self.coordinates, union.nodes),
         )
-        return batch.with_edge_types(EdgeTypes(features, EdgeRows(rows, len(features) + 1)))
+        release(self.mapped)
+        return batch.with_edge_types(EdgeTypes(self.edge_types, EdgeRows(rows, len(self.edge_types) + 1)))
 
 
 def _float32(values: Numbers) -> Tensor:

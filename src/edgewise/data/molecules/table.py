@@ -8,14 +8,17 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from edgewise.data.columns import Columns
+from edgewise.data.molecules.distinct import DistinctMolecules
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.data.molecules.molecule import as_smiles, is_inchi, murcko_scaffold
+from edgewise.data.molecules.molecule import INCHI, as_smiles, is_inchi
 from edgewise.data.molecules.store import MoleculeStore
-from edgewise.data.tables.cell import Problems, as_arrow, distinct, pa, read_numbers
+from edgewise.data.tables.cell import Problems, distinct, pa, read_numbers
 from edgewise.data.tables.labels import Classes
-from edgewise.data.tables.read import Cells, Values, check_columns_exist, pd
+from edgewise.data.tables.mapped import growing_texts, parts, with_column
+from edgewise.data.tables.read import Cells, Values, check_columns_exist
 from edgewise.data.tables.rows import Table, cells_of_roles, judged, read_files
 from edgewise.errors import DataError
+from edgewise.progress import stage
 
 __all__ = ["Columns", "MoleculeTable", "read_table", "table_from_arrays"]
 
@@ -54,11 +57,19 @@ class MoleculeTable(Table):
         """The molecules of some rows."""
         return [tuple(graphs) for graphs in self.graph_of_row[rows].tolist()]
 
+    def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
+        """A number for each row of some sets of rows, equal where the molecules of two rows are."""
+        if self.graph_of_row.shape[1] == 1:
+            return [self.graph_of_row[own, 0] for own in rows]
+        _, found = np.unique(self.graph_of_row[np.concatenate(rows)], axis=0, return_inverse=True)
+        return np.split(found.reshape(-1), np.cumsum([len(own) for own in rows[:-1]]))
+
     def scaffolds(self, rows: np.ndarray) -> list[str]:
         """The Murcko scaffolds of the molecules of each row."""
-        used = np.unique(self.graph_of_row[rows]).tolist()
-        scaffold_of = {graph: murcko_scaffold(self.store.canonical[graph]) for graph in used}
-        return [" ".join(scaffold_of[graph] for graph in graphs) for graphs in self.graph_of_row[rows].tolist()]
+        columns = [self.store.scaffolds(graphs) for graphs in self.graph_of_row[rows].T]
+        # Rows of one scaffold share the text.
+        joined: dict[tuple[str, ...], str] = {}
+        return [joined.setdefault(each, " ".join(each)) for each in zip(*columns, strict=True)]
 
 
 def read_table(
@@ -91,7 +102,7 @@ def read_table(
             used.
     """
     files = [paths] if isinstance(paths, str | Path) else paths
-    cells, columns = read_files(files, columns, need_targets)
+    cells, columns = read_files(files, columns, need_targets, may_map=True)
     return _interpret(cells, columns, strict, need_targets, classes, with_descriptors, limits)
 
 
@@ -168,7 +179,7 @@ def _interpret(
     conditions = [read_numbers(cells.frame[column], column, problems) for column in columns.descriptors_columns]
     fields = judged(cells, columns, problems, classes, strict=strict, need_targets=need_targets)
     return MoleculeTable(
-        **fields,
+        **{**fields, "mapped": (*fields["mapped"], *store.mapped)},
         store=store,
         graph_of_row=graph_of_row,
         conditions=np.stack([*conditions], axis=1) if conditions else np.zeros((len(cells.frame), 0)),
@@ -180,19 +191,21 @@ def _inchi_as_smiles(
 ) -> Cells:
     """The cells with canonical SMILES in place of InChI; those that cannot be read stay, and go to `problems`."""
     for column in smiles_columns:
-        texts, codes = distinct(cells.frame[column])
-        places = [place for place, text in enumerate(texts) if is_inchi(text)]
-        reasons: dict[int, str] = {}
-        for place in places:
-            try:
-                texts[place] = as_smiles(texts[place], limits.max_atoms)
-            except DataError as error:
-                reasons[place] = str(error).rstrip(".")
-        for row in np.flatnonzero(np.isin(codes, list(reasons))).tolist():
-            problems.add(row, column, texts[codes[row]], reasons[codes[row]])
-        if places:
-            read = pa.array(texts, pa.large_string()).take(pa.array(codes))
-            cells = replace(cells, frame=cells.frame.assign(**{column: pd.Series(read.to_pylist(), dtype=str)}))
+        if not any(pa.compute.any(pa.compute.match_substring(part, INCHI)).as_py() for _, part in parts(cells, column)):
+            continue
+        found = growing_texts(is_mapped=bool(cells.mapped))
+        for start, part in parts(cells, column):
+            texts, codes = distinct(part)
+            reasons: dict[int, str] = {}
+            for place in [place for place, text in enumerate(texts) if is_inchi(text)]:
+                try:
+                    texts[place] = as_smiles(texts[place], limits.max_atoms)
+                except DataError as error:
+                    reasons[place] = str(error).rstrip(".")
+            for row in np.flatnonzero(np.isin(codes, list(reasons))).tolist():
+                problems.add(start + row, column, texts[codes[row]], reasons[codes[row]])
+            found.append(pa.array(texts, pa.large_string()).take(pa.array(codes)))
+        cells = with_column(cells, column, found)
     return cells
 
 
@@ -203,11 +216,18 @@ def _read_molecules(
     with_descriptors: bool,
     limits: MoleculeLimits,
 ) -> tuple[MoleculeStore, Int64[np.ndarray, " row component"]]:
-    cells_of = [as_arrow(cells.frame[column]) for column in smiles_columns]
-    texts, codes = distinct(pa.chunked_array([chunk for column in cells_of for chunk in column.chunks]))
-    store, graph_of_text, reasons = MoleculeStore.collect(texts, with_descriptors=with_descriptors, limits=limits)
-    graph_of_row = graph_of_text[codes].reshape(len(smiles_columns), -1).T.copy()
-    for row, component in np.argwhere(graph_of_row < 0).tolist():
-        text = cells.frame[smiles_columns[component]].iloc[row]
-        problems.add(row, smiles_columns[component], text, reasons[text].rstrip("."))
-    return store, graph_of_row
+    molecules = DistinctMolecules(limits, with_descriptors=with_descriptors, is_mapped=bool(cells.mapped))
+    graph_of_row = np.empty((len(cells.lines), len(smiles_columns)), dtype=np.int64)
+    with stage("reading molecules", graph_of_row.size) as current:
+        for component, column in enumerate(smiles_columns):
+            for start, part in parts(cells, column):
+                done = current.done
+                texts, codes = distinct(part)
+                graphs, reasons = molecules.add(texts, current)
+                own = graph_of_row[start : start + len(part), component]
+                own[:] = graphs[codes]
+                for row in np.flatnonzero(own < 0).tolist():
+                    text = texts[codes[row]]
+                    problems.add(start + row, column, text, reasons[text].rstrip("."))
+                current.done = done + len(part)
+    return MoleculeStore.of(molecules), graph_of_row

@@ -10,10 +10,10 @@ import torch
 
 from edgewise.data.graphs.source import GraphSource
 from edgewise.data.store.layout import GraphStore
-from edgewise.data.store.names import NumberIndex, TextJoin, texts_of
+from edgewise.data.store.names import NumberIndex, TextJoin
 from edgewise.data.store.nodes import MAX_NAMED_WORDS, NodeArrays, Rejections, Words, narrowed
 from edgewise.data.store.sort import Key, read_pieces, sorted_blocks
-from edgewise.data.tables.cell import pa
+from edgewise.data.tables.cell import pa, texts_of
 from edgewise.data.tables.read import check_columns
 from edgewise.data.tables.stream import Chunk, TableStream
 from edgewise.errors import DataError

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.data.store.sort import Key, sorted_blocks
-from edgewise.data.tables.cell import pa
+from edgewise.data.tables.cell import joined, pa
 from edgewise.data.tables.read import pd
 from edgewise.errors import DataError
 from edgewise.files import Scratch, mapped_array
@@ -151,26 +151,3 @@ class TextJoin:
     def _batches(self, file: Any) -> Iterator[Any]:
         with pa.OSFile(str(file.path)) as content:
             yield from pa.ipc.open_stream(content)
-
-
-def joined(texts: Any) -> Any:
-    """A column as one array."""
-    if not isinstance(texts, pa.ChunkedArray):
-        return texts
-    return pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], texts.type)
-
-
-def text_arrays(names: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths of texts, and their letters one behind the other."""
-    texts = joined(names)
-    offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    return np.diff(offsets), letters
-
-
-def texts_of(offsets: np.ndarray, letters: np.ndarray, start: int, stop: int) -> Any:
-    """The texts `start:stop` of those that `text_arrays` took apart."""
-    own = np.array(offsets[start : stop + 1])
-    inside = letters[own[0] : own[-1]].tobytes()
-    buffers = [None, pa.py_buffer((own - own[0]).tobytes()), pa.py_buffer(inside)]
-    return pa.Array.from_buffers(pa.large_string(), stop - start, buffers)

@@ -12,8 +12,7 @@ import torch
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.graphs.nodes import NAMES, NUMBERS
 from edgewise.data.store.layout import GraphStore, StoreFile
-from edgewise.data.store.names import joined, text_arrays, texts_of
-from edgewise.data.tables.cell import is_missing
+from edgewise.data.tables.cell import is_missing, joined, text_arrays, texts_of
 from edgewise.data.tables.read import check_columns
 from edgewise.data.tables.stream import Chunk, TableStream, is_numeric
 from edgewise.errors import DataError

@@ -162,6 +162,29 @@ def distinct(cells: Texts) -> tuple[list[str], Int64[np.ndarray, " row"]]:
     return values, np.concatenate([np.zeros(0, dtype=np.int64), *(chunk.indices for chunk in chunks)])
 
 
+def joined(texts: Any) -> Any:
+    """A column as one array."""
+    if not isinstance(texts, pa.ChunkedArray):
+        return texts
+    return pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], texts.type)
+
+
+def text_arrays(names: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths of texts, and their letters one behind the other."""
+    texts = joined(names)
+    offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return np.diff(offsets), letters
+
+
+def texts_of(offsets: np.ndarray, letters: np.ndarray, start: int, stop: int) -> Any:
+    """The texts `start:stop` of those that `text_arrays` took apart."""
+    own = np.array(offsets[start : stop + 1])
+    inside = letters[own[0] : own[-1]].tobytes()
+    buffers = [None, pa.py_buffer((own - own[0]).tobytes()), pa.py_buffer(inside)]
+    return pa.Array.from_buffers(pa.large_string(), stop - start, buffers)
+
+
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """The results for several columns or chunks, side by side: pyarrow and numpy leave the interpreter free."""
     if len(items) < 2:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float64
 
-from edgewise.data.tables.cell import Problems, Texts, distinct, is_missing, read_number
+from edgewise.data.tables.cell import Problems, Texts, distinct, is_missing, parse_numbers, read_number
 from edgewise.errors import DataError
 from edgewise.plural import plural
 
@@ -66,6 +66,9 @@ def choose_task(columns: Mapping[str, Texts], source: str) -> tuple[str, str]:
     """
     tasks, reasons, may_be_numbers = {}, {}, True
     for name, cells in columns.items():
+        if _are_fractions(cells):
+            tasks[name], reasons[name] = "regression", "holds numbers with fractions"
+            continue
         counts = counts_of(cells)
         numeric = is_numeric(counts)
         # A mistyped cell among numbers must not change the task: it is rejected later.
@@ -188,6 +191,13 @@ def class_hint(cells: Texts, column: str) -> str:
         return ""
     task, shown = "classification" if len(counts) == 2 else "multiclass", _listed(sorted(counts, key=_order))
     return f"{column!r} holds labels ({shown}), not numbers; for classes: --task-type {task}"
+
+
+def _are_fractions(cells: Texts) -> bool:
+    """Whether all cells are numbers, some of them with fractions; found without a list of the different ones."""
+    values, bad = parse_numbers(cells)
+    fractions = values % 1 != 0
+    return not bad and bool(fractions.any())
 
 
 def _is_fraction(label: str) -> bool:

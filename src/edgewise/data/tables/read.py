@@ -42,6 +42,8 @@ class Cells:
     the row of the sheet."""
     first_row: int = 0
     """How many rows of the file stand before the first of these, where they are a chunk of it."""
+    mapped: tuple[np.ndarray, ...] = ()
+    """The mapped files that hold the cells; none where they are in memory."""
 
     def texts(self, column: str) -> list[str]:
         """The cells of a column as a list, which is faster than to walk through the frame."""
@@ -107,6 +109,8 @@ class TableChunks:
         """The path as it was given."""
         self.num_rows = self._table.num_rows
         """How many rows there are; None where nobody has counted them yet."""
+        self.is_whole = self._table.is_whole
+        """Whether the file is read whole before it is cut into chunks."""
 
     def whole(self) -> Cells:
         """All rows at once."""
@@ -157,6 +161,11 @@ class _TableFile:
         """How many rows there are, where that is known."""
         return None if self.content is None else self.content.num_rows
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether `parts` gives all rows at once."""
+        return self.content is None or self.path.stat().st_size <= WHOLE_BYTES
+
     def whole(self) -> Part:
         """All rows."""
         table, lines = _read_excel(self.name, self.form.sheet) if self.content is None else self.content.whole()
@@ -169,7 +178,7 @@ class _TableFile:
 
     def parts(self) -> Iterator[Part]:
         """All rows, some at a time."""
-        if self.content is None or self.path.stat().st_size <= WHOLE_BYTES:
+        if self.content is None or self.is_whole:
             yield self.whole()
             return
         if self._has_commas:
@@ -231,24 +240,29 @@ def join_cells(parts: list[Cells]) -> Cells:
     if len(parts) == 1:
         return first
     for other in parts[1:]:
-        only_first = [column for column in first.frame.columns if column not in other.frame.columns]
-        only_other = [column for column in other.frame.columns if column not in first.frame.columns]
-        if only_first or only_other:
-            differences = [
-                f"only {cells.source} has {', '.join(map(repr, only))}"
-                for cells, only in ((first, only_first), (other, only_other))
-                if only
-            ]
-            raise DataError(
-                f"{first.source} and {other.source} have different columns: {'; '.join(differences)}. "
-                "Give both files the same columns."
-            )
+        check_same_columns(first, other)
     return Cells(
         files=tuple(cells.source for cells in parts),
         file_of_row=np.repeat(np.arange(len(parts)), [len(cells.frame) for cells in parts]),
         frame=pd.concat([cells.frame[list(first.frame.columns)] for cells in parts], ignore_index=True),
         lines=np.concatenate([cells.lines for cells in parts]),
     )
+
+
+def check_same_columns(first: Cells, other: Cells) -> None:
+    """Raise a `DataError` that names two files and the columns that only one of them has."""
+    only_first = [column for column in first.frame.columns if column not in other.frame.columns]
+    only_other = [column for column in other.frame.columns if column not in first.frame.columns]
+    if only_first or only_other:
+        differences = [
+            f"only {cells.source} has {', '.join(map(repr, only))}"
+            for cells, only in ((first, only_first), (other, only_other))
+            if only
+        ]
+        raise DataError(
+            f"{first.source} and {other.source} have different columns: {'; '.join(differences)}. "
+            "Give both files the same columns."
+        )
 
 
 def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple[str, ...]]]:

@@ -11,8 +11,18 @@ from jaxtyping import Bool, Float64, Int64
 from edgewise.data.columns import AUTO, Columns
 from edgewise.data.tables.cell import OK, Problems, Rejection, encoded, read_numbers
 from edgewise.data.tables.labels import Classes, choose_task, class_hint, find_classes, label_notes, read_labels
-from edgewise.data.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells, pd, read_cells
+from edgewise.data.tables.mapped import is_large, mapped_cells, mapped_note
+from edgewise.data.tables.read import (
+    Cells,
+    TableChunks,
+    Values,
+    cells_from_arrays,
+    check_columns_exist,
+    join_cells,
+    pd,
+)
 from edgewise.errors import DataError, SettingError
+from edgewise.files import release
 from edgewise.plural import plural
 
 
@@ -44,6 +54,8 @@ class Table:
     """Line of its file on which each row begins."""
     notes: tuple[str, ...] = field(default=(), kw_only=True)
     """What should be known of the targets: the task and why, labels that are alike; a line each."""
+    mapped: tuple[np.ndarray, ...] = field(default=(), kw_only=True)
+    """The mapped files that hold what is known of the rows; none where they are in memory."""
 
     has_distinct_rows: ClassVar[bool] = False
     """Whether no two rows can be the same to a model."""
@@ -76,7 +88,8 @@ class Table:
     @property
     def num_distinct(self) -> int:
         """How many different ones there are."""
-        return len(set(self.contents(np.flatnonzero(self.usable))))
+        (keys,) = self.keys(np.flatnonzero(self.usable))
+        return len(np.unique(keys))
 
     def scaffolds(self, rows: np.ndarray) -> list[str]:
         """The scaffold of each of some rows, for splits that keep scaffolds together."""
@@ -85,6 +98,13 @@ class Table:
     def contents(self, rows: np.ndarray) -> list[tuple[Any, ...]]:
         """What some rows hold besides their targets: equal for rows that are the same to a model."""
         raise NotImplementedError
+
+    def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
+        """A number for each row of some sets of rows, equal where the contents of two rows are."""
+        numbers: dict[tuple[Any, ...], int] = {}
+        return [
+            np.array([numbers.setdefault(each, len(numbers)) for each in self.contents(own)], np.int64) for own in rows
+        ]
 
 
 def resolved(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
@@ -98,23 +118,33 @@ def resolved(cells: Cells, columns: Columns, need_targets: bool) -> Columns:
     return replace(columns, target_columns=targets)
 
 
-def read_files(paths: Sequence[str | Path], columns: Columns, need_targets: bool) -> tuple[Cells, Columns]:
+def read_files(
+    paths: Sequence[str | Path], columns: Columns, need_targets: bool, *, may_map: bool = False
+) -> tuple[Cells, Columns]:
     """The cells of several files below each other, and the columns with targets named.
+
+    Args:
+        paths: The files.
+        columns: What each column is.
+        need_targets: Whether there must be targets.
+        may_map: Whether the cells of large tables are in mapped files.
 
     Raises:
         DataError: A file cannot be read, lacks a column, or has other columns than the first.
     """
     if not paths:
         raise SettingError("paths is empty: name at least one file.")
-    parts = [read_cells(path) for path in paths]
+    tables = [TableChunks(path) for path in paths]
+    is_mapped = may_map and is_large(tables)
+    # The columns are checked before a large table is copied.
+    parts = [next(iter(table)) if is_mapped else table.whole() for table in tables]
     columns = resolved(parts[0], columns, need_targets)
     needed = columns.inputs
     if need_targets:
         needed = tuple(name for names in columns.roles().values() for name in names)
     for part in parts:
         check_columns_exist(part, needed)
-    cells = join_cells(parts)
-    return cells, columns
+    return mapped_cells(tables) if is_mapped else join_cells(parts), columns
 
 
 def cells_of_roles(arrays: dict[str, Values | None]) -> tuple[Cells, dict[str, tuple[str, ...]], dict[str, Any]]:
@@ -177,6 +207,7 @@ def judged(
         column, _, reason = problems.first[0]
         first = ". ".join([f"line {cells.lines[0]}, {column}: {reason}", *notes])
         raise DataError(f"{cells.source}: none of its {plural(len(cells.frame), 'row')} can be used; {first}.")
+    release(cells.mapped)
     status = [OK] * len(cells.frame)
     for row, (column, _, reason) in problems.first.items():
         status[row] = f"{column}: {reason}"
@@ -195,7 +226,8 @@ def judged(
         "classes": classes,
         "file_of_row": cells.file_of_row,
         "lines": cells.lines,
-        "notes": tuple(notes),
+        "notes": (*([mapped_note(len(cells.lines))] if cells.mapped else []), *notes),
+        "mapped": cells.mapped,
     }
 
 

@@ -1,19 +1,23 @@
 """A table of texts: one or several columns of text a row, targets and weights."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Int64
 
 from edgewise.data.columns import Columns
 from edgewise.data.tables.cell import Problems, as_arrow, pa, stripped
 from edgewise.data.tables.decode import lines_of
 from edgewise.data.tables.labels import Classes
+from edgewise.data.tables.mapped import ROWS, keys_of
 from edgewise.data.tables.read import Cells, Values, cells_from_arrays, check_columns_exist, join_cells
 from edgewise.data.tables.rows import Table, cells_of_roles, judged, read_files
-from edgewise.data.texts.tokenizer import read_text
+from edgewise.data.texts.packed import PackedTokens
+from edgewise.data.texts.tokenizer import Tokenizer, read_text
 from edgewise.errors import DataError
+from edgewise.files import release
 from edgewise.plural import plural
 
 LINES = (".txt", ".txt.gz")
@@ -32,12 +36,38 @@ class TextTable(Table):
     @property
     def texts(self) -> list[tuple[str, ...]]:
         """The texts of each row, as they stand in the file; made anew at each call."""
-        return self.contents(np.arange(self.num_rows))
+        return list(self.in_turn())
+
+    def in_turn(self, rows: np.ndarray | None = None) -> Iterator[tuple[str, ...]]:
+        """The texts of some rows, or of all, of which few are in memory at the same time."""
+        rows = np.arange(self.num_rows) if rows is None else rows
+        for start in range(0, len(rows), ROWS):
+            yield from self.contents(rows[start : start + ROWS])
+            release(self.mapped)
 
     def contents(self, rows: np.ndarray) -> list[tuple[str, ...]]:
         """The texts of some rows."""
         columns = [as_arrow(self.frame[name]).take(pa.array(rows)) for name in self.columns.text_columns]
         return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+    def keys(self, *rows: np.ndarray) -> list[Int64[np.ndarray, " _"]]:
+        """A number for each row of some sets of rows, equal where the texts of two rows are: 64 bits of their hash."""
+        return [keys_of(map("\0".join, self.in_turn(own))) for own in rows]
+
+    def tokens(self, tokenizer: Tokenizer, context: int) -> PackedTokens:
+        """The tokens of each row, at most `context`; a row that cannot be used is read as empty.
+
+        Those of the last vocabulary stay with the table.
+        """
+        known: PackedTokens | None = self.__dict__.get("_tokens")
+        if known is None or known.tokenizer is not tokenizer or known.context != context:
+            known = PackedTokens(self._usable_texts(), tokenizer, context, is_mapped=bool(self.mapped))
+            self.__dict__["_tokens"] = known
+        return known
+
+    def _usable_texts(self) -> Iterator[Sequence[str]]:
+        for texts, is_usable in zip(self.in_turn(), self.usable, strict=True):
+            yield texts if is_usable else [""] * len(texts)
 
 
 def read_texts(
@@ -64,7 +94,7 @@ def read_texts(
         raise DataError(f"{lines[0]}: lines of text have no targets; give a table (.csv, .tsv, .parquet).")
     if lines:
         return _interpret(from_lines(lines, columns), columns, strict, need_targets)
-    cells, columns = read_files(paths, columns, need_targets)
+    cells, columns = read_files(paths, columns, need_targets, may_map=True)
     return _interpret(cells, columns, strict, need_targets)
 
 

@@ -90,7 +90,7 @@ def _batch(trained: FittedProperty, smiles: Sequence[str], conditions: Float[np.
     stores = [store.with_coordinates() for store in stores] if trained.settings.needs_coordinates else stores
     offsets = offsets_of([len(store.node_features) for store in stores])
     senders, receivers = (
-        torch.cat([getattr(store, side) + int(first) for store, first in zip(stores, offsets[:-1], strict=True)])
+        torch.cat([getattr(store, side).long() + int(first) for store, first in zip(stores, offsets[:-1], strict=True)])
         for side in ("senders", "receivers")
     )
     features = np.concatenate([store.global_features.numpy() for store in stores])

@@ -10,25 +10,26 @@ from edgewise.data.columns import Columns
 from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
 from edgewise.data.molecules.table import MoleculeTable, read_table, table_of
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
-from edgewise.data.split import Splits
+from edgewise.data.split import Splits, evenly
 from edgewise.data.tables.read import Cells, TableChunks
 from edgewise.engine.workers import Workers
+from edgewise.files import copied_rows
 from edgewise.models.graph_settings import PropertySizes
 from edgewise.tasks.chunks import Tally, predictions, read_rows
 from edgewise.tasks.molecules.settings import PropertyRunSettings
-from edgewise.tasks.molecules.trained import FittedProperty, Scales, molecules_of
-from edgewise.tasks.report.leakage import SplitContents, molecule_contents
+from edgewise.tasks.molecules.trained import MAX_KNOWN, FittedProperty, Scales, distinct_rows, molecules_of
+from edgewise.tasks.report.leakage import SplitContents, by_key, molecule_contents
 from edgewise.tasks.table_task import (
+    MAX_FITTED,
     Features,
     TableTask,
     check_same_numbers,
     num_outputs,
-    rows_of,
     target_fields,
     target_scale,
 )
 from edgewise.tasks.task import PredictRequest, Prepared
-from edgewise.train.baseline import finite_features
+from edgewise.train.baseline import FiniteFeatures
 
 
 class MoleculesTask(TableTask):
@@ -61,12 +62,12 @@ class MoleculesTask(TableTask):
         graphs = np.unique(table.graph_of_row[rows])
         scales = Scales(
             target_scale(table, rows),
-            FeatureScaler.fit(store.global_features.numpy(), graphs),
+            FeatureScaler.fit(store.global_features.numpy(), evenly(graphs, MAX_KNOWN)),
             ConditionScaler.fit(table.conditions, rows),
         )
         sizes = PropertySizes(
-            num_node_features=store.node_features.shape[1],
-            num_edge_features=store.edge_features.shape[1],
+            num_node_features=store.node_types.shape[1],
+            num_edge_features=store.edge_types.shape[1],
             num_global_features=store.global_features.shape[1],
             num_components=table.graph_of_row.shape[1],
             num_conditions=scales.condition.num_features,
@@ -74,12 +75,14 @@ class MoleculesTask(TableTask):
             typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
             **bounds(table.targets[rows], scales.target),
         )
+        known = distinct_rows(table, rows)
         return FittedProperty(
             **target_fields(table, settings.coverage),
             sizes=sizes,
             settings=settings.model,
             scales=scales,
-            known_rows=list(dict.fromkeys(molecules_of(table, rows))),
+            known_rows=molecules_of(table, evenly(known, MAX_KNOWN)),
+            num_known=len(known) if len(known) > MAX_KNOWN else None,
             descriptors=list(GLOBAL_FEATURE_NAMES) if sizes.num_global_features else [],
             limits=settings.limits,
         )
@@ -87,24 +90,37 @@ class MoleculesTask(TableTask):
     def features(self, prepared: Prepared) -> Features:
         """RDKit's descriptors and the conditions; those of a row that cannot be used mean nothing."""
         table = prepared.data
-        raw = table.store.global_features.numpy()[table.graph_of_row].reshape(table.num_rows, -1)
-        found = np.concatenate([raw, table.conditions], axis=1)
-        found = finite_features(found, prepared.splits.train) if found.shape[1] else found
-        return lambda rows: found[rows]
+
+        def raw(rows: np.ndarray) -> np.ndarray:
+            graphs = table.graph_of_row[rows].reshape(-1)
+            known = copied_rows(table.store.global_features.numpy(), graphs).reshape(len(rows), -1)
+            return np.concatenate([known, table.conditions[rows]], axis=1)
+
+        learned = raw(evenly(prepared.splits.train, MAX_FITTED))
+        if not learned.shape[1]:
+            return raw
+        finite = FiniteFeatures.fit(learned)
+        return lambda rows: finite(raw(rows))
 
     def split_contents(self, prepared: Prepared) -> SplitContents:
         """The molecules of each split, the same and nearly so."""
-        table, rows = prepared.data, rows_of(prepared.splits)
-        assert prepared.rows is not None
-        contents = {name: molecules_of(table, found) for name, found in rows.items()}
-        return molecule_contents(table.row_unit, prepared.rows, contents)
+        table, split = prepared.data, super().split_contents(prepared)
+        molecules = by_key(split.rows, split.contents, lambda rows: molecules_of(table, rows))
+        return molecule_contents(split.unit, split.rows, split.contents, molecules)
 
     def notes(self, prepared: Prepared) -> list[str]:
         """How the conditions are scaled, and how many conformers were not found at once, where the model needs them."""
         conditions = prepared.fitted.scales.condition.note(prepared.fitted.columns.descriptors_columns)
         conformers = prepared.data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
         named = {"conditions, scaled": conditions, "conformers": conformers}
-        return [f"{name}: {note}" for name, note in named.items() if note]
+        notes = [f"{name}: {note}" for name, note in named.items() if note]
+        chosen, unit = f"{MAX_KNOWN:,} of the {{:,}} different {{}} of the training rows, evenly chosen", "molecules"
+        if (count := len(np.unique(prepared.data.graph_of_row[prepared.splits.train]))) > MAX_KNOWN:
+            notes.append(f"the spread of descriptors is that of {chosen.format(count, unit)}")
+        if (known := prepared.fitted.num_known) is not None:
+            unit = prepared.data.row_unit
+            notes.append(f"new {unit} will be compared with {chosen.format(known, unit)}")
+        return notes
 
     def read(self, request: PredictRequest) -> tuple[Any, Any]:
         return read_rows(self, request)

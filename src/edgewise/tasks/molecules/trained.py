@@ -13,13 +13,21 @@ from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, KnownMolecule
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.molecules.table import MoleculeTable
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
+from edgewise.data.split import evenly
 from edgewise.errors import DataError, RunFolderError
+from edgewise.files import release
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.records import Batch
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.trained import FittedTable
 from edgewise.train.folder import RunFolder
+
+MAX_KNOWN = 2**16
+"""Different training rows that new ones are compared with, and molecules that the spread of descriptors is learned
+from; evenly chosen where there are more."""
+TOGETHER = 2**13
+"""Rows whose SMILES are in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +63,11 @@ class TableBatches:
     def of(cls, table: MoleculeTable, scales: Scales, settings: PropertySettings) -> Self:
         """The table, scaled, with the places of the atoms where the model looks at them."""
         store = table.store.with_coordinates() if settings.needs_coordinates else table.store
-        features = scales.feature.transform(store.global_features.numpy())
         targets = table.targets
         if scales.target is not None and targets.shape[1]:
             targets = scales.target.transform(targets)
         return cls(
-            store.with_global_features(features),
+            store.with_scale(scales.feature.transform),
             table.graph_of_row,
             scales.condition.transform(table.conditions).astype(np.float32),
             targets.astype(np.float32),
@@ -92,11 +99,13 @@ class FittedProperty(FittedTable):
     scales: Scales
     """The scales learned on the training rows."""
     known_rows: list[tuple[str, ...]]
-    """The molecules of each distinct training row, canonical."""
+    """The molecules of each distinct training row, canonical; of many rows some, evenly chosen."""
     descriptors: list[str]
     """The names of RDKit's descriptors that the model takes."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one: those of the training, unless changed."""
+    num_known: int | None = None
+    """How many distinct training rows there were; None where `known_rows` has all of them."""
 
     @property
     def with_descriptors(self) -> bool:
@@ -131,13 +140,22 @@ class FittedProperty(FittedTable):
     ) -> dict[str, np.ndarray]:
         """Tanimoto similarity to the nearest training row, and of each molecule of several to the nearest in its
         column."""
-        return self.similarities_of(molecules_of(table, rows), None if known is None else molecules_of(table, known))
+        to_known = self.known_molecules
+        if known is not None:
+            to_known = self._known(molecules_of(table, evenly(distinct_rows(table, known), MAX_KNOWN)))
+        parts = [rows[start : start + TOGETHER] for start in range(0, len(rows), TOGETHER)] or [rows]
+        found = [self._similarities(molecules_of(table, part), *to_known) for part in parts]
+        return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
 
     def similarities_of(
         self, molecules: Sequence[tuple[str, ...]], known: Sequence[tuple[str, ...]] | None = None
     ) -> dict[str, np.ndarray]:
         """The same of rows that are canonical molecules."""
-        whole, columns = self.known_molecules if known is None else self._known(known)
+        return self._similarities(molecules, *(self.known_molecules if known is None else self._known(known)))
+
+    def _similarities(
+        self, molecules: Sequence[tuple[str, ...]], whole: KnownMolecules, columns: Mapping[str, KnownMolecules]
+    ) -> dict[str, np.ndarray]:
         found = {"similarity": whole.nearest(molecules)[0]}
         for place, (name, column) in enumerate(columns.items()):
             found[f"similarity_{name}"] = column.nearest([row[place] for row in molecules])[0]
@@ -161,7 +179,7 @@ class FittedProperty(FittedTable):
     ) -> dict[str, np.ndarray | list[Any]]:
         """The similarities to the training rows; and where a row has several parts, which of them are new."""
         found = super().more_columns(table, rows, similarities)
-        if self.calibration is not None and len(self.columns.inputs) > 1:
+        if self.calibration is not None and len(self.columns.inputs) > 1 and self.num_known is None:
             new = [""] * table.num_rows
             for row, text in zip(rows.tolist(), self.new_parts(molecules_of(table, rows), table.conditions[rows])):
                 new[row] = text
@@ -208,6 +226,14 @@ class FittedProperty(FittedTable):
         return super().load_parts(folder, values, tensors)
 
 
+def distinct_rows(table: MoleculeTable, rows: np.ndarray) -> np.ndarray:
+    """The first of the rows that hold the same molecules."""
+    (keys,) = table.keys(rows)
+    return rows[np.sort(np.unique(keys, return_index=True)[1])]
+
+
 def molecules_of(table: MoleculeTable, rows: np.ndarray) -> list[tuple[str, ...]]:
     """The canonical molecules of each row."""
-    return [tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows]]
+    found = [tuple(table.store.canonical[graph] for graph in graphs) for graphs in table.graph_of_row[rows].tolist()]
+    release(table.mapped)
+    return found

@@ -27,8 +27,6 @@ from edgewise.tasks.trained import FittedTable, prediction_columns, with_columns
 from edgewise.train.device import pick_device
 from edgewise.train.estimate import of_counts, size
 
-MAX_SCORED = 2**18
-"""Nodes of a split of a store that are scored."""
 PREDICTED_TOGETHER = 2**16
 """Nodes whose predictions are written together."""
 FANOUTS = (15, 10, 5)

@@ -34,7 +34,6 @@ from edgewise.tasks.nodes.sampled import GraphSampler, SampledLoader
 from edgewise.tasks.nodes.settings import SAMPLED_ROWS, NodeRunSettings, holds_types
 from edgewise.tasks.nodes.stored import StoredNodes, check_stored, check_stored_weights, notes_of_store
 from edgewise.tasks.nodes.stored_run import (
-    MAX_SCORED,
     Remembered,
     sampled_if_large,
     source_of,
@@ -234,10 +233,8 @@ class NodesTask(TableTask):
         return found
 
     def scored(self, prepared: Prepared, rows: np.ndarray) -> np.ndarray:
-        """At most some of the rows of a store, evenly over them."""
-        if not isinstance(prepared.data, StoredTable) or len(rows) <= MAX_SCORED:
-            return rows
-        return rows[np.linspace(0, len(rows) - 1, MAX_SCORED).astype(np.int64)]
+        """At most some of the rows of a store, evenly over them; all of a graph in memory, which is computed whole."""
+        return super().scored(prepared, rows) if isinstance(prepared.data, StoredTable) else rows
 
     def untrained(self, settings: NodeRunSettings, table: NodeTable | StoredTable, splits: Splits) -> FittedNodes:
         """The model before its first step."""

@@ -18,6 +18,8 @@ NUM_BINS = 10
 MAX_LABELS = 20
 """Classes that are shown; the rarer ones are taken together."""
 OTHERS = "(others)"
+MAX_ROWS = 2**16
+"""Test rows that a report looks at; evenly chosen where there are more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,15 +240,18 @@ def judged_links(folder: RunFolder) -> list[Numbers | Labels]:
 
 
 def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
-    """The cells of test_predictions.csv by column; None where there is no row."""
+    """The cells of test_predictions.csv by column, of many rows some; None where there is no row."""
     path = folder.path / "test_predictions.csv"
     if not _has_rows(path):
         return None
+    from edgewise.data.split import evenly
     from edgewise.data.tables.options import TableFormat
     from edgewise.data.tables.read import read_cells
 
     # A run writes its own tables in one format, whatever that of its data.
     frame = read_cells(path, TableFormat()).frame
+    if len(frame) > MAX_ROWS:
+        frame = frame.iloc[evenly(np.arange(len(frame)), MAX_ROWS)]
     return {name: frame[name].tolist() for name in frame.columns}
 
 

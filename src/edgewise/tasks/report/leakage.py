@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from edgewise.data.split import evenly
+
 MAX_QUERIED, MAX_KNOWN = 1_000, 10_000
 """Different contents that are compared with those of the training rows, and of those; evenly chosen where there are
 more."""
@@ -32,10 +34,10 @@ class SplitContents:
 
     unit: str
     """What a row holds, in the plural: molecules, texts."""
-    rows: Mapping[str, Sequence[int]]
+    rows: Mapping[str, Sequence[int] | np.ndarray]
     """The numbers of the rows of each split: train, val, test."""
-    contents: Mapping[str, Sequence[Hashable]]
-    """What each of these rows holds, equal where it is the same."""
+    contents: Mapping[str, Sequence[Hashable] | np.ndarray]
+    """What each of these rows holds, equal where it is the same; or numbers that stand for it."""
     near: Near | None = None
     """Finds contents that are nearly the same; None where none are compared."""
     least: float = 1.0
@@ -59,33 +61,42 @@ def leakage(split: SplitContents) -> dict[str, Any]:
 
     Cost: O(rows) for equal ones, and at most MAX_QUERIED × MAX_KNOWN comparisons a split.
     """
-    known = list(split.contents["train"])
-    first = dict(zip(reversed(known), reversed(split.rows["train"]), strict=True))  # the first row wins
-    distinct = _chosen(list(dict.fromkeys(known)), MAX_KNOWN)
+    keys, content_of = _numbered(split.contents)
+    train_rows = np.asarray(split.rows["train"])
+    known, first = np.unique(keys["train"], return_index=True)
+    first_row = train_rows[first] if len(known) else train_rows
+    distinct = evenly(known[np.argsort(first)], MAX_KNOWN)
     found: dict[str, Any] = {"unit": split.unit, "least": split.least, "about": split.about}
-    for key, name in (("val", "validation"), ("test", "test")):
-        contents, rows = split.contents.get(key, ()), split.rows.get(key, ())
+
+    def training_row(key: Any) -> int:
+        return int(first_row[np.searchsorted(known, key)])
+
+    for split_key, name in (("val", "validation"), ("test", "test")):
+        own, rows = keys.get(split_key, known[:0]), np.asarray(split.rows.get(split_key, ()))
         if not len(rows):
             continue
-        others = [(content, row) for content, row in zip(contents, rows, strict=True) if content not in first]
-        same = [(content, row) for content, row in zip(contents, rows, strict=True) if content in first]
-        scores: dict[str, Any] = {"rows": len(rows), "same": len(same)}
+        is_same = np.isin(own, known)
+        scores: dict[str, Any] = {"rows": len(rows), "same": int(is_same.sum())}
         examples: list[dict[str, Any]] = [
-            {"row": int(row), "training_row": int(first[content])} for content, row in same[:MAX_EXAMPLES]
+            {"row": int(rows[place]), "training_row": training_row(own[place])}
+            for place in np.flatnonzero(is_same)[:MAX_EXAMPLES].tolist()
         ]
-        if split.near is not None and distinct:
-            queried = _chosen(list(dict.fromkeys(content for content, _ in others)), MAX_QUERIED)
-            looked_at = set(queried)
-            how_near, place = split.near(queried, distinct)
+        if split.near is not None and len(distinct):
+            others = np.flatnonzero(~is_same)
+            _, places = np.unique(own[others], return_index=True)
+            queried = evenly(own[others][np.sort(places)], MAX_QUERIED)
+            how_near, place = split.near(content_of(queried), content_of(distinct))
             near = {
-                content: (float(value), int(first[distinct[at]]))
-                for content, value, at in zip(queried, how_near.tolist(), place.tolist(), strict=True)
+                key: (float(value), training_row(distinct[at]))
+                for key, value, at in zip(queried.tolist(), how_near.tolist(), place.tolist(), strict=True)
                 if at >= 0 and value >= split.least
             }
+            is_near = others[np.isin(own[others], list(near))]
             rows_near = sorted(
-                ((*near[content], int(row)) for content, row in others if content in near), key=lambda each: -each[0]
+                ((*near[key], row) for key, row in zip(own[is_near].tolist(), rows[is_near].tolist(), strict=True)),
+                key=lambda each: -each[0],
             )
-            scores |= {"near": len(rows_near), "compared": sum(content in looked_at for content, _ in others)}
+            scores |= {"near": len(rows_near), "compared": int(np.isin(own[others], queried).sum())}
             examples += [
                 {"row": row, "training_row": other, "similarity": round(value, 4)}
                 for value, other, row in rows_near[:MAX_EXAMPLES]
@@ -94,24 +105,78 @@ def leakage(split: SplitContents) -> dict[str, Any]:
     return found
 
 
+def _numbered(
+    contents: Mapping[str, Sequence[Hashable] | np.ndarray],
+) -> tuple[dict[str, np.ndarray], Callable[[np.ndarray], list[Any]]]:
+    """A number for each content, and what contents are handed on for some numbers."""
+    if all(isinstance(each, np.ndarray) for each in contents.values()):
+        return {split: np.asarray(each) for split, each in contents.items()}, lambda keys: keys.tolist()
+    numbers: dict[Hashable, int] = {}
+    keys = {
+        split: np.array([numbers.setdefault(each, len(numbers)) for each in some], np.int64)
+        for split, some in contents.items()
+    }
+    known = list(numbers)
+    return keys, lambda some: [known[key] for key in some.tolist()]
+
+
 def molecule_contents(
-    unit: str, rows: Mapping[str, Sequence[int]], contents: Mapping[str, Sequence[Hashable]]
+    unit: str,
+    rows: Mapping[str, Sequence[int] | np.ndarray],
+    contents: Mapping[str, Sequence[Hashable] | np.ndarray],
+    molecules: Callable[[Sequence[Any]], Sequence[Any]] = list,
 ) -> SplitContents:
-    """A split of molecules, as canonical SMILES, one or several a row."""
+    """A split of molecules, one or several a row.
+
+    Args:
+        unit, rows: as in `SplitContents`.
+        contents: canonical SMILES, or numbers that stand for them.
+        molecules: from some of the contents to canonical SMILES.
+    """
 
     def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         # RDKit is an extra, which texts do without.
         from edgewise.data.molecules.molecule import nearest
 
-        return nearest(queried, known)
+        return nearest(molecules(queried), molecules(known))
 
     return SplitContents(unit, rows, contents, near, 0.95, "Tanimoto similarity of Morgan fingerprints")
 
 
-def text_contents(unit: str, rows: Mapping[str, Sequence[int]], texts: Mapping[str, Sequence[str]]) -> SplitContents:
-    """A split of texts: the same where their words are, whatever their case, spaces and signs."""
-    contents = {split: [normalized(text) for text in some] for split, some in texts.items()}
-    return SplitContents(unit, rows, contents, near_texts, MIN_SHARED, "shared part of their different words")
+def text_contents(
+    unit: str,
+    rows: Mapping[str, Sequence[int] | np.ndarray],
+    texts: Mapping[str, Sequence[str] | np.ndarray],
+    read: Callable[[Sequence[Any]], Sequence[str]] | None = None,
+) -> SplitContents:
+    """A split of texts: the same where their words are, whatever their case, spaces and signs.
+
+    Args:
+        unit, rows: as in `SplitContents`.
+        texts: the texts, or numbers that stand for normalized ones.
+        read: from some of these numbers to normalized texts.
+    """
+
+    def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        return near_texts(queried, known) if read is None else near_texts(read(queried), read(known))
+
+    contents = texts if read else {split: [normalized(text) for text in some] for split, some in texts.items()}
+    return SplitContents(unit, rows, contents, near, MIN_SHARED, "shared part of their different words")
+
+
+def by_key(
+    rows: Mapping[str, Any], keys: Mapping[str, Any], read: Callable[[np.ndarray], list[Any]]
+) -> Callable[[Sequence[int]], list[Any]]:
+    """From numbers that stand for the contents of rows to these contents.
+
+    Args:
+        rows: of each split, an array.
+        keys: of each of these rows; equal where their contents are.
+        read: the contents of some rows.
+    """
+    all_rows, all_keys = (np.concatenate([*each.values()]) for each in (rows, keys))
+    distinct, first = np.unique(all_keys, return_index=True)
+    return lambda some: read(all_rows[first[np.searchsorted(distinct, some)]])
 
 
 def normalized(text: str) -> str:
@@ -156,10 +221,3 @@ def near_texts(queried: Sequence[str], known: Sequence[str]) -> tuple[np.ndarray
             if ratio >= MIN_SHARED and ratio > values[number]:
                 values[number], places[number] = ratio, place
     return values, places
-
-
-def _chosen(values: list[Any], most: int) -> list[Any]:
-    """At most so many of them, evenly spaced."""
-    if len(values) <= most:
-        return values
-    return [values[place] for place in np.linspace(0, len(values) - 1, most).round().astype(int).tolist()]

@@ -10,21 +10,23 @@ import torch
 from edgewise.choices import TokenKind
 from edgewise.data.columns import Columns
 from edgewise.data.scale import TargetScaler
-from edgewise.data.split import Splits
+from edgewise.data.split import Splits, evenly
 from edgewise.data.tables.cell import OK
+from edgewise.data.tables.mapped import keys_of
 from edgewise.data.tables.read import Cells, TableChunks
 from edgewise.data.texts.table import LINES, TextTable, from_lines, read_texts, texts_of
 from edgewise.data.texts.tokenizer import RowTokens, Tokenizer
 from edgewise.engine.workers import Workers
 from edgewise.models.text import TextModel
 from edgewise.models.text_settings import CountSizes, TextSettings, TransformerSettings
-from edgewise.models.word_counts import WordCounts
+from edgewise.models.word_counts import MAX_PAIRED, WordCounts
 from edgewise.records import TextRows
 from edgewise.tasks.batches import RowBatches
 from edgewise.tasks.chunks import CutCells, Tally, predictions, read_rows
 from edgewise.tasks.fitted import load_tokenizer, save_tokenizer
-from edgewise.tasks.report.leakage import SplitContents, text_contents
+from edgewise.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.tasks.table_task import (
+    MAX_FITTED,
     Features,
     TableTask,
     check_same_numbers,
@@ -90,20 +92,20 @@ class FittedTexts(FittedTable):
 
     def batches(self, table: TextTable) -> RowBatches:
         """The rows of a table as the models take them; one that cannot be used has no token."""
-        read = [self.row_tokens(texts) for texts in usable_texts(table)]
+        read = table.tokens(self.tokenizer, self.settings.context)
 
         def batch(rows: np.ndarray) -> TextRows:
-            return TextRows.packed([read[row].numbers for row in rows], [read[row].columns for row in rows])
+            return TextRows(*map(torch.from_numpy, read.packed(rows)))
 
         return RowBatches.of(table, self.scale, batch)
 
     def num_cut(self, table: TextTable) -> int:
         """How many texts are longer than the model reads."""
-        return sum(self.row_tokens(texts).num_cut > 0 for texts in usable_texts(table))
+        return table.tokens(self.tokenizer, self.settings.context).num_cut
 
     def statuses(self, table: TextTable) -> list[str]:
         """The status of each row; see `Tokenizer.status_of`."""
-        rows = zip(table.status, table.texts, strict=True)
+        rows = zip(table.status, table.in_turn(), strict=True)
         return [self.tokenizer.status_of(texts) if status == OK else status for status, texts in rows]
 
     def save_parts(self, folder: RunFolder) -> dict[str, torch.Tensor]:
@@ -118,12 +120,6 @@ class FittedTexts(FittedTable):
         """The errors, and the vocabulary in tokenizer.json."""
         tokenizer = load_tokenizer(folder, values["tokens"], values["num_tokens"])
         return {**super().load_parts(folder, values, tensors), "tokenizer": tokenizer}
-
-
-def usable_texts(table: TextTable) -> Iterator[Sequence[str]]:
-    """The texts of each row; empty ones where the row cannot be used."""
-    for texts, is_usable in zip(table.texts, table.usable, strict=True):
-        yield texts if is_usable else [""] * len(texts)
 
 
 TOKENS = {"characters": "characters", "words": "words", "bpe": "byte pairs", "wordpiece": "word pieces"}
@@ -148,7 +144,7 @@ class TextsTask(TableTask):
 
     def untrained(self, settings: TextRunSettings, table: TextTable, splits: Splits) -> FittedTexts:
         """The model before its first step: the vocabulary of the training rows, or the start of a masked run."""
-        known = (text for texts in table.contents(splits.train) for text in texts)
+        known = (text for texts in table.in_turn(splits.train) for text in texts)
         tokenizer, weights = started(settings.pretrained, known, settings.tokens, settings.vocabulary_size)
         fitted = FittedTexts(
             **target_fields(table, settings.coverage),
@@ -163,7 +159,7 @@ class TextsTask(TableTask):
         if settings.text.word_counts and fitted.task_type != "regression":
             names = [tokenizer.inner.id_to_token(number) or "" for number in range(fitted.num_tokens)]
             rows = splits.train[table.weights[splits.train] > 0]
-            texts = [fitted.row_tokens(found).numbers for found in table.contents(rows)]
+            texts = table.tokens(tokenizer, settings.model.context).of(rows)
             classes = fitted.num_classes if fitted.task_type == "multiclass" else ()
             targets = torch.from_numpy(table.targets[rows].astype(np.float32))
             counts = WordCounts.counted(names, texts, targets, classes)
@@ -177,21 +173,27 @@ class TextsTask(TableTask):
     def baselines(self, prepared: Prepared, features: Features) -> dict[str, Baseline]:
         """The training mean, and linear models over counts of words and pairs of words."""
         table, rows, classes = prepared.data, prepared.splits.train, num_classes(prepared.data)
-        targets, weights = table.targets[rows], table.weights[rows]
-        return {"mean": fit_mean(targets, weights, classes)} | fit_words(features(rows), targets, weights, classes)
+        mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), evenly(rows, MAX_FITTED)
+        return {"mean": mean, **fit_words(features(rows), table.targets[rows], table.weights[rows], classes)}
 
     def split_contents(self, prepared: Prepared) -> SplitContents:
         """The texts of each split, the same and nearly so."""
-        features, rows = self.features(prepared), rows_of(prepared.splits)
-        assert prepared.rows is not None
-        contents = {name: features(found) for name, found in rows.items()}
-        return text_contents(prepared.data.row_unit, prepared.rows, contents)
+        table, rows = prepared.data, rows_of(prepared.splits)
+
+        def read(some: np.ndarray) -> Iterator[str]:
+            return (normalized("\n".join(texts)) for texts in table.in_turn(some))
+
+        keys = {name: keys_of(read(found)) for name, found in rows.items()}
+        texts = by_key(rows, keys, lambda some: list(read(some)))
+        return text_contents(table.row_unit, rows, keys, texts)
 
     def notes(self, prepared: Prepared) -> list[str]:
         """The vocabulary, and how many texts are longer than the model reads."""
         fitted, settings = prepared.fitted, prepared.settings
         source = "the training rows" if settings.pretrained is None else settings.pretrained
         found = [f"a vocabulary of {len(fitted.tokenizer):,} {TOKENS[fitted.tokenizer.kind]} from {source}"]
+        if fitted.counts is not None and len(prepared.splits.train) > MAX_PAIRED:
+            found.append(f"pairs of words: the most frequent in {MAX_PAIRED:,} of the training rows, evenly chosen")
         cut = cut_note(fitted.num_cut(prepared.data), f"--context {settings.model.context}")
         return [*found, cut] if cut else found
 

@@ -1,0 +1,77 @@
+"""What is said of a table before the training: its rows, its splits, and what may go wrong with them."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgewise.data.split import Splits, groups_of
+from edgewise.plural import plural
+from edgewise.tasks.task import Prepared
+from edgewise.train.conformal import FEW_GROUPS
+from edgewise.train.folder import RunFolder
+
+
+def described(prepared: Prepared, folder: RunFolder) -> list[str]:
+    """What was read and rejected, how it was split, and which rows calibrate the intervals, in a few lines."""
+    table, splits = prepared.data, prepared.splits
+    lines = [
+        f"{table.source}: {plural(table.num_rows, 'row')}, "
+        f"{plural(table.num_distinct, 'distinct ' + table.unit.removesuffix('s'))}, "
+        f"{plural(len(table.rejected), 'row')} rejected"
+    ]
+    for column, count in Counter(rejection.column for rejection in table.rejected).items():
+        first = next(rejection for rejection in table.rejected if rejection.column == column)
+        lines.append(
+            f"  {count:,} for column {column!r}, the first in line {first.line}: {first.reason} "
+            f"(all in {folder.path / 'rejected.csv'})"
+        )
+    lines.append(
+        f"{len(splits.train):,} training, {len(splits.val):,} validation and "
+        f"{plural(len(splits.test), 'test row')} (split: {prepared.settings.split_kind})"
+    )
+    if splits.leakage:
+        lines.append(f"  {splits.leakage:,} {table.row_unit} are in training and test rows alike")
+    if not len(splits.val):
+        lines.append("  no validation rows: the model is that of the last epoch, and there are no intervals")
+    elif prepared.fitted.task_type == "regression":
+        lines += [f"  {note}" for note in calibration_notes(prepared)]
+    return lines
+
+
+def calibration_notes(prepared: Prepared) -> list[str]:
+    """Which rows calibrate the intervals; and a warning where they are of few groups."""
+    table, splits = prepared.data, prepared.splits
+    rows = splits.calibrating
+    if splits.calibration == "random":
+        return [f"intervals are calibrated on {plural(len(rows), 'row')} drawn at random"]
+    unit = (
+        "scaffolds" if splits.calibration == "scaffold" else "groups" if table.columns.group_column else table.row_unit
+    )
+    count = len(set(groups_of(table, rows, splits.calibration)))
+    found = f"intervals are calibrated on {plural(len(rows), 'row')} of {count:,} {unit} that a model has not seen"
+    if splits.left_out:
+        found += "; each model of the ensemble leaves out others, at no cost"
+    if count >= FEW_GROUPS:
+        return [found]
+    return [found, f"warning: intervals calibrated on {count} {unit} may be far too narrow or too wide{remedy(splits)}"]
+
+
+def remedy(splits: Splits) -> str:
+    """How to get intervals that are calibrated on more groups, where that is possible."""
+    return "" if splits.left_out else "; with --ensemble-size 5 each model leaves out others, and all of them count"
+
+
+def constant_targets(names: Sequence[str], targets: np.ndarray) -> list[str]:
+    """A warning for each target that has one value in all training rows.
+
+    Args:
+        names: of the targets.
+        targets: (row, target), of the training rows; NaN where missing.
+    """
+    found = []
+    for name, values in zip(names, targets.T):
+        known = values[~np.isnan(values)]
+        if len(known) and np.ptp(known) == 0:
+            found.append(f"warning: target {name!r} is constant in the training rows: there is nothing to learn")
+    return found
