@@ -13,6 +13,7 @@ import dataclasses
 import inspect
 import itertools
 import math
+import sys
 import textwrap
 from collections.abc import Mapping
 from functools import cache
@@ -162,12 +163,12 @@ def typed(source: str, field: "dataclasses.Field[Any]", value: Any) -> Any:
             return tuple(value)
         if isinstance(value, (str, int, float)):
             return (value,)
-    if float in kinds and type(value) is int:
+    if float in kinds and type(value) is int and abs(value) <= sys.float_info.max:
         return float(value)
     if type(value) in kinds or (value is None and is_optional(field)):
         return value
     expected = " or ".join(kind.__name__ for kind in kinds)
-    raise SettingError(f"{source} has {field.name.replace('_', '-')} = {value!r}; expected {expected}.")
+    raise SettingError(f"{source} has {field.name.replace('_', '-')} = {value!r:.60}; expected {expected}.")
 
 
 @cache

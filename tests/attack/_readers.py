@@ -54,7 +54,7 @@ def tables(draw: Any, header: Sequence[str], delimiter: str = ",") -> bytes:
 def rows_of(content: bytes, form: TableFormat = TableFormat()) -> tuple[list[str], list[list[str]]]:
     """The header and the rows of a table, by Python's `csv`: the judge."""
     encoding = "utf-8-sig" if form.is_utf8 else form.encoding
-    text = io.StringIO(content.decode(encoding).removeprefix("\ufeff"), newline="")
+    text = io.StringIO(content.decode(encoding).removeprefix("" if form.is_utf8 else "\ufeff"), newline="")
     rows = csv.reader(text, delimiter=form.delimiter or ",", strict=True)
     header = next(row for row in rows if row)
     if len(header) > 1:

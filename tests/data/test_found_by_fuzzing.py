@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.bounded import featurize
+from edgewise.data.molecules.cache import FeatureCache
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.data.tables.read import read_cells
 from edgewise.data.texts.pairs import read_corpus, read_pairs
@@ -18,6 +19,7 @@ from edgewise.data.texts.tags import read_tagged
 from edgewise.errors import DataError, SettingError
 from edgewise.interop.graphml import read_graphml
 from edgewise.models.graph_settings import NodeSettings
+from edgewise.tasks.registry import settings_of
 
 MARKS = "one\u2028\x85\x0c two"
 """Signs at which `str.splitlines` ends a line, and no editor does."""
@@ -126,3 +128,40 @@ def test_a_damaged_cache_of_molecules_is_computed_anew(tmp_path, monkeypatch):
 def test_a_graph_is_not_extended_beyond_memory_because_a_file_says_so(name):
     with pytest.raises(SettingError, match="1024"):
         NodeSettings(model="attention", **{name: 10**9})
+
+
+def test_a_number_that_no_float_can_hold_is_refused():
+    with pytest.raises(SettingError, match=r"the settings has learning-rate = 1000+; expected float"):
+        settings_of("language").of({"data": "a.txt", "learning-rate": 10**400})
+
+
+def test_a_workbook_with_a_password_is_named(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    path, book = tmp_path / "table.xlsx", openpyxl.Workbook()
+    book.active.append(["word", "y"])
+    book.active.append(["a", 1])
+    book.save(path)
+    content = path.read_bytes()
+    in_list = content.index(b"xl/styles.xml", content.index(b"PK\x01\x02")) - 46
+    flags = content[in_list + 8] | 1
+    path.write_bytes(content[: in_list + 8] + bytes([flags]) + content[in_list + 9 :])
+    with pytest.raises(DataError, match=r"table\.xlsx: it is named \.xlsx, but cannot be read \(.*encrypted"):
+        read_cells(path)
+
+
+def test_what_a_damaged_index_of_known_molecules_gives_is_passed_over(tmp_path):
+    cache = FeatureCache(tmp_path / "molecules.sqlite")
+
+    class Damaged:
+        def execute(self, query, names):
+            return [(b"", b"of another"), (names[0][:3], b"of another")]
+
+    cache.connection = Damaged()
+    assert cache.read(["C", "CC"]) == {}
+
+
+def test_a_second_mark_is_a_letter_of_the_header(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes("\ufeff\ufeff\n1e3\n".encode())
+    cells = read_cells(path)
+    assert (list(cells.frame), cells.texts("\ufeff")) == (["\ufeff"], ["1e3"])

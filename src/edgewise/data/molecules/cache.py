@@ -62,7 +62,9 @@ class FeatureCache:
         names = {_name(text): text for text in smiles}
         marks = ", ".join("?" * len(names))
         query = f"SELECT name, content FROM molecules WHERE name IN ({marks})"
-        found = {names[name]: _unpacked(content) for name, content in self.connection.execute(query, list(names))}
+        # A damaged index gives names that were not looked for.
+        rows = [(name, content) for name, content in self.connection.execute(query, list(names)) if name in names]
+        found = {names[name]: _unpacked(content) for name, content in rows}
         return {text: stored for text, stored in found.items() if stored is not None}
 
     def write(self, molecules: dict[str, Stored]) -> None:

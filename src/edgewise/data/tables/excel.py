@@ -52,7 +52,7 @@ def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[Any]]
             raise
         except (
             zipfile.BadZipFile, zlib.error, InvalidFileException, OSError, EOFError, ValueError, LookupError, TypeError,
-            AttributeError, SyntaxError, OverflowError, RecursionError, NotImplementedError,
+            AttributeError, SyntaxError, OverflowError, RuntimeError,
         ) as error:  # fmt: skip
             raise DataError(f"{name}: it is named .xlsx, but cannot be read ({error}).") from error
     rows = {row: cells for row, cells in rows.items() if any(cell not in (None, "") for cell in cells)}
