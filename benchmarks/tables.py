@@ -133,14 +133,19 @@ def main() -> None:
         for size, step, each in steps(sorted(options.rows), options.train_rows, Path(folder)):
             found.append({"rows": size, "step": step, **each})
             print(f"{size:,} rows, {step}: {each['seconds']:.1f} s, {each['megabytes']:.0f} MB", flush=True)
+            if options.write:  # after each step: a million rows take a while
+                write(found)
     print(table(found))
-    if options.write:
-        machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-        path = ROOT / "benchmarks/results/tables.json"
-        path.write_text(json.dumps({"machine": machine, "steps": found}, indent=1) + "\n")
-        page = ROOT / "docs/scaling.md"
-        before, rest = page.read_text().split(BEGIN)
-        page.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{rest.split(END, 1)[1]}")
+
+
+def write(found: list[dict]) -> None:
+    """The numbers and the table of the docs."""
+    machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+    path = ROOT / "benchmarks/results/tables.json"
+    path.write_text(json.dumps({"machine": machine, "steps": found}, indent=1) + "\n")
+    page = ROOT / "docs/scaling.md"
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{rest.split(END, 1)[1]}")
 
 
 if __name__ == "__main__":
