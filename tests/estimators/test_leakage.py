@@ -60,7 +60,7 @@ def test_molecules_that_are_the_same_and_nearly_so():
 
 def test_the_nearest_molecule_is_the_one_that_is_named():
     pytest.importorskip("rdkit")
-    from edgewise.data.molecules.molecule import nearest, similarity
+    from edgewise.data.molecules.similarity import nearest, similarity
 
     known = ["CCO", "c1ccccc1", "CCO", "CCCCN"]
     values, places = nearest(["CCCN", "c1ccccc1C", "CCO"], known)

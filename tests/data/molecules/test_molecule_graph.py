@@ -13,10 +13,8 @@ from edgewise.data.molecules.molecule import (
     canonical_smiles,
     descriptors,
     example_from_smiles,
-    fingerprints,
     murcko_scaffold,
     read_molecule,
-    similarity,
 )
 from edgewise.errors import DataError
 
@@ -315,38 +313,3 @@ def test_scaffold():
     assert murcko_scaffold("Cc1ccc(CCN2CCOCC2)cc1F") == "c1ccc(CCN2CCOCC2)cc1"
     assert murcko_scaffold("CC[C@H](F)Cl") == ""
     assert murcko_scaffold("C[C@H]1C[C@@H](C)C1") == "C1CCC1"
-
-
-def test_similarity_by_hand():
-    rows = ["CCO", "OCC", "c1ccccc1", "CCCO"]
-    found = similarity(rows, ["CCO"])
-    bits = fingerprints(["CCO", "CCCO"]).astype(bool)
-    expected = (bits[0] & bits[1]).sum() / (bits[0] | bits[1]).sum()
-    np.testing.assert_allclose(found, [1.0, 1.0, 0.0, expected], rtol=1e-6)
-    assert 0.2 < expected < 0.9
-
-
-def test_similarity_of_pairs_looks_at_both_and_takes_the_nearest():
-    known = [("CCO", "[Cl-]"), ("CCN", "[Br-]")]
-    found = similarity([("CCO", "[Cl-]"), ("CCO", "[Br-]"), ("CCN", "[Br-]"), ("[Cl-]", "CCO")], known)
-    assert found[0] == found[2] == 1.0
-    assert 0 < found[1] < 1
-    assert found[3] < found[1]
-
-
-def test_similarity_needs_something_known():
-    with pytest.raises(DataError, match="similarity: known_rows is empty; hand over the training rows"):
-        similarity(["C"], [])
-    assert similarity([], ["C"]).shape == (0,)
-
-
-def test_similarity_is_the_same_whatever_is_unpacked_together(monkeypatch):
-    from edgewise.data.molecules import molecule
-
-    known = ["CCO", "CCCN", "c1ccccc1C", "CCO", "OCC", "CC(=O)O", "C"]
-    rows = ["CCO", "c1ccccc1", "CC(C)=O", "[Na+]", "CCCN"]
-    whole = molecule.nearest(rows, known)
-    monkeypatch.setattr(molecule, "_KNOWN_AT_ONCE", 2)
-    blocks = molecule.nearest(rows, known)
-    assert blocks[0].tolist() == whole[0].tolist() and blocks[1].tolist() == whole[1].tolist()
-    assert whole[1].tolist()[0] == 0 and whole[1].tolist()[4] == 1, "the first of several that are as near"

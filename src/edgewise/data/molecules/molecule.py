@@ -2,12 +2,12 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float64
 
 from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
 from edgewise.data.molecules.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES
@@ -19,7 +19,7 @@ from edgewise.records import Example, Span
 
 try:
     from rdkit import Chem, rdBase
-    from rdkit.Chem import Descriptors, rdFingerprintGenerator
+    from rdkit.Chem import Descriptors
     from rdkit.Chem.Scaffolds import MurckoScaffold
 except ImportError as error:
     raise MissingExtraError("rdkit", "molecules") from error
@@ -43,8 +43,6 @@ INCHI = "InChI="
 CHARACTERS_PER_ATOM = 50
 """Longer cells are rejected unread: 50 characters an atom leave room for isotopes, maps and coordinates."""
 _BLANKS = " \t\r\n"
-_KNOWN_AT_ONCE = 4096
-"""Fingerprints that are unpacked at the same time, in 32 MiB."""
 _NOT_SMILES = re.compile(r"[^ -~\t\r\n]")
 _LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
 
@@ -192,102 +190,6 @@ def murcko_scaffold(smiles: str) -> str:
     """
     with rdBase.BlockLogs():
         return MurckoScaffold.MurckoScaffoldSmiles(mol=read_molecule(smiles), includeChirality=False)
-
-
-def fingerprints(
-    rows: Sequence[str | Sequence[str]], *, radius: int = 2, num_bits: int = 2048
-) -> Float32[np.ndarray, " row bit"]:
-    """Morgan fingerprints as 0/1 floats; those of the components of a row stand side by side.
-
-    Raises:
-        DataError: a string is not a molecule.
-    """
-    generator = rdFingerprintGenerator.GetMorganGenerator(radius=radius, fpSize=num_bits)
-    parts = [(row,) if isinstance(row, str) else tuple(row) for row in rows]
-    bits_of = {
-        smiles: generator.GetFingerprintAsNumPy(read_molecule(smiles)).astype(np.float32)
-        for smiles in {smiles for row in parts for smiles in row}
-    }
-    if not parts:
-        return np.zeros((0, num_bits), dtype=np.float32)
-    return np.stack([np.concatenate([bits_of[smiles] for smiles in row]) for row in parts])
-
-
-def similarity(
-    rows: Sequence[str | Sequence[str]], known_rows: Sequence[str | Sequence[str]]
-) -> Float64[np.ndarray, " row"]:
-    """How close each row is to the nearest known row: Tanimoto similarity of Morgan fingerprints, from 0 to 1.
-
-    T(a, b) = |a ∩ b| / |a ∪ b|, and 1 for two fingerprints without a bit.
-
-    Args:
-        rows: SMILES, or one tuple of SMILES a row (cation, anion).
-        known_rows: the same for the training rows, at least one.
-
-    Returns:
-        The largest similarity of each row to any known row.
-
-    Raises:
-        DataError: a string is not a molecule, or `known_rows` is empty.
-    """
-    return nearest(rows, known_rows)[0]
-
-
-def nearest(
-    rows: Sequence[str | Sequence[str]], known_rows: Sequence[str | Sequence[str]]
-) -> tuple[Float64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
-    """How close each row is to the nearest known row, as in `similarity`, and which of the known rows that is.
-
-    Raises:
-        DataError: a string is not a molecule, or `known_rows` is empty.
-    """
-    return KnownMolecules(known_rows).nearest(rows)
-
-
-class KnownMolecules:
-    """Rows of molecules, to be compared with others: their fingerprints, 256 bytes for each molecule.
-
-    Args:
-        known_rows: SMILES, or one tuple of SMILES a row, at least one.
-
-    Raises:
-        DataError: a string is not a molecule, or there is none.
-    """
-
-    def __init__(self, known_rows: Sequence[str | Sequence[str]]):
-        places: dict[str | tuple[str, ...], int] = {}
-        for place, row in enumerate(known_rows):
-            places.setdefault(row if isinstance(row, str) else tuple(row), place)
-        if not places:
-            raise DataError("similarity: known_rows is empty; hand over the training rows.")
-        keys = list(places)
-        blocks = [keys[start : start + _KNOWN_AT_ONCE] for start in range(0, len(keys), _KNOWN_AT_ONCE)]
-        self.blocks = [np.packbits(fingerprints(block) > 0, axis=1) for block in blocks]
-        self.place_of = np.array(list(places.values()))
-
-    def nearest(
-        self, rows: Sequence[str | Sequence[str]]
-    ) -> tuple[Float64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
-        """How close each row is to the nearest of these, and which that is; the first of several."""
-        wanted = list(dict.fromkeys(row if isinstance(row, str) else tuple(row) for row in rows))
-        found: dict[str | tuple[str, ...], tuple[float, int]] = {}
-        for start in range(0, len(wanted), 1024):
-            some = wanted[start : start + 1024]
-            prints = fingerprints(some)
-            best, at = np.full(len(some), -1, dtype=np.float32), np.zeros(len(some), dtype=np.int64)
-            for number, packed in enumerate(self.blocks):
-                known = np.unpackbits(packed, axis=1).astype(np.float32)
-                shared = prints @ known.T
-                either = prints.sum(1)[:, None] + known.sum(1)[None, :] - shared
-                ratio = np.divide(shared, either, out=np.ones_like(shared), where=either > 0)
-                highest = ratio.argmax(1)
-                closer = ratio.max(1) > best
-                best = np.where(closer, ratio.max(1), best)
-                at = np.where(closer, number * _KNOWN_AT_ONCE + highest, at)
-            found.update(zip(some, zip(best.tolist(), self.place_of[at].tolist(), strict=True), strict=True))
-        both = [found[row if isinstance(row, str) else tuple(row)] for row in rows]
-        values, places = [value for value, _ in both], [place for _, place in both]
-        return np.array(values, dtype=np.float64), np.array(places, dtype=np.int64)
 
 
 def _parse(text: str) -> tuple[Chem.Mol | None, str]:

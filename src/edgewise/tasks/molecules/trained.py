@@ -9,7 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, KnownMolecules
+from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
+from edgewise.data.molecules.similarity import KnownMolecules
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.molecules.table import MoleculeTable
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler

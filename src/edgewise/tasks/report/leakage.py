@@ -136,7 +136,7 @@ def molecule_contents(
 
     def near(queried: Sequence[Any], known: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         # RDKit is an extra, which texts do without.
-        from edgewise.data.molecules.molecule import nearest
+        from edgewise.data.molecules.similarity import nearest
 
         return nearest(molecules(queried), molecules(known))
 
