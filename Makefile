@@ -89,7 +89,8 @@ bench-sampling: $(READY)  ## neighbor sampling beside numpy and PyTorch Geometri
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sampling.py --write
 
 bench-tables: $(READY)  ## tables of 10,000 to a million molecules: rows a second and peak memory, into docs/scaling.md: hours
-	$(BIN)/python benchmarks/tables.py --write
+	$(BIN)/python benchmarks/tables.py --rows 10000 100000 --write
+	$(BIN)/python benchmarks/tables.py --no-molecule-descriptors --write
 
 bench-soak: $(READY)  ## `edgewise serve` under 32 clients on loopback for ten minutes, into docs/scaling.md
 	$(BIN)/python benchmarks/soak.py --write

@@ -94,15 +94,17 @@ def pyg(index: np.ndarray, num_nodes: int, num_workers: int) -> Sampler | None:
     try:
         from torch_geometric import typing
         from torch_geometric.data import Data
-        from torch_geometric.loader import NeighborLoader as Theirs
+        from torch_geometric.loader import NodeLoader
+        from torch_geometric.sampler import NeighborSampler as Theirs
     except ModuleNotFoundError:
         return None
     if not (typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE):
         return None
     data = Data(edge_index=torch.from_numpy(index), num_nodes=num_nodes)
+    sampler = Theirs(data, num_neighbors=list(FANOUTS))  # sorts the edges, as ours did before
 
     def run(seeds: np.ndarray) -> int:
-        loader = Theirs(data, list(FANOUTS), torch.from_numpy(seeds), batch_size=BATCH_SIZE, num_workers=num_workers)
+        loader = NodeLoader(data, sampler, torch.from_numpy(seeds), batch_size=BATCH_SIZE, num_workers=num_workers)
         return sum(batch.num_edges for batch in loader)
 
     return run

@@ -3,13 +3,13 @@
     python benchmarks/tables.py                          10,000, 100,000 and 1,000,000 rows
     python benchmarks/tables.py --rows 1000 10000        smaller ones
     python benchmarks/tables.py --train-rows 100000      do not train on tables of more rows
+    python benchmarks/tables.py --no-molecule-descriptors    models that read atoms and bonds alone: faster
 
 Each step is a process of its own, whose largest resident memory the system tells, with the parts of mapped files that
 are in use; as that is at least the memory of the process that started it, this one stays small, and tables are made by
-others. SMILES are distinct molecules put
-together from cores and substituents; tables to predict hold other molecules than those of the training. The cache of
-features begins empty, so that the time of RDKit's descriptors is counted; `predict again` finds up to 700,000 of them
-there. One model, of the smallest table, predicts all tables.
+others. SMILES are distinct molecules put together from cores and substituents; tables to predict hold other molecules
+than those of the training. The cache of features begins empty, so that the time of RDKit's descriptors is counted;
+`predict again` finds up to 700,000 of them there. One model, of the smallest table, predicts all tables.
 
 With --write: benchmarks/results/tables.json, and the table of docs/scaling.md.
 """
@@ -83,9 +83,12 @@ def measured(words: list[str], folder: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - began, "megabytes": usage.ru_maxrss * scale / 1e6}
 
 
-def steps(sizes: list[int], train_rows: int | None, folder: Path) -> Iterator[tuple[int, str, dict[str, float]]]:
+def steps(
+    sizes: list[int], train_rows: int | None, folder: Path, *, with_descriptors: bool
+) -> Iterator[tuple[int, str, dict[str, float]]]:
     """Each step on each table."""
     main = ["-m", "edgewise.cli.main"]
+    more, note = ([], "") if with_descriptors else (["--no-molecule-descriptors"], ", without descriptors")
     for size in sizes:
         known, new = folder / f"known-{size}.csv", folder / f"new-{size}.csv"
         for seed, path in enumerate((known, new)):
@@ -94,11 +97,11 @@ def steps(sizes: list[int], train_rows: int | None, folder: Path) -> Iterator[tu
         model = folder / f"run-{size}"
         if train_rows is None or size <= train_rows:
             words = [str(known), "--smiles-columns", "smiles", "--target-columns", "y", "--epochs", "1"]
-            train = [*main, "train", "molecules", *words, "--no-baselines", "-o", str(model)]
-            yield size, "train, 1 epoch", measured(train, folder)
+            train = [*main, "train", "molecules", *words, "--no-baselines", *more, "-o", str(model)]
+            yield size, f"train, 1 epoch{note}", measured(train, folder)
         predict = [*main, "predict", str(folder / f"run-{sizes[0]}"), str(new), "--overwrite"]
         for step, output in (("predict", "out.csv"), ("predict again", "out.parquet")):
-            yield size, step, measured([*predict, "-o", str(folder / output)], folder)
+            yield size, step + note, measured([*predict, "-o", str(folder / output)], folder)
         known.unlink()
         new.unlink()
 
@@ -121,7 +124,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--train-rows", type=int, help="of the largest table that is trained on; all by default")
-    parser.add_argument("--write", action="store_true", help="write the results into the repository")
+    parser.add_argument("--no-molecule-descriptors", action="store_true", help="train without RDKit's descriptors")
+    parser.add_argument("--write", action="store_true", help="add the results to those in the repository")
     parser.add_argument("--make", nargs=3, metavar=("PATH", "SEED", "ROWS"), help="make a table, and measure nothing")
     options = parser.parse_args()
     if options.make is not None:
@@ -130,7 +134,8 @@ def main() -> None:
         return
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for size, step, each in steps(sorted(options.rows), options.train_rows, Path(folder)):
+        how = {"with_descriptors": not options.no_molecule_descriptors}
+        for size, step, each in steps(sorted(options.rows), options.train_rows, Path(folder), **how):
             found.append({"rows": size, "step": step, **each})
             print(f"{size:,} rows, {step}: {each['seconds']:.1f} s, {each['megabytes']:.0f} MB", flush=True)
             if options.write:  # after each step: a million rows take a while
@@ -142,6 +147,9 @@ def write(found: list[dict]) -> None:
     """The numbers and the table of the docs."""
     machine = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     path = ROOT / "benchmarks/results/tables.json"
+    known = json.loads(path.read_text())["steps"] if path.is_file() else []
+    measured_now = {(each["rows"], each["step"]) for each in found}
+    found = [each for each in known if (each["rows"], each["step"]) not in measured_now] + found
     path.write_text(json.dumps({"machine": machine, "steps": found}, indent=1) + "\n")
     page = ROOT / "docs/scaling.md"
     before, rest = page.read_text().split(BEGIN)

@@ -1,6 +1,6 @@
 """Classes of molecules on validation rows: one model, the mean of five, and both beside and mixed with a forest.
 
-    EDGEWISE_DATA=… python docs/results/class_ensembles.py > docs/results/class_ensembles.txt
+    EDGEWISE_DATA=… python docs/results/class_ensembles.py
 
 Of the rows that are not test rows of a protocol of benchmarks/molecules.py a part validates: 15% at random, for BBBP
 whole scaffolds with a fifth of the rows. AUC; `one` is the mean over five models, a mixture has half of each.

@@ -52,7 +52,7 @@ def cluster(
     try:
         try:
             ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **({} if address else own))
-        except Exception as error:  # Ray raises bare ones too, such as that of a node that did not start in time
+        except (OSError, RuntimeError, ValueError) as error:
             reason = _last_line(error)
             if address:
                 raise SettingError(
