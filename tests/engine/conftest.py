@@ -5,8 +5,8 @@ import gc
 import pytest
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def nothing_is_left_open():
-    """Unclosed files of Ray are found in the test that opened them, whose warnings are not errors."""
+    """Unclosed files of Ray are found in the last test of a file, whose warnings are not errors."""
     yield
     gc.collect()
