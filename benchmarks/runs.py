@@ -74,7 +74,7 @@ def esol(folder: Path, asked: argparse.Namespace) -> Commands:
     frame[["smiles", protocol.target]].assign(**{NAME: protocol.split(frame)}).to_csv(table, index=False)
     ours, theirs = our_command(protocol, table), chemprop_command(protocol, table, asked.chemprop or "")
     if asked.steps:
-        ours, theirs = [*ours, "--epochs", "1"], [*theirs, "--epochs", "1"]
+        ours, theirs = [*ours, "--epochs", "1"], [*theirs, "--epochs", "3"]  # two of its epochs warm up
     return with_chemprop(asked, [*ours, "-o", str(folder / "ours")], [*theirs, "--output-dir", str(folder / "theirs")])
 
 
@@ -91,7 +91,7 @@ def co2(folder: Path, asked: argparse.Namespace) -> Commands:
     frame[NAME] = np.select([place < 0.72, place < 0.8], ["train", "val"], "test")
     frame.to_csv(table, index=False)
     columns = ["--smiles-columns", *names, "--descriptors-columns", *conditions, "--target-columns", target]
-    columns += ["--splits-column", NAME, *(["--epochs", "1"] if asked.steps else [])]
+    columns += ["--splits-column", NAME, *(["--epochs", "3"] if asked.steps else [])]
     theirs = [asked.chemprop or "", "train", "--data-path", str(table), *columns, "--task-type", "regression"]
     theirs += ["--accelerator", "cpu", "--output-dir", str(folder / "theirs")]
     return with_chemprop(asked, [*EDGEWISE, "train", str(table), *columns, "-o", str(folder / "ours")], theirs)
