@@ -123,7 +123,8 @@ def prediction(folder: Path, asked: argparse.Namespace) -> Commands:
     ours = [*EDGEWISE, "predict", str(folder / "ours"), str(folder / "new.csv"), "-o", str(folder / "ours.csv")]
     theirs = [asked.chemprop or "", "predict", "--test-path", str(folder / "new.csv"), "--smiles-columns", "smiles"]
     theirs += ["--model-paths", str(folder / "theirs"), "--accelerator", "cpu", "-o", str(folder / "theirs.csv")]
-    return with_chemprop(asked, [*ours, "--overwrite"], theirs)
+    both = with_chemprop(asked, [*ours, "--overwrite"], theirs)
+    return {**both, OURS: ["env", "EDGEWISE_CACHE=", *both[OURS]]}  # each round computes all features
 
 
 def with_chemprop(asked: argparse.Namespace, ours: list[str], theirs: list[str]) -> Commands:
