@@ -183,8 +183,11 @@ ROWS = {
 }
 
 
-def call(command: list[str], threads: int) -> dict[str, Any]:
-    """The seconds of a command, the largest memory of its processes together, and the last line that it printed."""
+def call(command: list[str], threads: int, *, watches: bool = True) -> dict[str, Any]:
+    """The seconds of a command, the largest memory of its processes together, and the last line that it printed.
+
+    Who `watches` no memory leaves the cores to the command, which may look for itself whether others use them.
+    """
     numbers = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     with tempfile.TemporaryFile("w+") as out:
         began, peaks, is_over = time.perf_counter(), [0], threading.Event()
@@ -195,11 +198,13 @@ def call(command: list[str], threads: int) -> dict[str, Any]:
                 peaks.append(memory_of(process.pid))
 
         looking = threading.Thread(target=look)
-        looking.start()
+        if watches:
+            looking.start()
         status = process.wait()
         seconds = time.perf_counter() - began
         is_over.set()
-        looking.join()
+        if watches:
+            looking.join()
         out.seek(0)
         printed = out.read()
     if status:
@@ -271,7 +276,7 @@ def measured(name: str, row: Row, known: dict[str, Any], asked: argparse.Namespa
         while any(len(each) < rounds for each in found.values()):
             machine.wait_until_quiet(check_load=False, force=asked.force or bool(asked.steps))
             for who, command in commands.items():
-                result = call(command, row.threads)
+                result = call(command, row.threads, watches=bool(who))
                 if not who:
                     written = Path(path) / "attention.json"
                     text = written.read_text() if written.is_file() else result["last"]
