@@ -47,14 +47,14 @@ def train(folder: Path, options: list[str]) -> tuple[Path, list[str]]:
 def served(run: Path, options: list[str], errors: Any = None) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """`edgewise serve` in a process of its own, which writes its log to a file if one is given; its port and itself."""
     command = [sys.executable, "-m", "edgewise.cli.main", "serve", str(run), "--port", "0", *options]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-    assert server.stdout is not None
-    line = server.stdout.readline()
-    try:
-        yield int(line.split()[1].rsplit(":", 1)[1]), server
-    finally:
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(60) == 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        try:
+            yield int(line.split()[1].rsplit(":", 1)[1]), server
+        finally:
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(60) == 0
 
 
 async def answer(
