@@ -1,4 +1,4 @@
-"""What is said of a table before the training: its rows, its splits, and what may go wrong with them."""
+"""The lines that describe a table before the training: its rows, its splits, and what may go wrong with them."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -160,11 +160,7 @@ class TableTask(Task):
         outputs = fitted.all_outputs(table, rows)
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
         fitted.errors = outputs.mean(chosen) - table.targets[rows]
-        groups = np.arange(len(rows))
-        if splits.calibration != "random":
-            keys = groups_of(table, rows, splits.calibration)
-            numbers = {name: number for number, name in enumerate(sorted(set(keys)))}
-            groups = np.array([numbers[key] for key in keys], np.int64)
+        groups = np.unique(groups_of(table, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
         spreads = outputs.spread_overall() if splits.calibration == "random" else outputs.spread_within(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
         found = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(fitted.errors.T)]
