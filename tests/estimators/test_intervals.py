@@ -11,8 +11,11 @@ from edgewise.cli.main import main
 from edgewise.data.split import Splits
 from edgewise.errors import RunFolderError, SettingError
 from edgewise.estimators import MoleculeClassifier, MoleculeRegressor
+from edgewise.tasks import table_task
 from edgewise.tasks.explainer import Explainer
 from edgewise.tasks.molecules.trained import FittedProperty
+from edgewise.tasks.table_task import TableTask
+from edgewise.train.conformal import learn_difficulty
 from edgewise.train.folder import RunFolder
 
 CATIONS = ["C" * size + "[NH3+]" for size in range(1, 9)]
@@ -141,6 +144,22 @@ def test_an_ensemble_of_random_rows_shares_its_validation_rows():
     assert len(one.trained_.errors) == len(three.trained_.errors) == 2
     assert one.trained_.known_rows == three.trained_.known_rows
     assert (one.trained_.calibration, one.trained_.difficulty) == ("random", ()), "two rows teach nothing"
+
+
+def test_rows_of_random_calibration_have_the_parts_of_their_names(monkeypatch):
+    """The parts that σ is learned without follow the names of the groups: same seed, same widths in every version."""
+    smiles = ["C" * size + end for size in range(1, 31) for end in ("O", "N", "Cl", "F")]
+    targets = np.random.default_rng(0).normal(size=120)
+    asked, which, calibrate = [], [], TableTask.calibrate
+    monkeypatch.setattr(table_task, "learn_difficulty", lambda *given: asked.append(given) or learn_difficulty(*given))
+    monkeypatch.setattr(TableTask, "calibrate", lambda *given: which.append(given[1]) or calibrate(*given))
+    model = MoleculeRegressor(**SMALL, validation_size=0.5, calibration="random").fit(smiles, targets)
+    ((features, errors, _),), rows = asked, which[0].splits.calibrating.tolist()
+    assert len(rows) == 60 and max(rows) > 100
+    names = sorted(str(row) for row in rows)
+    expected = learn_difficulty(features, errors, np.array([names.index(str(row)) for row in rows]))[1]
+    assert np.array_equal(model.trained_.sigma[:, 0], expected)
+    assert not np.allclose(expected, learn_difficulty(features, errors)[1]), "another order gives other widths"
 
 
 def test_classes_have_no_intervals():
