@@ -22,6 +22,14 @@ class TinyModel(nn.Module):
         return self.body(batch.conditions)
 
 
+@pytest.fixture(autouse=True)
+def every_epoch_is_saved():
+    """The epochs here are too short for that otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgewise.train.training.EPOCH_CHECKPOINT_SECONDS", 0.0)
+        yield
+
+
 @pytest.fixture
 def make_model():
     """Makes the same model every time."""

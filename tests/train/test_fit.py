@@ -121,6 +121,25 @@ def test_an_interrupted_run_ends_with_the_same_bits(make_model, make_batch, tmp_
         assert visited.count("train") == 3 * (6 - stop) + (stop == 0)
 
 
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_short_epochs_are_saved_together(make_model, make_batch, tmp_path, monkeypatch, keep):
+    """Of epochs that end within a second one is saved; its checkpoint never holds later weights than the best ones."""
+    settings = TrainSettings(**{**SETTINGS.__dict__, "checkpoint": keep})
+    whole, resumed, visited = make_model(), make_model(), []
+    expected = train(whole, make_batch, settings)
+    monkeypatch.setattr("edgewise.train.training.EPOCH_CHECKPOINT_SECONDS", 60.0)
+    kill_in_epoch(monkeypatch, 5)
+    with pytest.raises(KilledError):
+        train(make_model(), make_batch, settings, folder=tmp_path)
+    monkeypatch.undo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.ckpt", "last.ckpt"]
+    best, last = (torch.load(tmp_path / f"{name}.ckpt") for name in ("best", "last"))
+    assert (best["epoch"], last["best_epoch"], len(last["history"])) == (0, 0, 1)
+    found = train(resumed, recorded(make_batch, visited), settings, folder=tmp_path, resume=True)
+    assert same(resumed, whole) and found.best_epoch == expected.best_epoch
+    assert visited.count("train") == 3 * 5, "the epochs after the saved one are trained again"
+
+
 @pytest.mark.parametrize("precision", ["32", "64"])
 def test_a_run_that_is_killed_within_an_epoch_goes_on_there(make_model, make_batch, tmp_path, monkeypatch, precision):
     """A run of few epochs, or of one, must not begin anew: the checkpoint is there before the first epoch ends."""

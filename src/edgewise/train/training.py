@@ -38,6 +38,8 @@ CHECKPOINT_SECONDS = 10.0
 """An epoch that takes longer is saved within, about so often, so that an interrupted run loses no more."""
 CHECKPOINT_SHARE = 0.05
 """The share of the time that saving within epochs takes at most."""
+EPOCH_CHECKPOINT_SECONDS = 1.0
+"""Epochs that end within this time after a checkpoint are not saved: an interrupted run trains them once more."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class FitResult:
 
 
 class Training:
-    """Epochs of steps, validations of the averaged weights, and a checkpoint after each epoch and within long ones.
+    """Epochs of steps, validations of the averaged weights, and checkpoints after epochs and within long ones.
 
     Args:
         model: maps a batch to what the loss takes; on the device, in the precision of its weights.
@@ -93,9 +95,10 @@ class Training:
         self.history: list[dict[str, Any]] = []
         self.best_loss, self.best_epoch = math.inf, -1
         self.best: dict[str, Tensor] | None = None
+        self.is_best_saved = True
         self.total, self.weight = torch.zeros(()), torch.zeros(())
         self.within: dict[str, Any] | None = None
-        self.next_checkpoint = 0.0
+        self.next_checkpoint = self.next_epoch_checkpoint = 0.0
 
     @property
     def epoch(self) -> int:
@@ -224,10 +227,8 @@ class Training:
         self.history.append(record)
         if val_loss is not None and val_loss < self.best_loss:
             self.best_loss, self.best_epoch = val_loss, self.epoch - 1
-            self.best = self.weights()
-            if self.folder is not None:
-                save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / BEST)
-        if self.saves:
+            self.best, self.is_best_saved = self.weights(), False
+        if self.saves and self.group.agree(time.perf_counter() >= self.next_epoch_checkpoint):
             self.save()
             self.next_checkpoint = time.perf_counter() + CHECKPOINT_SECONDS
         if self.log is not None:
@@ -260,7 +261,10 @@ class Training:
         return {"history": self.history, "best_loss": self.best_loss, "best_epoch": self.best_epoch}
 
     def save(self) -> None:
-        """Writes `last.ckpt`: all that a continued run needs. The one before it stays as `previous.ckpt`."""
+        """Writes `last.ckpt`: all that a continued run needs. The one before it stays as `previous.ckpt`.
+
+        The best weights are written before: those of a later epoch than `last.ckpt` are found again, older ones are not.
+        """
         content = {
             "state_dict": whole(dict(self.model.state_dict())),
             "averaged": whole(self.averaged),
@@ -271,7 +275,11 @@ class Training:
             **self.results,
         }
         if self.folder is not None:
+            if not self.is_best_saved:
+                save_checkpoint({"state_dict": self.best, "epoch": self.best_epoch}, self.folder / BEST)
             save_checkpoint(content, self.folder / LAST, previous=self.folder / PREVIOUS)
+        self.is_best_saved = True
+        self.next_epoch_checkpoint = time.perf_counter() + EPOCH_CHECKPOINT_SECONDS
 
     def save_within(self, batches: int) -> None:
         """Writes the checkpoint after a step within an epoch, if it is time."""
