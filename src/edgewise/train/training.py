@@ -263,7 +263,7 @@ class Training:
     def save(self) -> None:
         """Writes `last.ckpt`: all that a continued run needs. The one before it stays as `previous.ckpt`.
 
-        The best weights are written before: those of a later epoch than `last.ckpt` are found again, older ones are not.
+        The best weights are written first: those of a later epoch than `last.ckpt` are found again, older ones are not.
         """
         content = {
             "state_dict": whole(dict(self.model.state_dict())),
