@@ -1,6 +1,7 @@
 """The job: what it learns its scales from, and what it writes down."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from edgewise.errors import SettingError
 from edgewise.models.graph_settings import PropertySettings
 from edgewise.tasks.config import groups_of, job_to_config
 from edgewise.tasks.molecules.settings import PropertyRunSettings
-from edgewise.tasks.molecules.task import TASK
+from edgewise.tasks.molecules.task import TASK, steps_of
 from edgewise.tasks.registry import names, settings_of
 from edgewise.train.settings import TrainSettings
 
@@ -35,6 +36,25 @@ def test_scales_are_learned_on_training_rows_only():
     few = table_from_arrays(SMILES[:3], [0.0, 2.0, 4.0], [1.0, 2.0, 3.0])
     alone = TASK.prepared(PropertyRunSettings(("arrays",), few.columns), few, splits).fitted
     assert trained.scales == alone.scales
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "num_molecules", "of_classes", "steps"),
+    [
+        (902, 902, False, 600),  # few molecules: 40 steps for 64 rows are fewer than 600
+        (999, 999, False, 999 * 40 / 64),
+        (1000, 1000, False, 70 * 1000 / 64),
+        (1600, 200, False, 70 * 1600 / 64),  # rows that share molecules
+        (902, 902, True, 240),
+        (1600, 1600, True, 400),
+        (100_000, 100_000, False, 3000),
+    ],
+)
+def test_steps_fit_the_rows_and_molecules(num_rows, num_molecules, of_classes, steps):
+    chosen = steps_of(num_rows, num_molecules, of_classes=of_classes)
+    train = TrainSettings().resolved(num_rows, num_molecules, steps=chosen)
+    an_epoch = math.ceil(num_rows / train.batch_size)
+    assert train.epochs == math.ceil(steps / an_epoch)
 
 
 def test_baselines_see_training_targets_only():

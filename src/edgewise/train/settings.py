@@ -3,7 +3,7 @@
 import math
 import os
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 from edgewise.errors import SettingError
 from edgewise.settings import Settings, setting
@@ -27,6 +27,15 @@ def usual_threads(most: int = 1) -> int:
 def available_cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Steps(NamedTuple):
+    """How many steps a training takes that names no epochs."""
+
+    each: float = 70
+    """For each 64 training rows."""
+    least: int = 1000
+    """The fewest."""
 
 
 @dataclass(frozen=True)
@@ -87,21 +96,19 @@ class TrainSettings(Settings):
         """Whether the weights of the best epoch are the result, not those of the last."""
         return self.checkpoint == "best" or (self.checkpoint is None and self.patience is not None)
 
-    def resolved(self, num_rows: int, num_molecules: int, *, of_classes: bool = False) -> Self:
+    def resolved(self, num_rows: int, num_molecules: int, *, steps: Steps = Steps()) -> Self:
         """The same recipe with a batch size and a number of epochs that fit a table.
 
         Rows that share few molecules cost little each and say little that is new: batches are larger there. The
-        number of steps grows with the number of rows, from 1,000 to 3,000. Classes of molecules have fewer, from 240:
-        with more their validation loss rises again.
+        number of steps grows with the number of rows, up to 3,000.
 
         Args:
             num_rows: Training rows.
             num_molecules: Distinct molecules in them.
-            of_classes: Whether the targets are classes of molecules.
+            steps: How many they are.
         """
         batch_size = self.batch_size or (32 if num_rows < 400 else 64 if num_rows < 8 * num_molecules else 256)
-        a_row, least = (16, 240) if of_classes else (70, 1000)
-        num_steps = min(3000, max(least, a_row * num_rows / 64))
+        num_steps = min(3000, max(steps.least, steps.each * num_rows / 64))
         epochs = self.epochs or math.ceil(num_steps / math.ceil(num_rows / batch_size))
         return replace(self, batch_size=batch_size, epochs=epochs)
 

@@ -14,7 +14,7 @@ from edgewise.data.split import Splits, evenly
 from edgewise.data.tables.read import Cells, TableChunks
 from edgewise.engine.workers import Workers
 from edgewise.files import copied_rows
-from edgewise.models.graph_settings import PropertySizes
+from edgewise.models.graph_settings import MANY_MOLECULES, PropertySizes
 from edgewise.tasks.chunks import Tally, predictions, read_rows
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.molecules.trained import MAX_KNOWN, FittedProperty, Scales, distinct_rows, molecules_of
@@ -30,6 +30,18 @@ from edgewise.tasks.table_task import (
 )
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import FiniteFeatures
+from edgewise.train.settings import Steps
+
+STEPS_OF_CLASSES, STEPS_OF_FEW = Steps(16, 240), Steps(40, 600)
+"""With more the validation loss of classes rises again, and numbers of few molecules gain nothing; learned from
+validation rows, see docs/molecules.md."""
+
+
+def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool) -> Steps:
+    """How many steps a table of molecules is trained for; rows that share molecules differ in their conditions."""
+    if of_classes:
+        return STEPS_OF_CLASSES
+    return STEPS_OF_FEW if num_molecules < MANY_MOLECULES and num_rows < 8 * num_molecules else Steps()
 
 
 class MoleculesTask(TableTask):
@@ -51,7 +63,8 @@ class MoleculesTask(TableTask):
     def resolved(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> PropertyRunSettings:
         num_molecules = len(np.unique(table.graph_of_row[splits.train]))
         of_classes = table.columns.task_type != "regression"
-        train = settings.train.resolved(len(splits.train), num_molecules, of_classes=of_classes)
+        steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes)
+        train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
         assert train.batch_size is not None
         model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes)
         return replace(settings, model=model, train=train)
