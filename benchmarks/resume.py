@@ -77,7 +77,6 @@ def work(rank: int, size: int, meeting: str, words: list[str], last: int | None)
         os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
         os.environ |= {"EDGEWISE_RENDEZVOUS": f"file://{meeting}", "GLOO_SOCKET_IFNAME": "lo"}
     training.CHECKPOINT_SECONDS, training.CHECKPOINT_SHARE = BETWEEN_CHECKPOINTS, 1.0
-    training.EPOCH_CHECKPOINT_SECONDS = 0.0
     step = Training.train_step
 
     def steps(self: Training, batch: Any) -> None:

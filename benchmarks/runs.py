@@ -333,8 +333,8 @@ def report(results: dict[str, Any]) -> str:
         f"# {__doc__.splitlines()[0]}",
         "",
         f"{facts['cores']} cores of {facts['processor']}, Python {facts['python']}, "
-        f"torch {facts['versions']['torch']}; commit `{commit['commit'][:9]}`. Written by `make bench-runs`; every "
-        "number is in `runs.json`.",
+        f"torch {facts['versions']['torch']}. Written by `make bench-runs`, a row at a time, the last one at commit "
+        f"`{commit['commit'][:9]}`; every number is in `runs.json`.",
         "",
         "| command or step | edgewise | peer | times as fast | memory, MB | peer's, MB | asked | rounds |",
         "|---|---|---|---|---|---|---|---|",

@@ -29,10 +29,15 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def share_molecules(num_rows: int, num_molecules: int) -> bool:
+    """Whether the rows of a table are of few molecules each of which has many rows, at several conditions say."""
+    return num_rows >= 8 * num_molecules
+
+
 class Steps(NamedTuple):
     """How many steps a training takes that names no epochs."""
 
-    each: float = 70
+    each: int = 70
     """For each 64 training rows."""
     least: int = 1000
     """The fewest."""
@@ -105,9 +110,10 @@ class TrainSettings(Settings):
         Args:
             num_rows: Training rows.
             num_molecules: Distinct molecules in them.
-            steps: How many they are.
+            steps: How many steps there are.
         """
-        batch_size = self.batch_size or (32 if num_rows < 400 else 64 if num_rows < 8 * num_molecules else 256)
+        usual = 32 if num_rows < 400 else 256 if share_molecules(num_rows, num_molecules) else 64
+        batch_size = self.batch_size or usual
         num_steps = min(3000, max(steps.least, steps.each * num_rows / 64))
         epochs = self.epochs or math.ceil(num_steps / math.ceil(num_rows / batch_size))
         return replace(self, batch_size=batch_size, epochs=epochs)

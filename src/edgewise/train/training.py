@@ -39,7 +39,8 @@ CHECKPOINT_SECONDS = 10.0
 CHECKPOINT_SHARE = 0.05
 """The share of the time that saving within epochs takes at most."""
 EPOCH_CHECKPOINT_SECONDS = 1.0
-"""Epochs that end within this time after a checkpoint are not saved: an interrupted run trains them once more."""
+"""Epochs that end within this time after a checkpoint are not saved, but for the last one: an interrupted run trains
+them once more."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ class Training:
         if val_loss is not None and val_loss < self.best_loss:
             self.best_loss, self.best_epoch = val_loss, self.epoch - 1
             self.best, self.is_best_saved = self.weights(), False
-        if self.saves and self.group.agree(time.perf_counter() >= self.next_epoch_checkpoint):
+        if self.saves and self.group.agree(self.is_over or time.perf_counter() >= self.next_epoch_checkpoint):
             self.save()
             self.next_checkpoint = time.perf_counter() + CHECKPOINT_SECONDS
         if self.log is not None:

@@ -30,7 +30,7 @@ from edgewise.tasks.table_task import (
 )
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import FiniteFeatures
-from edgewise.train.settings import Steps
+from edgewise.train.settings import Steps, share_molecules
 
 STEPS_OF_CLASSES, STEPS_OF_FEW = Steps(16, 240), Steps(40, 600)
 """With more the validation loss of classes rises again, and numbers of few molecules gain nothing; learned from
@@ -38,10 +38,11 @@ validation rows, see docs/molecules.md."""
 
 
 def steps_of(num_rows: int, num_molecules: int, *, of_classes: bool) -> Steps:
-    """How many steps a table of molecules is trained for; rows that share molecules differ in their conditions."""
+    """How many steps a table of molecules is trained for."""
     if of_classes:
         return STEPS_OF_CLASSES
-    return STEPS_OF_FEW if num_molecules < MANY_MOLECULES and num_rows < 8 * num_molecules else Steps()
+    is_small = num_molecules < MANY_MOLECULES and not share_molecules(num_rows, num_molecules)
+    return STEPS_OF_FEW if is_small else Steps()
 
 
 class MoleculesTask(TableTask):
