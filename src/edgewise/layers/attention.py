@@ -1,10 +1,9 @@
 """Multi-head attention, for sequences and graphs alike."""
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
@@ -13,6 +12,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.given import require_nodes
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple
+from edgewise.layers.linear import Linear, linear
 from edgewise.layers.position import PairPosition, default_positions, distances
 from edgewise.layers.ring import current_ring, ring_attend
 from edgewise.layers.scorer import Given, LearnedScore
@@ -89,9 +89,9 @@ class MultiHeadAttention(nn.Module):
             key_dim = _per_head("model_dim", model_dim, num_heads, key_dim)
             joined = combine == "concatenate"
             value_dim = _per_head("model_dim", model_dim, num_heads if joined else 1, value_dim)
-            self.query = nn.Linear(model_dim, num_heads * key_dim)
-            self.key = nn.Linear(source_dim, num_key_heads * key_dim)
-            self.value = nn.Linear(value_source_dim, num_key_heads * value_dim)
+            self.query = Linear(model_dim, num_heads * key_dim)
+            self.key = Linear(source_dim, num_key_heads * key_dim)
+            self.value = Linear(value_source_dim, num_key_heads * value_dim)
         else:
             if key_dim is not None or value_dim is not None:
                 raise SettingError(
@@ -107,9 +107,9 @@ class MultiHeadAttention(nn.Module):
         if edge_dim is not None:
             # Key, value and bias of every head from one matrix product.
             self.edge_sizes = (num_heads * key_dim, num_heads * value_dim, num_heads)
-            self.edge = nn.Linear(edge_dim, sum(self.edge_sizes), bias=False)
+            self.edge = Linear(edge_dim, sum(self.edge_sizes), bias=False)
         if combine == "concatenate":
-            self.output = nn.Linear(num_heads * value_dim, model_dim)
+            self.output = Linear(num_heads * value_dim, model_dim)
         elif combine == "weights":
             self.head_weights = nn.Parameter(torch.full((num_heads,), 1 / num_heads))
         elif combine == "tensor":
@@ -168,9 +168,7 @@ class MultiHeadAttention(nn.Module):
             queries = _split(self.query(query), self.head_shape)
             nothing = (None, None, None)
             return self._attended(queries, cache.keys, cache.values, neighborhood, nothing, trace)
-        projected = self._projected(query, key, value)
-        head_shapes = (self.head_shape, self.key_head_shape, self.key_head_shape)
-        queries, keys, values = (_split(nodes, shape) for nodes, shape in zip(projected, head_shapes))
+        queries, keys, values = self._projected(query, key, value)
         parts: Any = self._edge_parts(edge)
         if edge_rows is not None and self.position is not None:  # which has a part for each edge
             parts = tuple(x if x is None else edge_rows.spread(x, axis) for x, axis in zip(parts, (-2, -2, -1)))
@@ -213,14 +211,22 @@ class MultiHeadAttention(nn.Module):
         )  # fmt: skip
         return self._combined(heads if len(self.head_shape) == 1 else heads.flatten(-4, -3))
 
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> Sequence[Tensor]:
-        """Queries, keys and values, heads side by side; from one matrix product where all come from one source."""
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        """Queries, keys and values of every head; from one matrix product where all come from one source."""
+        shapes = (self.head_shape, self.key_head_shape, self.key_head_shape)
         linears = [layer for layer in (self.query, self.key, self.value) if isinstance(layer, nn.Linear)]
         if query is not key or key is not value or not linears:
-            return self.query(query), self.key(key), self.value(value)
+            projected = self.query(query), self.key(key), self.value(value)
+            return [_split(nodes, shape) for nodes, shape in zip(projected, shapes)]
         weight = torch.cat([layer.weight for layer in linears])
         bias = torch.cat([layer.bias for layer in linears])
-        return F.linear(query, weight, bias).split([layer.out_features for layer in linears], -1)
+        sizes, nodes = [layer.out_features for layer in linears], linear(query, weight, bias)
+        dims = {size // math.prod(shape) for size, shape in zip(sizes, shapes)}
+        if len(dims) == 1:  # heads first: so the backward pass copies their gradients side by side once, not twice
+            (dim,) = dims
+            parts = nodes.unflatten(-1, (-1, dim)).split([size // dim for size in sizes], -2)
+            return [_first(part.unflatten(-2, shape), len(shape)) for part, shape in zip(parts, shapes)]
+        return [_split(part, shape) for part, shape in zip(nodes.split(sizes, -1), shapes)]
 
     def _position_parts(
         self, position: PairPosition, neighborhood: Neighborhood, positions: Tensor, key_positions: Tensor
@@ -264,8 +270,12 @@ class MultiHeadAttention(nn.Module):
 
 def _split(nodes: Tensor, head_shape: tuple[int, ...]) -> Tensor:
     """`(*batch, node, head · dim)` as `(*batch, *head, node, dim)`, a view: in memory a node's heads stay together."""
-    nodes = nodes.unflatten(-1, (*head_shape, -1))
-    return nodes.movedim(-2 - len(head_shape), -2)
+    return _first(nodes.unflatten(-1, (*head_shape, -1)), len(head_shape))
+
+
+def _first(nodes: Tensor, num_axes: int) -> Tensor:
+    """`(*batch, node, *head, dim)`, with `num_axes` of heads, as `(*batch, *head, node, dim)`, a view."""
+    return nodes.movedim(-2 - num_axes, -2)
 
 
 def _sum(part: Tensor | None, other: Tensor | None) -> Tensor | None:

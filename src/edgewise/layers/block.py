@@ -13,6 +13,7 @@ from edgewise.layers.cache import LayerCache
 from edgewise.layers.dropout import Dropout, FeedForward
 from edgewise.layers.given import refuse_pair, require_nodes
 from edgewise.layers.heads import require_choice
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import EdgeRows, Full, GivenNeighborhood
 from edgewise.trace import Trace
 
@@ -70,10 +71,10 @@ class ResidualBlock(nn.Module):
             self.cross_norm = nn.LayerNorm(model_dim, norm_eps)
         self.dropout = Dropout(dropout)
         self.feed_forward = FeedForward(
-            nn.Linear(model_dim, hidden_dim),
+            Linear(model_dim, hidden_dim),
             activation_of(activation),
             Dropout(hidden_dropout),
-            nn.Linear(hidden_dim, model_dim),
+            Linear(hidden_dim, model_dim),
             name=activation,
         )
 

@@ -15,6 +15,7 @@ from edgewise.errors import SettingError
 from edgewise.layers.feature import FeatureLinear, Pair, weighted_sum
 from edgewise.layers.given import pair_of, require_edges, two
 from edgewise.layers.heads import require_choice
+from edgewise.layers.linear import Linear
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, Full, GivenNeighborhood, edges_of
 
@@ -222,8 +223,8 @@ class IsomorphismConvolution(nn.Module):
         if network is None:
             self.first = FeatureLinear(input_dim, hidden_dim, bias=False)
             self.bias = nn.Parameter(torch.zeros(hidden_dim))
-            self.second = nn.Linear(hidden_dim, output_dim)
-        self.edge = nn.Linear(edge_dim, input_dim) if edge_dim else None
+            self.second = Linear(hidden_dim, output_dim)
+        self.edge = Linear(edge_dim, input_dim) if edge_dim else None
         self.epsilon: Tensor
         if is_epsilon_learned:
             self.epsilon = nn.Parameter(torch.tensor(epsilon))

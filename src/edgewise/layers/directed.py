@@ -9,6 +9,7 @@ from edgewise.attend import aggregate
 from edgewise.backends import numba
 from edgewise.errors import SettingError
 from edgewise.layers.given import refuse_pair, require_nodes
+from edgewise.layers.linear import Linear
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
 
@@ -43,11 +44,11 @@ class DirectedMessages(nn.Module):
         if num_steps < 1:
             raise SettingError(f"DirectedMessages: num_steps is {num_steps}; expected at least 1.")
         self.sizes, self.num_steps = (input_dim, edge_dim), num_steps
-        self.start = nn.Linear(input_dim, output_dim, bias=False)
-        self.edge = nn.Linear(edge_dim, output_dim, bias=False) if edge_dim else None
-        self.step = nn.Linear(output_dim, output_dim, bias=False)
-        self.itself = nn.Linear(input_dim, output_dim)
-        self.arriving = nn.Linear(output_dim, output_dim, bias=False)
+        self.start = Linear(input_dim, output_dim, bias=False)
+        self.edge = Linear(edge_dim, output_dim, bias=False) if edge_dim else None
+        self.step = Linear(output_dim, output_dim, bias=False)
+        self.itself = Linear(input_dim, output_dim)
+        self.arriving = Linear(output_dim, output_dim, bias=False)
         self.dropout = nn.Dropout(dropout)
 
     def forward(

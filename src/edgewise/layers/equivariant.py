@@ -9,6 +9,7 @@ from edgewise.attend import aggregate
 from edgewise.errors import ShapeError
 from edgewise.layers.given import pair_beside, pair_of, require_places
 from edgewise.layers.heads import attend_and_record, require_choice
+from edgewise.layers.linear import Linear
 from edgewise.layers.messages import EdgePerceptron, Perceptron, beside, features_of_edges
 from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of, is_edge_index
@@ -85,14 +86,14 @@ class EquivariantLayer(nn.Module):
         self.activation = nn.SiLU()
         self.message = EdgePerceptron(model_dim, model_dim, 1 + edge_dim, hidden_dim, hidden_dim, self.activation)
         self.node = Perceptron(model_dim + hidden_dim, hidden_dim, model_dim, self.activation)
-        last = nn.Linear(hidden_dim, 1, bias=False)
+        last = Linear(hidden_dim, 1, bias=False)
         nn.init.xavier_uniform_(last.weight, gain=0.001)
-        self.step = nn.Sequential(nn.Linear(hidden_dim, hidden_dim), self.activation, last)
+        self.step = nn.Sequential(Linear(hidden_dim, hidden_dim), self.activation, last)
         if has_velocities:
             self.momentum = Perceptron(model_dim, hidden_dim, 1, self.activation)
         self.normalize = None if normalize is None else Given(normalize)
         if normalize is not None:
-            self.score = nn.Linear(hidden_dim, 1)
+            self.score = Linear(hidden_dim, 1)
 
     def forward(
         self,

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.layers.given import pair_beside, require_edges, require_nodes
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import GivenNeighborhood, edges_of
 
 
@@ -38,12 +39,10 @@ class PairForce(nn.Module):
     def __init__(self, hidden_dim: int, *, backend: str = "auto"):
         super().__init__()
         self.backend = backend
-        last = nn.Linear(hidden_dim, 2)
+        last = Linear(hidden_dim, 2)
         nn.init.xavier_uniform_(last.weight, gain=0.001)
         nn.init.zeros_(last.bias)
-        self.network = nn.Sequential(
-            nn.Linear(1, hidden_dim), nn.SiLU(), nn.Linear(hidden_dim, hidden_dim), nn.SiLU(), last
-        )
+        self.network = nn.Sequential(Linear(1, hidden_dim), nn.SiLU(), Linear(hidden_dim, hidden_dim), nn.SiLU(), last)
 
     def strength(self, squares: Float[Tensor, " *batch"]) -> Float[Tensor, " *batch"]:
         """φ of squared distances, which must be above 0."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate
 from edgewise.layers.given import pair_beside, pair_of, require_nodes
 from edgewise.layers.heads import attend_and_record, split_heads
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.score import Dot
 from edgewise.trace import Trace
@@ -61,11 +62,11 @@ class GatedGraphAttention(nn.Module):
         value_dim = max(model_dim // num_heads, 1) if value_dim is None else value_dim
         pool_dim = value_dim if pool_dim is None else pool_dim
         self.num_heads = num_heads
-        self.query, self.key = nn.Linear(model_dim, num_heads * key_dim), nn.Linear(source_dim, num_heads * key_dim)
-        self.value = nn.Linear(source_dim, num_heads * value_dim)
-        self.pool = nn.Linear(source_dim, pool_dim)
-        self.gate = nn.Linear(model_dim + pool_dim + source_dim, num_heads)
-        self.output = nn.Linear(model_dim + num_heads * value_dim, output_dim)
+        self.query, self.key = Linear(model_dim, num_heads * key_dim), Linear(source_dim, num_heads * key_dim)
+        self.value = Linear(source_dim, num_heads * value_dim)
+        self.pool = Linear(source_dim, pool_dim)
+        self.gate = Linear(model_dim + pool_dim + source_dim, num_heads)
+        self.output = Linear(model_dim + num_heads * value_dim, output_dim)
 
     def forward(
         self,

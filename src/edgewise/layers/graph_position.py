@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import require_nodes
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import membership
 
 
@@ -39,7 +40,7 @@ class GraphPosition(nn.Module):
                 "least one of either."
             )
         self.num_laplacian = num_laplacian
-        self.linear = nn.Linear(num_laplacian + num_random_walk, model_dim, bias=False)
+        self.linear = Linear(num_laplacian + num_random_walk, model_dim, bias=False)
         nn.init.zeros_(self.linear.weight)
 
     def forward(

@@ -10,6 +10,7 @@ from edgewise.attend import aggregate, attention_weights
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import two
 from edgewise.layers.heads import attend_and_record, join_heads, record, require_multiple, split_heads
+from edgewise.layers.linear import Linear
 from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, beside
 from edgewise.neighborhood import Edges, derived
 from edgewise.trace import Trace
@@ -41,10 +42,10 @@ class Aggregation(nn.Module):
         if how == "attention":
             require_multiple("Aggregation", "what edges carry", edge_dim, num_heads)
             if receiver_dim > 0:
-                self.query = nn.Linear(receiver_dim, edge_dim)
+                self.query = Linear(receiver_dim, edge_dim)
             else:
                 self.learned_query = nn.Parameter(torch.randn(edge_dim))
-            self.key, self.value = nn.Linear(edge_dim, edge_dim), nn.Linear(edge_dim, edge_dim)
+            self.key, self.value = Linear(edge_dim, edge_dim), Linear(edge_dim, edge_dim)
 
     def forward(
         self,
@@ -103,8 +104,8 @@ class EdgeUpdate(nn.Module):
         self.network = EdgePerceptron(receiver_dim, source_dim, edge_dim, hidden_dim, output_dim, activation)
         if num_heads is not None:
             require_multiple("EdgeUpdate", "output_dim", output_dim, num_heads)
-            self.query, self.key = nn.Linear(receiver_dim, output_dim), nn.Linear(source_dim, output_dim)
-            self.edge_key = nn.Linear(edge_dim, output_dim, bias=False) if edge_dim > 0 else None
+            self.query, self.key = Linear(receiver_dim, output_dim), Linear(source_dim, output_dim)
+            self.edge_key = Linear(edge_dim, output_dim, bias=False) if edge_dim > 0 else None
 
     def forward(
         self,

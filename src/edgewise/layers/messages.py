@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import ShapeError
+from edgewise.layers.linear import Linear, linear
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.checks import broadcast_shape
 
@@ -24,7 +24,7 @@ class Perceptron(nn.Module):
 
     def __init__(self, input_dim: int, hidden_dim: int, output_dim: int, activation: Activation):
         super().__init__()
-        self.first, self.second = nn.Linear(input_dim, hidden_dim), nn.Linear(hidden_dim, output_dim)
+        self.first, self.second = Linear(input_dim, hidden_dim), Linear(hidden_dim, output_dim)
         self.activation = activation
 
     def forward(self, features: Float[Tensor, " *batch input_dim"]) -> Float[Tensor, " *batch output_dim"]:
@@ -56,7 +56,7 @@ class EdgePerceptron(nn.Module):
     ):
         super().__init__()
         self.sizes = (receiver_dim, sender_dim, edge_dim)
-        self.first, self.second = nn.Linear(sum(self.sizes), hidden_dim), nn.Linear(hidden_dim, output_dim)
+        self.first, self.second = Linear(sum(self.sizes), hidden_dim), Linear(hidden_dim, output_dim)
         self.activation = activation
 
     def forward(
@@ -68,9 +68,9 @@ class EdgePerceptron(nn.Module):
     ) -> Float[Tensor, " *batch edge output_dim"]:
         """φ of every edge, in the order of `edges`."""
         to_receiver, to_sender, to_edge = self.first.weight.split(self.sizes, -1)
-        at_receivers = F.linear(receivers, to_receiver, self.first.bias).index_select(-2, edges.receivers)
-        at_senders = F.linear(senders, to_sender).index_select(-2, edges.senders)
-        return self.second(self.activation(at_receivers + at_senders + F.linear(edge, to_edge)))
+        at_receivers = linear(receivers, to_receiver, self.first.bias).index_select(-2, edges.receivers)
+        at_senders = linear(senders, to_sender).index_select(-2, edges.senders)
+        return self.second(self.activation(at_receivers + at_senders + linear(edge, to_edge)))
 
 
 def features_of_edges(owner: str, edge: Tensor | None, edges: Edges, edge_dim: int, like: Tensor) -> Tensor:

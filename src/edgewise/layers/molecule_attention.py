@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate, attend
 from edgewise.layers.given import pair_beside, pair_of, require_places
 from edgewise.layers.heads import attend_and_record, join_heads, require_choice, require_multiple, split_heads
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Rows, Softmax
 from edgewise.score import Distance
@@ -60,8 +61,8 @@ class MoleculeAttention(nn.Module):
         require_choice("MoleculeAttention", "bonds_how", bonds_how, ("sum", "mean"))
         self.num_heads, self.kernel, self.bonds_how = num_heads, kernel, bonds_how
         self.shares = attention_share, distance_share, bond_share
-        self.query, self.key, self.value = (nn.Linear(model_dim, model_dim) for _ in range(3))
-        self.output = nn.Linear(model_dim, model_dim)
+        self.query, self.key, self.value = (Linear(model_dim, model_dim) for _ in range(3))
+        self.output = Linear(model_dim, model_dim)
 
     def forward(
         self,

@@ -25,6 +25,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import require_nodes
 from edgewise.layers.heads import require_choice
 from edgewise.neighborhood import Edges, Neighborhood
+from edgewise.operator import transform_at_work
 
 
 class SinusoidalPosition(nn.Module):
@@ -155,29 +156,41 @@ class RotaryPosition(PairPosition):
             )
         require_choice("RotaryPosition", "planes", planes, ("half", "interleaved"))
         self.planes, self.base = planes, base
+        self.last: tuple[Tensor, Tensor, Tensor] | None = None
 
     def turned(self, nodes: Tensor, positions: Tensor) -> Tensor:
-        angles = _angles(positions, self.turned_dim, self.base, nodes.dtype)
-        cos, sin = angles.cos().to(nodes.dtype), angles.sin().to(nodes.dtype)
         part, rest = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
         # torch.compile takes no function with a forward derivative of its own, and needs none.
         turn = _Turn.forward if torch.compiler.is_compiling() else _Turn.apply
-        found = turn(part, cos, sin, self.planes)
+        found = turn(part, *self._waves(positions, nodes.dtype), self.planes)
         return torch.cat([found, rest.expand(*found.shape[:-1], -1)], -1) if rest.shape[-1] > 0 else found
+
+    def _waves(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """What a feature and the other one of its plane are multiplied with."""
+        is_kept = positions.device.type == "cpu" and not torch.compiler.is_compiling() and not transform_at_work()
+        # Queries and keys of every step stand at the same places; on a GPU, comparing them would wait for it.
+        if is_kept and self.last is not None and self.last[1].dtype == dtype and torch.equal(self.last[0], positions):
+            return self.last[1:]
+        angles = _angles(positions, self.turned_dim, self.base, dtype)
+        cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+        waves = _joined(cos, cos, self.planes), _joined(-sin, sin, self.planes)
+        if is_kept:
+            self.last = (positions.clone(), *waves)
+        return waves
 
 
 class _Turn(torch.autograd.Function):
-    """Features turned in their planes. The gradient is turned back: the same few operations, where autograd would add
-    up four parts, two of them in tables filled with zeros."""
+    """Features turned in their planes: x ⊙ cos + y ⊙ ±sin, y the other feature of each plane.
+
+    The gradient is turned back, by the same few operations."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(part: Tensor, cos: Tensor, sin: Tensor, planes: str) -> Tensor:
-        halves = planes == "half"
-        first, second = part.chunk(2, -1) if halves else (part[..., 0::2], part[..., 1::2])
-        turned = torch.addcmul(first * cos, second, sin, value=-1), torch.addcmul(second * cos, first, sin)
-        return torch.cat(turned, -1) if halves else torch.stack(turned, -1).flatten(-2)
+        half = part.shape[-1] // 2
+        others = part.roll(half, -1) if planes == "half" else part.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+        return torch.addcmul(part * cos, others, sin)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, str], output: Tensor) -> None:
@@ -195,6 +208,11 @@ class _Turn(torch.autograd.Function):
     def jvp(ctx: Any, *tangents: Any) -> Tensor:
         cos, sin = ctx.saved_tensors
         return _Turn.apply(tangents[0], cos, sin, ctx.planes)
+
+
+def _joined(first: Tensor, second: Tensor, planes: str) -> Tensor:
+    """Numbers of the first and second feature of each plane, at the places of the features."""
+    return torch.cat([first, second], -1) if planes == "half" else torch.stack([first, second], -1).flatten(-2)
 
 
 class ALiBi(PairPosition):

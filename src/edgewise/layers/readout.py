@@ -10,6 +10,7 @@ from edgewise.attend import aggregate
 from edgewise.errors import SettingError
 from edgewise.layers.given import require_nodes
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges, derived, membership
 from edgewise.trace import Trace
 
@@ -39,7 +40,7 @@ class Readout(nn.Module):
         if how == "attention":
             require_multiple("Readout", "model_dim", model_dim, num_heads)
             self.query = nn.Parameter(torch.randn(num_heads, 1, model_dim // num_heads))
-            self.key, self.value = nn.Linear(model_dim, model_dim), nn.Linear(model_dim, model_dim)
+            self.key, self.value = Linear(model_dim, model_dim), Linear(model_dim, model_dim)
 
     def forward(
         self,

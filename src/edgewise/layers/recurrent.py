@@ -17,6 +17,7 @@ from edgewise.attend import attend, attention_weights
 from edgewise.choices import LOCALS, LOOKS, CellName, LocalName, LookName
 from edgewise.errors import SettingError
 from edgewise.layers.given import require_nodes
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
 from edgewise.score import Additive, Constant, Dot, Score
 from edgewise.trace import Trace
@@ -165,17 +166,17 @@ class RecurrentDecoder(nn.Module):
         fed = model_dim if is_input_fed else 0
         context = source_dim if look == "bahdanau" else 0
         self.cell = CELLS[cell](input_dim + fed + context, model_dim)
-        self.begin = nn.Linear(source_dim, model_dim)
-        self.output = nn.Linear(source_dim + model_dim, model_dim, bias=False)
+        self.begin = Linear(source_dim, model_dim)
+        self.output = Linear(source_dim + model_dim, model_dim, bias=False)
         if look == "general":
             self.weight = nn.Parameter(torch.empty(model_dim, source_dim))
             nn.init.xavier_uniform_(self.weight)
         if look in ("bahdanau", "concat"):
-            self.query = nn.Linear(model_dim, model_dim, bias=False)
-            self.key = nn.Linear(source_dim, model_dim)
+            self.query = Linear(model_dim, model_dim, bias=False)
+            self.key = Linear(source_dim, model_dim)
             self.vector = nn.Parameter(torch.empty(model_dim).uniform_(-1, 1) * (3 / model_dim) ** 0.5)
         if local == "predictive":
-            self.place = nn.Sequential(nn.Linear(model_dim, model_dim, bias=False), nn.Tanh(), nn.Linear(model_dim, 1))
+            self.place = nn.Sequential(Linear(model_dim, model_dim, bias=False), nn.Tanh(), Linear(model_dim, 1))
 
     def forward(
         self,

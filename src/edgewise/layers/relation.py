@@ -15,6 +15,7 @@ from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, Pair, summed, weighted_sum
 from edgewise.layers.given import pair_of, require_nodes, two
 from edgewise.layers.heads import require_multiple
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Relations, Types
 from edgewise.records import SparseFeatures
 from edgewise.renames import takes_old_arguments
@@ -125,7 +126,7 @@ class RelationalConvolution(nn.Module):
         if num_bases is not None:
             self.shares = nn.Parameter(torch.randn(num_relations, num_bases) / math.sqrt(num_bases))
         self.num_relations = num_relations
-        self.itself = nn.Linear(target_dim, output_dim, bias=False)
+        self.itself = Linear(target_dim, output_dim, bias=False)
         self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
         self.activation = activation
 

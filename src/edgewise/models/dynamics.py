@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate
 from edgewise.layers.equivariant import EquivariantLayer
 from edgewise.layers.force import PairForce
+from edgewise.layers.linear import Linear
 from edgewise.layers.messages import EdgePerceptron, Perceptron, beside
 from edgewise.models.time_settings import DynamicsSettings
 from edgewise.normalize import Normalize, Sigmoid, Softmax
@@ -34,7 +35,7 @@ class EquivariantDynamics(nn.Module):
     def __init__(self, num_charges: int, num_couplings: int, settings: DynamicsSettings):
         super().__init__()
         self.quantity = settings.target_quantity
-        self.input = nn.Linear(1 + num_charges, settings.model_dim)
+        self.input = Linear(1 + num_charges, settings.model_dim)
         self.layers = nn.ModuleList(
             EquivariantLayer(
                 settings.model_dim,
@@ -72,7 +73,7 @@ class GraphDynamics(nn.Module):
         super().__init__()
         model_dim, activation = settings.model_dim, nn.SiLU()
         self.activation = activation
-        self.input = nn.Linear(2 * space_dim + num_charges, model_dim)
+        self.input = Linear(2 * space_dim + num_charges, model_dim)
         self.messages, self.updates = (
             nn.ModuleList(make() for _ in range(settings.num_layers))
             for make in (

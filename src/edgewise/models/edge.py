@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.feature import FeatureLinear
+from edgewise.layers.linear import Linear
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
 from edgewise.models.node import NodeEncoder
 from edgewise.records import NodeBatch, Record
@@ -56,8 +57,8 @@ class EdgeModel(nn.Module):
         model_dim = settings.model_dim
         self.encoder = NodeEncoder(replace(sizes, num_outputs=model_dim), settings)
         self.own = FeatureLinear(sizes.num_features, model_dim)
-        self.hidden = nn.Linear(2 * model_dim + num_features, model_dim)
-        self.output = nn.Linear(model_dim, sizes.num_outputs)
+        self.hidden = Linear(2 * model_dim + num_features, model_dim)
+        self.output = Linear(model_dim, sizes.num_outputs)
         self.dropout, self.is_directed = Dropout(settings.dropout), is_directed
 
     def forward(self, batch: EdgeBatch, trace: Trace | None = None) -> Float[Tensor, " row output"]:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from edgewise.errors import UnsupportedError
 from edgewise.layers.block import activation_of
 from edgewise.layers.dropout import Dropout
+from edgewise.layers.linear import Linear
 from edgewise.layers.recurrent import CellName, RecurrentEncoder
 from edgewise.models.text_settings import EncoderName, TransformerSettings
 from edgewise.models.transformer import Stack, placed, placing, within_texts
@@ -182,7 +183,7 @@ class TokenHead(nn.Module):
 
     def __init__(self, num_tokens: int, settings: TransformerSettings):
         super().__init__()
-        self.dense = nn.Linear(settings.model_dim, settings.model_dim)
+        self.dense = Linear(settings.model_dim, settings.model_dim)
         nn.init.normal_(self.dense.weight, std=0.02)
         nn.init.zeros_(self.dense.bias)
         self.activation = activation_of(settings.activation)

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.layers.gated import GraphGRU
+from edgewise.layers.linear import Linear
 from edgewise.models.time_settings import ForecastSettings
 from edgewise.neighborhood import Edges
 from edgewise.records import SeriesBatch
@@ -34,7 +35,7 @@ class ForecastModel(nn.Module):
             )
             for _ in range(2)
         )
-        self.output = nn.Linear(settings.model_dim, 1)
+        self.output = Linear(settings.model_dim, 1)
         nn.init.zeros_(self.output.weight)
         nn.init.zeros_(self.output.bias)
 

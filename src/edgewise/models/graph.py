@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
+from edgewise.layers.linear import Linear
 from edgewise.layers.readout import How, Readout
 from edgewise.models.graph_settings import GraphReadoutName, GraphSettings, GraphSizes, NodeSettings, NodeSizes
 from edgewise.models.head import ConditionedHead
@@ -76,7 +77,7 @@ class WholeReadout(nn.Module):
         super().__init__()
         self.scale = 1 / typical_nodes
         self.attention, self.sum = Readout(model_dim, "attention", num_heads), Readout(model_dim, "sum")
-        self.join = nn.Linear(2 * model_dim, model_dim)
+        self.join = Linear(2 * model_dim, model_dim)
 
     def forward(
         self, nodes: Float[Tensor, " node model_dim"], batch: GraphBatch, trace: Trace | None = None

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import SettingError
 from edgewise.layers.dropout import Dropout, dropout
+from edgewise.layers.linear import Linear
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 
 
@@ -46,15 +47,15 @@ class ConditionedHead(nn.Module):
         bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
     ):
         super().__init__()
-        self.input = nn.Linear(input_dim, head_dim)
+        self.input = Linear(input_dim, head_dim)
         condition_dim = 32 if num_conditions else 0
         self.add: nn.Module | None = None
         if num_conditions:
-            self.add = nn.Linear(num_conditions, head_dim)
+            self.add = Linear(num_conditions, head_dim)
             self.condition = nn.Sequential(
-                nn.Linear(num_conditions, condition_dim),
+                Linear(num_conditions, condition_dim),
                 nn.SiLU(),
-                nn.Linear(condition_dim, condition_dim),
+                Linear(condition_dim, condition_dim),
                 nn.SiLU(),
             )
         self.blocks = nn.ModuleList(ModulatedBlock(head_dim, condition_dim, dropout) for _ in range(num_layers))
@@ -99,10 +100,10 @@ class ModulatedBlock(nn.Module):
         self.norm = nn.LayerNorm(head_dim)
         self.modulate: nn.Linear | None = None
         if condition_dim:
-            self.modulate = nn.Linear(condition_dim, 2 * head_dim)
+            self.modulate = Linear(condition_dim, 2 * head_dim)
             nn.init.normal_(self.modulate.weight, std=0.5 / math.sqrt(condition_dim))
             nn.init.zeros_(self.modulate.bias)
-        self.first, self.second = nn.Linear(head_dim, head_dim), nn.Linear(head_dim, head_dim)
+        self.first, self.second = Linear(head_dim, head_dim), Linear(head_dim, head_dim)
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -122,7 +123,7 @@ def describer(sizes: PropertySizes, settings: PropertySettings) -> nn.Module | N
         return None
     return nn.Sequential(
         Dropout(settings.numbers.descriptor_dropout),
-        nn.Linear(sizes.num_global_features, settings.numbers.model_dim),
+        Linear(sizes.num_global_features, settings.numbers.model_dim),
         nn.SiLU(),
         Dropout(2 * settings.numbers.descriptor_dropout),
     )

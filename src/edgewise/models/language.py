@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
+from edgewise.layers.linear import linear
 from edgewise.layers.position import first_positions
 from edgewise.layers.ring import current_ring, places
 from edgewise.models.text_settings import TransformerSettings
@@ -86,4 +87,4 @@ class NextTokenModel(nn.Module):
 
     def scores(self, nodes: Float[Tensor, " *token model_dim"]) -> Float[Tensor, " *token num_tokens"]:
         """How likely each token of the vocabulary is to follow, before softmax."""
-        return nn.functional.linear(nodes, self.embedding.weight)
+        return linear(nodes, self.embedding.weight)

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.layers.dropout import Dropout
+from edgewise.layers.linear import Linear
 from edgewise.models.graph_settings import LinkSettings, NodeSettings, NodeSizes
 from edgewise.models.node import NodeEncoder
 from edgewise.records import LinkBatch, NodeBatch
@@ -115,9 +116,7 @@ class ProductDecoder(nn.Module):
 
     def __init__(self, model_dim: int, dropout: float, is_directed: bool):
         super().__init__()
-        self.network = nn.Sequential(
-            nn.Linear(model_dim, model_dim), nn.ReLU(), Dropout(dropout), nn.Linear(model_dim, 1)
-        )
+        self.network = nn.Sequential(Linear(model_dim, model_dim), nn.ReLU(), Dropout(dropout), Linear(model_dim, 1))
 
     def forward(
         self, first: Float[Tensor, " row model_dim"], second: Float[Tensor, " row model_dim"]

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from edgewise.errors import DataError
 from edgewise.layers.dropout import Dropout, FeedForward
+from edgewise.layers.linear import Linear
 from edgewise.layers.molecule_attention import MoleculeAttention
 from edgewise.layers.readout import Readout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
@@ -37,7 +38,7 @@ class MoleculeTransformer(nn.Module):
     def __init__(self, sizes: PropertySizes, settings: PropertySettings):
         super().__init__()
         model_dim = settings.numbers.model_dim
-        self.input = nn.Linear(sizes.num_node_features, model_dim)
+        self.input = Linear(sizes.num_node_features, model_dim)
         self.dummy = nn.Parameter(0.1 * torch.randn(model_dim))
         self.layers = nn.ModuleList(AtomBlock(settings) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
@@ -88,10 +89,10 @@ class AtomBlock(nn.Module):
         )
         self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(model_dim) for _ in range(2))
         self.feed_forward = FeedForward(
-            nn.Linear(model_dim, 2 * model_dim),
+            Linear(model_dim, 2 * model_dim),
             nn.GELU(),
             Dropout(dropout),
-            nn.Linear(2 * model_dim, model_dim),
+            Linear(2 * model_dim, model_dim),
             name="gelu",
         )
         self.dropout = Dropout(dropout)

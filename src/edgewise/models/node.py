@@ -18,6 +18,7 @@ from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureDropout, FeatureLinear
 from edgewise.layers.graph_attention import HopAttention
 from edgewise.layers.graph_position import GraphPosition
+from edgewise.layers.linear import Linear
 from edgewise.layers.relation import RelationalAttention, RelationalConvolution, TypedLinear
 from edgewise.models.chunks import by_receivers
 from edgewise.models.graph_settings import NodeSettings, NodeSizes
@@ -191,7 +192,7 @@ class AttentionLayers(GraphLayers):
             )
             for _ in range(settings.num_layers)
         )
-        self.norm, self.output = nn.LayerNorm(model_dim), nn.Linear(model_dim, sizes.num_outputs)
+        self.norm, self.output = nn.LayerNorm(model_dim), Linear(model_dim, sizes.num_outputs)
         counts = settings.laplacian_positions, settings.random_walk_positions
         self.position = GraphPosition(model_dim, *counts) if sum(counts) else None
         num_virtual = settings.num_virtual_nodes
@@ -231,7 +232,7 @@ class HopLayers(GraphLayers):
             FeatureDropout(settings.dropout),
             FeatureLinear(sizes.num_features, settings.model_dim),
         )
-        self.output = nn.Linear(settings.model_dim, sizes.num_outputs)
+        self.output = Linear(settings.model_dim, sizes.num_outputs)
         normalize = normalizer_of(settings.normalize or "sigmoid")
         self.hops = HopAttention(sizes.num_outputs, settings.num_hops, normalize=normalize)
 
@@ -279,7 +280,7 @@ class RelationalConvolutionLayers(GraphLayers):
             RelationalConvolution(model_dim, model_dim, sizes.num_relations, num_bases=settings.num_bases)
             for _ in range(settings.num_layers)
         )
-        self.output = nn.Linear(model_dim, sizes.num_outputs)
+        self.output = Linear(model_dim, sizes.num_outputs)
 
     def steps(self) -> Sequence[Step]:
         """The input of each node, then a layer each."""
@@ -318,7 +319,7 @@ class RelationalAttentionLayers(GraphLayers):
             for _ in range(settings.num_layers)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(model_dim) for _ in range(settings.num_layers))
-        self.norm, self.output = nn.LayerNorm(model_dim), nn.Linear(model_dim, sizes.num_outputs)
+        self.norm, self.output = nn.LayerNorm(model_dim), Linear(model_dim, sizes.num_outputs)
         self.part = settings.dropout
 
     def steps(self) -> Sequence[Step]:

@@ -10,6 +10,7 @@ from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.directed import DirectedMessages
 from edgewise.layers.dropout import Dropout
+from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.head import ConditionedHead, describer
@@ -72,14 +73,14 @@ class GraphEncoder(nn.Module):
             )
             self.input, self.layers = nn.Identity(), nn.ModuleList([through])
         else:
-            self.input = nn.Linear(sizes.num_node_features, model_dim)
+            self.input = Linear(sizes.num_node_features, model_dim)
             self.layers = nn.ModuleList(_layer(settings, sizes.num_edge_features) for _ in range(settings.num_layers))
         self.norm = nn.LayerNorm(model_dim)
         self.settings = settings
         if not settings.spec.over_edges:
             self.attention = Readout(model_dim, "attention", settings.num_heads)
             self.sum = Readout(model_dim, "sum")
-            self.join = nn.Linear(2 * model_dim, model_dim)
+            self.join = Linear(2 * model_dim, model_dim)
         self.dropout = Dropout(settings.numbers.molecule_dropout)
         self.describe = describer(sizes, settings)
         self.output_dim = model_dim if self.describe is None else 2 * model_dim

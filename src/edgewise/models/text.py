@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.layers.dropout import Dropout
+from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
 from edgewise.models.encoder import encoder_of, hidden
 from edgewise.models.text_settings import CountSizes, ReaderSettings, TextSettings, TransformerSettings
@@ -48,10 +49,10 @@ class TextModel(nn.Module):
         self.readout = Readout(settings.model_dim, text.readout, settings.num_heads)
         self.norm = nn.LayerNorm(settings.model_dim)
         self.dropout = Dropout(text.head_dropout)
-        self.output = nn.Linear(settings.model_dim, num_outputs)
+        self.output = Linear(settings.model_dim, num_outputs)
         self.counts = None if counts is None else WordCounts(num_tokens, counts)
         if self.counts is not None:
-            self.read_counts = nn.Linear(self.counts.num_columns, settings.model_dim, bias=False)
+            self.read_counts = Linear(self.counts.num_columns, settings.model_dim, bias=False)
             nn.init.normal_(self.read_counts.weight, std=0.02)
             self.count_weight = nn.Parameter(torch.ones(KINDS))
 
@@ -132,7 +133,7 @@ class TagModel(nn.Module):
         self.unknown, self.reader, self.settings = unknown, reader, settings
         self.encoder = encoder_of(num_tokens, reader.encoder, settings)
         self.dropout = Dropout(reader.head_dropout)
-        self.output = nn.Linear(settings.model_dim, num_tags)
+        self.output = Linear(settings.model_dim, num_tags)
 
     def forward(
         self,
