@@ -330,6 +330,14 @@ class PropertySizes:
     """The least value of each output in model units, where all outputs are fractions; None where they are not."""
     high: tuple[float, ...] | None = None
     """The largest value of each output."""
+    tree_nodes: int = 0
+    """Nodes of the decision trees beside the network; 0 where there are none."""
+    trees: int = 0
+    """Decision trees of each target."""
+    tree_targets: int = 0
+    """Targets that have trees."""
+    are_binary: bool = False
+    """Whether an output of the trees is the log-odds of a target, not the logarithm of the probability of a class."""
 
     def __post_init__(self) -> None:
         check_unit("typical_nodes", self.typical_nodes)

@@ -12,6 +12,7 @@ from edgewise.layers.directed import DirectedMessages
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
+from edgewise.models.forest import Forest, numbers_of
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.head import ConditionedHead, describer
 from edgewise.models.molecule_transformer import MoleculeTransformer
@@ -43,10 +44,20 @@ class PropertyModel(nn.Module):
             dropout=settings.numbers.head_dropout,
             bounds=None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high),
         )
+        self.forest: Forest | None = None
+        if sizes.tree_nodes:
+            counts = (sizes.tree_nodes, sizes.trees, sizes.tree_targets, sizes.num_outputs)
+            self.forest = Forest(*counts, is_binary=sizes.are_binary)
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
-        """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts."""
-        return self.head(self.fingerprint(batch, trace), batch.conditions)
+        """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts.
+
+        Where trees stand beside the network, they are as many further variants: they have half of the weight.
+        """
+        found = self.head(self.fingerprint(batch, trace), batch.conditions)
+        if self.forest is None or self.training:
+            return found
+        return torch.cat([found, self.forest(numbers_of(batch)).to(found.dtype).unsqueeze(1).expand_as(found)], 1)
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row: those of its molecules side by side, before any condition."""

@@ -288,6 +288,11 @@ class MoleculeItem(Explainable):
             notes.append(
                 "The descriptors of the whole molecule stay, too: no atom gets what the model reads from them."
             )
+        if trained.sizes.tree_nodes:
+            notes.append(
+                "Half of a probability is that of a random forest over these descriptors and the conditions, which no "
+                "atom changes."
+            )
         if trained.settings.needs_coordinates:
             notes.append("The atoms that are left stay where they were.")
         if len(trained.members) > 1:

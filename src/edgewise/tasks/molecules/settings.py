@@ -26,6 +26,9 @@ class PropertyRunSettings(TableRunSettings):
     """The model."""
     molecule_descriptors: bool = setting(True)
     """Whether RDKit's descriptors of the whole molecule join the learned vectors, and the forest's features."""
+    forest: bool = setting(True)
+    """Whether a random forest over descriptors and conditions predicts classes beside the network, with half of the
+    weight, where fewer than 10,000 rows train."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
 

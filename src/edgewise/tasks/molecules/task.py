@@ -32,6 +32,8 @@ from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import FiniteFeatures
 from edgewise.train.settings import Steps, share_molecules
 
+FOREST_ROWS = 10_000
+"""Training rows from which on a network of classes stands alone: the sets that were compared have up to 2,000."""
 STEPS_OF_CLASSES, STEPS_OF_FEW = Steps(16, 240), Steps(40, 600)
 """With more the validation loss of classes rises again, and numbers of few molecules gain nothing; learned from
 validation rows, see docs/molecules.md."""
@@ -68,7 +70,14 @@ class MoleculesTask(TableTask):
         train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
         assert train.batch_size is not None
         model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes)
-        return replace(settings, model=model, train=train)
+        forest = settings.forest and settings.molecule_descriptors and of_classes and len(splits.train) < FOREST_ROWS
+        return replace(settings, model=model, train=train, forest=forest)
+
+    def calibrate(self, prepared: Prepared) -> None:
+        super().calibrate(prepared)
+        if prepared.settings.forest:
+            rows, seed = prepared.splits.learned, prepared.settings.train.seed
+            prepared.fitted.grow_forest(prepared.data, rows, seed)
 
     def untrained(self, settings: PropertyRunSettings, table: MoleculeTable, splits: Splits) -> FittedProperty:
         """The model before its first step: sizes, scales, and the molecules of the training rows."""
@@ -87,8 +96,9 @@ class MoleculesTask(TableTask):
             num_conditions=scales.condition.num_features,
             num_outputs=num_outputs(table),
             typical_nodes=float(np.diff(store.node_offsets.numpy())[graphs].mean()),
-            **bounds(table.targets[rows], scales.target),
         )
+        if (ends := bounds(table.targets[rows], scales.target)) is not None:
+            sizes = replace(sizes, low=ends[0], high=ends[1])
         known = distinct_rows(table, rows)
         return FittedProperty(
             **target_fields(table, settings.coverage),
@@ -174,12 +184,12 @@ class MoleculesTask(TableTask):
         return Tally(conformers={key: (each.how, text) for key, each, text in found if each.how != "relaxed"})
 
 
-def bounds(targets: np.ndarray, scaler: TargetScaler | None) -> dict[str, tuple[float, ...]]:
+def bounds(targets: np.ndarray, scaler: TargetScaler | None) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """0 and 1 in model units where every known target is a fraction, so that every prediction is one too."""
     if scaler is None or not ((targets >= 0) & (targets <= 1) | np.isnan(targets)).all():
-        return {}
+        return None
     ends = scaler.transform(np.stack([np.zeros(targets.shape[1]), np.ones(targets.shape[1])]))
-    return {"low": tuple(ends[0].tolist()), "high": tuple(ends[1].tolist())}
+    return tuple(ends[0].tolist()), tuple(ends[1].tolist())
 
 
 def renamed(columns: Columns, smiles: Sequence[str] | None, descriptors: Sequence[str] | None) -> Columns:

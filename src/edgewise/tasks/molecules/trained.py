@@ -1,7 +1,7 @@
 """A trained ensemble over molecules, with all it needs to read a new table: scales, sizes, the rows it knows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -17,11 +17,13 @@ from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import evenly
 from edgewise.errors import DataError, RunFolderError
 from edgewise.files import release
+from edgewise.models.forest import Forest, numbers_of
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.records import Batch
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.trained import FittedTable
+from edgewise.train.baseline import fit_forest
 from edgewise.train.folder import RunFolder
 
 MAX_KNOWN = 2**16
@@ -131,6 +133,23 @@ class FittedProperty(FittedTable):
     def new_member(self) -> PropertyModel:
         """A model before its first step, drawn from torch's generator."""
         return PropertyModel(self.sizes, self.settings)
+
+    def grow_forest(self, table: MoleculeTable, rows: np.ndarray, seed: int) -> None:
+        """Puts a random forest over descriptors and conditions beside each member, learned from some rows."""
+        batches = self.batches(table)
+        parts = [rows[start : start + TOGETHER] for start in range(0, len(rows), TOGETHER)]
+        numbers = np.concatenate([numbers_of(batches.batch(part)).numpy() for part in parts])
+        fitted = fit_forest(numbers, table.targets[rows], table.weights[rows], self.num_classes, seed=seed)
+        is_binary = self.task_type == "classification"
+        for member in self.members:
+            member.forest = forest = Forest.grown(fitted.models, self.num_classes, is_binary=is_binary)
+        self.sizes = replace(
+            self.sizes,
+            tree_nodes=len(forest.feature),
+            trees=forest.num_trees,
+            tree_targets=len(fitted.models),
+            are_binary=is_binary,
+        )
 
     def batches(self, table: MoleculeTable) -> TableBatches:
         """The rows of a table as the models take them."""

@@ -1,0 +1,98 @@
+"""Decision trees over the numbers of a row, as a network holds them: tensors, which are saved with its weights."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from edgewise.records import Batch
+
+LEAST = 1e-4
+"""The least probability: a forest that is certain may be wrong, and its logarithm must be finite."""
+
+
+class Forest(nn.Module):
+    """The mean of what decision trees say, for classes: p(x) = Σ_t p_t(the leaf of x in tree t) / trees.
+
+    It learns nothing from gradients: `grown` takes trees that scikit-learn has fitted.
+
+    Args:
+        num_nodes: inner nodes and leaves of all trees.
+        num_trees: trees for each target.
+        num_targets: how many targets have trees.
+        num_outputs: outputs of a row.
+        is_binary: whether an output is the log-odds of a target, else the logarithm of the probability of a class.
+
+    Source: Breiman 2001.
+    """
+
+    feature: Tensor
+    threshold: Tensor
+    branches: Tensor
+    roots: Tensor
+    values: Tensor
+
+    def __init__(self, num_nodes: int, num_trees: int, num_targets: int, num_outputs: int, *, is_binary: bool):
+        super().__init__()
+        self.num_trees, self.is_binary = num_trees, is_binary
+        self.register_buffer("feature", torch.zeros(num_nodes, dtype=torch.int32))
+        self.register_buffer("threshold", torch.zeros(num_nodes))
+        self.register_buffer("branches", torch.zeros(num_nodes, 2, dtype=torch.int32))
+        self.register_buffer("roots", torch.zeros(num_targets * num_trees, dtype=torch.int32))
+        self.register_buffer("values", torch.zeros(num_nodes, num_outputs))
+
+    @classmethod
+    def grown(cls, forests: Sequence[Any], num_classes: Sequence[int], *, is_binary: bool) -> "Forest":
+        """The trees of a `RandomForestClassifier` for each target, whose classes are numbers.
+
+        Args:
+            forests: one for each target, with as many trees each.
+            num_classes: of each target.
+            is_binary: as for the module.
+        """
+        parts, roots, start = [], [], 0
+        num_outputs = len(forests) if is_binary else sum(num_classes)
+        for target, forest in enumerate(forests):
+            first = target if is_binary else sum(num_classes[:target])
+            for tree in (each.tree_ for each in forest.estimators_):
+                count, own = tree.node_count, np.arange(start, start + tree.node_count)
+                values = np.zeros((count, num_outputs))
+                shares = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
+                for share, label in zip(shares.T, forest.classes_.astype(np.int64), strict=True):
+                    if not is_binary:
+                        values[:, first + label] = share
+                    elif label == 1:
+                        values[:, first] = share
+                branches = np.stack([tree.children_left, tree.children_right], axis=1) + start
+                is_leaf = tree.children_left < 0
+                branches[is_leaf] = own[is_leaf, None]  # a leaf leads to itself
+                parts.append((np.where(is_leaf, 0, tree.feature), tree.threshold, branches, values))
+                roots.append(start)
+                start += count
+        feature, threshold, branches, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+        found = cls(start, len(roots) // len(forests), len(forests), num_outputs, is_binary=is_binary)
+        named = {"feature": feature, "threshold": threshold, "branches": branches, "values": values, "roots": roots}
+        for name, value in named.items():
+            buffer = getattr(found, name)
+            buffer.copy_(torch.from_numpy(np.asarray(value)))
+        return found
+
+    def forward(self, rows: Float[Tensor, " row feature"]) -> Float[Tensor, " row output"]:
+        """The logits of each row, whose probabilities are those of the forest."""
+        nodes = self.roots.long().expand(len(rows), -1)
+        while True:
+            goes_right = rows.gather(1, self.feature[nodes].long()) > self.threshold[nodes]
+            further = self.branches[nodes].gather(2, goes_right.long().unsqueeze(2)).squeeze(2).long()
+            if torch.equal(further, nodes):
+                break
+            nodes = further
+        shares = (self.values[nodes].sum(1) / self.num_trees).clamp(LEAST, 1 - LEAST)
+        return shares.logit() if self.is_binary else shares.log()
+
+
+def numbers_of(batch: Batch) -> Float[Tensor, " row feature"]:
+    """What a forest decides by: the descriptors of a row's molecules, and its conditions, all scaled."""
+    return torch.cat([batch.global_features[batch.graph_of_row].flatten(1), batch.conditions], 1)

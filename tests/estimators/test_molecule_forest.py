@@ -1,0 +1,75 @@
+"""Classes of molecules: a random forest over their descriptors stands beside the network, with half of the weight."""
+
+import numpy as np
+import pytest
+import torch
+
+from edgewise.data.molecules.table import table_from_arrays
+from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
+from edgewise.models.forest import numbers_of
+
+SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
+ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
+SMILES = [f"{'C' * (1 + number // 5)}{ENDS[number % 5]}" for number in range(40)]
+LABELS = {"two": np.where(np.arange(40) % 5 < 2, "polar", "other"), "three": np.arange(40) % 5 % 3}
+NEW = ["CCCCN", "CC(=O)Nc1ccccc1", "Clc1ccccc1"]
+
+
+@pytest.fixture(scope="module", params=LABELS)
+def classifier(request):
+    """Two members, trained with a condition."""
+    model = MoleculeClassifier(**SMALL, ensemble_size=2)
+    return model.fit(SMILES, LABELS[request.param], conditions=np.arange(40.0)[:, None] % 7)
+
+
+def predicted(classifier, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
+    return classifier.predict_proba(smiles, conditions=np.array(numbers)[:, None])
+
+
+def test_a_probability_is_half_the_networks_and_half_the_forests(classifier):
+    fitted = classifier.trained
+    table = table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))
+    batch = fitted.batches(table).batch(np.arange(3))
+    by_network, by_forest = [], []
+    with torch.no_grad():
+        for member in fitted.members:
+            network = member.head(member.fingerprint(batch), batch.conditions).double()
+            by_network.append(fitted.finish(network).numpy())
+            by_forest.append(fitted.finish(member.forest(numbers_of(batch)).double()).numpy())
+    expected = (np.mean(by_network, 0) + np.mean(by_forest, 0)) / 2
+    found = predicted(classifier)
+    np.testing.assert_allclose(found[:, -expected.shape[1] :], expected, atol=1e-6)
+    assert np.abs(np.mean(by_network, 0) - np.mean(by_forest, 0)).max() > 0.05
+
+
+def test_it_is_saved_and_loaded(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    loaded = MoleculeClassifier.load(tmp_path / "run")
+    assert np.array_equal(predicted(loaded), predicted(classifier))
+
+
+def test_the_same_seed_grows_the_same_forest(classifier):
+    labels = classifier.classes_[np.argmax(predicted(classifier, SMILES, np.arange(40.0) % 7), axis=1)]
+    one, other = (MoleculeClassifier(**SMALL, random_state=3).fit(SMILES, labels) for _ in range(2))
+    assert np.array_equal(one.predict_proba(NEW), other.predict_proba(NEW))
+
+
+def test_it_can_be_explained(classifier):
+    """Atoms change what the network says, by half; the descriptors, and so the forest, stay."""
+    found = classifier.explain("CC(=O)Nc1ccccc1", conditions=[4.0])
+    assert any("random forest" in note for note in found.notes)
+    assert all(np.isfinite(each.values).all() for each in found.attributions)
+    (told,) = found.predictions
+    expected = predicted(classifier, ["CC(=O)Nc1ccccc1"], [4.0])[0]
+    assert list(told.probabilities.values()) == pytest.approx(expected.tolist(), rel=1e-5)
+    assert any(len(set(curve.predictions)) > 2 for curve in found.curves)
+
+
+def test_where_there_is_none():
+    labels = LABELS["two"]
+    for model in (
+        MoleculeRegressor(**SMALL).fit(SMILES, np.arange(40.0)),
+        MoleculeClassifier(**SMALL, molecule_descriptors=False).fit(SMILES, labels),
+        MoleculeClassifier(**SMALL, forest=False).fit(SMILES, labels),
+    ):
+        assert model.trained.members[0].forest is None and model.trained.sizes.tree_nodes == 0
