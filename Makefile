@@ -51,6 +51,7 @@ bench: $(READY)  ## tests first, then the benchmarks
 	$(BIN)/python benchmarks/attention_maps.py
 	$(BIN)/python benchmarks/plan_cost.py
 	$(BIN)/python benchmarks/plain_calls.py
+	$(BIN)/python benchmarks/products.py
 	$(BIN)/python benchmarks/words.py
 	$(BIN)/python benchmarks/graphs.py
 	$(BIN)/python benchmarks/reading.py

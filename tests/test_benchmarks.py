@@ -246,6 +246,11 @@ def test_plain_calls_agree_with_the_obvious_lines_of_torch():
         torch.testing.assert_close(ours(), plain(), rtol=1e-4, atol=1e-5)
 
 
+def test_products_agree_and_are_timed():
+    times = runpy.run_path(str(FOLDER / "products.py"))["times"]
+    assert all(spent > 0 for spent in times(40, 8, 8, various=True, rounds=2))
+
+
 def test_the_page_of_plain_calls_is_that_of_the_committed_numbers():
     path = FOLDER / "results" / "plain_calls.json"
     if not path.is_file():

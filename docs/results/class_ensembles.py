@@ -46,7 +46,7 @@ def scores(name: str, seed: int) -> dict[str, float]:
     forest = fit_forest(known[rows], table.targets[rows], np.ones(len(rows)), (2,)).predict(known[held])[0][:, 1]
     found = np.stack(
         [
-            MoleculeClassifier(random_state=number)
+            MoleculeClassifier(random_state=number, forest=False)
             .fit(smiles[rows].tolist(), target[rows])
             .predict_proba(smiles[held].tolist())[:, 1]
             for number in range(NUM_MODELS)

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import attend
 from edgewise.layers.dropout import dropout
+from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges
 from edgewise.normalize import Identity
 from edgewise.records import SparseFeatures
@@ -15,7 +16,7 @@ Pair = Nodes | tuple[Nodes, Nodes]
 """Nodes, or those that send and those that receive, as PyTorch Geometric has `(x_source, x_target)`."""
 
 
-class FeatureLinear(nn.Linear):
+class FeatureLinear(Linear):
     """y_i = Σ_f x_if W_f + c, the sum over the features that node i has.
 
     Of sparse features it is a convolution: a node attends to its features, with their values for weights.

@@ -196,6 +196,8 @@ OF_LAYERS: dict[str, dict[str, Any]] = {"dmpnn": {"model_dim": 256, "head_dim": 
 """Of layers that learn more with others."""
 OF_CLASSES = {"encoder_dropout": 0.1, "molecule_dropout": 0.3, "descriptor_dropout": 0.3, "head_dropout": 0.3}
 """Of classes, which are learned by heart sooner than numbers."""
+OF_KNOWN = {"head_dim": 256, "molecule_dropout": 0.05, "descriptor_dropout": 0.05, "head_dropout": 0.0}
+"""Of numbers of molecules that are known from many rows: what is learned is how they answer to conditions."""
 
 
 @dataclass(frozen=True)
@@ -284,19 +286,23 @@ class PropertySettings(Settings):
         """Whether the layer reads where the atoms are."""
         return self.spec.needs_coordinates
 
-    def resolved(self, batch_size: int, num_molecules: int = 0, *, of_classes: bool = False) -> "PropertySettings":
+    def resolved(
+        self, batch_size: int, num_molecules: int = 0, *, of_classes: bool = False, of_known: bool = False
+    ) -> "PropertySettings":
         """The same choices with nothing left open.
 
         Args:
             batch_size: rows of a step; few of them leave time for many variants.
             num_molecules: distinct molecules in the training rows.
             of_classes: whether classes are predicted.
+            of_known: whether the rows to predict are of molecules that have many training rows.
         """
         of_attention = self.score is not None or self._given_beyond(LAYERS["dmpnn"])
         by_bonds = num_molecules >= MANY_MOLECULES and not of_classes and not of_attention
         num_variants = self.num_variants or variants_for(batch_size)
         chosen = replace(self, model=self.model or ("dmpnn" if by_bonds else "attention"), num_variants=num_variants)
-        return replace(chosen, **chosen._numbers(OF_CLASSES if of_classes else {})._asdict())
+        usual = OF_CLASSES if of_classes else OF_KNOWN if of_known else {}
+        return replace(chosen, **chosen._numbers(usual)._asdict())
 
     @property
     def numbers(self) -> PropertyNumbers:

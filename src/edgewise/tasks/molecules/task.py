@@ -69,7 +69,8 @@ class MoleculesTask(TableTask):
         steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes)
         train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
         assert train.batch_size is not None
-        model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes)
+        of_known = splits.calibration == "random" and share_molecules(len(splits.train), num_molecules)
+        model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
         forest = settings.forest and settings.molecule_descriptors and of_classes and len(splits.train) < FOREST_ROWS
         return replace(settings, model=model, train=train, forest=forest)
 
