@@ -58,17 +58,17 @@ def test_steps_fit_the_rows_and_molecules(num_rows, num_molecules, of_classes, s
 
 
 @pytest.mark.parametrize(
-    ("calibration", "num_molecules", "head_dim", "head_dropout"),
-    [("random", 5, 256, 0.0), ("group", 5, 128, 0.05), ("random", 10, 128, 0.05)],
+    ("calibration", "num_molecules", "head_dropout"),
+    [("random", 5, 0.0), ("group", 5, 0.05), ("random", 10, 0.05)],
 )
-def test_molecules_known_from_many_rows_get_a_larger_head(calibration, num_molecules, head_dim, head_dropout):
+def test_less_is_dropped_of_molecules_known_from_many_rows(calibration, num_molecules, head_dropout):
     """Where new rows are of known molecules; new molecules, as `group` promises them, need the dropout."""
     smiles = ["C" * (1 + row % num_molecules) for row in range(48)]
     table = table_from_arrays(smiles, np.arange(48.0), np.arange(48.0))
     splits = Splits(np.arange(40), np.arange(40, 44), np.arange(44, 48), calibration=calibration)
     settings = TASK.prepared(PropertyRunSettings(("arrays",), table.columns), table, splits).settings
     chosen = settings.model
-    assert (chosen.model, chosen.head_dim, chosen.head_dropout) == ("attention", head_dim, head_dropout)
+    assert (chosen.model, chosen.head_dropout) == ("attention", head_dropout)
 
 
 def test_baselines_see_training_targets_only():

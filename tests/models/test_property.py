@@ -169,7 +169,7 @@ def test_the_layer_fits_the_number_of_molecules():
     assert (classes.model, *classes.numbers) == ("attention", 64, 128, 0.1, 0.3, 0.3, 0.0)
     assert (classes.descriptor_dropout, many.descriptor_dropout) == (0.3, 0.1)
     known = PropertySettings(molecule_dropout=0.2).resolved(256, 100, of_known=True)
-    assert (known.model, *known.numbers) == ("attention", 64, 256, 0.05, 0.2, 0.05, 0.0)
+    assert (known.model, *known.numbers) == ("attention", 64, 128, 0.05, 0.2, 0.05, 0.0)
 
 
 def test_the_number_of_variants_fits_the_batch():

@@ -196,7 +196,7 @@ OF_LAYERS: dict[str, dict[str, Any]] = {"dmpnn": {"model_dim": 256, "head_dim": 
 """Of layers that learn more with others."""
 OF_CLASSES = {"encoder_dropout": 0.1, "molecule_dropout": 0.3, "descriptor_dropout": 0.3, "head_dropout": 0.3}
 """Of classes, which are learned by heart sooner than numbers."""
-OF_KNOWN = {"head_dim": 256, "molecule_dropout": 0.05, "descriptor_dropout": 0.05, "head_dropout": 0.0}
+OF_KNOWN = {"molecule_dropout": 0.05, "descriptor_dropout": 0.05, "head_dropout": 0.0}
 """Of numbers of molecules that are known from many rows: what is learned is how they answer to conditions."""
 
 
