@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from edgewise.data.molecules.table import table_from_arrays
+from edgewise.errors import RunFolderError
 from edgewise.estimators.molecules import MoleculeClassifier, MoleculeRegressor
 from edgewise.models.forest import numbers_of
 
@@ -48,6 +50,17 @@ def test_it_is_saved_and_loaded(classifier, tmp_path):
     assert np.array_equal(predicted(loaded), predicted(classifier))
 
 
+def test_a_damaged_forest_is_refused(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    path = tmp_path / "run" / "model.safetensors"
+    tensors = load_file(path)
+    tensors["member_0.forest.branches"][0] = 0  # the first node leads to itself on one side, and so in a circle
+    tensors["member_0.forest.branches"][1] = torch.tensor([0, 1], dtype=torch.int32)
+    save_file(tensors, path)
+    with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged: the branches of a tree"):
+        MoleculeClassifier.load(tmp_path / "run")
+
+
 def test_the_same_seed_grows_the_same_forest(classifier):
     labels = classifier.classes_[np.argmax(predicted(classifier, SMILES, np.arange(40.0) % 7), axis=1)]
     one, other = (MoleculeClassifier(**SMALL, random_state=3).fit(SMILES, labels) for _ in range(2))
@@ -71,5 +84,6 @@ def test_where_there_is_none():
         MoleculeRegressor(**SMALL).fit(SMILES, np.arange(40.0)),
         MoleculeClassifier(**SMALL, molecule_descriptors=False).fit(SMILES, labels),
         MoleculeClassifier(**SMALL, forest=False).fit(SMILES, labels),
+        MoleculeClassifier(**SMALL, class_weight="balanced").fit(SMILES, labels),
     ):
         assert model.trained.members[0].forest is None and model.trained.sizes.tree_nodes == 0

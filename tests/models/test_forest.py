@@ -5,6 +5,7 @@ import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
 
+from edgewise.errors import DataError
 from edgewise.models.forest import LEAST, Forest
 
 CLASSES = {"two": (2,), "four": (4,), "two of two": (2, 2), "three and two": (3, 2), "one of two": (2,)}
@@ -45,6 +46,26 @@ def test_one_tree_by_hand():
     forest.values.copy_(torch.tensor([[0.0], [0.0], [0.75]]))
     logits = forest(torch.tensor([[9.0, 0.5], [9.0, 0.6]]))
     torch.testing.assert_close(logits.sigmoid(), torch.tensor([[LEAST], [0.75]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "told"),
+    [
+        ("branches", (0, 0), 0, "lead on to its leaves"),
+        ("branches", (2, 1), 1, "lead on to its leaves"),
+        ("branches", (0, 1), 10**6, "lead on to its leaves"),
+        ("roots", 0, -1, "roots is beyond"),
+        ("feature", 0, 6, "feature is beyond"),
+        ("values", (0, 0), 1.5, "no probabilities"),
+    ],
+)
+def test_trees_that_lead_astray_are_refused(name, place, value, told):
+    """A file may hold anything: a walk in a circle would never end."""
+    forest = Forest.grown(drawn((2,))[1], (2,), is_binary=True)
+    forest.check(6)
+    getattr(forest, name)[place] = value
+    with pytest.raises(DataError, match=told):
+        forest.check(6)
 
 
 def test_it_is_saved_with_the_weights_and_learns_nothing():

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.errors import DataError
 from edgewise.records import Batch
 
 LEAST = 1e-4
@@ -79,6 +80,18 @@ class Forest(nn.Module):
             buffer = getattr(found, name)
             buffer.copy_(torch.from_numpy(np.asarray(value)))
         return found
+
+    def check(self, num_features: int) -> None:
+        """Raise DataError unless every walk from a root ends at a leaf, and reads only numbers that a row has."""
+        own = torch.arange(len(self.feature)).unsqueeze(1)
+        is_leaf = (self.branches == own).all(1, keepdim=True)
+        if not ((self.branches > own) | is_leaf).all() or not (self.branches < len(self.feature)).all():
+            raise DataError("the branches of a tree do not lead on to its leaves.")
+        for name, values, end in (("roots", self.roots, len(self.feature)), ("feature", self.feature, num_features)):
+            if not ((values >= 0) & (values < end)).all() or not values.numel():
+                raise DataError(f"forest.{name} is beyond 0 to {end - 1}.")
+        if not ((self.values >= 0) & (self.values <= 1)).all():
+            raise DataError("forest.values are no probabilities.")
 
     def forward(self, rows: Float[Tensor, " row feature"]) -> Float[Tensor, " row output"]:
         """The logits of each row, whose probabilities are those of the forest."""

@@ -28,7 +28,7 @@ class PropertyRunSettings(TableRunSettings):
     """Whether RDKit's descriptors of the whole molecule join the learned vectors, and the forest's features."""
     forest: bool = setting(True)
     """Whether a random forest over descriptors and conditions predicts classes beside the network, with half of the
-    weight, where fewer than 10,000 rows train."""
+    weight, where fewer than 10,000 rows train and no class weighs more than another."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
 

@@ -71,7 +71,8 @@ class MoleculesTask(TableTask):
         assert train.batch_size is not None
         of_known = splits.calibration == "random" and share_molecules(len(splits.train), num_molecules)
         model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
-        forest = settings.forest and settings.molecule_descriptors and of_classes and len(splits.train) < FOREST_ROWS
+        forest = settings.forest and of_classes and settings.molecule_descriptors and settings.class_weight is None
+        forest = forest and len(splits.train) < FOREST_ROWS
         return replace(settings, model=model, train=train, forest=forest)
 
     def calibrate(self, prepared: Prepared) -> None:

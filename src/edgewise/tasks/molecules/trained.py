@@ -24,6 +24,7 @@ from edgewise.records import Batch
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.trained import FittedTable
 from edgewise.train.baseline import fit_forest
+from edgewise.train.document import damage
 from edgewise.train.folder import RunFolder
 
 MAX_KNOWN = 2**16
@@ -233,6 +234,17 @@ class FittedProperty(FittedTable):
             if size != found:
                 raise DataError(f"sizes.{name} is {size}, but the other fields have {found}.")
         super().check()
+
+    @classmethod
+    def load(cls, folder: RunFolder) -> Self:
+        """Reads what `save` wrote; raises RunFolderError where it is damaged."""
+        fitted = super().load(folder)
+        sizes = fitted.sizes
+        with damage(folder.path / "model.safetensors"):
+            for member in fitted.members:
+                if member.forest is not None:
+                    member.forest.check(sizes.num_global_features * sizes.num_components + sizes.num_conditions)
+        return fitted
 
     @classmethod
     def load_parts(cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
