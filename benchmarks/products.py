@@ -3,8 +3,8 @@
     python benchmarks/products.py
 
 Each pair is compared first, then timed in turn, in one process, on one thread: a call and the gradients of rows, matrix
-and bias; medians. `various` rows differ from call to call by up to a tenth, as those of molecules do. The limit is what
-the processor can do: two multiplications and additions of 16 numbers a cycle. Written to results/products.md.
+and bias; medians. `various` rows differ from call to call by up to a tenth, as those of molecules do. Written to
+results/products.md.
 """
 
 import argparse

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from edgewise import Causal, Full, SettingError, ShapeError, Window
 from edgewise.layers import (
@@ -303,3 +304,19 @@ def test_a_layer_in_bfloat16_far_from_the_start(kind):
         found = attention(x, neighborhood=Window(8, 0), positions=positions).float()
         errors.append(float((found - exact(x.float(), neighborhood=Window(8, 0), positions=positions)).norm()))
     assert errors[1] <= 2 * errors[0]
+
+
+def test_waves_that_are_kept_serve_inference_and_training_in_any_order():
+    """What inference mode made cannot take part in a training; what a tracer made holds no numbers."""
+    position, places = RotaryPosition(4), torch.arange(3)
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    with torch.inference_mode():
+        expected = position.turned(x, places)
+    with FakeTensorMode() as mode:
+        assert position.turned(mode.from_tensor(x), mode.from_tensor(places)).shape == x.shape
+    found = position.turned(x, places)
+    torch.testing.assert_close(found, expected)
+    found.square().sum().backward()
+    torch.testing.assert_close(x.grad, 2 * x.detach())  # a rotation keeps lengths
+    others = torch.tensor([2, 0, 5])
+    torch.testing.assert_close(position.turned(x, others), RotaryPosition(4).turned(x, others))

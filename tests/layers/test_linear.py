@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from edgewise.layers import linear as module
 from edgewise.layers.linear import Linear, linear
@@ -86,6 +87,8 @@ def test_other_types_and_transforms_are_torchs(products):
         torch.func.vmap(linear, (0, None, None))(x.view(2, 512, 128), weight, bias).view(1024, 128),
         F.linear(x, weight, bias),
     )
+    with FakeTensorMode() as mode:
+        assert linear(*map(mode.from_tensor, (x, weight, bias))).shape == (1024, 128)
     _, tangent = torch.func.jvp(lambda x: linear(x, weight, bias), (x.detach(),), (torch.ones_like(x),))
     assert_near(tangent, weight.double().sum(1).expand(1024, 128))
     assert not products

@@ -1,7 +1,7 @@
 """Matrix products of layers: torch's own, or oneDNN's where torch takes a library that is half as fast.
 
 torch multiplies in float32 with MKL, which keeps its instructions of 512 bits to processors of Intel. oneDNN, which
-torch brings too, takes them on all: on an AMD EPYC it computes 220 billion operations a second and core, MKL 100.
+torch brings too, takes them on all. `benchmarks/products.py` compares the two.
 """
 
 import platform
@@ -20,6 +20,8 @@ SMALLEST = 2**22
 """Multiplications from which on the time saved is more than a step of autograd in Python takes."""
 WORTH_A_COPY = 128
 """Size of rows from which on the time saved is more than a copy of the output takes."""
+PLAIN = (Tensor, nn.Parameter)
+"""Kinds of tensors that hold their numbers themselves: not those of tracers, or of several processes together."""
 PARTS = 8
 """oneDNN compiles code for each number of rows that it meets, which takes as long as some products. It gets the largest
 multiple of a power of two that is a sixteenth to an eighth of the rows, torch the rest: so few numbers are met."""
@@ -58,13 +60,13 @@ def is_worth_it(x: Tensor, weight: Tensor) -> bool:
 
 
 def _may_be_onednn(*tensors: Tensor | None) -> bool:
-    """Whether it computes the same, and no transform of torch's has to see how."""
-    if torch.is_autocast_enabled("cpu") or transform_at_work():
+    """Whether it computes the same, and no transform or kind of tensor of torch's has to see how."""
+    if torch.is_autocast_enabled("cpu") or transform_at_work() or not torch._C._get_mkldnn_enabled():
         return False
-    return torch._C._get_mkldnn_enabled() and all(
-        each is None or (each.dtype == torch.float32 and each.device.type == "cpu" and each.layout == torch.strided)
-        for each in tensors
-    )
+    given = [each for each in tensors if each is not None]
+    if any(type(each) not in PLAIN or each.layout != torch.strided for each in given):
+        return False
+    return all(each.dtype == torch.float32 and each.device.type == "cpu" for each in given)
 
 
 @cache

@@ -156,7 +156,8 @@ class RotaryPosition(PairPosition):
             )
         require_choice("RotaryPosition", "planes", planes, ("half", "interleaved"))
         self.planes, self.base = planes, base
-        self.last: tuple[Tensor, Tensor, Tensor] | None = None
+        self.kept: tuple[Tensor, Tensor, Tensor] | None = None
+        """The positions of the last call, and what it multiplied with."""
 
     def turned(self, nodes: Tensor, positions: Tensor) -> Tensor:
         part, rest = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
@@ -167,16 +168,26 @@ class RotaryPosition(PairPosition):
 
     def _waves(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """What a feature and the other one of its plane are multiplied with."""
-        is_kept = positions.device.type == "cpu" and not torch.compiler.is_compiling() and not transform_at_work()
-        # Queries and keys of every step stand at the same places; on a GPU, comparing them would wait for it.
-        if is_kept and self.last is not None and self.last[1].dtype == dtype and torch.equal(self.last[0], positions):
-            return self.last[1:]
+        is_kept = not torch.compiler.is_compiling() and _may_be_kept(positions)
+        if is_kept and self.kept is not None and self.kept[1].dtype == dtype and torch.equal(self.kept[0], positions):
+            return self.kept[1:]
         angles = _angles(positions, self.turned_dim, self.base, dtype)
         cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
         waves = _joined(cos, cos, self.planes), _joined(-sin, sin, self.planes)
         if is_kept:
-            self.last = (positions.clone(), *waves)
+            self.kept = (positions.clone(), *waves)
         return waves
+
+
+def _may_be_kept(positions: Tensor) -> bool:
+    """Whether what belongs to these positions serves the next call, which mostly has the same: those of queries are
+    those of keys, and of every step.
+
+    On a GPU, comparing them would wait for it. What inference mode makes cannot take part in a training.
+    """
+    if type(positions) is not Tensor or positions.device.type != "cpu":
+        return False
+    return not torch.is_inference_mode_enabled() and not transform_at_work()
 
 
 class _Turn(torch.autograd.Function):

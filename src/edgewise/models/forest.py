@@ -54,31 +54,20 @@ class Forest(nn.Module):
             num_classes: of each target.
             is_binary: as for the module.
         """
-        parts, roots, start = [], [], 0
         num_outputs = len(forests) if is_binary else sum(num_classes)
+        trees, starts, start = [], [], 0
         for target, forest in enumerate(forests):
-            first = target if is_binary else sum(num_classes[:target])
-            for tree in (each.tree_ for each in forest.estimators_):
-                count, own = tree.node_count, np.arange(start, start + tree.node_count)
-                values = np.zeros((count, num_outputs))
-                shares = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
-                for share, label in zip(shares.T, forest.classes_.astype(np.int64), strict=True):
-                    if not is_binary:
-                        values[:, first + label] = share
-                    elif label == 1:
-                        values[:, first] = share
-                branches = np.stack([tree.children_left, tree.children_right], axis=1) + start
-                is_leaf = tree.children_left < 0
-                branches[is_leaf] = own[is_leaf, None]  # a leaf leads to itself
-                parts.append((np.where(is_leaf, 0, tree.feature), tree.threshold, branches, values))
-                roots.append(start)
-                start += count
-        feature, threshold, branches, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        found = cls(start, len(roots) // len(forests), len(forests), num_outputs, is_binary=is_binary)
-        named = {"feature": feature, "threshold": threshold, "branches": branches, "values": values, "roots": roots}
-        for name, value in named.items():
-            buffer = getattr(found, name)
-            buffer.copy_(torch.from_numpy(np.asarray(value)))
+            labels = forest.classes_.astype(np.int64)
+            # Of two classes, the output is that of the second.
+            places = np.where(labels == 1, target, num_outputs) if is_binary else labels + sum(num_classes[:target])
+            for each in forest.estimators_:
+                trees.append(_arrays(each.tree_, start, places, num_outputs))
+                starts.append(start)
+                start += each.tree_.node_count
+        found = cls(start, len(starts) // len(forests), len(forests), num_outputs, is_binary=is_binary)
+        found.roots.copy_(torch.tensor(starts))
+        for name in trees[0]:
+            getattr(found, name).copy_(torch.from_numpy(np.concatenate([tree[name] for tree in trees])))
         return found
 
     def check(self, num_features: int) -> None:
@@ -104,6 +93,18 @@ class Forest(nn.Module):
             nodes = further
         shares = (self.values[nodes].sum(1) / self.num_trees).clamp(LEAST, 1 - LEAST)
         return shares.logit() if self.is_binary else shares.log()
+
+
+def _arrays(tree: Any, start: int, places: np.ndarray, num_outputs: int) -> dict[str, np.ndarray]:
+    """The buffers of one tree, whose nodes are counted from `start`; class c is output `places[c]`, or beyond all."""
+    own = np.arange(start, start + tree.node_count)
+    branches = np.stack([tree.children_left, tree.children_right], axis=1) + start
+    is_leaf = tree.children_left < 0
+    branches[is_leaf] = own[is_leaf, None]  # a leaf leads to itself
+    values = np.zeros((tree.node_count, num_outputs + 1))
+    values[:, places] = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
+    feature = np.where(is_leaf, 0, tree.feature)
+    return {"feature": feature, "threshold": tree.threshold, "branches": branches, "values": values[:, :num_outputs]}
 
 
 def numbers_of(batch: Batch) -> Float[Tensor, " row feature"]:
