@@ -100,6 +100,8 @@ class Batch(Record):
     """How much each row counts in the loss; 1 where the table does not say."""
     coordinates: Float[Tensor, " node space"] | None = None
     """Where each node is; None where the model does not look at it."""
+    substructures: Float[Tensor, " graph substructure"] | None = None
+    """How often each kind of neighborhood occurs in a graph; None where the model does not look at them."""
 
     @property
     def looped(self) -> Edges:

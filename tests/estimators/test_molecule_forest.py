@@ -1,4 +1,5 @@
-"""Classes of molecules: a random forest over their descriptors stands beside the network, with half of the weight."""
+"""Classes of molecules: a random forest over their descriptors and substructures stands beside the network, with two
+thirds of the weight."""
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def predicted(classifier, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
     return classifier.predict_proba(smiles, conditions=np.array(numbers)[:, None])
 
 
-def test_a_probability_is_half_the_networks_and_half_the_forests(classifier):
+def test_a_probability_is_a_third_the_networks_and_two_thirds_the_forests(classifier):
     fitted = classifier.trained
     table = table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))
     batch = fitted.batches(table).batch(np.arange(3))
@@ -38,7 +39,7 @@ def test_a_probability_is_half_the_networks_and_half_the_forests(classifier):
             network = member.head(member.fingerprint(batch), batch.conditions).double()
             by_network.append(fitted.finish(network).numpy())
             by_forest.append(fitted.finish(member.forest(numbers_of(batch)).double()).numpy())
-    expected = (np.mean(by_network, 0) + np.mean(by_forest, 0)) / 2
+    expected = (np.mean(by_network, 0) + 2 * np.mean(by_forest, 0)) / 3
     found = predicted(classifier)
     np.testing.assert_allclose(found[:, -expected.shape[1] :], expected, atol=1e-6)
     assert np.abs(np.mean(by_network, 0) - np.mean(by_forest, 0)).max() > 0.05
@@ -68,7 +69,7 @@ def test_the_same_seed_grows_the_same_forest(classifier):
 
 
 def test_it_can_be_explained(classifier):
-    """Atoms change what the network says, by half; the descriptors, and so the forest, stay."""
+    """Atoms change what the network says; what the forest decides by stays."""
     found = classifier.explain("CC(=O)Nc1ccccc1", conditions=[4.0])
     assert any("random forest" in note for note in found.notes)
     assert all(np.isfinite(each.values).all() for each in found.attributions)

@@ -199,7 +199,8 @@ def _one_number_a_node(call: Call, score: GAT, coldness: Factor) -> Lowered:
     """LeakyReLU(a·q + b·k): LeakyReLU(t x) = t LeakyReLU(x) for positive t, so the coldness goes into both vectors."""
 
     def reduced(x: Tensor, vector: Tensor) -> Tensor:
-        return (x * _times(vector, coldness, 1).unsqueeze(-2).to(x.dtype)).sum(-1, keepdim=True)
+        parts = x * _times(vector, coldness, 1).unsqueeze(-2).to(x.dtype)
+        return parts if parts.shape[-1] == 1 else parts.sum(-1, keepdim=True)
 
     edge_key = None if call.edge_key is None else reduced(call.edge_key, score.key_vector)
     query, key = reduced(call.query, score.query_vector), reduced(call.key, score.key_vector)

@@ -23,6 +23,9 @@ from edgewise.trace import Trace
 
 GraphScore = Literal["gat", "gatv2"]
 
+SHORT = 8
+"""Features of a head up to which one product for all heads is faster than their sums."""
+
 
 class GraphAttention(nn.Module):
     """H attentions over the neighbors and the node itself, each with a matrix and a vector of its own.
@@ -127,11 +130,10 @@ class GraphAttention(nn.Module):
         edge_key = None if edge is None or self.edge is None else split_heads(self.edge(edge), self.num_heads)
         if self.score == "gatv2":
             score = GATv2(self.vector, self.negative_slope)
-        elif edge_key is None:
-            score = GAT(self.vector, self.key_vector, self.negative_slope)
-        else:  # each of the three is one number a head
-            vectors = (query, self.vector), (key, self.key_vector), (edge_key, self.edge_vector)
-            query, key, edge_key = ((rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in vectors)
+        else:  # each is one number a head
+            query, key = self._numbers(projected, query, key)
+            if edge_key is not None:
+                edge_key = (edge_key * self.edge_vector.unsqueeze(-2)).sum(-1, keepdim=True)
             score = GAT(query.new_ones(1), query.new_ones(1), self.negative_slope)
         parts: dict[str, Any] = {"score": score, "edge_key": edge_key}
         rate = self.dropout if self.training else 0.0
@@ -139,6 +141,19 @@ class GraphAttention(nn.Module):
         joined = out.mean(-3) if self.combine == "mean" else join_heads(out)
         joined = joined if self.residual is None else joined + self.residual(target)
         return joined if self.bias is None else joined + self.bias
+
+    def _numbers(self, projected: tuple[Tensor, Tensor], query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """a·h_i and b·h_j, `(*batch, head, node, 1)` each."""
+        rows = projected[0]
+        if rows is not projected[1] or query.shape[-1] > SHORT:
+            pairs = (query, self.vector), (key, self.key_vector)
+            found = [(rows * vector.unsqueeze(-2)).sum(-1, keepdim=True) for rows, vector in pairs]
+            return found[0], found[1]
+        # One product for all heads, with a block a head: torch sums so few numbers slowly.
+        vectors = torch.stack([self.vector, self.key_vector], -1).unsqueeze(-1)
+        blocks = (vectors * torch.eye(self.num_heads, device=rows.device)[:, None, None]).to(rows.dtype)
+        both = (rows @ blocks.reshape(rows.shape[-1], -1)).unflatten(-1, (2, self.num_heads)).movedim(-1, -3)
+        return both[..., :1], both[..., 1:]
 
     def _projected(self, source: Nodes, target: Nodes) -> tuple[Tensor, Tensor]:
         """Queries and keys, heads side by side."""

@@ -344,6 +344,8 @@ class PropertySizes:
     """Targets that have trees."""
     are_binary: bool = False
     """Whether an output of the trees is the log-odds of a target, not the logarithm of the probability of a class."""
+    num_substructures: int = 0
+    """Kinds of substructures of a molecule that the trees count; 0 where they decide by its descriptors alone."""
 
     def __post_init__(self) -> None:
         check_unit("typical_nodes", self.typical_nodes)

@@ -52,12 +52,14 @@ class PropertyModel(nn.Module):
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
         """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts.
 
-        Where trees stand beside the network, they are as many further variants: they have half of the weight.
+        Where trees stand beside the network, they are twice as many further variants: they have two thirds of the
+        weight.
         """
         found = self.head(self.fingerprint(batch, trace), batch.conditions)
         if self.forest is None or self.training:
             return found
-        return torch.cat([found, self.forest(numbers_of(batch)).to(found.dtype).unsqueeze(1).expand_as(found)], 1)
+        by_trees = self.forest(numbers_of(batch)).to(found.dtype).unsqueeze(1)
+        return torch.cat([found, by_trees.expand(-1, 2 * found.shape[1], -1)], 1)
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row: those of its molecules side by side, before any condition."""

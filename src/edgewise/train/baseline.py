@@ -66,6 +66,7 @@ def fit_forest(
     num_classes: tuple[int, ...],
     *,
     seed: int = 0,
+    trees: int | None = None,
 ) -> Baseline:
     """A random forest for each target.
 
@@ -75,8 +76,9 @@ def fit_forest(
         weights: (row).
         num_classes: For each target its number of classes; 0 for regression.
         seed: Seed of the trees.
+        trees: How many; by default `num_trees` of the features.
 
-    Cost: the number of trees falls with the size of the table, so that it stays within seconds.
+    Cost: the usual number of trees falls with the size of the table, so that it stays within seconds.
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -84,7 +86,7 @@ def fit_forest(
     for column, count in enumerate(num_classes):
         known = ~np.isnan(targets[:, column])
         kind, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
-        forest = kind(num_trees(*features.shape), max_features=part, n_jobs=-1, random_state=seed)
+        forest = kind(trees or num_trees(*features.shape), max_features=part, n_jobs=-1, random_state=seed)
         models.append(forest.fit(features[known], targets[known, column], sample_weight=weights[known]))
     return Baseline(tuple(models), num_classes)
 

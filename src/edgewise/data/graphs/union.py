@@ -104,6 +104,7 @@ def copies(
         targets=None,
         weights=None,
         coordinates=None if batch.coordinates is None else take(batch.coordinates, node),
+        substructures=None if batch.substructures is None else batch.substructures.repeat(num_copies, 1),
     )
 
 

@@ -290,8 +290,8 @@ class MoleculeItem(Explainable):
             )
         if trained.sizes.tree_nodes:
             notes.append(
-                "Half of a probability is that of a random forest over these descriptors and the conditions, which no "
-                "atom changes."
+                "Two thirds of a probability are those of a random forest over these descriptors, counts of "
+                "substructures and the conditions, which no atom changes."
             )
         if trained.settings.needs_coordinates:
             notes.append("The atoms that are left stay where they were.")

@@ -13,6 +13,7 @@ from edgewise.data.molecules.molecule import Chem, atom_characters, read_molecul
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
 from edgewise.explanation import Unit
+from edgewise.models.forest import with_substructures
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
 from edgewise.tasks.molecules.trained import FittedProperty
@@ -95,7 +96,7 @@ def _batch(trained: FittedProperty, smiles: Sequence[str], conditions: Float[np.
     )
     features = np.concatenate([store.global_features.numpy() for store in stores])
     places = [store.coordinates for store in stores if store.coordinates is not None]
-    return Batch(
+    batch = Batch(
         node_features=torch.cat([store.node_features for store in stores]),
         edges=Edges(senders, receivers, int(offsets[-1]), int(offsets[-1])),
         edge_features=torch.cat([store.edge_features for store in stores]),
@@ -105,3 +106,4 @@ def _batch(trained: FittedProperty, smiles: Sequence[str], conditions: Float[np.
         conditions=torch.from_numpy(conditions),
         coordinates=torch.cat(places) if places else None,
     )
+    return with_substructures(batch, count) if (count := trained.sizes.num_substructures) else batch

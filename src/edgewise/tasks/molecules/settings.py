@@ -27,8 +27,8 @@ class PropertyRunSettings(TableRunSettings):
     molecule_descriptors: bool = setting(True)
     """Whether RDKit's descriptors of the whole molecule join the learned vectors, and the forest's features."""
     forest: bool = setting(True)
-    """Whether a random forest over descriptors and conditions predicts classes beside the network, with half of the
-    weight, where fewer than 10,000 rows train and no class weighs more than another."""
+    """Whether a random forest over descriptors, counts of substructures and conditions predicts classes beside the
+    network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
 

@@ -1,5 +1,6 @@
 """A trained ensemble over molecules, with all it needs to read a new table: scales, sizes, the rows it knows."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,19 +18,21 @@ from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import evenly
 from edgewise.errors import DataError, RunFolderError
 from edgewise.files import release
-from edgewise.models.forest import Forest, numbers_of
+from edgewise.models.forest import Forest, numbers_of, with_substructures
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.records import Batch
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.trained import FittedTable
-from edgewise.train.baseline import fit_forest
+from edgewise.train.baseline import fit_forest, num_trees
 from edgewise.train.document import damage
 from edgewise.train.folder import RunFolder
 
 MAX_KNOWN = 2**16
 """Different training rows that new ones are compared with, and molecules that the spread of descriptors is learned
 from; evenly chosen where there are more."""
+NUM_SUBSTRUCTURES = 2048
+"""Kinds of substructures that trees count."""
 TOGETHER = 2**13
 """Rows whose SMILES are in memory at the same time."""
 
@@ -62,9 +65,11 @@ class TableBatches:
     """(row), float32."""
     settings: PropertySettings
     """Those of the models that read the batches."""
+    num_substructures: int = 0
+    """Kinds of substructures that are counted in the rows to predict."""
 
     @classmethod
-    def of(cls, table: MoleculeTable, scales: Scales, settings: PropertySettings) -> Self:
+    def of(cls, table: MoleculeTable, scales: Scales, settings: PropertySettings, num_substructures: int = 0) -> Self:
         """The table, scaled, with the places of the atoms where the model looks at them."""
         store = table.store.with_coordinates() if settings.needs_coordinates else table.store
         targets = table.targets
@@ -77,11 +82,13 @@ class TableBatches:
             targets.astype(np.float32),
             table.weights.astype(np.float32),
             settings,
+            num_substructures,
         )
 
     def batch(self, rows: np.ndarray) -> Batch:
         """Rows to predict."""
-        return planned(self.store.batch(self.graph_of_row[rows], self.conditions[rows]), self.settings)
+        batch = planned(self.store.batch(self.graph_of_row[rows], self.conditions[rows]), self.settings)
+        return with_substructures(batch, self.num_substructures) if self.num_substructures else batch
 
     def training_batch(self, rows: np.ndarray) -> Batch:
         """Rows to learn from."""
@@ -136,11 +143,16 @@ class FittedProperty(FittedTable):
         return PropertyModel(self.sizes, self.settings)
 
     def grow_forest(self, table: MoleculeTable, rows: np.ndarray, seed: int) -> None:
-        """Puts a random forest over descriptors and conditions beside each member, learned from some rows."""
+        """Puts a random forest over descriptors, substructures and conditions beside each member, learned from some
+        rows."""
+        self.sizes = replace(self.sizes, num_substructures=NUM_SUBSTRUCTURES)
         batches = self.batches(table)
         parts = [rows[start : start + TOGETHER] for start in range(0, len(rows), TOGETHER)]
         numbers = np.concatenate([numbers_of(batches.batch(part)).numpy() for part in parts])
-        fitted = fit_forest(numbers, table.targets[rows], table.weights[rows], self.num_classes, seed=seed)
+        known = table.targets[rows], table.weights[rows]
+        # Most substructures are rare, and a tree tries few of them at a time.
+        trees = num_trees(len(rows), math.isqrt(numbers.shape[1]))
+        fitted = fit_forest(numbers, *known, self.num_classes, seed=seed, trees=trees)
         is_binary = self.task_type == "classification"
         for member in self.members:
             member.forest = forest = Forest.grown(fitted.models, self.num_classes, is_binary=is_binary)
@@ -154,7 +166,7 @@ class FittedProperty(FittedTable):
 
     def batches(self, table: MoleculeTable) -> TableBatches:
         """The rows of a table as the models take them."""
-        return TableBatches.of(table, self.scales, self.settings)
+        return TableBatches.of(table, self.scales, self.settings, self.sizes.num_substructures)
 
     def similarities(
         self, table: MoleculeTable, rows: np.ndarray, known: np.ndarray | None = None
@@ -243,7 +255,8 @@ class FittedProperty(FittedTable):
         with damage(folder.path / "model.safetensors"):
             for member in fitted.members:
                 if member.forest is not None:
-                    member.forest.check(sizes.num_global_features * sizes.num_components + sizes.num_conditions)
+                    of_molecule = sizes.num_global_features + sizes.num_substructures
+                    member.forest.check(of_molecule * sizes.num_components + sizes.num_conditions)
         return fitted
 
     @classmethod
