@@ -14,7 +14,7 @@ from edgewise.records import Batch
 
 LEAST = 1e-4
 """The least probability: a forest that is certain may be wrong, and its logarithm must be finite."""
-RADIUS = 2
+RADIUS = 1
 """Edges from the middle of a substructure to its rim."""
 ODD = np.uint64(0x9E3779B97F4A7C15)
 """2⁶⁴ over the golden ratio, so that a bond and an atom of the same code do not meet."""
