@@ -345,7 +345,13 @@ class PropertySizes:
     are_binary: bool = False
     """Whether an output of the trees is the log-odds of a target, not the logarithm of the probability of a class."""
     num_substructures: int = 0
-    """Kinds of substructures of a molecule that the trees count; 0 where they decide by its descriptors alone."""
+    """Kinds of substructures that are counted in a molecule for what stands beside the network; 0 for none."""
+    process_rows: int = 0
+    """Rows that the Gaussian process beside the network has learned from; 0 where there is none."""
+    process_molecules: int = 0
+    """Molecules of these rows."""
+    process_copies: int = 0
+    """How often the process stands beside the variants of the head: how much it weighs."""
 
     def __post_init__(self) -> None:
         check_unit("typical_nodes", self.typical_nodes)

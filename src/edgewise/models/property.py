@@ -13,6 +13,7 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
 from edgewise.models.forest import Forest, numbers_of
+from edgewise.models.gaussian_process import GaussianProcess
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.head import ConditionedHead, describer
 from edgewise.models.molecule_transformer import MoleculeTransformer
@@ -48,23 +49,33 @@ class PropertyModel(nn.Module):
         if sizes.tree_nodes:
             counts = (sizes.tree_nodes, sizes.trees, sizes.tree_targets, sizes.num_outputs)
             self.forest = Forest(*counts, is_binary=sizes.are_binary)
+        self.process = GaussianProcess(sizes) if sizes.process_rows else None
+        self.process_copies = sizes.process_copies
 
     def forward(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row variant output"]:
         """The outputs of every variant of the head of each row, in model units (or logits); their mean predicts.
 
         Where trees stand beside the network, they are twice as many further variants: they have two thirds of the
-        weight.
+        weight. A Gaussian process is as many as it deserves by the validation rows.
         """
         found = self.head(self.fingerprint(batch, trace), batch.conditions)
-        if self.forest is None or self.training:
+        if self.training:
             return found
-        by_trees = self.forest(numbers_of(batch)).to(found.dtype).unsqueeze(1)
-        return torch.cat([found, by_trees.expand(-1, 2 * found.shape[1], -1)], 1)
+        if self.forest is not None:
+            found = _beside(found, self.forest(numbers_of(batch)), 2 * found.shape[1])
+        if self.process is not None:
+            found = _beside(found, self.process(batch), self.process_copies)
+        return found
 
     def fingerprint(self, batch: Batch, trace: Trace | None = None) -> Float[Tensor, " row feature"]:
         """The learned vector of each row: those of its molecules side by side, before any condition."""
         # As rows of a table: the gradient of an index would be sorted, in a dozen steps on a device.
         return F.embedding(batch.graph_of_row, self.encoder(batch, trace)).flatten(1)
+
+
+def _beside(variants: Tensor, other: Float[Tensor, " row output"], copies: int) -> Tensor:
+    """The variants, and behind them so many copies of another output."""
+    return torch.cat([variants, other.to(variants.dtype).unsqueeze(1).expand(-1, copies, -1)], 1)
 
 
 class GraphEncoder(nn.Module):

@@ -293,6 +293,12 @@ class MoleculeItem(Explainable):
                 "Two thirds of a probability are those of a random forest over these descriptors, counts of "
                 "substructures and the conditions, which no atom changes."
             )
+        if trained.sizes.process_rows:
+            copies, variants = trained.sizes.process_copies, trained.members[0].head.num_variants
+            notes.append(
+                f"{copies / (copies + variants):.0%} of a prediction are those of a Gaussian process over these "
+                "descriptors, counts of substructures and the conditions, which no atom changes."
+            )
         if trained.settings.needs_coordinates:
             notes.append("The atoms that are left stay where they were.")
         if len(trained.members) > 1:

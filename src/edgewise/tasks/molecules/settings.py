@@ -29,6 +29,9 @@ class PropertyRunSettings(TableRunSettings):
     forest: bool = setting(True)
     """Whether a random forest over descriptors, counts of substructures and conditions predicts classes beside the
     network, with two thirds of the weight, where fewer than 10,000 rows train and no class weighs more than another."""
+    gaussian_process: bool = setting(True)
+    """Whether a Gaussian process over descriptors, counts of substructures and conditions predicts numbers beside the
+    network, weighted by the validation rows, where fewer than 8,192 rows train."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""
 

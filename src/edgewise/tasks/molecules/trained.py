@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from edgewise.data.molecules.limits import MoleculeLimits
@@ -19,12 +20,14 @@ from edgewise.data.split import evenly
 from edgewise.errors import DataError, RunFolderError
 from edgewise.files import release
 from edgewise.models.forest import Forest, numbers_of, with_substructures
+from edgewise.models.gaussian_process import GaussianProcess
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
 from edgewise.records import Batch
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.trained import FittedTable
 from edgewise.train.baseline import fit_forest, num_trees
+from edgewise.train.device import cpu_threads
 from edgewise.train.document import damage
 from edgewise.train.folder import RunFolder
 
@@ -33,6 +36,10 @@ MAX_KNOWN = 2**16
 from; evenly chosen where there are more."""
 NUM_SUBSTRUCTURES = 2048
 """Kinds of substructures that trees count."""
+NUM_KINDS = 512
+"""Kinds of substructures that a Gaussian process counts: as good as more, in a quarter of the memory."""
+SHARES = (0.5, 1.0, 2.0, 4.0)
+"""How much a Gaussian process may weigh beside the network, whose weight is 1."""
 TOGETHER = 2**13
 """Rows whose SMILES are in memory at the same time."""
 
@@ -164,6 +171,64 @@ class FittedProperty(FittedTable):
             are_binary=is_binary,
         )
 
+    def process_of(self, table: MoleculeTable, rows: np.ndarray, seed: int) -> GaussianProcess:
+        """The Gaussian process of some rows."""
+        assert self.scales.target is not None
+        store = table.store.with_scale(self.scales.feature.transform)
+        batch = store.batch(table.graph_of_row[rows], self.scales.condition.transform(table.conditions[rows]))
+        targets, sizes = self.scales.target.transform(table.targets[rows]), self._counting(NUM_KINDS)
+        batch = with_substructures(batch, sizes.num_substructures)
+        return GaussianProcess.learned(batch, targets, table.weights[rows], sizes, seed)
+
+    def add_processes(
+        self,
+        table: MoleculeTable,
+        members: Sequence[tuple[np.ndarray, np.ndarray]],
+        processes: Mapping[bytes, GaussianProcess],
+    ) -> None:
+        """Puts a Gaussian process beside each member, with the weight at which their validation rows are predicted
+        best; none where that is 0.
+
+        Args:
+            table: the rows.
+            members: the training and the validation rows of each.
+            processes: by the training rows.
+        """
+        own = [processes[train.tobytes()] for train, _ in members]
+        for member in self.members:
+            member.process = None
+        self.sizes = self._counting(NUM_KINDS)
+        batches, variants = self.batches(table), self.members[0].head.num_variants
+        copies = [0, *(max(1, int(share * variants)) for share in SHARES)]
+        squares = np.zeros(len(copies))
+        with torch.no_grad(), cpu_threads(self.threads):
+            for member, process, (_, rows) in zip(self.members, own, members, strict=True):
+                for start in range(0, len(rows), TOGETHER):
+                    some = rows[start : start + TOGETHER]
+                    batch = batches.batch(some)
+                    network, other = member(batch).double().mean(1).numpy(), process(batch).numpy()
+                    for place, count in enumerate(copies):
+                        mixed = (variants * network + count * other) / (variants + count)
+                        errors = (mixed - batches.targets[some]) ** 2 * batches.weights[some, None]
+                        squares[place] += np.nansum(errors)
+        count = copies[int(np.argmin(squares))] if squares.any() else variants
+        if not count:
+            self.sizes = self._counting(0)
+            return
+        self.sizes = replace(
+            self.sizes,
+            process_rows=max(len(process.molecules) for process in own),
+            process_molecules=max(len(process.descriptors) for process in own),
+            process_copies=count,
+        )
+        for member, process in zip(self.members, own, strict=True):
+            member.process, member.process_copies = process.padded(self.sizes), count
+
+    def _counting(self, num_substructures: int) -> PropertySizes:
+        """The sizes without a process, with so many kinds of substructures."""
+        numbers: dict[str, Any] = dict.fromkeys(("process_rows", "process_molecules", "process_copies"), 0)
+        return replace(self.sizes, num_substructures=num_substructures, **numbers)
+
     def batches(self, table: MoleculeTable) -> TableBatches:
         """The rows of a table as the models take them."""
         return TableBatches.of(table, self.scales, self.settings, self.sizes.num_substructures)
@@ -257,6 +322,8 @@ class FittedProperty(FittedTable):
                 if member.forest is not None:
                     of_molecule = sizes.num_global_features + sizes.num_substructures
                     member.forest.check(of_molecule * sizes.num_components + sizes.num_conditions)
+                if member.process is not None:
+                    member.process.check()
         return fitted
 
     @classmethod

@@ -1,0 +1,217 @@
+"""A Gaussian process over the numbers of a row, beside a network: strong where rows are few."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from edgewise.errors import DataError
+from edgewise.models.graph_settings import PropertySizes
+from edgewise.records import Batch
+
+NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
+"""Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
+LEAST_NOISE = 1e-3
+"""The least variance of the noise, in that of the targets: a covariance without noise cannot be solved."""
+TOGETHER = 256
+"""Rows of the covariance that are computed at the same time."""
+
+
+class Rows(NamedTuple):
+    """What a covariance sees of some rows."""
+
+    descriptors: Float[Tensor, " molecule descriptor"]
+    substructures: Float[Tensor, " molecule kind"]
+    """Square roots of the counts, of length 1 together."""
+    molecules: Int64[Tensor, " row component"]
+    conditions: Float[Tensor, " row condition"]
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Rows":
+        """Those of a batch that counts its substructures."""
+        assert batch.substructures is not None
+        counts = F.normalize(batch.substructures.sqrt(), dim=1)
+        return cls(batch.global_features, counts, batch.graph_of_row, batch.conditions)
+
+    def exact(self) -> "Rows":
+        """In float64, where the device has it."""
+        dtype = torch.float32 if self.conditions.device.type == "mps" else torch.float64
+        return self._replace(**{name: x.to(dtype) for name, x in self._asdict().items() if x.is_floating_point()})
+
+    def some(self, rows: slice | Tensor) -> "Rows":
+        """Some of the rows, and all molecules."""
+        return self._replace(molecules=self.molecules[rows], conditions=self.conditions[rows])
+
+
+class GaussianProcess(nn.Module):
+    """The mean of a Gaussian process, given training rows n: f(x) = Σ_n k(x, x_n) α_n, α = (K + noise)⁻¹ y.
+
+        k = (a · cos(s, s') + b · M(‖z − z'‖² / ℓ) + d) · M(Σ_c (c − c')² / m_c),  M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
+
+    with s the square roots of counts of substructures, z descriptors, c conditions. Of several molecules in a row the
+    cosines are multiplied, and the distances added. Without conditions, d and the second factor are missing. What it
+    knows of a row no gradient changes.
+
+    Args:
+        sizes: of the data, and how many rows and molecules it has learned from.
+
+    Cost: O(row · known row), to learn O(known row³); in float64, where the device has it.
+    Source: Rasmussen and Williams 2006, eqs. 2.25, 4.17 and 5.8.
+    """
+
+    descriptors: Tensor
+    substructures: Tensor
+    molecules: Tensor
+    conditions: Tensor
+    coefficients: Tensor
+    logs: Tensor
+
+    def __init__(self, sizes: PropertySizes):
+        super().__init__()
+        count, known, outputs = sizes.process_rows, sizes.process_molecules, sizes.num_outputs
+        self.limits = None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high)
+        self.register_buffer("descriptors", torch.zeros(known, sizes.num_global_features))
+        self.register_buffer("substructures", torch.zeros(known, sizes.num_substructures))
+        self.register_buffer("molecules", torch.zeros(count, sizes.num_components, dtype=torch.int64))
+        self.register_buffer("conditions", torch.zeros(count, sizes.num_conditions))
+        self.register_buffer("coefficients", torch.zeros(count, outputs, dtype=torch.float64))
+        self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(outputs, 1))
+
+    @classmethod
+    def learned(
+        cls,
+        batch: Batch,
+        targets: Float[np.ndarray, " row output"],
+        weights: Float[np.ndarray, " row"],
+        sizes: PropertySizes,
+        seed: int = 0,
+    ) -> "GaussianProcess":
+        """The process of some rows.
+
+        Args:
+            batch: the rows, with their substructures.
+            targets: in model units; NaN where missing.
+            weights: how much each row counts: the variance of its noise is divided by it.
+            sizes: of the data.
+            seed: chooses the rows by which the covariance is chosen.
+        """
+        known = Rows.of(batch)
+        process = cls(replace(sizes, process_rows=len(targets), process_molecules=batch.num_graphs))
+        for name, x in known._asdict().items():
+            getattr(process, name).copy_(x)
+        known, shares = known.exact(), torch.from_numpy(weights / weights.mean() if weights.any() else weights)
+        for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
+            rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > 0)).numpy()))
+            if not len(rows):
+                continue
+            chosen = torch.from_numpy(np.random.default_rng(seed).permutation(rows.numpy())[:NUM_CHOOSING])
+            process.logs[output] = logs = _chosen(known.some(chosen), column[chosen], shares[chosen])
+            process.coefficients[rows, output] = _solved(known.some(rows), column[rows], shares[rows], logs)
+        return process
+
+    def padded(self, sizes: PropertySizes) -> "GaussianProcess":
+        """A copy with more rows, whose α is 0: the processes of an ensemble are saved in one shape."""
+        found = GaussianProcess(sizes)
+        for name, x in self.named_buffers():
+            getattr(found, name)[: len(x)] = x
+        return found
+
+    def check(self) -> None:
+        """Raise DataError unless its numbers can be computed with."""
+        if self.molecules.numel() and not ((self.molecules >= 0) & (self.molecules < len(self.descriptors))).all():
+            raise DataError(f"process.molecules is beyond 0 to {len(self.descriptors) - 1}.")
+        for name, values in self.named_buffers():
+            if not values.isfinite().all():
+                raise DataError(f"process.{name} is not finite.")
+
+    def forward(self, batch: Batch) -> Float[Tensor, " row output"]:
+        """The mean of each output for each row, in model units."""
+        rows = Rows.of(batch).exact()
+        known = Rows(self.descriptors, self.substructures, self.molecules, self.conditions).exact()
+        near = _nearness(rows, known)
+        means = [
+            _covariance(*near, rows, known, logs) @ alpha
+            for logs, alpha in zip(self.logs.to(near[0].dtype), self.coefficients.T.to(near[0].dtype), strict=True)
+        ]
+        found = torch.stack(means, -1)
+        if self.limits is not None:  # fractions stay fractions
+            found = torch.minimum(
+                torch.maximum(found, found.new_tensor(self.limits[0])), found.new_tensor(self.limits[1])
+            )
+        return found
+
+
+def _first_logs(num_conditions: int) -> Tensor:
+    """Logarithms of a, b, ℓ, the noise, and with conditions of d and every m."""
+    more = [0.0] * (num_conditions + 1) if num_conditions else []
+    return torch.tensor([-0.5, 0.5, 1.0, -3.0, *more], dtype=torch.float64)
+
+
+def _nearness(one: Rows, other: Rows) -> tuple[Tensor, Tensor]:
+    """The cosine and the mean squared distance of every pair of rows."""
+    cosines = one.substructures @ other.substructures.T
+    gaps = torch.cdist(one.descriptors, other.descriptors).square() / max(one.descriptors.shape[1], 1)
+    alike, apart = cosines.new_ones(1, 1), cosines.new_zeros(1, 1)
+    for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
+        alike = alike * cosines[mine][:, theirs]
+        apart = apart + gaps[mine][:, theirs]
+    return alike, apart / one.molecules.shape[1]
+
+
+def _covariance(alike: Tensor, apart: Tensor, one: Rows, other: Rows, logs: Tensor) -> Tensor:
+    factors = logs.exp()
+    found = factors[0] * alike + factors[1] * _matern(apart / factors[2])
+    if not one.conditions.shape[1]:
+        return found
+    lengths = factors[5:].sqrt()
+    return (found + factors[4]) * _matern(torch.cdist(one.conditions / lengths, other.conditions / lengths).square())
+
+
+def _matern(squares: Tensor) -> Tensor:
+    scaled = (5 * squares).clamp_min(1e-12).sqrt()  # its slope at 0 is none
+    return (1 + scaled + scaled.square() / 3) * (-scaled).exp()
+
+
+def _noise(logs: Tensor, shares: Tensor) -> Tensor:
+    return (logs[3].exp() + LEAST_NOISE) / shares
+
+
+def _chosen(rows: Rows, targets: Tensor, shares: Tensor) -> Tensor:
+    """The logarithms under which the targets of some rows are likely."""
+    with torch.enable_grad():
+        logs = _first_logs(rows.conditions.shape[1]).requires_grad_()
+        near, optimizer = _nearness(rows, rows), torch.optim.Adam([logs], lr=RATE)
+        for _ in range(STEPS):
+            covariance = _covariance(*near, rows, rows, logs) + _noise(logs, shares).diag()
+            factor, failed = torch.linalg.cholesky_ex(covariance)
+            if failed:
+                break
+            solved = torch.cholesky_solve(targets.unsqueeze(1), factor).squeeze(1)
+            loss = targets @ solved / 2 + factor.diagonal().log().sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return logs.detach()
+
+
+def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:
+    """α; the covariance is factorized where it lies, as it may be most of the memory."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    noise = _noise(logs, shares).numpy()
+    while True:
+        covariance = np.empty((len(targets), len(targets)))
+        for start in range(0, len(targets), TOGETHER):
+            some = rows.some(slice(start, start + TOGETHER))
+            covariance[start : start + TOGETHER] = _covariance(*_nearness(some, rows), some, rows, logs).numpy()
+        covariance[np.diag_indices_from(covariance)] += noise
+        try:
+            factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:  # rounding has made it indefinite
+            noise = noise * 10
+        else:
+            return torch.from_numpy(cho_solve(factor, targets.numpy(), check_finite=False))
