@@ -50,9 +50,10 @@ class Rows(NamedTuple):
 class GaussianProcess(nn.Module):
     """The mean of a Gaussian process, given training rows n: f(x) = Σ_n k(x, x_n) α_n, α = (K + noise)⁻¹ y.
 
-        k = (a · cos(s, s') + b · M(‖z − z'‖² / ℓ) + d) · M(Σ_c (c − c')² / m_c),  M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
+        k = (a · cos(s, s') + (b + c · cos(s, s')) · M(‖z − z'‖² / ℓ) + d) · M(Σ_i (u_i − u'_i)² / m_i)
+        M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
 
-    with s the square roots of counts of substructures, z descriptors, c conditions. Of several molecules in a row the
+    with s the square roots of counts of substructures, z descriptors, u conditions. Of several molecules in a row the
     cosines are multiplied, and the distances added. Without conditions, d and the second factor are missing. What it
     knows of a row no gradient changes.
 
@@ -146,9 +147,9 @@ class GaussianProcess(nn.Module):
 
 
 def _first_logs(num_conditions: int) -> Tensor:
-    """Logarithms of a, b, ℓ, the noise, and with conditions of d and every m."""
+    """Logarithms of a, b, ℓ, the noise, c, and with conditions of d and every m."""
     more = [0.0] * (num_conditions + 1) if num_conditions else []
-    return torch.tensor([-0.5, 0.5, 1.0, -3.0, *more], dtype=torch.float64)
+    return torch.tensor([-0.5, 0.5, 1.0, -3.0, -1.0, *more], dtype=torch.float64)
 
 
 def _nearness(one: Rows, other: Rows) -> tuple[Tensor, Tensor]:
@@ -164,11 +165,11 @@ def _nearness(one: Rows, other: Rows) -> tuple[Tensor, Tensor]:
 
 def _covariance(alike: Tensor, apart: Tensor, one: Rows, other: Rows, logs: Tensor) -> Tensor:
     factors = logs.exp()
-    found = factors[0] * alike + factors[1] * _matern(apart / factors[2])
+    found = factors[0] * alike + (factors[1] + factors[4] * alike) * _matern(apart / factors[2])
     if not one.conditions.shape[1]:
         return found
-    lengths = factors[5:].sqrt()
-    return (found + factors[4]) * _matern(torch.cdist(one.conditions / lengths, other.conditions / lengths).square())
+    lengths = factors[6:].sqrt()
+    return (found + factors[5]) * _matern(torch.cdist(one.conditions / lengths, other.conditions / lengths).square())
 
 
 def _matern(squares: Tensor) -> Tensor:

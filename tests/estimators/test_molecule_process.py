@@ -1,0 +1,102 @@
+"""Numbers of molecules: a Gaussian process stands beside the network, as heavy as the validation rows want it."""
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from edgewise.data.molecules.table import table_from_arrays
+from edgewise.errors import RunFolderError
+from edgewise.estimators.molecules import MoleculeRegressor
+from edgewise.models.gaussian_process import GaussianProcess
+from edgewise.tasks.molecules import trained as of_molecules
+
+SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
+ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
+SMILES = [f"{'C' * (1 + number // 5)}{ENDS[number % 5]}" for number in range(60)]
+CONDITIONS = np.arange(60.0)[:, None] % 7
+TARGETS = np.array([len(smiles) for smiles in SMILES]) + CONDITIONS[:, 0] / 5
+NEW = ["CCCCCCN", "CC(=O)Nc1ccccc1", "Clc1ccccc1"]
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def regressor(request):
+    return MoleculeRegressor(**SMALL, ensemble_size=request.param).fit(SMILES, TARGETS, conditions=CONDITIONS)
+
+
+def predicted(model, smiles=NEW, numbers=(3.0, 4.0, 5.0)):
+    return model.predict(smiles, conditions=np.array(numbers)[:, None])
+
+
+def test_a_prediction_is_the_mean_of_variants_and_copies(regressor):
+    fitted = regressor.trained
+    batch = fitted.batches(table_from_arrays(NEW, None, np.array([[3.0], [4.0], [5.0]]))).batch(np.arange(3))
+    copies, parts = fitted.sizes.process_copies, []
+    assert copies == 8  # the network has hardly learned anything: the process has the most that it may have
+    with torch.no_grad():
+        for member in fitted.members:
+            network = member.head(member.fingerprint(batch), batch.conditions).double()
+            parts.append((network.sum(1) + copies * member.process(batch)) / (2 + copies))
+    expected = fitted.finish(torch.stack(parts).mean(0))[:, 0].numpy()
+    np.testing.assert_allclose(predicted(regressor), expected, rtol=1e-6)
+
+
+def test_it_has_seen_the_training_rows_of_its_member_alone(regressor, monkeypatch):
+    """Intervals are calibrated on rows that it must not know."""
+    seen, learned = [], GaussianProcess.learned.__func__
+
+    def watched(cls, batch, targets, weights, sizes, seed=0):
+        seen.append(targets)
+        return learned(cls, batch, targets, weights, sizes, seed)
+
+    monkeypatch.setattr(GaussianProcess, "learned", classmethod(watched))
+    model = MoleculeRegressor(**SMALL, calibration="scaffold", ensemble_size=2, random_state=1).fit(SMILES, TARGETS)
+    scale, held_out = model.trained.scales.target, MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
+    print(model.trained.calibration, [len(each) for each in seen], scale, held_out)
+
+
+def test_it_is_saved_and_loaded(regressor, tmp_path):
+    regressor.save(tmp_path / "run")
+    assert np.array_equal(predicted(MoleculeRegressor.load(tmp_path / "run")), predicted(regressor))
+
+
+def test_a_damaged_one_is_refused(regressor, tmp_path):
+    regressor.save(tmp_path / "run")
+    path = tmp_path / "run" / "model.safetensors"
+    tensors = load_file(path)
+    tensors["member_0.process.molecules"][0] = 10**6
+    save_file(tensors, path)
+    with pytest.raises(RunFolderError, match=r"model\.safetensors is damaged: process\.molecules is beyond"):
+        MoleculeRegressor.load(tmp_path / "run")
+
+
+def test_it_has_no_weight_where_the_network_alone_is_best(monkeypatch):
+    monkeypatch.setattr(GaussianProcess, "forward", lambda self, batch: torch.full((batch.num_rows, 1), 1e3))
+    model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS)
+    assert model.trained.members[0].process is None and not model.trained.sizes.process_rows
+    assert not model.trained.sizes.num_substructures and np.isfinite(model.predict(NEW)).all()
+
+
+def test_without_validation_rows_it_has_half_of_the_weight(monkeypatch):
+    monkeypatch.setattr(of_molecules, "SHARES", (0.5, 1.0, 4.0))
+    model = MoleculeRegressor(**SMALL, split_sizes=(1.0, 0.0, 0.0)).fit(SMILES, TARGETS)
+    assert model.trained.sizes.process_copies == model.trained.members[0].head.num_variants == 2
+
+
+def test_it_can_be_explained(regressor):
+    found = regressor.explain("CC(=O)Nc1ccccc1", conditions=[4.0])
+    assert any("Gaussian process" in note and "80%" in note for note in found.notes)
+    assert all(np.isfinite(each.values).all() for each in found.attributions)
+    (told,) = found.predictions
+    assert told.value == pytest.approx(predicted(regressor, ["CC(=O)Nc1ccccc1"], [4.0])[0], rel=1e-5)
+
+
+def test_where_there_is_none():
+    for more in ({"gaussian_process": False}, {"molecule_descriptors": False}):
+        model = MoleculeRegressor(**SMALL, **more).fit(SMILES, TARGETS)
+        assert model.trained.members[0].process is None and not model.trained.sizes.process_rows
+
+
+def test_the_same_seed_gives_the_same_predictions():
+    one, other = (MoleculeRegressor(**SMALL, random_state=3).fit(SMILES, TARGETS) for _ in range(2))
+    assert np.array_equal(one.predict(NEW), other.predict(NEW))

@@ -1,0 +1,138 @@
+"""A Gaussian process beside the network: the textbook's mean, whatever the molecules of a row and its conditions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from edgewise.data.molecules.store import MoleculeStore
+from edgewise.errors import DataError
+from edgewise.models.forest import with_substructures
+from edgewise.models.gaussian_process import LEAST_NOISE, GaussianProcess
+from edgewise.models.graph_settings import PropertySizes
+
+SMILES = ["CCO", "CCN", "c1ccccc1", "CC(=O)O", "CCCl", "CCCCO", "c1ccccc1O", "CCBr", "CC#N", "CCCCCC"]
+STORE = MoleculeStore.from_smiles(SMILES)
+NUM_KINDS = 64
+
+
+def batch_of(rows, conditions):
+    """Rows of molecules, with scaled descriptors."""
+    store = STORE.with_scale(lambda values: np.tanh(np.nan_to_num(values) / 50))
+    return with_substructures(store.batch(np.array(rows), np.asarray(conditions, np.float32)), NUM_KINDS)
+
+
+def sizes_of(batch, num_outputs=1, **more):
+    return PropertySizes(
+        num_node_features=batch.node_features.shape[1],
+        num_edge_features=batch.edge_features.shape[1],
+        num_global_features=batch.global_features.shape[1],
+        num_components=batch.graph_of_row.shape[1],
+        num_conditions=batch.conditions.shape[1],
+        num_outputs=num_outputs,
+        num_substructures=NUM_KINDS,
+        **more,
+    )
+
+
+CASES = {
+    "one molecule": ([[number] for number in range(10)], np.zeros((10, 0))),
+    "two molecules": ([[number, (3 * number + 1) % 10] for number in range(10)], np.zeros((10, 0))),
+    "conditions": ([[number % 4] for number in range(10)], np.arange(20.0).reshape(10, 2) / 5),
+    "both": ([[number % 3, number % 2 + 5] for number in range(10)], np.arange(10.0)[:, None] / 3),
+}
+
+
+def covariance(batch, logs):
+    """k of every two rows, pair by pair."""
+    factors, num_rows = np.exp(logs), batch.num_rows
+    counts, descriptors = batch.substructures.double().sqrt().numpy(), batch.global_features.double().numpy()
+    conditions, molecules = batch.conditions.double().numpy(), batch.graph_of_row.numpy()
+
+    def matern(square):
+        r = np.sqrt(5 * square)
+        return (1 + r + r * r / 3) * np.exp(-r)
+
+    found = np.zeros((num_rows, num_rows))
+    for one in range(num_rows):
+        for two in range(num_rows):
+            alike, apart = 1.0, 0.0
+            for mine, theirs in zip(molecules[one], molecules[two], strict=True):
+                a, b = counts[mine], counts[theirs]
+                alike *= a @ b / np.sqrt((a @ a) * (b @ b))
+                apart += ((descriptors[mine] - descriptors[theirs]) ** 2).mean() / len(molecules[one])
+            found[one, two] = factors[0] * alike + (factors[1] + factors[4] * alike) * matern(apart / factors[2])
+            if conditions.shape[1]:
+                gap = ((conditions[one] - conditions[two]) ** 2 / factors[6:]).sum()
+                found[one, two] = (found[one, two] + factors[5]) * matern(gap)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_its_mean_is_that_of_the_textbook(case):
+    """k(x, X) (K + noise / weight)⁻¹ y, for each target the rows that have it, with the covariance it has chosen."""
+    batch, rng = batch_of(*CASES[case]), np.random.default_rng(2)
+    targets, weights = rng.standard_normal((10, 2)), np.array([1.0, 2, 1, 0.5, 1, 1, 0, 1, 1, 1])
+    targets[[1, 4], 1] = np.nan
+    process = GaussianProcess.learned(batch, targets, weights, sizes_of(batch, 2))
+    found = process(batch).numpy()
+    for output in range(2):
+        logs = process.logs[output].numpy()
+        known = ~np.isnan(targets[:, output]) & (weights > 0)
+        k = covariance(batch, logs)
+        noise = (np.exp(logs[3]) + LEAST_NOISE) * weights.mean() / weights[known]
+        expected = k[:, known] @ np.linalg.solve(k[np.ix_(known, known)] + np.diag(noise), targets[known, output])
+        np.testing.assert_allclose(found[:, output], expected, atol=1e-4)
+    assert not np.allclose(process.logs[0], process.logs[1])
+
+
+def test_it_learns_how_likely_noise_is():
+    """What a descriptor tells is followed; what nothing tells is noise."""
+    batch = batch_of([[number % 10] for number in range(60)], np.zeros((60, 0)))
+    told = batch.global_features[batch.graph_of_row[:, 0]].mean(1).double()
+    told = ((told - told.mean()) / told.std()).numpy()[:, None]
+    untold = np.random.default_rng(0).standard_normal((60, 1))
+    smooth, rough = (GaussianProcess.learned(batch, y, np.ones(60), sizes_of(batch)) for y in (told, untold))
+    assert smooth.logs[0, 3] < -3 < rough.logs[0, 3]
+    np.testing.assert_allclose(smooth(batch).numpy(), told, atol=0.1)
+    assert rough(batch).std() < 0.7
+
+
+def test_a_row_is_predicted_the_same_in_any_batch_and_after_padding():
+    rows, conditions = CASES["both"]
+    batch, targets = batch_of(rows, conditions), np.linspace(-1, 1, 10)[:, None]
+    process = GaussianProcess.learned(batch, targets, np.ones(10), sizes_of(batch))
+    alone = [process(batch_of(rows[place : place + 1], conditions[place : place + 1])) for place in range(10)]
+    torch.testing.assert_close(torch.cat(alone), process(batch), rtol=1e-9, atol=1e-9)
+    padded = process.padded(replace(sizes_of(batch), process_rows=17, process_molecules=12))
+    assert padded.molecules.shape == (17, 2) and padded.descriptors.shape[0] == 12
+    torch.testing.assert_close(padded(batch), process(batch), rtol=1e-9, atol=1e-9)
+
+
+def test_fractions_stay_fractions():
+    batch = batch_of(*CASES["one molecule"])
+    targets = np.where(np.arange(10) % 2, 1.0, -1.0)[:, None]
+    sizes = sizes_of(batch, low=(-0.2,), high=(0.3,))
+    found = GaussianProcess.learned(batch, targets, np.ones(10), sizes)(batch)
+    assert found.min() == pytest.approx(-0.2) and found.max() == pytest.approx(0.3)
+
+
+def test_rows_of_one_value_and_of_no_value():
+    batch = batch_of(*CASES["one molecule"])
+    targets = np.stack([np.zeros(10), np.full(10, np.nan)], 1)
+    found = GaussianProcess.learned(batch, targets, np.ones(10), sizes_of(batch, 2))(batch)
+    assert (found == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [("molecules", 99, "molecules is beyond"), ("molecules", -1, "beyond"), ("coefficients", np.nan, "not finite")],
+)
+def test_a_damaged_one_is_refused(name, value, told):
+    batch = batch_of(*CASES["one molecule"])
+    process = GaussianProcess.learned(batch, np.arange(10.0)[:, None], np.ones(10), sizes_of(batch))
+    process.check()
+    getattr(process, name)[3] = value
+    with pytest.raises(DataError, match=told):
+        process.check()
