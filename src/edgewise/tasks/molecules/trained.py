@@ -38,7 +38,7 @@ NUM_SUBSTRUCTURES = 2048
 """Kinds of substructures that trees count."""
 NUM_KINDS = 512
 """Kinds of substructures that a Gaussian process counts: as good as more, in a quarter of the memory."""
-SHARES = (0.5, 1.0, 2.0, 4.0)
+SHARES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How much a Gaussian process may weigh beside the network, whose weight is 1."""
 TOGETHER = 2**13
 """Rows whose SMILES are in memory at the same time."""
