@@ -1,5 +1,6 @@
 """A Gaussian process over the numbers of a row, beside a network: strong where rows are few."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
 """Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
 LEAST_NOISE = 1e-3
 """The least variance of the noise, in that of the targets: a covariance without noise cannot be solved."""
-TOGETHER = 256
-"""Rows of the covariance that are computed at the same time."""
+TOGETHER = 128
+"""Rows of a covariance that are computed at the same time: it needs a dozen times their memory on the way."""
 
 
 class Rows(NamedTuple):
@@ -133,12 +134,12 @@ class GaussianProcess(nn.Module):
         """The mean of each output for each row, in model units."""
         rows = Rows.of(batch).exact()
         known = Rows(self.descriptors, self.substructures, self.molecules, self.conditions).exact()
-        near = _nearness(rows, known)
-        means = [
-            _covariance(*near, rows, known, logs) @ alpha
-            for logs, alpha in zip(self.logs.to(near[0].dtype), self.coefficients.T.to(near[0].dtype), strict=True)
-        ]
-        found = torch.stack(means, -1)
+        logs, coefficients = (x.to(rows.conditions.dtype) for x in (self.logs, self.coefficients))
+        found = rows.conditions.new_empty(batch.num_rows, len(logs))
+        for own, some in _parts(rows):
+            near = _nearness(some, known)
+            for output, factors in enumerate(logs):
+                found[own, output] = _covariance(*near, some, known, factors) @ coefficients[:, output]
         if self.limits is not None:  # fractions stay fractions
             found = torch.minimum(
                 torch.maximum(found, found.new_tensor(self.limits[0])), found.new_tensor(self.limits[1])
@@ -154,13 +155,11 @@ def _first_logs(num_conditions: int) -> Tensor:
 
 def _nearness(one: Rows, other: Rows) -> tuple[Tensor, Tensor]:
     """The cosine and the mean squared distance of every pair of rows."""
-    cosines = one.substructures @ other.substructures.T
-    gaps = torch.cdist(one.descriptors, other.descriptors).square() / max(one.descriptors.shape[1], 1)
-    alike, apart = cosines.new_ones(1, 1), cosines.new_zeros(1, 1)
+    alike, apart = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
     for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
-        alike = alike * cosines[mine][:, theirs]
-        apart = apart + gaps[mine][:, theirs]
-    return alike, apart / one.molecules.shape[1]
+        alike = alike * (one.substructures[mine] @ other.substructures.T)[:, theirs]
+        apart = apart + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
+    return alike, apart / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
 
 
 def _covariance(alike: Tensor, apart: Tensor, one: Rows, other: Rows, logs: Tensor) -> Tensor:
@@ -182,20 +181,27 @@ def _noise(logs: Tensor, shares: Tensor) -> Tensor:
 
 
 def _chosen(rows: Rows, targets: Tensor, shares: Tensor) -> Tensor:
-    """The logarithms under which the targets of some rows are likely."""
-    with torch.enable_grad():
-        logs = _first_logs(rows.conditions.shape[1]).requires_grad_()
-        near, optimizer = _nearness(rows, rows), torch.optim.Adam([logs], lr=RATE)
-        for _ in range(STEPS):
-            covariance = _covariance(*near, rows, rows, logs) + _noise(logs, shares).diag()
-            factor, failed = torch.linalg.cholesky_ex(covariance)
+    """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
+    Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another."""
+    logs = _first_logs(rows.conditions.shape[1]).requires_grad_()
+    optimizer, (alike, apart) = torch.optim.Adam([logs], lr=RATE), _nearness(rows, rows)
+    for _ in range(STEPS):
+        with torch.no_grad():
+            covariance = torch.cat(
+                [_covariance(alike[own], apart[own], some, rows, logs) for own, some in _parts(rows)]
+            )
+            factor, failed = torch.linalg.cholesky_ex(covariance + _noise(logs, shares).diag())
             if failed:
                 break
-            solved = torch.cholesky_solve(targets.unsqueeze(1), factor).squeeze(1)
-            loss = targets @ solved / 2 + factor.diagonal().log().sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            slopes = torch.cholesky_inverse(factor)
+            solved = slopes @ targets
+            slopes = (slopes - solved.outer(solved)) / 2
+        optimizer.zero_grad()
+        with torch.enable_grad():
+            (slopes.diagonal() * _noise(logs, shares)).sum().backward()
+            for own, some in _parts(rows):
+                (slopes[own] * _covariance(alike[own], apart[own], some, rows, logs)).sum().backward()
+        optimizer.step()
     return logs.detach()
 
 
@@ -205,10 +211,7 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor
 
     noise = _noise(logs, shares).numpy()
     while True:
-        covariance = np.empty((len(targets), len(targets)))
-        for start in range(0, len(targets), TOGETHER):
-            some = rows.some(slice(start, start + TOGETHER))
-            covariance[start : start + TOGETHER] = _covariance(*_nearness(some, rows), some, rows, logs).numpy()
+        covariance = _matrix(rows, logs).numpy()
         covariance[np.diag_indices_from(covariance)] += noise
         try:
             factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
@@ -216,3 +219,18 @@ def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor
             noise = noise * 10
         else:
             return torch.from_numpy(cho_solve(factor, targets.numpy(), check_finite=False))
+
+
+def _matrix(rows: Rows, logs: Tensor) -> Tensor:
+    """The covariance of every two rows."""
+    found = rows.conditions.new_empty(len(rows.molecules), len(rows.molecules))
+    for own, some in _parts(rows):
+        found[own] = _covariance(*_nearness(some, rows), some, rows, logs)
+    return found
+
+
+def _parts(rows: Rows) -> Iterator[tuple[slice, Rows]]:
+    """Some rows after others, and where they are."""
+    for start in range(0, len(rows.molecules), TOGETHER):
+        own = slice(start, start + TOGETHER)
+        yield own, rows.some(own)

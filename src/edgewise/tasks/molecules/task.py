@@ -75,12 +75,13 @@ class MoleculesTask(TableTask):
         steps = steps_of(len(splits.train), num_molecules, of_classes=of_classes)
         train = settings.train.resolved(len(splits.train), num_molecules, steps=steps)
         assert train.batch_size is not None
-        of_known = splits.calibration == "random" and share_molecules(len(splits.train), num_molecules)
+        of_few = share_molecules(len(splits.train), num_molecules)
+        of_known = splits.calibration == "random" and of_few
         model = settings.model.resolved(train.batch_size, num_molecules, of_classes=of_classes, of_known=of_known)
         forest = settings.forest and of_classes and settings.molecule_descriptors and settings.class_weight is None
         forest = forest and len(splits.train) < FOREST_ROWS
         process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
-        process = process and len(splits.train) < PROCESS_ROWS
+        process = process and not of_few and len(splits.train) < PROCESS_ROWS
         return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
 
     def start_background(self, prepared: Prepared) -> None:
