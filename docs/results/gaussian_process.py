@@ -1,0 +1,78 @@
+"""Numbers of molecules on rows that are no test rows: the network, the Gaussian process, and both, as they are weighed.
+
+    EDGEWISE_DATA=… python docs/results/gaussian_process.py
+
+Of the rows that are not test rows of a protocol of benchmarks/molecules.py 15% are scored and 10% validate, at random.
+Each split trains the defaults once; the network and the process are then also scored alone. Printed are RMSE.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from edgewise.tasks.molecules.settings import SETTINGS
+from edgewise.tasks.molecules.task import TASK
+from edgewise.tasks.run import fit
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from molecules import PROTOCOLS
+
+SETS = {
+    "freesolv, mat_split_0": 4,
+    "esol, mat_split_0": 4,
+    "bace pIC50, random 0": 3,
+    "lipophilicity, row_id % 10": 2,
+}
+"""Protocols, and the number of splits of the rows that are not test rows there."""
+
+
+def scores(table: Path, target: str) -> dict[str, float]:
+    """The RMSE of each way on the test rows of a table, and the share of the process."""
+    given: dict[str, Any] = {"data": [str(table)], "smiles_columns": ["smiles"], "target_columns": [target]}
+    settings = SETTINGS.of({**given, "splits_column": "part", "threads": 1, "baselines": False}, __file__)
+    prepared = TASK.prepare(settings)
+    fit(TASK, prepared)
+    fitted, rows = prepared.fitted, prepared.splits.test
+    truth = prepared.data.targets[rows, 0]
+
+    def error(values: np.ndarray) -> float:
+        return float(np.sqrt(np.mean((values - truth) ** 2)))
+
+    def predicted() -> np.ndarray:
+        return fitted.predict(prepared.data, rows=rows)[0].value[rows]
+
+    (member,) = fitted.members
+    process, copies = member.process, fitted.sizes.process_copies
+    found = {"both": error(predicted()), "share": copies / (copies + member.head.num_variants)}
+    member.process = None
+    found["network"] = error(predicted())
+    if process is not None:
+        batch = fitted.batches(prepared.data).batch(rows)
+        with torch.no_grad():
+            found["process"] = error(fitted.finish(process(batch)).numpy()[:, 0])
+    return found
+
+
+if __name__ == "__main__":
+    for name, num_splits in SETS.items():
+        protocol = PROTOCOLS[name]
+        frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
+        frame = frame.loc[protocol.split(frame) != "test", ["smiles", protocol.target]]
+        frame, rows = frame.reset_index(drop=True), []
+        for seed in range(num_splits):
+            drawn = np.random.default_rng(seed).random(len(frame))
+            with tempfile.TemporaryDirectory() as folder:
+                table = Path(folder) / "table.csv"
+                part = np.select([drawn > 0.85, drawn > 0.75], ["test", "val"], "train")
+                frame.assign(part=part).to_csv(table, index=False)
+                rows.append(scores(table, protocol.target))
+            print(name, seed, {way: round(value, 4) for way, value in rows[-1].items()}, flush=True)
+        mean = {way: round(float(np.mean([row[way] for row in rows if way in row])), 4) for way in rows[0]}
+        print(name, "mean", mean, flush=True)
