@@ -27,6 +27,7 @@ from edgewise.tasks.table_task import (
     Features,
     TableTask,
     check_same_numbers,
+    has_free_core,
     num_outputs,
     target_fields,
     target_scale,
@@ -34,7 +35,7 @@ from edgewise.tasks.table_task import (
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import FiniteFeatures
 from edgewise.train.device import cpu_threads
-from edgewise.train.settings import Steps, available_cores, share_molecules
+from edgewise.train.settings import Steps, share_molecules
 
 FOREST_ROWS = 10_000
 """Training rows from which on a network of classes stands alone: the sets that were compared have up to 2,000."""
@@ -86,7 +87,7 @@ class MoleculesTask(TableTask):
 
     def start_background(self, prepared: Prepared) -> None:
         super().start_background(prepared)
-        if prepared.settings.gaussian_process and available_cores() > prepared.settings.train.threads:
+        if prepared.settings.gaussian_process and has_free_core(prepared):
 
             def processes() -> dict[bytes, GaussianProcess]:
                 torch.set_num_threads(prepared.settings.train.threads)  # a thread of its own begins with all cores
