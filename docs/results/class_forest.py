@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 from edgewise.data.molecules.molecule import murcko_scaffold
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
-from edgewise.models.forest import with_substructures
+from edgewise.models.substructures import with_substructures
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

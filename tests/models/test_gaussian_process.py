@@ -8,9 +8,9 @@ import torch
 
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
-from edgewise.models.forest import with_substructures
 from edgewise.models.gaussian_process import LEAST_NOISE, GaussianProcess
 from edgewise.models.graph_settings import PropertySizes
+from edgewise.models.substructures import with_substructures
 
 SMILES = ["CCO", "CCN", "c1ccccc1", "CC(=O)O", "CCCl", "CCCCO", "c1ccccc1O", "CCBr", "CC#N", "CCCCCC"]
 STORE = MoleculeStore.from_smiles(SMILES)

@@ -13,7 +13,7 @@ from edgewise.data.molecules.molecule import Chem, atom_characters, read_molecul
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError
 from edgewise.explanation import Unit
-from edgewise.models.forest import with_substructures
+from edgewise.models.substructures import with_substructures
 from edgewise.neighborhood import Edges
 from edgewise.records import Batch
 from edgewise.tasks.molecules.trained import FittedProperty

@@ -19,10 +19,11 @@ from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import evenly
 from edgewise.errors import DataError, RunFolderError
 from edgewise.files import release
-from edgewise.models.forest import Forest, numbers_of, with_substructures
+from edgewise.models.forest import Forest, numbers_of
 from edgewise.models.gaussian_process import GaussianProcess
 from edgewise.models.graph_settings import PropertySettings, PropertySizes
 from edgewise.models.property import PropertyModel, planned
+from edgewise.models.substructures import with_substructures
 from edgewise.records import Batch
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.trained import FittedTable
