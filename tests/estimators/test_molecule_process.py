@@ -97,3 +97,13 @@ def test_where_there_is_none():
 def test_the_same_seed_gives_the_same_predictions():
     one, other = (MoleculeRegressor(**SMALL, random_state=3).fit(SMILES, TARGETS) for _ in range(2))
     assert np.array_equal(one.predict(NEW), other.predict(NEW))
+
+
+def test_a_covariance_that_would_take_too_long_is_left_out(monkeypatch):
+    """Eight targets take as long as one of twice the rows; and molecules of many rows each are left to the network."""
+    monkeypatch.setattr("edgewise.tasks.molecules.task.PROCESS_ROWS", 100)
+    eight = np.stack([TARGETS * factor for factor in range(1, 9)], 1)
+    assert MoleculeRegressor(**SMALL).fit(SMILES, TARGETS).trained.members[0].process is not None
+    assert MoleculeRegressor(**SMALL).fit(SMILES, eight).trained.members[0].process is None
+    few = [SMILES[number % 5] for number in range(60)]
+    assert MoleculeRegressor(**SMALL).fit(few, TARGETS, conditions=CONDITIONS).trained.members[0].process is None

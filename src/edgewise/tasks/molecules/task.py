@@ -40,7 +40,8 @@ from edgewise.train.settings import Steps, share_molecules
 FOREST_ROWS = 10_000
 """Training rows from which on a network of classes stands alone: the sets that were compared have up to 2,000."""
 PROCESS_ROWS = 8192
-"""Training rows from which on a network of numbers stands alone: a covariance of so many rows takes half a GB."""
+"""Training rows from which on a network of numbers stands alone: a covariance of so many rows takes half a GB, and
+seconds to solve. As many targets take as long as one of rows times the cube root of the targets."""
 STEPS_OF_CLASSES, STEPS_OF_FEW = Steps(16, 240), Steps(40, 600)
 """With more the validation loss of classes rises again, and numbers of few molecules gain nothing; learned from
 validation rows, see docs/molecules.md."""
@@ -82,7 +83,7 @@ class MoleculesTask(TableTask):
         forest = settings.forest and of_classes and settings.molecule_descriptors and settings.class_weight is None
         forest = forest and len(splits.train) < FOREST_ROWS
         process = settings.gaussian_process and not of_classes and settings.molecule_descriptors
-        process = process and not of_few and len(splits.train) < PROCESS_ROWS
+        process = process and not of_few and len(splits.train) * table.targets.shape[1] ** (1 / 3) < PROCESS_ROWS
         return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
 
     def start_background(self, prepared: Prepared) -> None:
