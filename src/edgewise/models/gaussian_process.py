@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.optim.adam import adam
 
 from edgewise.errors import DataError
 from edgewise.models.graph_settings import PropertySizes
@@ -18,7 +19,7 @@ NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
 """Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
 LEAST_NOISE = 1e-3
 """The least variance of the noise, in that of the targets: a covariance without noise cannot be solved."""
-TOGETHER = 128
+TOGETHER = 64
 """Rows of a covariance that are computed at the same time: it needs a dozen times their memory on the way."""
 
 
@@ -184,25 +185,32 @@ def _chosen(rows: Rows, targets: Tensor, shares: Tensor) -> Tensor:
     """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
     Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another."""
     logs = _first_logs(rows.conditions.shape[1]).requires_grad_()
-    optimizer, (alike, apart) = torch.optim.Adam([logs], lr=RATE), _nearness(rows, rows)
+    alike, apart = _nearness(rows, rows)
+    moments = torch.zeros(()), torch.zeros_like(logs), torch.zeros_like(logs)
     for _ in range(STEPS):
         with torch.no_grad():
-            covariance = torch.cat(
-                [_covariance(alike[own], apart[own], some, rows, logs) for own, some in _parts(rows)]
-            )
-            factor, failed = torch.linalg.cholesky_ex(covariance + _noise(logs, shares).diag())
+            parts = [_covariance(alike[own], apart[own], some, rows, logs) for own, some in _parts(rows)]
+            factor, failed = torch.linalg.cholesky_ex(torch.cat(parts) + _noise(logs, shares).diag())
             if failed:
                 break
             slopes = torch.cholesky_inverse(factor)
             solved = slopes @ targets
             slopes = (slopes - solved.outer(solved)) / 2
-        optimizer.zero_grad()
         with torch.enable_grad():
-            (slopes.diagonal() * _noise(logs, shares)).sum().backward()
+            (slope,) = torch.autograd.grad((slopes.diagonal() * _noise(logs, shares)).sum(), logs)
             for own, some in _parts(rows):
-                (slopes[own] * _covariance(alike[own], apart[own], some, rows, logs)).sum().backward()
-        optimizer.step()
+                covariance = _covariance(alike[own], apart[own], some, rows, logs)
+                slope += torch.autograd.grad((slopes[own] * covariance).sum(), logs)[0]
+        _descend(logs, slope, moments)
     return logs.detach()
+
+
+@torch.no_grad()
+def _descend(logs: Tensor, slope: Tensor, moments: tuple[Tensor, Tensor, Tensor]) -> None:
+    """A step of Adam by torch's function: its class imports torch's compiler, which takes 140 MB."""
+    step, mean, square = moments
+    numbers: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "lr": RATE, "weight_decay": 0.0, "eps": 1e-8}
+    adam([logs], [slope], [mean], [square], [], [step], foreach=False, amsgrad=False, maximize=False, **numbers)
 
 
 def _solved(rows: Rows, targets: Tensor, shares: Tensor, logs: Tensor) -> Tensor:

@@ -47,11 +47,6 @@ TOGETHER = 2**13
 """Rows whose cells, or features for baselines, are in memory at the same time."""
 
 
-def has_free_core(prepared: Prepared) -> bool:
-    """Whether a core is left over while the model trains."""
-    return available_cores() > int(prepared.settings.train.threads)
-
-
 class TableTask(Task):
     """A task over the rows of a table."""
 
@@ -217,7 +212,7 @@ class TableTask(Task):
         return metrics
 
     def start_background(self, prepared: Prepared) -> None:
-        if self.trees_beside and prepared.settings.baselines and has_free_core(prepared):
+        if self.trees_beside and prepared.settings.baselines and available_cores() > prepared.settings.train.threads:
             prepared.background["baselines"] = Background(lambda: self.score_baselines(prepared))
 
     def held_out(self, prepared: Prepared, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:

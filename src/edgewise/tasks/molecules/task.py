@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
@@ -15,9 +14,7 @@ from edgewise.data.split import Splits, evenly
 from edgewise.data.tables.read import Cells, TableChunks
 from edgewise.engine.workers import Workers
 from edgewise.files import copied_rows
-from edgewise.models.gaussian_process import GaussianProcess
 from edgewise.models.graph_settings import MANY_MOLECULES, PropertySizes
-from edgewise.process import Background
 from edgewise.tasks.chunks import Tally, predictions, read_rows
 from edgewise.tasks.molecules.settings import PropertyRunSettings
 from edgewise.tasks.molecules.trained import MAX_KNOWN, FittedProperty, Scales, distinct_rows, molecules_of
@@ -27,14 +24,12 @@ from edgewise.tasks.table_task import (
     Features,
     TableTask,
     check_same_numbers,
-    has_free_core,
     num_outputs,
     target_fields,
     target_scale,
 )
 from edgewise.tasks.task import PredictRequest, Prepared
 from edgewise.train.baseline import FiniteFeatures
-from edgewise.train.device import cpu_threads
 from edgewise.train.settings import Steps, share_molecules
 
 FOREST_ROWS = 10_000
@@ -86,32 +81,10 @@ class MoleculesTask(TableTask):
         process = process and not of_few and len(splits.train) * table.targets.shape[1] ** (1 / 3) < PROCESS_ROWS
         return replace(settings, model=model, train=train, forest=forest, gaussian_process=process)
 
-    def start_background(self, prepared: Prepared) -> None:
-        super().start_background(prepared)
-        if prepared.settings.gaussian_process and has_free_core(prepared):
-
-            def processes() -> dict[bytes, GaussianProcess]:
-                torch.set_num_threads(prepared.settings.train.threads)  # a thread of its own begins with all cores
-                return self.processes(prepared)
-
-            prepared.background["processes"] = Background(processes)
-
-    def processes(self, prepared: Prepared) -> dict[bytes, GaussianProcess]:
-        """The Gaussian process of the training rows of each member, by these rows."""
-        recipe, found = prepared.settings.train, dict[bytes, GaussianProcess]()
-        for number in range(self.ensemble_size(prepared.settings)):
-            rows, _ = prepared.splits.of_member(number)
-            if rows.tobytes() not in found:
-                found[rows.tobytes()] = prepared.fitted.process_of(prepared.data, rows, recipe.seed)
-        return found
-
     def calibrate(self, prepared: Prepared) -> None:
         if prepared.settings.gaussian_process:
-            background = prepared.background.pop("processes", None)
-            with cpu_threads(prepared.settings.train.threads):
-                found = self.processes(prepared) if background is None else background.result()
             members = [prepared.splits.of_member(number) for number in range(len(prepared.fitted.members))]
-            prepared.fitted.add_processes(prepared.data, members, found)
+            prepared.fitted.add_processes(prepared.data, members, prepared.settings.train.seed)
         super().calibrate(prepared)
         if prepared.settings.forest:
             rows, seed = prepared.splits.learned, prepared.settings.train.seed

@@ -185,7 +185,7 @@ class FittedProperty(FittedTable):
         self,
         table: MoleculeTable,
         members: Sequence[tuple[np.ndarray, np.ndarray]],
-        processes: Mapping[bytes, GaussianProcess],
+        seed: int,
     ) -> None:
         """Puts a Gaussian process beside each member, with the weight at which their validation rows are predicted
         best; none where that is 0.
@@ -193,8 +193,11 @@ class FittedProperty(FittedTable):
         Args:
             table: the rows.
             members: the training and the validation rows of each.
-            processes: by the training rows.
+            seed: chooses the rows by which a covariance is chosen.
         """
+        with cpu_threads(self.threads):
+            learned = {train.tobytes(): train for train, _ in members}
+            processes = {key: self.process_of(table, train, seed) for key, train in learned.items()}
         own = [processes[train.tobytes()] for train, _ in members]
         for member in self.members:
             member.process = None
