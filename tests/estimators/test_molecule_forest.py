@@ -69,7 +69,7 @@ def test_the_same_seed_grows_the_same_forest(classifier):
 
 
 def test_it_can_be_explained(classifier):
-    """Atoms change what the network says; what the forest decides by stays."""
+    """Where an atom is removed, the network sees the rest, and the forest counts its substructures."""
     found = classifier.explain("CC(=O)Nc1ccccc1", conditions=[4.0])
     assert any("random forest" in note for note in found.notes)
     assert all(np.isfinite(each.values).all() for each in found.attributions)

@@ -5,10 +5,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from edgewise.data.graphs.union import copies
 from edgewise.data.molecules.table import table_from_arrays
 from edgewise.errors import RunFolderError
 from edgewise.estimators.molecules import MoleculeRegressor
 from edgewise.models.gaussian_process import GaussianProcess
+from edgewise.models.substructures import with_substructures
 
 SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
@@ -86,6 +88,25 @@ def test_it_can_be_explained(regressor):
     assert all(np.isfinite(each.values).all() for each in found.attributions)
     (told,) = found.predictions
     assert told.value == pytest.approx(predicted(regressor, ["CC(=O)Nc1ccccc1"], [4.0])[0], rel=1e-5)
+
+
+def test_where_an_atom_is_removed_its_substructures_go(regressor):
+    """Occlusion by hand: the row without an atom, whose substructures are counted anew and whose descriptors stay."""
+    smiles, fitted = "CC(=O)Nc1ccccc1", regressor.trained
+    batch = fitted.batches(table_from_arrays([smiles], None, np.array([[4.0]]))).batch(np.arange(1))
+    found = regressor.explain(smiles, conditions=[4.0])
+    (occlusion,) = [each for each in found.attributions if each.name == "occlusion"]
+    without = with_substructures(copies(batch, ~np.eye(len(batch.node_features), dtype=bool)[[2]]), 512)
+    assert (without.substructures != batch.substructures).any()
+    assert torch.equal(without.global_features, batch.global_features)
+    with torch.no_grad():
+        values = [
+            np.mean([fitted.finish(member(each).double()).numpy() for member in fitted.members])
+            for each in (batch, without)
+        ]
+        process = fitted.members[0].process
+        assert (process(batch) - process(without)).abs().max() > 1e-3
+    assert occlusion.values.reshape(-1)[2] == pytest.approx(values[0] - values[1], rel=1e-4)
 
 
 def test_where_there_is_none():

@@ -21,6 +21,7 @@ from edgewise.explain.methods import METHODS
 from edgewise.explanation import Curve, Layer, Part, TargetPrediction
 from edgewise.models.molecule_transformer import MoleculeTransformer
 from edgewise.models.property import GraphEncoder
+from edgewise.models.substructures import with_substructures
 from edgewise.rank import spearman
 from edgewise.records import Batch
 from edgewise.tasks.explainable import ExplainableTable, explaining
@@ -158,6 +159,8 @@ def _steps(low: float, high: float, floor: float | None) -> Float[np.ndarray, " 
 
 BATCH_SIZE = 2**15
 """Atoms that are computed together."""
+COUNTED = "Where an atom is removed, they are counted again; gradients and attention see the network alone."
+"""What stands beside the network."""
 REMOVAL = (
     "An atom is removed with its bonds; the features of its neighbors (their hydrogens, their degree, their rings) "
     "stay as they were."
@@ -213,15 +216,20 @@ class MoleculeItem(Explainable):
         All else stays: the features that the neighbors had with them (their hydrogens, their number of neighbors,
         their rings), the descriptors of the whole molecule, the places of the atoms.
         """
-        return self._predict(removed, self.num_units, partial(copies, self.row.batch))
+        return self._predict(removed, self.num_units, self._copies)
 
     def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without some edges; all atoms stay."""
 
         def taken(remaining: np.ndarray) -> Batch:
-            return copies(self.row.batch, np.ones((len(remaining), self.num_units), dtype=bool), remaining)
+            return self._copies(np.ones((len(remaining), self.num_units), dtype=bool), remaining)
 
         return self._predict(removed, self.row.batch.edges.num_edges, taken)
+
+    def _copies(self, atoms: np.ndarray, edges: np.ndarray | None = None) -> Batch:
+        """Copies of the row without some atoms and edges, whose substructures are counted again."""
+        found, count = copies(self.row.batch, atoms, edges), self.trained.sizes.num_substructures
+        return with_substructures(found, count) if count else found
 
     def _predict(self, removed: Sequence[np.ndarray], count: int, taken: Callable[[np.ndarray], Batch]) -> np.ndarray:
         return self.explained.without(removed, count, taken, max(1, BATCH_SIZE // max(1, self.num_units)))
@@ -290,14 +298,14 @@ class MoleculeItem(Explainable):
             )
         if trained.sizes.tree_nodes:
             notes.append(
-                "Two thirds of a probability are those of a random forest over these descriptors, counts of "
-                "substructures and the conditions, which no atom changes."
+                "Two thirds of a probability are those of a random forest over these descriptors, the conditions and "
+                f"counts of substructures. {COUNTED}"
             )
         if trained.sizes.process_rows:
-            copies, variants = trained.sizes.process_copies, trained.members[0].head.num_variants
+            count, variants = trained.sizes.process_copies, trained.members[0].head.num_variants
             notes.append(
-                f"{copies / (copies + variants):.0%} of a prediction are those of a Gaussian process over these "
-                "descriptors, counts of substructures and the conditions, which no atom changes."
+                f"{count / (count + variants):.0%} of a prediction are those of a Gaussian process over these "
+                f"descriptors, the conditions and counts of substructures. {COUNTED}"
             )
         if trained.settings.needs_coordinates:
             notes.append("The atoms that are left stay where they were.")
