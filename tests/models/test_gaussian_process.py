@@ -136,3 +136,12 @@ def test_a_damaged_one_is_refused(name, value, told):
     getattr(process, name)[3] = value
     with pytest.raises(DataError, match=told):
         process.check()
+
+
+def test_a_row_of_hardly_any_weight_tells_nothing():
+    """Its noise is infinite; all others are learned from."""
+    batch, targets, weights = batch_of(*CASES["one molecule"]), np.arange(10.0)[:, None], np.ones(10)
+    weights[3] = 5e-324
+    process = GaussianProcess.learned(batch, targets, weights, sizes_of(batch))
+    process.check()
+    assert process.coefficients[3] == 0 and (process.coefficients != 0).sum() == 9

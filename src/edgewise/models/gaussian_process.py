@@ -56,8 +56,7 @@ class GaussianProcess(nn.Module):
         M(r²) = (1 + √5 r + 5/3 r²) e^(−√5 r)
 
     with s the square roots of counts of substructures, z descriptors, u conditions. Of several molecules in a row the
-    cosines are multiplied, and the distances added. Without conditions, d and the second factor are missing. What it
-    knows of a row no gradient changes.
+    cosines are multiplied, and the distances added. Without conditions, d and the second factor are missing.
 
     Args:
         sizes: of the data, and how many rows and molecules it has learned from.

@@ -213,8 +213,8 @@ class MoleculeItem(Explainable):
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without some atoms, and all bonds to them.
 
-        All else stays: the features that the neighbors had with them (their hydrogens, their number of neighbors,
-        their rings), the descriptors of the whole molecule, the places of the atoms.
+        Substructures are counted again. All else stays: the features that the neighbors had with them (their hydrogens,
+        their number of neighbors, their rings), the descriptors of the whole molecule, the places of the atoms.
         """
         return self._predict(removed, self.num_units, self._copies)
 
