@@ -20,6 +20,7 @@ def archive_targets(folder: Path) -> list[Target]:
     """Weights, a checkpoint, and the cache of molecules, which must never give what it was not given."""
     from edgewise.data.molecules.bounded import Featurized, featurize
     from edgewise.data.molecules.cache import UNUSABLE, FeatureCache
+    from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES
     from edgewise.data.molecules.limits import MoleculeLimits
     from edgewise.train.checkpoint import load_checkpoint, read_history
     from edgewise.train.weights import check_weights, read_tensors
@@ -45,7 +46,7 @@ def archive_targets(folder: Path) -> list[Target]:
         change=checkpoint_changed,
     )
     smiles = ["CCO", "c1ccccc1", "CC(=O)O", "[Na+].[Cl-]"]
-    known = dict(zip(smiles, featurize(smiles, MoleculeLimits(), with_descriptors=True), strict=True))
+    known = dict(zip(smiles, featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES), strict=True))
     path = folder / "known.sqlite"
     cache = FeatureCache(path)
     given = {text: each for text, each in known.items() if isinstance(each, Featurized)}

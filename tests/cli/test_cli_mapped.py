@@ -182,7 +182,7 @@ from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES, read_molecule
 arrays, values = molecule_arrays(read_molecule("CCOC(=O)CN")), np.arange(len(GLOBAL_FEATURE_NAMES), dtype=float)
 
 
-def featurize(smiles, limits, *, with_descriptors):
+def featurize(smiles, limits, names):
     return (Featurized(text, arrays, values * text.count("N")) for text in smiles)
 
 

@@ -11,6 +11,7 @@ from pyarrow import parquet
 from edgewise.data.columns import Columns
 from edgewise.data.molecules.bounded import featurize
 from edgewise.data.molecules.cache import FeatureCache
+from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES
 from edgewise.data.molecules.limits import MoleculeLimits
 from edgewise.data.tables.read import read_cells
 from edgewise.data.texts.pairs import read_corpus, read_pairs
@@ -113,14 +114,14 @@ def test_graphml_of_unknown_types_or_words_for_numbers_is_named(tmp_path, damage
 def test_a_damaged_cache_of_molecules_is_computed_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEWISE_CACHE", str(tmp_path))
     smiles = ["C" * length for length in range(1, 65)]
-    usual = list(featurize(smiles, MoleculeLimits(), with_descriptors=True))
+    usual = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
     path = tmp_path / "edgewise-molecules.sqlite"
     content = path.read_bytes()
     assert content.count(b"tablemoleculesmolecules") == 1
     path.write_bytes(content.replace(b"tablemoleculesmolecules", b"tablemolec\xf5lesmolecules"))
     with pytest.raises(UnicodeDecodeError):
         sqlite3.connect(path).execute("SELECT * FROM molecules")
-    again = list(featurize(smiles, MoleculeLimits(), with_descriptors=True))
+    again = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
     assert [each.canonical for each in again] == [each.canonical for each in usual]
 
 

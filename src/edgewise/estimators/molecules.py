@@ -56,9 +56,7 @@ class MoleculeEstimator(
                 limits=job.limits,
             )
         trained = self.trained
-        table = table_from_arrays(
-            smiles, None, conditions, with_descriptors=trained.with_descriptors, limits=trained.limits
-        )
+        table = table_from_arrays(smiles, None, conditions, with_descriptors=trained.descriptors, limits=trained.limits)
         for what, found, known in (
             ("SMILES", table.graph_of_row.shape[1], len(trained.columns.smiles_columns)),
             ("conditions", table.conditions.shape[1], len(trained.columns.descriptors_columns)),

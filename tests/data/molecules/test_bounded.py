@@ -9,14 +9,17 @@ import pytest
 from edgewise.data.molecules import bounded
 from edgewise.data.molecules.bounded import featurize
 from edgewise.data.molecules.conformer import conformer
+from edgewise.data.molecules.descriptor import AVAILABLE, GLOBAL_FEATURE_NAMES, descriptors
 from edgewise.data.molecules.feature import molecule_arrays
 from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, at_once
-from edgewise.data.molecules.molecule import Chem, count_atoms, descriptors, read_molecule
+from edgewise.data.molecules.molecule import Chem, count_atoms, read_molecule
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.errors import DataError, SettingError
 
 CHAIN = "C" * 150
 """Too large to be read at once."""
+EVERY = tuple(sorted(AVAILABLE))
+"""Descriptors over paths among them."""
 LATE = "embedding takes longer than --molecule-timeout"
 
 
@@ -34,7 +37,8 @@ def complete_graph(count):
 def test_one_hostile_molecule_is_rejected_and_the_others_are_read():
     smiles = ["CCO", "C" * 5000, complete_graph(13), CHAIN, "no", "C" * 1_000_000]
     began = time.monotonic()
-    store, graphs, reasons = MoleculeStore.collect(smiles, limits=MoleculeLimits(molecule_timeout=1))
+    limits = MoleculeLimits(molecule_timeout=1)
+    store, graphs, reasons = MoleculeStore.collect(smiles, limits=limits, with_descriptors=EVERY)
     assert time.monotonic() - began < 60
     assert graphs.tolist() == [0, -1, -1, 1, -1, -1]
     assert "5,000 atoms, more than 500; --max-atoms raises the bound" in reasons["C" * 5000]
@@ -43,10 +47,10 @@ def test_one_hostile_molecule_is_rejected_and_the_others_are_read():
     assert max(map(len, reasons.values())) < 300
     # Once rejected, it is not tried again.
     began = time.monotonic()
-    list(featurize([complete_graph(13)], MoleculeLimits(molecule_timeout=1), with_descriptors=True))
+    list(featurize([complete_graph(13)], limits, EVERY))
     assert time.monotonic() - began < 0.5
     molecule = Chem.MolFromSmiles(CHAIN)
-    np.testing.assert_array_equal(store.global_features[1].numpy(), descriptors(molecule))
+    np.testing.assert_array_equal(store.global_features[1].numpy(), descriptors(molecule, EVERY))
     np.testing.assert_array_equal(store.node_features[3:].numpy(), molecule_arrays(molecule).node_features)
 
 
@@ -54,7 +58,7 @@ def test_progress_is_seen_while_molecules_are_read(monkeypatch):
     """The bar of a long table stood at 0 until all of it was read."""
     read = []
     monkeypatch.setattr(bounded, "_at_once", lambda text, *others: read.append(text) or DataError(text))
-    outcomes = bounded.featurize([str(number) for number in range(2000)], MoleculeLimits(), with_descriptors=False)
+    outcomes = bounded.featurize([str(number) for number in range(2000)], MoleculeLimits(), ())
     assert str(next(outcomes)) == "0" and len(read) == 512
     assert [str(each) for each in outcomes] == [str(number) for number in range(1, 2000)] and len(read) == 2000
 
@@ -114,13 +118,13 @@ def test_plain_molecules_are_the_same_from_several_processes(monkeypatch):
     plain = ["C" * size for size in range(1, 70)] + ["CCO", "C(", "", "c1ccccc1"]
     hostile = ["C" * 200, "[H][H]"]
     smiles = plain + hostile
-    alone = list(featurize(smiles, MoleculeLimits(), with_descriptors=True))
+    alone = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
     monkeypatch.setattr(bounded, "POOLED_FROM", 4)
     monkeypatch.setattr(bounded, "_num_cores", lambda: 2)
     calls = []
     call = bounded.Process.call
     monkeypatch.setattr(bounded.Process, "call", lambda *args, **more: calls.append(args[1]) or call(*args, **more))
-    together = list(featurize(smiles, MoleculeLimits(), with_descriptors=True))
+    together = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
     assert [len(block) for block in calls if isinstance(block, list)] == [64, len(smiles) - 64]
     for one, other in zip(alone, together, strict=True):
         assert type(one) is type(other)
@@ -145,6 +149,6 @@ def test_a_block_whose_process_dies_is_computed_molecule_by_molecule(monkeypatch
 
     monkeypatch.setattr(bounded.Process, "call", dies_in_blocks)
     smiles = ["C" * size for size in range(1, 66)] + ["C("]
-    found = list(featurize(smiles, MoleculeLimits(), with_descriptors=True))
+    found = list(featurize(smiles, MoleculeLimits(), GLOBAL_FEATURE_NAMES))
     assert [each.canonical for each in found[:-1]] == smiles[:-1]
     assert "is not a SMILES" in str(found[-1])

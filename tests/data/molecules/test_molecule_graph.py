@@ -1,4 +1,4 @@
-"""One molecule: its graph, its features, the characters of its atoms, its descriptors and its neighbors."""
+"""One molecule: its graph, its features, the characters of its atoms and its neighbors."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,7 @@ from rdkit import Chem
 
 from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES, molecule_arrays
 from edgewise.data.molecules.molecule import (
-    GLOBAL_FEATURE_NAMES,
     canonical_smiles,
-    descriptors,
     example_from_smiles,
     murcko_scaffold,
     read_molecule,
@@ -278,35 +276,6 @@ def test_an_older_rdkit_that_hands_over_no_log_still_says_which_chemistry_is_wro
     with pytest.raises(DataError, match="the syntax is wrong"):
         read_molecule("C1CC")
     assert capfd.readouterr() == ("", "")
-
-
-def test_descriptors_are_rdkits_own():
-    from rdkit.Chem import Descriptors
-
-    for smiles in ("CC(=O)Oc1ccccc1C(=O)O", "CCCC[n+]1ccn(C)c1.F[B-](F)(F)F"):
-        molecule = read_molecule(smiles)
-        expected = Descriptors.CalcMolDescriptors(read_molecule(smiles))
-        np.testing.assert_array_equal(descriptors(molecule), [expected[name] for name in GLOBAL_FEATURE_NAMES])
-    assert {"MolWt", "MolLogP", "TPSA", "MaxAbsEStateIndex"} <= set(GLOBAL_FEATURE_NAMES)
-
-
-@pytest.mark.parametrize("smiles", ["[Na+]", "[H][H]", "*", "[U]", "C" * 400, "[Fe+2].[Cl-].[Cl-]"])
-def test_descriptors_of_odd_molecules_are_finite_or_nan(smiles, capfd):
-    values = descriptors(read_molecule(smiles))
-    assert values.shape == (len(GLOBAL_FEATURE_NAMES),)
-    assert not np.isinf(values).any()
-    assert np.isfinite(values[GLOBAL_FEATURE_NAMES.index("MolWt")])
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_descriptor_that_fails_is_nan(monkeypatch):
-    def divide(molecule):
-        return 1 / 0
-
-    monkeypatch.setattr(
-        "edgewise.data.molecules.molecule._DESCRIPTORS", (("broken", divide), ("size", Chem.Mol.GetNumAtoms))
-    )
-    np.testing.assert_array_equal(descriptors(read_molecule("CC")), [np.nan, 2.0])
 
 
 def test_scaffold():

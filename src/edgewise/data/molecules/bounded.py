@@ -13,9 +13,10 @@ from jaxtyping import Float64
 
 from edgewise.data.molecules.cache import UNUSABLE, FeatureCache, Stored, feature_cache
 from edgewise.data.molecules.conformer import Conformer, conformer, drawn
+from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES, descriptors
 from edgewise.data.molecules.feature import Chem, MoleculeArrays, molecule_arrays
 from edgewise.data.molecules.limits import MoleculeLimits, SlowMoleculeError, is_at_once
-from edgewise.data.molecules.molecule import CHARACTERS_PER_ATOM, count_atoms, descriptors, read_molecule
+from edgewise.data.molecules.molecule import CHARACTERS_PER_ATOM, count_atoms, read_molecule
 from edgewise.errors import DataError
 from edgewise.plural import plural
 from edgewise.process import Process, ProcessDiedError
@@ -54,7 +55,7 @@ class Featurized:
 Outcome = Featurized | DataError
 
 
-def featurize(smiles: Sequence[str], limits: MoleculeLimits, *, with_descriptors: bool) -> Iterator[Outcome]:
+def featurize(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, ...]) -> Iterator[Outcome]:
     """The features of each molecule, or why there are none, in the order of the strings.
 
     Molecules that may take long are computed in processes of their own, each of which is killed at the time limit.
@@ -66,19 +67,19 @@ def featurize(smiles: Sequence[str], limits: MoleculeLimits, *, with_descriptors
     may take long.
     """
     # Descriptors take most of the time, and a few molecules take less than a file.
-    is_cached = with_descriptors and len(smiles) >= CACHED_FROM and not is_at_once()
+    is_cached = names == GLOBAL_FEATURE_NAMES and len(smiles) >= CACHED_FROM and not is_at_once()
     with feature_cache() if is_cached else contextlib.nullcontext() as cache:
         # Some at a time, so that progress is seen.
-        is_pooled = with_descriptors and len(smiles) >= POOLED_FROM and _num_cores() > 1 and not is_at_once()
+        is_pooled = bool(names) and len(smiles) >= POOLED_FROM and _num_cores() > 1 and not is_at_once()
         for start in range(0, len(smiles), FEATURIZED_TOGETHER):
             some = smiles[start : start + FEATURIZED_TOGETHER]
-            yield from _some(some, limits, with_descriptors, cache, is_pooled=is_pooled)
+            yield from _some(some, limits, names, cache, is_pooled=is_pooled)
 
 
 def _some(
     smiles: Sequence[str],
     limits: MoleculeLimits,
-    with_descriptors: bool,
+    names: tuple[str, ...],
     cache: FeatureCache | None,
     *,
     is_pooled: bool,
@@ -91,10 +92,10 @@ def _some(
     done: dict[str, Outcome] = {text: Featurized(*known) for text, known in stored.items()}
     missing = [text for text in dict.fromkeys(smiles) if text not in done]
     compute = _in_blocks if is_pooled and len(missing) > _BATCH_SIZE else _all_at_once
-    outcomes = dict(zip(missing, compute(missing, limits, with_descriptors), strict=True))
+    outcomes = dict(zip(missing, compute(missing, limits, names), strict=True))
     done |= {text: outcome for text, outcome in outcomes.items() if outcome is not None}
     slow = [text for text in missing if text not in done]
-    done |= dict(zip(slow, _in_processes(_features, slow, limits, with_descriptors), strict=True))
+    done |= dict(zip(slow, _in_processes(_features, slow, limits, names), strict=True))
     if cache is not None:
         new = {text: each for text, each in done.items() if text not in stored and isinstance(each, Featurized)}
         with contextlib.suppress(*UNUSABLE):
@@ -150,7 +151,7 @@ def _fits(smiles: str, limits: MoleculeLimits) -> bool:
     return True
 
 
-def _at_once(smiles: str, limits: MoleculeLimits, with_descriptors: bool) -> Outcome | None:
+def _at_once(smiles: str, limits: MoleculeLimits, names: tuple[str, ...]) -> Outcome | None:
     """The features of a molecule that takes milliseconds, or why there are none; None where it may take longer."""
     try:
         check_size(smiles, limits)
@@ -159,11 +160,11 @@ def _at_once(smiles: str, limits: MoleculeLimits, with_descriptors: bool) -> Out
         molecule = read_molecule(smiles)
     except DataError as error:
         return error
-    return _features(molecule, with_descriptors) if _walks(molecule) <= PLAIN_WALKS else None
+    return _features(molecule, names) if _walks(molecule) <= PLAIN_WALKS else None
 
 
-def _all_at_once(smiles: Sequence[str], limits: MoleculeLimits, with_descriptors: bool) -> list[Outcome | None]:
-    return [_at_once(text, limits, with_descriptors) for text in smiles]
+def _all_at_once(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, ...]) -> list[Outcome | None]:
+    return [_at_once(text, limits, names) for text in smiles]
 
 
 def maker_of_blocks() -> Callable[..., Any]:
@@ -171,13 +172,13 @@ def maker_of_blocks() -> Callable[..., Any]:
     return _all_at_once
 
 
-def _in_blocks(smiles: Sequence[str], limits: MoleculeLimits, with_descriptors: bool) -> list[Outcome | None]:
+def _in_blocks(smiles: Sequence[str], limits: MoleculeLimits, names: tuple[str, ...]) -> list[Outcome | None]:
     """The same as `_all_at_once`, computed by a process on each core; None too where one of them died."""
 
     def compute(process: Process, block: Sequence[str]) -> list[Outcome | None]:
         try:
             found: list[Outcome | None] = process.call(
-                *(block, limits, with_descriptors), seconds=10 * _BLOCK_SECONDS, cpu_seconds=_BLOCK_SECONDS
+                *(block, limits, names), seconds=10 * _BLOCK_SECONDS, cpu_seconds=_BLOCK_SECONDS
             )
             return found
         except (TimeoutError, ProcessDiedError):
@@ -192,25 +193,21 @@ def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _features(molecule: Chem.Mol, with_descriptors: bool) -> Featurized:
+def _features(molecule: Chem.Mol, names: tuple[str, ...]) -> Featurized:
     return Featurized(
         Chem.MolToSmiles(molecule),
         molecule_arrays(molecule),
-        descriptors(molecule) if with_descriptors else np.zeros(0),
+        descriptors(molecule, names),
     )
 
 
 def _walks(molecule: Chem.Mol) -> int:
     """How many walks of six bonds there are."""
-    bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in molecule.GetBonds()]
-    counts = [1] * molecule.GetNumAtoms()
+    adjacency = Chem.GetAdjacencyMatrix(molecule)
+    counts = np.ones(len(adjacency), np.int64)
     for _ in range(6):
-        longer = [0] * len(counts)
-        for one, other in bonds:
-            longer[one] += counts[other]
-            longer[other] += counts[one]
-        counts = longer
-    return sum(counts)
+        counts = adjacency @ counts
+    return int(counts.sum())
 
 
 def maker_of_results() -> Callable[..., Any]:

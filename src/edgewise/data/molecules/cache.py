@@ -17,9 +17,9 @@ import safetensors.numpy
 from jaxtyping import Float64
 from safetensors import SafetensorError
 
-from edgewise.data.molecules import feature, molecule
+from edgewise.data.molecules import descriptor, feature, molecule
+from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES
 from edgewise.data.molecules.feature import MoleculeArrays
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
 
 VARIABLE = "EDGEWISE_CACHE"
 MAX_BYTES = 1 << 30
@@ -95,7 +95,7 @@ def feature_cache() -> Iterator[FeatureCache | None]:
 
 def _version() -> int:
     """A number of 31 bits that changes with RDKit, its descriptors, and the code that makes features."""
-    code = [Path(module.__file__ or "").read_bytes() for module in (feature, molecule)]
+    code = [Path(module.__file__ or "").read_bytes() for module in (feature, molecule, descriptor)]
     what = [molecule.rdBase.rdkitVersion, *GLOBAL_FEATURE_NAMES]
     digest = hashlib.blake2b("\n".join(what).encode() + b"".join(code), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float32, Int32, Int64
 
 from edgewise.data.molecules.bounded import Featurized, featurize
+from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES
 from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES, NODE_FEATURE_NAMES
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
 from edgewise.data.tables.mapped import DigestIndex, digests, growing, growing_texts
 from edgewise.errors import DataError
 from edgewise.files import release
@@ -64,19 +64,20 @@ class DistinctMolecules:
 
     Args:
         limits: the largest molecule, and the longest time for one.
-        with_descriptors: compute RDKit's whole-molecule descriptors.
+        with_descriptors: compute RDKit's whole-molecule descriptors; or the names of those to compute.
         is_mapped: put all arrays into mapped files. In memory stay 48 bytes a molecule until the end.
     """
 
-    def __init__(self, limits: MoleculeLimits, *, with_descriptors: bool, is_mapped: bool = False):
-        self.limits, self.with_descriptors, self.is_mapped = limits, with_descriptors, is_mapped
+    def __init__(self, limits: MoleculeLimits, *, with_descriptors: bool | Sequence[str], is_mapped: bool = False):
+        self.limits, self.is_mapped = limits, is_mapped
+        names = GLOBAL_FEATURE_NAMES if with_descriptors is True else with_descriptors or ()
+        self.descriptors = tuple(names)
         self._known_texts, self._known_molecules = DigestIndex(), DigestIndex()
         self._node_types, self._edge_types = RowTypes(len(NODE_FEATURE_NAMES)), RowTypes(len(EDGE_FEATURE_NAMES))
         narrow, wide = ("type_of_node", "type_of_edge", "senders", "receivers"), ("node_offsets", "edge_offsets")
         self._arrays = {name: growing(np.int32, is_mapped=is_mapped) for name in narrow}
         self._arrays |= {name: growing(np.int64, is_mapped=is_mapped) for name in wide}
-        width = len(GLOBAL_FEATURE_NAMES) if with_descriptors else 0
-        self._arrays["global_features"] = growing(np.float64, (width,), is_mapped=is_mapped)
+        self._arrays["global_features"] = growing(np.float64, (len(self.descriptors),), is_mapped=is_mapped)
         for name in ("node_offsets", "edge_offsets"):
             self._arrays[name].append([0])
         self._texts = {name: growing_texts(is_mapped=is_mapped) for name in ("smiles", "canonical")}
@@ -101,7 +102,7 @@ class DistinctMolecules:
         graphs, reasons = self._known_texts.find(marks), dict[str, str]()
         new = np.flatnonzero(graphs < 0)
         current.done += len(texts) - len(new)
-        read = featurize([texts[place] for place in new.tolist()], self.limits, with_descriptors=self.with_descriptors)
+        read = featurize([texts[place] for place in new.tolist()], self.limits, self.descriptors)
         for start in range(0, len(new), TOGETHER):
             some = new[start : start + TOGETHER]
             good, found = list[int](), list[Featurized]()

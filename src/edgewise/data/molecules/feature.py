@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -51,12 +52,14 @@ NODE_FEATURE_NAMES: tuple[str, ...] = (*_block_names(ATOM_BLOCKS), "aromatic", "
 """The name of each column of `Example.node_features`."""
 EDGE_FEATURE_NAMES: tuple[str, ...] = (*_block_names(BOND_BLOCKS), "conjugated", "in_ring")
 """The name of each column of `Example.edge_features`."""
-_ELEMENT_INDEX = {symbol: index for index, symbol in enumerate(ELEMENTS)}
+_ELEMENT_INDEX = {Chem.GetPeriodicTable().GetAtomicNumber(symbol): index for index, symbol in enumerate(ELEMENTS)}
 _HYBRIDIZATION_INDEX = {Chem.HybridizationType.names[name]: index for index, name in enumerate(HYBRIDIZATIONS)}
 _ORDER_INDEX = {Chem.BondType.names[name]: index for index, name in enumerate(BOND_ORDERS)}
 _CIP_INDEX = {"R": 1, "r": 1, "S": 2, "s": 2}
 _STEREO_INDEX = {"E": 1, "Z": 2}
 _UNSPECIFIED = 3
+KINDS = 4096
+"""Different atoms whose features are remembered."""
 # The limit that RDKit's documentation recommends; only cages and the like reach it.
 _MAX_CIP_STEPS = 1_250_000
 
@@ -78,36 +81,70 @@ class MoleculeArrays:
 def molecule_arrays(molecule: Chem.Mol) -> MoleculeArrays:
     """Atom and bond features of a molecule that RDKit has read; they do not depend on how it was written."""
     atom_stereo, bond_stereo = _stereo(molecule)
-    codes, rest = [], []
-    for atom, chirality in zip(molecule.GetAtoms(), atom_stereo, strict=True):
-        codes.append(_atom_codes(atom, chirality))
-        rest.append((atom.GetIsAromatic(), atom.IsInRing(), atom.GetMass() / 100))
-    bond_codes, bond_rest, ends = [], [], []
-    for bond, stereo in zip(molecule.GetBonds(), bond_stereo, strict=True):
-        bond_codes.append((_ORDER_INDEX.get(bond.GetBondType(), len(BOND_ORDERS)), stereo))
-        bond_rest.append((bond.GetIsConjugated(), bond.IsInRing()))
+    rings, atoms, bonds, ends = molecule.GetRingInfo(), list[bytes](), list[bytes](), list[tuple[int, int]]()
+    for place, chirality in enumerate(atom_stereo):
+        atom = molecule.GetAtomWithIdx(place)
+        ring_size = rings.MinAtomRingSize(place)
+        atoms.append(
+            _atom_row(
+                atom.GetAtomicNum(),
+                atom.GetDegree(),
+                atom.GetFormalCharge(),
+                atom.GetTotalNumHs(includeNeighbors=True),
+                atom.GetHybridization(),
+                ring_size,
+                chirality,
+                atom.GetIsAromatic(),
+                atom.GetMass(),
+            )
+        )
+    for place, stereo in enumerate(bond_stereo):
+        bond = molecule.GetBondWithIdx(place)
+        bonds.append(_bond_row(bond.GetBondType(), stereo, bond.GetIsConjugated(), rings.NumBondRings(place) > 0))
         ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
     begin_end = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    bond_features = _one_hot(bond_codes, bond_rest, BOND_BLOCKS, len(EDGE_FEATURE_NAMES))
     return MoleculeArrays(
-        node_features=_one_hot(codes, rest, ATOM_BLOCKS, len(NODE_FEATURE_NAMES)),
+        node_features=_rows(atoms, len(NODE_FEATURE_NAMES)),
         senders=begin_end.reshape(-1),
         receivers=np.ascontiguousarray(begin_end[:, ::-1]).reshape(-1),
-        edge_features=np.repeat(bond_features, 2, axis=0),
+        edge_features=np.repeat(_rows(bonds, len(EDGE_FEATURE_NAMES)), 2, axis=0),
     )
 
 
-def _atom_codes(atom: Chem.Atom, chirality: int) -> tuple[int, ...]:
-    """The category of an atom in each block of `ATOM_BLOCKS`."""
-    return (
-        _ELEMENT_INDEX.get(atom.GetSymbol(), len(ELEMENTS)),
-        min(atom.GetDegree(), 6),
-        min(max(atom.GetFormalCharge(), -2), 2) + 2,
-        min(atom.GetTotalNumHs(includeNeighbors=True), 4),
-        _HYBRIDIZATION_INDEX.get(atom.GetHybridization(), len(HYBRIDIZATIONS)),
-        min(atom.GetOwningMol().GetRingInfo().MinAtomRingSize(atom.GetIdx()), 8) - 2 if atom.IsInRing() else 0,
+def _rows(rows: Sequence[bytes], num_features: int) -> Float32[np.ndarray, " row feature"]:
+    return np.frombuffer(b"".join(rows), np.float32).reshape(-1, num_features).copy()
+
+
+@lru_cache(KINDS)
+def _atom_row(
+    number: int,
+    degree: int,
+    charge: int,
+    hydrogens: int,
+    hybridization: Chem.HybridizationType,
+    ring_size: int,
+    chirality: int,
+    is_aromatic: bool,
+    mass: float,
+) -> bytes:
+    """The features of an atom; few atoms differ."""
+    codes = (
+        _ELEMENT_INDEX.get(number, len(ELEMENTS)),
+        min(degree, 6),
+        min(max(charge, -2), 2) + 2,
+        min(hydrogens, 4),
+        _HYBRIDIZATION_INDEX.get(hybridization, len(HYBRIDIZATIONS)),
+        min(ring_size, 8) - 2 if ring_size else 0,
         chirality,
     )
+    return _one_hot(codes, (is_aromatic, ring_size > 0, mass / 100), ATOM_BLOCKS)
+
+
+@lru_cache(KINDS)
+def _bond_row(order: Chem.BondType, stereo: int, is_conjugated: bool, is_in_ring: bool) -> bytes:
+    """The features of a bond."""
+    codes = (_ORDER_INDEX.get(order, len(BOND_ORDERS)), stereo)
+    return _one_hot(codes, (is_conjugated, is_in_ring), BOND_BLOCKS)
 
 
 def _stereo(molecule: Chem.Mol) -> tuple[list[int], list[int]]:
@@ -135,16 +172,8 @@ def _label(center: Chem.Atom | Chem.Bond, index_of: dict[str, int]) -> int:
 
 
 def _one_hot(
-    codes: Sequence[tuple[int, ...]],
-    rest: Sequence[tuple[float | bool, ...]],
-    blocks: tuple[tuple[str, tuple[str, ...]], ...],
-    num_features: int,
-) -> Float32[np.ndarray, " row feature"]:
+    codes: Sequence[int], rest: Sequence[float | bool], blocks: tuple[tuple[str, tuple[str, ...]], ...]
+) -> bytes:
     """One column a category of each block, then the columns that are numbers already."""
-    features = np.zeros((len(codes), num_features), dtype=np.float32)
-    if codes:
-        sizes = [len(categories) for _, categories in blocks]
-        starts = np.cumsum([0, *sizes[:-1]])
-        np.put_along_axis(features, np.array(codes) + starts, 1, axis=1)
-        features[:, sum(sizes) :] = rest
-    return features
+    columns = [code == place for code, (_, names) in zip(codes, blocks, strict=True) for place in range(len(names))]
+    return np.array([*columns, *rest], dtype=np.float32).tobytes()

@@ -2,13 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Callable
-from functools import partial
 
-import numpy as np
 import torch
-from jaxtyping import Float64
 
+from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES as GLOBAL_FEATURE_NAMES
+from edgewise.data.molecules.descriptor import descriptors as descriptors
 from edgewise.data.molecules.feature import EDGE_FEATURE_NAMES as EDGE_FEATURE_NAMES
 from edgewise.data.molecules.feature import NODE_FEATURE_NAMES as NODE_FEATURE_NAMES
 from edgewise.data.molecules.feature import molecule_arrays
@@ -19,23 +17,9 @@ from edgewise.records import Example, Span
 
 try:
     from rdkit import Chem, rdBase
-    from rdkit.Chem import Descriptors
     from rdkit.Chem.Scaffolds import MurckoScaffold
 except ImportError as error:
     raise MissingExtraError("rdkit", "molecules") from error
-
-# RDKit computes the same electrotopological indices again for each of these unless it caches them.
-_REMEMBERING = ("MaxAbsEStateIndex", "MaxEStateIndex", "MinAbsEStateIndex", "MinEStateIndex")
-# `qed` is a mixture of other columns that takes a sixth of the time of all; the information indices take many
-# seconds for a molecule of 200 atoms.
-_LEFT_OUT = ("qed", "Ipc", "AvgIpc")
-_DESCRIPTORS: tuple[tuple[str, Callable[..., float]], ...] = tuple(
-    (name, partial(function, force=False) if name in _REMEMBERING else function)
-    for name, function in Descriptors.descList
-    if name not in _LEFT_OUT
-)
-GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name, _ in _DESCRIPTORS)
-"""The name of each column of `Example.global_features`: the descriptors of the installed RDKit."""
 
 _ATOM_PATTERN = re.compile(r"\[[^\]]*\]|Br|Cl|[BCNOSPFIbcnosp*]")
 INCHI = "InChI="
@@ -152,23 +136,6 @@ def example_from_smiles(smiles: str, *, source: str = "smiles") -> Example:
         global_features=torch.from_numpy(descriptors(molecule)),
         spans=tuple(Span(source, start, stop) for start, stop in atom_characters(smiles, molecule)),
     )
-
-
-def descriptors(molecule: Chem.Mol) -> Float64[np.ndarray, " feature"]:
-    """RDKit's descriptors of the whole molecule, raw, in the order of `GLOBAL_FEATURE_NAMES`.
-
-    NaN stands where RDKit fails or has no finite value.
-    """
-    values = np.full(len(_DESCRIPTORS), np.nan)
-    with rdBase.BlockLogs():
-        for place, (_, function) in enumerate(_DESCRIPTORS):
-            try:
-                values[place] = function(molecule)
-            except (ArithmeticError, LookupError, RuntimeError, ValueError):
-                # What RDKit's Python and C++ descriptors raise for molecules they are not made for.
-                values[place] = np.nan
-    values[~np.isfinite(values)] = np.nan
-    return values
 
 
 def canonical_smiles(smiles: str) -> str:

@@ -65,14 +65,18 @@ class MoleculeStore:
 
     @classmethod
     def from_smiles(
-        cls, smiles: Iterable[str], *, with_descriptors: bool = True, limits: MoleculeLimits = MoleculeLimits()
+        cls,
+        smiles: Iterable[str],
+        *,
+        with_descriptors: bool | Sequence[str] = True,
+        limits: MoleculeLimits = MoleculeLimits(),
     ) -> "MoleculeStore":
         """Read SMILES strings; molecules that occur again are stored once.
 
         Args:
             smiles: any writing of each molecule.
-            with_descriptors: compute RDKit's whole-molecule descriptors (milliseconds a molecule); without them
-                `global_features` has no column.
+            with_descriptors: compute RDKit's whole-molecule descriptors (a millisecond a molecule), or those of the
+                names; without them `global_features` has no column.
             limits: the largest molecule, and the longest time for one.
 
         Raises:
@@ -87,7 +91,11 @@ class MoleculeStore:
 
     @classmethod
     def collect(
-        cls, smiles: Iterable[str], *, with_descriptors: bool = True, limits: MoleculeLimits = MoleculeLimits()
+        cls,
+        smiles: Iterable[str],
+        *,
+        with_descriptors: bool | Sequence[str] = True,
+        limits: MoleculeLimits = MoleculeLimits(),
     ) -> tuple["MoleculeStore", Int64[np.ndarray, " molecule"], dict[str, str]]:
         """Read SMILES strings and go on over those that cannot be read.
 

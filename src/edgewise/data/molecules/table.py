@@ -79,7 +79,7 @@ def read_table(
     strict: bool = False,
     need_targets: bool = True,
     classes: Classes | None = None,
-    with_descriptors: bool = True,
+    with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeTable:
     """Read one or several files of molecules as one table; rows that cannot be used are marked, not dropped.
@@ -91,7 +91,8 @@ def read_table(
         strict: stop at the first row that cannot be used.
         need_targets: False reads rows to predict: targets, weights, splits and groups may be absent or unreadable.
         classes: names of the classes that a trained model knows; by default those that occur.
-        with_descriptors: compute RDKit's whole-molecule descriptors (milliseconds for each distinct molecule).
+        with_descriptors: compute RDKit's whole-molecule descriptors (a millisecond for each distinct molecule);
+            or the names of those to compute.
         limits: the largest molecule, and the longest time for one; a row beyond them cannot be used.
 
     Returns:
@@ -113,7 +114,7 @@ def table_of(
     strict: bool = False,
     need_targets: bool = True,
     classes: Classes | None = None,
-    with_descriptors: bool = True,
+    with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeTable:
     """The same of cells that were read, such as a chunk of a file; the columns with targets named."""
@@ -131,7 +132,7 @@ def table_from_arrays(
     task_type: str = "regression",
     classes: Classes | None = None,
     strict: bool = False,
-    with_descriptors: bool = True,
+    with_descriptors: bool | Sequence[str] = True,
     limits: MoleculeLimits = MoleculeLimits(),
 ) -> MoleculeTable:
     """A table from arrays, with the checks of a file.
@@ -169,7 +170,7 @@ def _interpret(
     strict: bool,
     need_targets: bool,
     classes: Classes | None,
-    with_descriptors: bool,
+    with_descriptors: bool | Sequence[str],
     limits: MoleculeLimits,
 ) -> MoleculeTable:
     """The cells as molecules and numbers; a row is usable when every cell it needs can be read."""
@@ -213,7 +214,7 @@ def _read_molecules(
     cells: Cells,
     smiles_columns: tuple[str, ...],
     problems: Problems,
-    with_descriptors: bool,
+    with_descriptors: bool | Sequence[str],
     limits: MoleculeLimits,
 ) -> tuple[MoleculeStore, Int64[np.ndarray, " row component"]]:
     molecules = DistinctMolecules(limits, with_descriptors=with_descriptors, is_mapped=bool(cells.mapped))

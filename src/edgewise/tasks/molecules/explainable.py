@@ -292,7 +292,7 @@ class MoleculeItem(Explainable):
     def describe(self) -> dict[str, Any]:
         """The molecules and their atoms."""
         trained, row, notes = self.trained, self.row, [REMOVAL]
-        if trained.with_descriptors:
+        if trained.descriptors:
             notes.append(
                 "The descriptors of the whole molecule stay, too: no atom gets what the model reads from them."
             )
@@ -370,7 +370,7 @@ class ExplainableMolecules(ExplainableTable):
         table = table_from_arrays(
             smiles,
             conditions=numbers if numbers.shape[1] else None,
-            with_descriptors=trained.with_descriptors,
+            with_descriptors=trained.descriptors,
             limits=trained.limits,
         )
         for row in np.flatnonzero(~table.usable).tolist():

@@ -86,7 +86,7 @@ class Row:
 
 def _batch(trained: FittedProperty, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
     """One row whose molecules lie one behind the other, each alone in a store: none is shared, none is reordered."""
-    options: dict[str, Any] = {"with_descriptors": trained.with_descriptors, "limits": trained.limits}
+    options: dict[str, Any] = {"with_descriptors": trained.descriptors, "limits": trained.limits}
     stores = [MoleculeStore.from_smiles([text], **options) for text in smiles]
     stores = [store.with_coordinates() for store in stores] if trained.settings.needs_coordinates else stores
     offsets = offsets_of([len(store.node_features) for store in stores])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.data.columns import Columns
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
+from edgewise.data.molecules.descriptor import GLOBAL_FEATURE_NAMES
 from edgewise.data.molecules.table import MoleculeTable, read_table, table_of
 from edgewise.data.scale import ConditionScaler, FeatureScaler, TargetScaler
 from edgewise.data.split import Splits, evenly
@@ -183,7 +183,7 @@ class MoleculesTask(TableTask):
             columns,
             strict=strict,
             need_targets=False,
-            with_descriptors=trained.with_descriptors,
+            with_descriptors=trained.descriptors,
             limits=trained.limits,
         )
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from edgewise.data.molecules.descriptor import AVAILABLE
 from edgewise.data.molecules.limits import MoleculeLimits
-from edgewise.data.molecules.molecule import GLOBAL_FEATURE_NAMES
 from edgewise.data.molecules.similarity import KnownMolecules
 from edgewise.data.molecules.store import MoleculeStore
 from edgewise.data.molecules.table import MoleculeTable
@@ -120,16 +120,11 @@ class FittedProperty(FittedTable):
     known_rows: list[tuple[str, ...]]
     """The molecules of each distinct training row, canonical; of many rows some, evenly chosen."""
     descriptors: list[str]
-    """The names of RDKit's descriptors that the model takes."""
+    """The names of RDKit's descriptors that the model takes; none where it takes none."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one: those of the training, unless changed."""
     num_known: int | None = None
     """How many distinct training rows there were; None where `known_rows` has all of them."""
-
-    @property
-    def with_descriptors(self) -> bool:
-        """Whether the model takes RDKit's descriptors of the whole molecule."""
-        return self.sizes.num_global_features > 0
 
     @property
     def are_fractions(self) -> bool:
@@ -332,11 +327,10 @@ class FittedProperty(FittedTable):
 
     @classmethod
     def load_parts(cls, folder: RunFolder, values: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
-        """The errors; raises RunFolderError where the descriptors are those of another release of RDKit."""
-        if (names := values["descriptors"]) and names != list(GLOBAL_FEATURE_NAMES):
-            other = sorted(set(names) ^ set(GLOBAL_FEATURE_NAMES)) or ["their order"]
+        """The errors; raises RunFolderError where this RDKit does not have the descriptors."""
+        if other := sorted(set(values["descriptors"]) - AVAILABLE):
             raise RunFolderError(
-                f"{folder.path / 'model.json'} was trained with another release of RDKit, whose descriptors differ in "
+                f"{folder.path / 'model.json'} was trained with another release of RDKit, which has the descriptors "
                 f"{', '.join(other[:3])}; install that release, or train again."
             )
         return super().load_parts(folder, values, tensors)

@@ -1,0 +1,125 @@
+"""RDKit's descriptors of a whole molecule: which of them models take, and their values."""
+
+import inspect
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from edgewise.errors import MissingExtraError
+
+try:
+    from rdkit import Chem, rdBase
+    from rdkit.Chem import Descriptors, Fragments, rdMolDescriptors, rdPartialCharges
+except ImportError as error:
+    raise MissingExtraError("rdkit", "molecules") from error
+
+# RDKit computes the same electrotopological indices again for each of these unless it caches them.
+_REMEMBERING = ("MaxAbsEStateIndex", "MaxEStateIndex", "MinAbsEStateIndex", "MinEStateIndex")
+# `qed` is a mixture of other columns that takes a sixth of the time of all; the information indices take many
+# seconds for a molecule of 200 atoms.
+_LEFT_OUT = ("qed", "Ipc", "AvgIpc")
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    name: partial(function, force=False) if name in _REMEMBERING else function
+    for name, function in Descriptors.descList
+    if name not in _LEFT_OUT
+}
+# Indices of a graph's shape take half of the time. Without them forests and Gaussian processes predict as well, or
+# better: docs/results/descriptors.txt.
+_SLOW = re.compile(r"BCUT2D|BertzCT|SPS|BalabanJ|Chi|Kappa|Phi|HallKierAlpha|FpDensity")
+GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name in _FUNCTIONS if not _SLOW.match(name))
+"""The name of each column of `Example.global_features`: descriptors of the installed RDKit."""
+AVAILABLE = frozenset(_FUNCTIONS)
+"""All descriptors that can be computed; runs of earlier releases take more than `GLOBAL_FEATURE_NAMES`."""
+# What RDKit computes together, it computes again for each of these names alone.
+_TOGETHER: tuple[tuple[tuple[str, ...], Callable[[Any], Sequence[float]]], ...] = (
+    (tuple(f"PEOE_VSA{number}" for number in range(1, 15)), rdMolDescriptors.PEOE_VSA_),
+    (tuple(f"SMR_VSA{number}" for number in range(1, 11)), rdMolDescriptors.SMR_VSA_),
+    (tuple(f"SlogP_VSA{number}" for number in range(1, 13)), rdMolDescriptors.SlogP_VSA_),
+    (("MolLogP", "MolMR"), rdMolDescriptors.CalcCrippenDescriptors),
+)
+
+
+def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAMES) -> Float64[np.ndarray, " feature"]:
+    """RDKit's descriptors of the whole molecule, raw, in the order of the names.
+
+    NaN stands where RDKit fails or has no finite value.
+
+    Cost: about a millisecond for a drug.
+    """
+    values, atoms = np.zeros(len(names)), [molecule.GetAtomWithIdx(place) for place in range(molecule.GetNumAtoms())]
+    symbols = {atom.GetSymbol().lower() if atom.GetIsAromatic() else atom.GetSymbol() for atom in atoms}
+    with rdBase.BlockLogs():
+        # Where RDKit looks before slow loops of its own.
+        molecule.__dict__["_eStateIndices"] = _electrotopological(molecule, atoms)
+        molecule.__dict__["_chargeDescriptors"] = _charges(molecule, atoms)
+        for places, function, needed in _plan(names):
+            if not needed <= symbols:
+                continue
+            try:
+                values[places] = function(molecule)
+            except (ArithmeticError, LookupError, RuntimeError, ValueError):
+                # What RDKit's Python and C++ descriptors raise for molecules they are not made for.
+                values[places] = np.nan
+    values[~np.isfinite(values)] = np.nan
+    return values
+
+
+def _electrotopological(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> Float64[np.ndarray, " atom"]:
+    """Each atom's index S_i = I_i + Σ_j (I_i − I_j) / (d_ij + 1)² with I = (4 v / N² + 1) / δ.
+
+    v are an atom's valence electrons without those of hydrogens, N is its principal quantum number, δ counts its
+    neighbors, and d the bonds between two atoms.
+
+    Source: Hall, Mohney and Kier, J. Chem. Inf. Comput. Sci. 31 (1991) 76.
+    """
+    found = np.array([(*_shells(atom.GetAtomicNum()), atom.GetTotalNumHs(), atom.GetDegree()) for atom in atoms], float)
+    electrons, quantum, hydrogens, degrees = found.reshape(-1, 4).T
+    own = np.where(degrees > 0, (4 / quantum**2 * (electrons - hydrogens) + 1) / np.maximum(degrees, 1), 0.0)
+    apart = Chem.GetDistanceMatrix(molecule) + 1
+    return own + ((own[:, None] - own) / apart**2 * (apart < 1e6)).sum(1)
+
+
+def _charges(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> tuple[float, float]:
+    """The least and the largest partial charge by Gasteiger and Marsili, as RDKit writes them."""
+    rdPartialCharges.ComputeGasteigerCharges(molecule)
+    charges = [atom.GetDoubleProp("_GasteigerCharge") for atom in atoms]
+    return min(charges, default=math.nan), max(charges, default=math.nan)
+
+
+@cache
+def _shells(number: int) -> tuple[int, int]:
+    """How many outer electrons an element has, and in which shell."""
+    return Chem.GetPeriodicTable().GetNOuterElecs(number), 1 + bisect_left((2, 10, 18, 36, 54, 86), number)
+
+
+@cache
+def _plan(names: tuple[str, ...]) -> list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]:
+    """Each function, where its values go, and the symbols of atoms without which it is 0."""
+    place_of = {name: place for place, name in enumerate(names)}
+    found = list[tuple[list[int] | int, Callable[..., Any], frozenset[str]]]()
+    for some, function in _TOGETHER:
+        if place_of.keys() >= set(some):
+            found.append(([place_of.pop(name) for name in some], function, frozenset()))
+    patterns = {name: inspect.signature(function).parameters["pattern"].default for name, function in Fragments.fns}
+    for name, place in place_of.items():
+        atoms = patterns[name].GetAtoms() if name in patterns else ()
+        found.append((place, _FUNCTIONS[name], frozenset(filter(None, map(_symbol, atoms)))))
+    return found
+
+
+_SYMBOL = re.compile(r"\[?(Cl|Br|[BCNOSPFI]|[cnosp])(?![a-z])")
+
+
+def _symbol(atom: Chem.Atom) -> str | None:
+    """The symbol of every atom that an atom of a pattern matches, lower where it is aromatic; None where several do."""
+    text = atom.GetSmarts()
+    either, start = "," in text, _SYMBOL.match(text)
+    if start is None or (either and ("$" in text or "," in text.partition(";")[0])):
+        return None
+    return start[1]
