@@ -26,6 +26,7 @@ from edgewise.data.scale import FeatureScaler, TargetScaler
 from edgewise.models.gaussian_process import GaussianProcess
 from edgewise.models.graph_settings import PropertySizes
 from edgewise.models.substructures import with_substructures
+from edgewise.tasks.molecules.trained import NUM_SUBSTRUCTURES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -104,10 +105,10 @@ def process_error(
     """The RMSE of a Gaussian process."""
 
     def batch(rows: np.ndarray):
-        return with_substructures(store.batch(graphs[rows][:, None], np.zeros((len(rows), 0))), 512)
+        return with_substructures(store.batch(graphs[rows][:, None], np.zeros((len(rows), 0))), NUM_SUBSTRUCTURES)
 
     known, scale = batch(train), TargetScaler.fit(truth[:, None], train)
-    sizes = PropertySizes(0, 0, store.global_features.shape[1], 1, 0, 1, num_substructures=512)
+    sizes = PropertySizes(0, 0, store.global_features.shape[1], 1, 0, 1, num_substructures=NUM_SUBSTRUCTURES)
     process = GaussianProcess.learned(known, scale.transform(truth[train][:, None]), np.ones(len(train)), sizes)
     with torch.no_grad():
         predicted = scale.inverse(process(batch(test)).numpy())[:, 0]
@@ -124,7 +125,7 @@ def forest_score(
 ) -> float:
     """The area under the ROC curve of a random forest."""
     batch = store.batch(np.arange(len(store))[:, None], np.zeros((len(store), 0)))
-    counts = with_substructures(batch, 2048).substructures.numpy()
+    counts = with_substructures(batch, NUM_SUBSTRUCTURES).substructures.numpy()
     rows = np.concatenate([np.nan_to_num(np.clip(known, -1e6, 1e6)), counts], 1)[graphs]
     forest = RandomForestClassifier(500, random_state=0).fit(rows[train], truth[train])
     return float(roc_auc_score(truth[test], forest.predict_proba(rows[test])[:, 1]))

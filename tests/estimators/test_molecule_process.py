@@ -96,7 +96,9 @@ def test_where_an_atom_is_removed_its_substructures_go(regressor):
     batch = fitted.batches(table_from_arrays([smiles], None, np.array([[4.0]]))).batch(np.arange(1))
     found = regressor.explain(smiles, conditions=[4.0])
     (occlusion,) = [each for each in found.attributions if each.name == "occlusion"]
-    without = with_substructures(copies(batch, ~np.eye(len(batch.node_features), dtype=bool)[[2]]), 512)
+    without = with_substructures(
+        copies(batch, ~np.eye(len(batch.node_features), dtype=bool)[[2]]), fitted.sizes.num_substructures
+    )
     assert (without.substructures != batch.substructures).any()
     assert torch.equal(without.global_features, batch.global_features)
     with torch.no_grad():

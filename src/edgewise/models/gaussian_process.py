@@ -19,6 +19,8 @@ NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
 """Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
 LEAST_NOISE = 1e-3
 """The least variance of the noise, in that of the targets: a covariance without noise cannot be solved."""
+MOST = 255
+"""What counts of a substructure end at: a byte each is kept of known molecules."""
 TOGETHER = 64
 """Rows of a covariance that are computed at the same time: it needs a dozen times their memory on the way."""
 
@@ -28,7 +30,7 @@ class Rows(NamedTuple):
 
     descriptors: Float[Tensor, " molecule descriptor"]
     substructures: Float[Tensor, " molecule kind"]
-    """Square roots of the counts, of length 1 together."""
+    """How often each kind occurs."""
     molecules: Int64[Tensor, " row component"]
     conditions: Float[Tensor, " row condition"]
 
@@ -36,13 +38,17 @@ class Rows(NamedTuple):
     def of(cls, batch: Batch) -> "Rows":
         """Those of a batch that counts its substructures."""
         assert batch.substructures is not None
-        counts = F.normalize(batch.substructures.sqrt(), dim=1)
+        counts = batch.substructures.clamp_max(MOST)
         return cls(batch.global_features, counts, batch.graph_of_row, batch.conditions)
 
     def exact(self) -> "Rows":
-        """In float64, where the device has it."""
+        """In float64, where the device has it; square roots of the counts, of length 1 together, in float32."""
         dtype = torch.float32 if self.conditions.device.type == "mps" else torch.float64
-        return self._replace(**{name: x.to(dtype) for name, x in self._asdict().items() if x.is_floating_point()})
+        return self._replace(
+            descriptors=self.descriptors.to(dtype),
+            substructures=F.normalize(self.substructures.float().sqrt(), dim=1),
+            conditions=self.conditions.to(dtype),
+        )
 
     def some(self, rows: slice | Tensor) -> "Rows":
         """Some of the rows, and all molecules."""
@@ -77,7 +83,7 @@ class GaussianProcess(nn.Module):
         count, known, outputs = sizes.process_rows, sizes.process_molecules, sizes.num_outputs
         self.limits = None if sizes.low is None or sizes.high is None else (sizes.low, sizes.high)
         self.register_buffer("descriptors", torch.zeros(known, sizes.num_global_features))
-        self.register_buffer("substructures", torch.zeros(known, sizes.num_substructures))
+        self.register_buffer("substructures", torch.zeros(known, sizes.num_substructures, dtype=torch.uint8))
         self.register_buffer("molecules", torch.zeros(count, sizes.num_components, dtype=torch.int64))
         self.register_buffer("conditions", torch.zeros(count, sizes.num_conditions))
         self.register_buffer("coefficients", torch.zeros(count, outputs, dtype=torch.float64))

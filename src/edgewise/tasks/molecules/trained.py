@@ -36,9 +36,7 @@ MAX_KNOWN = 2**16
 """Different training rows that new ones are compared with, and molecules that the spread of descriptors is learned
 from; evenly chosen where there are more."""
 NUM_SUBSTRUCTURES = 2048
-"""Kinds of substructures that trees count."""
-NUM_KINDS = 512
-"""Kinds of substructures that a Gaussian process counts: as good as more, in a quarter of the memory."""
+"""Kinds of substructures that trees and Gaussian processes count."""
 SHARES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How much a Gaussian process may weigh beside the network, whose weight is 1."""
 TOGETHER = 2**13
@@ -172,7 +170,7 @@ class FittedProperty(FittedTable):
         assert self.scales.target is not None
         store = table.store.with_scale(self.scales.feature.transform)
         batch = store.batch(table.graph_of_row[rows], self.scales.condition.transform(table.conditions[rows]))
-        targets, sizes = self.scales.target.transform(table.targets[rows]), self._counting(NUM_KINDS)
+        targets, sizes = self.scales.target.transform(table.targets[rows]), self._counting(NUM_SUBSTRUCTURES)
         batch = with_substructures(batch, sizes.num_substructures)
         return GaussianProcess.learned(batch, targets, table.weights[rows], sizes, seed)
 
@@ -196,7 +194,7 @@ class FittedProperty(FittedTable):
         own = [processes[train.tobytes()] for train, _ in members]
         for member in self.members:
             member.process = None
-        self.sizes = self._counting(NUM_KINDS)
+        self.sizes = self._counting(NUM_SUBSTRUCTURES)
         batches, variants = self.batches(table), self.members[0].head.num_variants
         copies = [0, *(max(1, int(share * variants)) for share in SHARES)]
         squares = np.zeros(len(copies))
