@@ -145,6 +145,21 @@ def test_whole_trajectories_are_parted(tmp_path):
     assert set(one["train"].moment.tolist()) == {3}
 
 
+def test_every_moment_of_the_training_trajectories_is_learned_from_where_that_is_asked(tmp_path):
+    sizes, motion = (0.6, 0.2, 0.2), motion_of(tmp_path)
+    usual, every = (split_moments(motion, 3, 2, sizes, 0, every_start=each) for each in (False, True))
+    assert every["train"].trajectory.tolist() == np.repeat(np.unique(usual["train"].trajectory), 4).tolist()
+    assert every["train"].moment.tolist() == [0, 1, 2, 3] * 6
+    for part in ("val", "test"):
+        assert every[part].moment.tolist() == usual[part].moment.tolist() == [3, 3]
+        assert every[part].trajectory.tolist() == usual[part].trajectory.tolist()
+    with pytest.raises(SettingError, match="--every-start does nothing where there is no --start"):
+        split_moments(motion, None, 2, sizes, 0, every_start=True)
+    alone = {name: array[:1] for name, array in FILE.items() if name not in ("times", "units")}
+    with pytest.raises(SettingError, match="--every-start does nothing where there is one trajectory"):
+        split_moments(motion_of(tmp_path, **alone), 3, 2, sizes, 0, every_start=True)
+
+
 def test_one_trajectory_is_parted_by_time(tmp_path):
     one = {name: array[:1] for name, array in FILE.items() if name not in ("times", "units")}
     wide = {name: np.repeat(array, 5, axis=1) for name, array in one.items() if array.ndim == 4}

@@ -247,6 +247,8 @@ def split_moments(
     sizes: tuple[float, ...],
     seed: int,
     quantity: Quantity = "positions",
+    *,
+    every_start: bool = False,
 ) -> dict[str, Moments]:
     """Training, validation and test moments: whole trajectories drawn at random, or, of one, stretches of its time.
 
@@ -257,12 +259,16 @@ def split_moments(
         sizes: parts of training, validation and test.
         seed: of the draw.
         quantity: the target.
+        every_start: read every moment of the training trajectories, whatever `start` is.
 
     Raises:
-        SettingError: a moment lies outside the file.
+        SettingError: a moment lies outside the file, or `every_start` has no effect.
         DataError: accelerations are the target and are not known, or a body weighs nothing.
     """
     num_trajectories, num_times = motion.positions.shape[:2]
+    if every_start and (start is None or num_trajectories == 1):
+        reason = "there is no --start: all moments are read" if start is None else "there is one trajectory"
+        raise SettingError(f"--every-start does nothing where {reason}; leave it out.")
     if quantity == "accelerations":
         known = _pulled(motion, start)
     elif not 1 <= horizon < num_times or (start is not None and not 0 <= start < num_times - horizon):
@@ -282,8 +288,12 @@ def split_moments(
     else:
         order = np.random.default_rng(seed).permutation(num_trajectories)
         groups = np.split(order, np.rint(shares * num_trajectories).astype(int))
+        every = known
+        if every_start:
+            every = _pulled(motion, None) if quantity == "accelerations" else np.arange(num_times - horizon)
         found = [
-            (np.repeat(np.sort(group), len(known)), np.tile(known, len(group)).astype(np.int64)) for group in groups
+            (np.repeat(np.sort(group), len(read)), np.tile(read, len(group)))
+            for group, read in zip(groups, (every, known, known), strict=True)
         ]
     return {
         part: Moments(motion, trajectory.astype(np.int64), moment.astype(np.int64), horizon, quantity)

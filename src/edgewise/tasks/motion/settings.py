@@ -50,6 +50,9 @@ class DynamicsRunSettings(RunSettings):
     """What is learned."""
     start: int | None = setting(None)
     """The moment that is read, by its number in the file; None reads all for which a later one is known."""
+    every_start: bool = setting(False)
+    """Whether every moment of the training trajectories is learned from; `start` is then that of validation and test
+    moments alone."""
     horizon: int = setting(HORIZON)
     """How many moments later the predicted positions are; 0 for accelerations."""
     split_sizes: tuple[float, ...] = setting((0.6, 0.2, 0.2), metavar="FRACTION")

@@ -54,7 +54,7 @@ class MotionTask(Task):
         if validation is not None:
             settings = replace(settings, split_sizes=(1.0, 0.0, 0.0))
             how = (*how[:2], settings.split_sizes, *how[3:])
-        splits = split_moments(motion, *how)
+        splits = split_moments(motion, *how, every_start=settings.every_start)
         if validation is not None:
             splits["val"] = split_moments(validation, *how)["train"]
         if not len(splits["train"].moment):
