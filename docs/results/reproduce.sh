@@ -96,12 +96,16 @@ for what in "$@"; do
     elif [ "$what" = charges ]; then
         edgewise simulate charges --num-trajectories 7000 -o charges.npz --overwrite
         parts="charges.npz --start 31 --horizon 10 --split-sizes 0.42857143 0.28571429 0.28571428 --threads 1"
-        parts="$parts --batch-size 50 --epochs 300 --ema-decay 0.999 --optimizer adamw --weight-decay 0.1"
+        parts="$parts --batch-size 50 --ema-decay 0.999 --optimizer adamw --weight-decay 0.1"
+        for seed in 0 1 2; do
+            # shellcheck disable=SC2086
+            train charges_every_$seed $parts --epochs 8 --every-start --seed $seed
+            # shellcheck disable=SC2086
+            train charges_equivariant_$seed $parts --epochs 300 --seed $seed
+        done
         # shellcheck disable=SC2086
-        train charges_equivariant $parts
-        # shellcheck disable=SC2086
-        train charges_network $parts --model graph_network
-        python "$here/rotations.py" charges.npz runs/charges_equivariant runs/charges_network > logs/rotations.md
+        train charges_network $parts --epochs 300 --model graph_network
+        python "$here/rotations.py" charges.npz runs/charges_equivariant_0 runs/charges_network > logs/rotations.md
     elif [ "$what" = solar ]; then
         edgewise simulate solar -o solar.npz --overwrite
         train solar solar.npz --target-quantity accelerations --threads 1

@@ -54,6 +54,17 @@ def over_seeds(graph: str, model: str) -> list[float]:
     return [statistics.mean(found), statistics.stdev(found), min(found), max(found), seconds]
 
 
+def bodies(label: str, start: str) -> list[Any]:
+    """The runs whose names begin so, one a seed: their number, errors and seconds."""
+    runs = [load(name) for name in sorted(RUNS) if name.startswith(start)]
+    errors = [run["test"]["mse"] for run in runs]
+    distance, seconds = (
+        statistics.mean(values) for values in zip(*((r["test"]["distance"], r["seconds"]) for r in runs))
+    )
+    each = ", ".join(f"{error:.4f}" for error in errors)
+    return [label, str(len(runs)), statistics.mean(errors), each, distance, runs[0]["parameters"], round(seconds)]
+
+
 def hours(name: str, part: str) -> list[float]:
     """MAE, RMSE and MAPE in percent after 15, 30 and 60 minutes, of a forecasting run or one of its baselines."""
     found = load(name)
@@ -84,7 +95,7 @@ def table(head: list[str], rows: list[list[Any]], digits: int) -> str:
     lines = [head, ["---"] * len(head)]
     for name, *values in rows:
         places = [0 if title in ("seconds", "epochs", "parameters") else digits for title in head[1:]]
-        shown = [f"{value:.{count}f}" for value, count in zip(values, places)]
+        shown = [value if isinstance(value, str) else f"{value:.{count}f}" for value, count in zip(values, places)]
         lines.append([str(name), *shown])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -103,15 +114,12 @@ def tables() -> dict[str, str]:
     layers = {"gcn": "GCN", "gat": "GAT", "hops": "hop attention"}
     citations = ["model", "accuracy, mean", "standard deviation", "minimum", "maximum", "seconds"]
     pages = {"gcn": "GCN", "gatv2": "GATv2", "hops": "hop attention"}
-    moving = {"charges_equivariant": "equivariant", "charges_network": "graph network"}
+    moving = {"equivariant, every start": "every", "equivariant": "equivariant", "graph network": "network"}
     columns = [f"{score}, {minutes} min" for minutes in (15, 30, 60) for score in ("MAE", "RMSE", "MAPE")]
     return {
         "charges": table(
-            ["model", "mean squared error", "mean distance", "parameters", "seconds"],
-            [
-                [label, m["test"]["mse"], m["test"]["distance"], m["parameters"], m["whole"]]
-                for label, m in ((label, load(name)) for name, label in moving.items())
-            ],
+            ["model", "seeds", "mean squared error", "of each seed", "mean distance", "parameters", "seconds"],
+            [bodies(label, f"charges_{what}") for label, what in moving.items()],
             4,
         ),
         "rotations": (HERE / "rotations.md").read_text().strip(),

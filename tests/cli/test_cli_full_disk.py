@@ -60,7 +60,7 @@ def test_every_verb_names_the_file_that_does_not_fit(trained, edgewise, tmp_path
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_a_full_screen_is_one_line():
-    words = [sys.executable, "-m", "edgewise.cli.main", "simulate", "springs", "--num-trajectories", "1", "-o", "-"]
+    words = [sys.executable, "-m", "edgewise", "simulate", "springs", "--num-trajectories", "1", "-o", "-"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
     assert done.returncode == 2

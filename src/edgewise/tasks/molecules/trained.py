@@ -39,6 +39,9 @@ NUM_SUBSTRUCTURES = 2048
 """Kinds of substructures that trees and Gaussian processes count."""
 SHARES = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How much a Gaussian process may weigh beside the network, whose weight is 1."""
+USUAL_SHARE, USUAL_ROWS = 2 / 3, 100
+"""What a Gaussian process makes of a prediction where nothing else is known, and how many validation rows that counts
+as: learned from validation rows, see docs/molecules.md."""
 TOGETHER = 2**13
 """Rows whose SMILES are in memory at the same time."""
 
@@ -181,7 +184,7 @@ class FittedProperty(FittedTable):
         seed: int,
     ) -> None:
         """Puts a Gaussian process beside each member, with the weight at which their validation rows are predicted
-        best; none where that is 0.
+        best, and `USUAL_ROWS` more for which the usual weight is; none where that is 0.
 
         Args:
             table: the rows.
@@ -197,18 +200,24 @@ class FittedProperty(FittedTable):
         self.sizes = self._counting(NUM_SUBSTRUCTURES)
         batches, variants = self.batches(table), self.members[0].head.num_variants
         copies = [0, *(max(1, int(share * variants)) for share in SHARES)]
-        squares = np.zeros(len(copies))
+        shares = np.array([count / (variants + count) for count in copies])
+        squares, apart, known = np.zeros(len(copies)), 0.0, 0
         with torch.no_grad(), cpu_threads(self.threads):
             for member, process, (_, rows) in zip(self.members, own, members, strict=True):
                 for start in range(0, len(rows), TOGETHER):
                     some = rows[start : start + TOGETHER]
                     batch = batches.batch(some)
                     network, other = member(batch).double().mean(1).numpy(), process(batch).numpy()
-                    for place, count in enumerate(copies):
-                        mixed = (variants * network + count * other) / (variants + count)
-                        errors = (mixed - batches.targets[some]) ** 2 * batches.weights[some, None]
+                    targets, weights = batches.targets[some], batches.weights[some, None]
+                    for place, share in enumerate(shares):
+                        errors = (network + share * (other - network) - targets) ** 2 * weights
                         squares[place] += np.nansum(errors)
-        count = copies[int(np.argmin(squares))] if squares.any() else variants
+                    there = ~np.isnan(targets) & (weights > 0)
+                    apart, known = apart + ((other - network) ** 2 * weights)[there].sum(), known + int(there.sum())
+        # As if the usual share were best for some more rows, whose errors are like those of the others.
+        more = USUAL_ROWS * len(members) * min(apart, squares.min()) / max(known, 1)
+        squares += more * (shares - USUAL_SHARE) ** 2
+        count = copies[int(np.argmin(squares))] if known else variants
         if not count:
             self.sizes = self._counting(0)
             return

@@ -1,0 +1,6 @@
+"""`python -m edgewise` is the command line too, as a module is found where no folder of programs is on the path."""
+
+from edgewise.cli.main import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())
