@@ -77,6 +77,14 @@ def test_it_has_no_weight_where_the_network_alone_is_best(monkeypatch):
     assert not model.trained.sizes.num_substructures and np.isfinite(model.predict(NEW)).all()
 
 
+@pytest.mark.parametrize(("rows", "copies"), [(0, 16), (100, 16), (10**9, 4)])
+def test_rows_of_the_usual_weight_count_beside_the_validation_rows(monkeypatch, rows, copies):
+    """As a hundred they do not outvote validation rows on which the network is much worse."""
+    monkeypatch.setattr("edgewise.tasks.molecules.trained.USUAL_ROWS", rows)
+    model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS, conditions=CONDITIONS)
+    assert model.trained.sizes.process_copies == copies
+
+
 def test_without_validation_rows_it_has_half_of_the_weight():
     model = MoleculeRegressor(**SMALL, validation_size=0).fit(SMILES, TARGETS)
     assert model.trained.sizes.process_copies == model.trained.members[0].head.num_variants == 2
