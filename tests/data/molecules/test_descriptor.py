@@ -17,6 +17,7 @@ MOLECULES += [
     "N#CC1CCNCC1",
     "Brc1ccc[nH]1",
 ]
+MOLECULES += ["[Fe+2].CC(=O)[O-].[Cl-]", "CC(=O)[O-].[Fe+2]", "[U]", "*C", "C[Si](C)(C)C", "[H][H]", "C[Se]c1ccccc1"]
 
 
 @pytest.mark.parametrize("smiles", MOLECULES)

@@ -1,10 +1,10 @@
 """RDKit's descriptors of a whole molecule: which of them models take, and their values."""
 
 import inspect
-import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -36,6 +36,8 @@ GLOBAL_FEATURE_NAMES: tuple[str, ...] = tuple(name for name in _FUNCTIONS if not
 """The name of each column of `Example.global_features`: descriptors of the installed RDKit."""
 AVAILABLE = frozenset(_FUNCTIONS)
 """All descriptors that can be computed; runs of earlier releases take more than `GLOBAL_FEATURE_NAMES`."""
+_FAILURES = (ArithmeticError, LookupError, RuntimeError, ValueError)
+"""What RDKit's Python and C++ descriptors raise for molecules they are not made for."""
 # What RDKit computes together, it computes again for each of these names alone.
 _TOGETHER: tuple[tuple[tuple[str, ...], Callable[[Any], Sequence[float]]], ...] = (
     (tuple(f"PEOE_VSA{number}" for number in range(1, 15)), rdMolDescriptors.PEOE_VSA_),
@@ -52,20 +54,22 @@ def descriptors(molecule: Chem.Mol, names: tuple[str, ...] = GLOBAL_FEATURE_NAME
 
     Cost: about a millisecond for a drug.
     """
-    values, atoms = np.zeros(len(names)), [molecule.GetAtomWithIdx(place) for place in range(molecule.GetNumAtoms())]
+    values = np.zeros(len(names))
+    if not names:
+        return values
+    atoms = [molecule.GetAtomWithIdx(place) for place in range(molecule.GetNumAtoms())]
     symbols = {atom.GetSymbol().lower() if atom.GetIsAromatic() else atom.GetSymbol() for atom in atoms}
     with rdBase.BlockLogs():
-        # Where RDKit looks before slow loops of its own.
-        molecule.__dict__["_eStateIndices"] = _electrotopological(molecule, atoms)
-        molecule.__dict__["_chargeDescriptors"] = _charges(molecule, atoms)
+        with suppress(*_FAILURES):
+            # Where RDKit looks before slow loops of its own.
+            molecule.__dict__["_eStateIndices"] = _electrotopological(molecule, atoms)
+            molecule.__dict__["_chargeDescriptors"] = _charges(molecule, atoms)
         for places, function, needed in _plan(names):
-            if not needed <= symbols:
-                continue
-            try:
-                values[places] = function(molecule)
-            except (ArithmeticError, LookupError, RuntimeError, ValueError):
-                # What RDKit's Python and C++ descriptors raise for molecules they are not made for.
-                values[places] = np.nan
+            if needed <= symbols:
+                try:
+                    values[places] = function(molecule)
+                except _FAILURES:
+                    values[places] = np.nan
     values[~np.isfinite(values)] = np.nan
     return values
 
@@ -88,8 +92,11 @@ def _electrotopological(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> Float
 def _charges(molecule: Chem.Mol, atoms: Sequence[Chem.Atom]) -> tuple[float, float]:
     """The least and the largest partial charge by Gasteiger and Marsili, as RDKit writes them."""
     rdPartialCharges.ComputeGasteigerCharges(molecule)
-    charges = [atom.GetDoubleProp("_GasteigerCharge") for atom in atoms]
-    return min(charges, default=math.nan), max(charges, default=math.nan)
+    least, largest = 500.0, -500.0
+    for charge in (atom.GetDoubleProp("_GasteigerCharge") for atom in atoms):
+        # In this order, as some charges of metals are NaN.
+        least, largest = min(charge, least), max(charge, largest)
+    return least, largest
 
 
 @cache
