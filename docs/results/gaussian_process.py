@@ -9,6 +9,7 @@ Each split trains the defaults once; the network and the process are then also s
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import torch
 from edgewise.tasks.molecules.settings import SETTINGS
 from edgewise.tasks.molecules.task import TASK
 from edgewise.tasks.run import fit
+from edgewise.tasks.task import Prepared
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -33,12 +35,18 @@ SETS = {
 """Protocols, and the number of splits of the rows that are not test rows there."""
 
 
-def scores(table: Path, target: str) -> dict[str, float]:
-    """The RMSE of each way on the test rows of a table, and the share of the process."""
+def trained(table: Path, target: str) -> Prepared:
+    """The defaults, trained once on a table."""
     given: dict[str, Any] = {"data": [str(table)], "smiles_columns": ["smiles"], "target_columns": [target]}
     settings = SETTINGS.of({**given, "splits_column": "part", "threads": 1, "baselines": False}, __file__)
     prepared = TASK.prepare(settings)
     fit(TASK, prepared)
+    return prepared
+
+
+def scores(table: Path, target: str) -> dict[str, float]:
+    """The RMSE of each way on the test rows of a table, and the share of the process."""
+    prepared = trained(table, target)
     fitted, rows = prepared.fitted, prepared.splits.test
     truth = prepared.data.targets[rows, 0]
 
@@ -60,19 +68,25 @@ def scores(table: Path, target: str) -> dict[str, float]:
     return found
 
 
+def tables(name: str, num_splits: int) -> Iterator[Path]:
+    """A table for each split of the rows of a protocol that are no test rows there."""
+    protocol = PROTOCOLS[name]
+    frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
+    frame = frame.loc[protocol.split(frame) != "test", ["smiles", protocol.target]].reset_index(drop=True)
+    for seed in range(num_splits):
+        drawn = np.random.default_rng(seed).random(len(frame))
+        with tempfile.TemporaryDirectory() as folder:
+            table = Path(folder) / "table.csv"
+            part = np.select([drawn > 0.85, drawn > 0.75], ["test", "val"], "train")
+            frame.assign(part=part).to_csv(table, index=False)
+            yield table
+
+
 if __name__ == "__main__":
     for name, num_splits in SETS.items():
-        protocol = PROTOCOLS[name]
-        frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
-        frame = frame.loc[protocol.split(frame) != "test", ["smiles", protocol.target]]
-        frame, rows = frame.reset_index(drop=True), []
-        for seed in range(num_splits):
-            drawn = np.random.default_rng(seed).random(len(frame))
-            with tempfile.TemporaryDirectory() as folder:
-                table = Path(folder) / "table.csv"
-                part = np.select([drawn > 0.85, drawn > 0.75], ["test", "val"], "train")
-                frame.assign(part=part).to_csv(table, index=False)
-                rows.append(scores(table, protocol.target))
+        rows = []
+        for seed, table in enumerate(tables(name, num_splits)):
+            rows.append(scores(table, PROTOCOLS[name].target))
             print(name, seed, {way: round(value, 4) for way, value in rows[-1].items()}, flush=True)
         mean = {way: round(float(np.mean([row[way] for row in rows if way in row])), 4) for way in rows[0]}
         print(name, "mean", mean, flush=True)

@@ -7,24 +7,13 @@ their mean and each split's: of the network, the process, fixed shares, and of t
 are predicted best, alone or with so many rows more for which two thirds are.
 """
 
-import os
-import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
+from gaussian_process import PROTOCOLS, tables, trained
 
-from edgewise.tasks.molecules.settings import SETTINGS
-from edgewise.tasks.molecules.task import TASK
 from edgewise.tasks.molecules.trained import NUM_SUBSTRUCTURES, SHARES, USUAL_SHARE
-from edgewise.tasks.run import fit
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from molecules import PROTOCOLS
 
 SETS = {"freesolv, mat_split_0": 10, "esol, mat_split_0": 8, "bace pIC50, random 0": 3}
 """Protocols, and the number of splits of the rows that are not test rows there."""
@@ -36,13 +25,10 @@ Predicted = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def predicted(table: Path, target: str) -> dict[str, Predicted]:
     """What both predict of the validation and the test rows of a table."""
-    given: dict[str, Any] = {"data": [str(table)], "smiles_columns": ["smiles"], "target_columns": [target]}
-    settings = SETTINGS.of({**given, "splits_column": "part", "threads": 1, "baselines": False}, __file__)
-    prepared = TASK.prepare(settings)
-    fit(TASK, prepared)
+    prepared = trained(table, target)
     fitted, data = prepared.fitted, prepared.data
     (member,) = fitted.members
-    process = member.process or fitted.process_of(data, prepared.splits.of_member(0)[0], settings.train.seed)
+    process = member.process or fitted.process_of(data, prepared.splits.of_member(0)[0], prepared.settings.train.seed)
     member.process, fitted.sizes = None, fitted._counting(NUM_SUBSTRUCTURES)
     batches, found = fitted.batches(data), {}
     for part in ("val", "test"):
@@ -75,17 +61,7 @@ def square(predicted: Predicted, share: float) -> float:
 
 if __name__ == "__main__":
     for name, num_splits in SETS.items():
-        protocol = PROTOCOLS[name]
-        frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
-        frame = frame.loc[protocol.split(frame) != "test", ["smiles", protocol.target]].reset_index(drop=True)
-        splits = []
-        for seed in range(num_splits):
-            drawn = np.random.default_rng(seed).random(len(frame))
-            with tempfile.TemporaryDirectory() as folder:
-                table = Path(folder) / "table.csv"
-                part = np.select([drawn > 0.85, drawn > 0.75], ["test", "val"], "train")
-                frame.assign(part=part).to_csv(table, index=False)
-                splits.append(errors(predicted(table, protocol.target)))
+        splits = [errors(predicted(table, PROTOCOLS[name].target)) for table in tables(name, num_splits)]
         for way in splits[0]:
             values = [split[way] for split in splits]
             print(f"{name:28} {way:22} {np.mean(values):.4f} {np.round(values, 3)}", flush=True)
