@@ -54,7 +54,7 @@ class Model(nn.Module):
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """The mean loss."""
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
         return F.cross_entropy(self.head(self.norm(self.blocks(x))).flatten(0, 1), targets.flatten())
 
 

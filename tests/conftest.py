@@ -119,8 +119,9 @@ def shapes_unchecked() -> Iterator[None]:
 def plain_edgewise() -> Iterator[ModuleType]:
     """The library loaded once more without the checker, which torch.compile and torch.export cannot trace.
 
-    One copy for all files of tests: the compiler remembers the modules that it has seen by their names.
+    One copy for all files of tests: what was compiled of a file holds the modules that it was compiled with.
     """
+    _forget_modules()
     checked = {name: sys.modules[name] for name in _loaded_twice()}
     for name in checked:
         del sys.modules[name]
@@ -133,6 +134,14 @@ def plain_edgewise() -> Iterator[ModuleType]:
         _PLAIN[name] = sys.modules.pop(name)
     sys.modules.update(checked)
     _HOOK.append(jaxtyping.install_import_hook(CHECKED, "checker.check"))
+    _forget_modules()
+
+
+def _forget_modules() -> None:
+    """Torch's compiler remembers modules by their names, also those of masks that it makes FlexAttention with: the
+    graph of one copy would be guarded by modules of the other."""
+    if compiler := sys.modules.get("torch._dynamo.symbolic_convert"):
+        compiler._import_module.cache_clear()
 
 
 def _loaded_twice() -> list[str]:

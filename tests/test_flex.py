@@ -177,3 +177,23 @@ def test_it_says_what_it_does_not_take(monkeypatch):
     monkeypatch.setattr(flex, "DEVICES", ("cuda",))
     with pytest.raises(UnsupportedError, match=r"refuses this call: the tensors are on cpu\."):
         attend(x, x, x, Full().to_edges(16), backend="flex")
+
+
+def test_what_was_compiled_outside_of_a_graph_does_not_guard_what_becomes_part_of_one(monkeypatch, request):
+    """On a device the kernel is compiled with a mask of the checked copy, later a graph of the other copy."""
+    from torch.nn.attention.flex_attention import flex_attention
+
+    def run(query, key, value, attend=attend, neighborhood=LONGER["segments"][0]):
+        return attend(query, key, value, neighborhood, backend="flex")
+
+    nodes = [numbers(MEMBERS, HEADS, 18, 16, seed=seed) for seed in range(3)]
+    torch._dynamo.reset()
+    monkeypatch.setattr(flex, "_compiled", lambda: torch.compile(flex_attention, fullgraph=True, backend="aot_eager"))
+    wanted = run(*nodes)
+    plain = request.getfixturevalue("plain_edgewise")
+    monkeypatch.setattr("edgewise.backends.flex.DEVICES", ("cpu",))
+    monkeypatch.setattr("edgewise.backends.flex.DTYPES", (torch.float64,))
+    neighborhood = plain.Causal() & plain.Segments(LONGER["segments"][0].parts[1].query_offsets)
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*nodes, plain.attend, neighborhood), wanted)
+    torch._dynamo.reset()

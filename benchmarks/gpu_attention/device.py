@@ -1,9 +1,12 @@
 """The GPU that is measured: the time a call takes on it, its memory, its kernels, and the call as a captured graph."""
 
 import gc
+import os
 import platform
+import traceback
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -64,6 +67,26 @@ class Cuda:
         kernels = [event for event in events if not getattr(event, "is_user_annotation", False)]
         return sum(not event.name.startswith(NO_KERNELS) for event in kernels)
 
+    def waits(self, call: Call) -> str:
+        """Where a call makes the host wait for the device, which cannot be captured; empty where it does not.
+
+        Only what torch itself knows to wait is seen.
+        """
+        for _ in range(2):  # what is made or compiled once may wait
+            call()
+        torch.cuda.synchronize()
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            call()
+        except RuntimeError as error:
+            if "synchronizing" not in str(error):
+                raise
+            return f"it waits for the device in {_place_of(error)}"
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+        return ""
+
     def captured(self, call: Call) -> Call:
         """The call as a CUDA graph: its kernels without what it takes to start them one by one."""
         side = torch.cuda.Stream()
@@ -110,6 +133,13 @@ class Cuda:
             "python": platform.python_version(),
             "versions": {name: _version(name) for name in PACKAGES},
         }
+
+
+def _place_of(error: BaseException) -> str:
+    """The innermost line outside torch that an error comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame.filename] or list(frames)
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}: {own[-1].line}"
 
 
 def _version(name: str) -> str:

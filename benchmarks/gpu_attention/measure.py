@@ -15,7 +15,7 @@ from gpu_attention.device import Call, Cuda
 from gpu_attention.options import Pace
 
 OUT_OF_MEMORY, CUT = "out of memory", "cut: the time was up"
-COMPILE_SECONDS = 40.0
+COMPILE_SECONDS = 20.0
 """That must be left where a peer is compiled first."""
 Clock = Callable[[], float]
 

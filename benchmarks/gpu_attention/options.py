@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Pace:
     """How often each peer is timed."""
 
-    seconds: float = 0.3
+    seconds: float = 0.2
     """Spent on each peer and mode, about."""
     least: int = 7
     """Repetitions, at least."""

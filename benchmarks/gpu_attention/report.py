@@ -8,9 +8,9 @@ from typing import Any
 from gpu_attention.case import BOTH, FORWARD, MODES, OURS
 from gpu_attention.floors import share
 from gpu_attention.limits import ROWS, TABLES
-from gpu_attention.step import WAYS
+from gpu_attention.step import CALLED, COMPILED, MODELS, WAYS
 from gpu_attention.suite import PARTS, STUDIES
-from gpu_attention.targets import NOT_YET, TARGETS, Data, held_ratio, peer_of
+from gpu_attention.targets import NOT_YET, TARGETS, Data, held_ratio, peer_of, step_of
 
 NAME = "gpu"
 NUMBERS = re.compile(r"\[\s+-?[\d.e+-]+(?:,\s+-?[\d.e+-]+)*\s+\]")
@@ -30,6 +30,12 @@ The plan, four numbers of 32 bits an edge and some a node, is made before and in
 every gather from memory, and with every tensor read or written once (`benchmarks/gpu_attention/floors.py`). *Launches*
 are kernels that a call starts. *Off* is how far results lie from float64 at most, as a part of the largest value of
 each output and gradient, for a few rows and all that reaches them; a number in bold is more than is allowed to us."""
+
+STEPS = """\
+A step is forward, loss, backward and optimizer on one and the same batch; gradients are clipped, but for GAT. *Called*
+is plain PyTorch. *Compiled* has the loss as one program, ours as `edgewise train --compile` makes it, peers' as
+torch.compile does by default. *Captured* is the whole step as one CUDA graph, which is launched once. A step that waits
+for the device cannot be captured."""
 
 
 def write(data: Data, folder: Path) -> None:
@@ -59,7 +65,7 @@ def page(data: Data) -> str:
         "## What must be shown, on one H200\n\n" + targets_table(data),
         f"## {STUDIES['limits']}\n\n" + _limits(data),
         *(f"## {part.title}\n\n" + _cases(data, name) for name, part in PARTS.items()),
-        f"## {STUDIES['step']}\n\n" + _step(data),
+        f"## {STUDIES['step']}\n\n" + _steps(data),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -195,12 +201,24 @@ def _floor(data: Data, part: str, case: str, found: dict[str, Any], kind: str) -
     return "–" if shares == ["–", "–"] else " / ".join(shares)
 
 
-def _step(data: Data) -> str:
-    ways = data.get("parts", {}).get("step", {}).get("ways", {})
+def _steps(data: Data) -> str:
+    """A table with a row for each model and who trains it; a line about the batches before it."""
     rows = []
-    for way in WAYS:
-        found = ways.get(way, {})
-        launches = found.get("launches")
-        seen = NOT_YET if not found else "–" if launches is None else f"{launches:,}"
-        rows.append([way, _time(found), seen])
-    return _table(["", "a step, ms", "launches"], rows)
+    for model, peers in MODELS.items():
+        for peer in peers:
+            row = [model, peer]
+            for way in WAYS:
+                found = step_of(data, model, peer, way)
+                row.append(_time(found))
+                if way in (CALLED, COMPILED):
+                    launches = found.get("launches")
+                    row.append(NOT_YET if not found else "–" if launches is None else f"{launches:,}")
+            rows.append(row)
+    head = ["case", "", "called, ms", "launches", "compiled, ms", "launches", "captured, ms", "compiled, captured, ms"]
+    known = data.get("parts", {}).get("step", {}).get("facts") or {}
+    lines = [f"{model}: {', '.join(_fact(*fact) for fact in sizes.items())}." for model, sizes in known.items()]
+    return "\n\n".join(filter(None, [STEPS, "\n".join(f"- {line}" for line in lines), _table(head, rows)]))
+
+
+def _fact(name: str, value: int | str) -> str:
+    return value if isinstance(value, str) else f"{value:,} {name.replace('_', ' ')}"

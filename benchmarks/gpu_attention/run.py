@@ -10,22 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from cpu_attention.machine import commit
-from cpu_attention.measure import summary
 
 from gpu_attention import graphs
 from gpu_attention.case import REPLAYED
 from gpu_attention.device import Cuda
 from gpu_attention.limits import machine_limits
-from gpu_attention.measure import COMPILE_SECONDS, CUT, attempted, measured, replayed
+from gpu_attention.measure import CUT, attempted, measured, replayed
 from gpu_attention.options import Options
 from gpu_attention.report import NAME
-from gpu_attention.step import BOTH, CALLED, CAPTURED, COMPILED, ROWS, step_of
+from gpu_attention.step_study import EARLIER, StepStudy
 from gpu_attention.suite import PARTS, STUDY_WEIGHTS
 
 FOR_REPLAYS = 0.1
 """The part of the time that is kept for captured graphs. They come last: one that fails may leave the device so that
 nothing can be trusted after it."""
-EARLIER = "an earlier capture failed"
 
 
 class RefusedMergeError(Exception):
@@ -70,6 +68,8 @@ class Session:
     """Seconds."""
     trouble: str = field(default="", init=False)
     """Why the run had to stop, if it had to."""
+    steps: StepStudy | None = field(default=None, init=False)
+    """The study of training steps, whose captures come last, where it runs."""
 
     def run(self, names: list[str]) -> None:
         """Measure these parts, each with its share of the time that is left, then replay what is so short."""
@@ -81,13 +81,13 @@ class Session:
             self.part(name, now + (until - now) * weights[0] / sum(weights))
             if self.trouble:
                 return
-        clean = True
+        clean, ends = True, began + seconds
         for peers in (REPLAYED[:1], REPLAYED[1:]):  # ours first: what fails for one ends it for all
             for name in names:
                 if name in PARTS and PARTS[name].replays:
-                    clean = self.replays(name, peers, began + seconds, clean)
-        if "step" in names:
-            self.captured_steps(clean)
+                    clean = self.replays(name, peers, ends, clean)
+        if self.steps is not None:
+            self.steps.captured(ends, clean)
 
     def part(self, name: str, until: float) -> None:
         """Measure a part."""
@@ -97,7 +97,8 @@ class Session:
             record["limits"], reason = attempted(partial(machine_limits, self.device, self.options.quick), self.device)
             self.note(record, "limits", reason)
         elif name == "step":
-            record["ways"] = self.steps(until)
+            self.steps = StepStudy(self.device, self.options, record, self.save, self.say, self.clock)
+            self.steps.run(until)
         else:
             self.cases(name, record, until)
         graphs.named.cache_clear()
@@ -142,47 +143,6 @@ class Session:
             self.save()
         graphs.named.cache_clear()
         return clean
-
-    def steps(self, until: float) -> dict[str, Any]:
-        """The training step as it is called and compiled, and how many kernels it starts."""
-        found: dict[str, Any] = {}
-        for way, compiled in ((CALLED, False), (COMPILED, True)):
-            if compiled and self.clock() > until - COMPILE_SECONDS:
-                found[way] = {"failed": CUT}
-                continue
-            step = step_of(self.device.name, self.rows, compiled=compiled)
-            found[way] = self.timed_step(step)
-            if "failed" not in found[way]:
-                found[way]["launches"], _ = attempted(partial(self.device.launches, step), self.device)
-            self.say(f"  step, {way}: {found[way].get('failed', 'done')}")
-        return found
-
-    def captured_steps(self, clean: bool) -> None:
-        """Add the times of the captured step, as it is called and compiled, where capturing works."""
-        ways, reason = self.data["parts"]["step"]["ways"], "" if clean else EARLIER
-        for way, plain in ((CAPTURED, CALLED), (BOTH, COMPILED)):
-            failed = reason or ways[plain].get("failed")
-            if not failed:
-                step = step_of(self.device.name, self.rows, compiled=plain == COMPILED, capturable=True)
-                replay, reason = attempted(partial(self.device.captured, step), self.device)
-                failed = reason
-            ways[way] = {"failed": failed} if failed else self.timed_step(replay)
-            self.save()
-
-    def timed_step(self, step: Callable[[], Any]) -> dict[str, Any]:
-        """The times of a step, or why there are none."""
-        times = []
-        for turn in range(-3, self.options.pace.most):
-            took, reason = attempted(partial(self.device.milliseconds, step), self.device)
-            if reason:
-                return {"failed": reason}
-            times += [took / 1000] * (turn >= 0)  # the first ones compile
-        return summary(times)
-
-    @property
-    def rows(self) -> int:
-        """Of a training step."""
-        return 4 if self.options.quick else ROWS
 
     def measured(self) -> dict[str, Any]:
         """What every part says of itself."""

@@ -1,6 +1,7 @@
-"""The graphs that models of nodes are trained on, read with our own reader or, to try things out, made up."""
+"""The graphs that models of nodes are trained on, read with our own reader, read plainly, or made up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -8,13 +9,9 @@ from cpu_attention.graphs import MissingDataError
 from cpu_attention.options import data_folder
 from torch import Tensor
 
-from edgewise.data.columns import AUTO, Columns
-from edgewise.data.graphs.edges import EdgeList
-from edgewise.data.graphs.node_features import NodeFeatures
-from edgewise.data.graphs.nodes import NodeTable, nodes_from_arrays, read_nodes
-from edgewise.data.graphs.source import GraphSource
-from edgewise.data.split import split_rows
+from edgewise import Edges
 from edgewise.models.graph_settings import NodeSettings
+from edgewise.records import NodeBatch, SparseFeatures
 
 
 @dataclass(frozen=True)
@@ -62,11 +59,61 @@ WORKLOADS = {
 
 
 @dataclass(frozen=True)
+class Size:
+    """Of a graph that is made up."""
+
+    nodes: int
+    """How many there are."""
+    words: int
+    """Of the vocabulary."""
+    words_each: int
+    """Of a node; one that is drawn twice counts once."""
+    pairs: int
+    """Of nodes that are connected, in both directions."""
+    classes: int
+    """How many there are."""
+    skew: float
+    """A node of rank r is drawn with probability ∝ r^-skew."""
+
+
+TINY = Size(200, 80, 9, 500, 3, 0.0)
+"""To try things out."""
+PAGES = Size(22_470, 4_714, 14, 170_823, 4, 0.45)
+"""As the Facebook pages, whose largest in-degree is 709."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Bags of words, as parts of their sum."""
+
+    shape: tuple[int, int]
+    """(node, word)."""
+    rows: np.ndarray
+    """int64 (entry), the node of each word, ascending."""
+    columns: np.ndarray
+    """int64 (entry), the word."""
+    values: np.ndarray
+    """float32 (entry), how large a part of the node's it is."""
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], rows: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> "Words":
+        """Those of counts."""
+        sums = np.bincount(rows, counts, minlength=shape[0])
+        return cls(shape, rows, columns, (counts / sums[rows]).astype(np.float32))
+
+    def to_dense(self) -> np.ndarray:
+        """As a table (node, word)."""
+        found = np.zeros(self.shape, np.float32)
+        found[self.rows, self.columns] = self.values
+        return found
+
+
+@dataclass(frozen=True)
 class Inputs:
     """A graph as it is handed to everyone: plain arrays, of which each makes what it likes best."""
 
-    features: NodeFeatures
-    """A bag of words a node, as parts of their sum."""
+    features: Words
+    """A bag of words a node."""
     senders: Tensor
     """int64 (edge), without loops."""
     receivers: Tensor
@@ -88,6 +135,11 @@ class Inputs:
         """How many classes there are."""
         return int(self.labels.max()) + 1
 
+    def to(self, device: str) -> "Inputs":
+        """The same with its edges, labels and parts on a device; the features stay arrays."""
+        names = ("senders", "receivers", "labels", "train", "val")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
     def facts(self) -> dict[str, int]:
         """Its size, for the record."""
         return {
@@ -107,36 +159,75 @@ def inputs_of(name: str, quick: bool = False) -> Inputs:
     Raises:
         MissingDataError: EDGEWISE_DATA does not lead to it.
     """
-    workload = WORKLOADS[name]
     if quick:
-        return _inputs(_made_up(), "random")
-    folder = data_folder()
-    path = None if folder is None else folder / workload.file
-    if path is None or not path.is_file():
-        raise MissingDataError(f"EDGEWISE_DATA does not lead to {workload.file}")
-    table = read_nodes([str(path)], Columns(node_column=AUTO, task_type=AUTO), GraphSource())
-    return _inputs(table, workload.split)
+        return made_up(TINY)
+    from edgewise.data.columns import AUTO, Columns
+    from edgewise.data.graphs.nodes import read_nodes
+    from edgewise.data.graphs.source import GraphSource
+    from edgewise.data.split import split_rows
 
-
-def _made_up() -> NodeTable:
-    """Two hundred nodes with nine words of eighty each, five edges to anywhere, three classes."""
-    random = np.random.default_rng(0)
-    num_nodes, num_words = 200, 80
-    words = np.zeros((num_nodes, num_words), np.float32)
-    words[np.arange(num_nodes)[:, None], random.integers(0, num_words, (num_nodes, 9))] = 1
-    ends = np.repeat(np.arange(num_nodes), 5), random.integers(0, num_nodes, 5 * num_nodes)
-    ends = tuple(end[ends[0] != ends[1]] for end in ends)
-    edges = EdgeList(*ends, np.zeros((len(ends[0]), 0), np.float32))
-    labels = np.array(["a", "b", "c"])[random.integers(0, 3, num_nodes)]
-    return nodes_from_arrays(NodeFeatures.of(words), edges, labels, task_type="multiclass")
-
-
-def _inputs(table: NodeTable, split: str) -> Inputs:
-    splits = split_rows(table, kind=split, sizes=(0.6, 0.2, 0.2))
-    found = table.features
-    sums = np.bincount(found.rows, found.values, minlength=found.shape[0])
-    shares = (found.values / sums[found.rows]).astype(np.float32)
-    features = NodeFeatures.of_entries(found.rows, found.columns, shares, found.shape)
+    table = read_nodes([str(path_of(name))], Columns(node_column=AUTO, task_type=AUTO), GraphSource())
+    splits, found = split_rows(table, kind=WORKLOADS[name].split, sizes=(0.6, 0.2, 0.2)), table.features
+    words = Words.of(found.shape, found.rows, found.columns, found.values)
     ends = [torch.from_numpy(np.ascontiguousarray(end)) for end in (table.edges.senders, table.edges.receivers)]
     labels = torch.from_numpy(table.targets[:, 0]).long()
-    return Inputs(features, *ends, labels, torch.from_numpy(splits.train), torch.from_numpy(splits.val))
+    return Inputs(words, *ends, labels, torch.from_numpy(splits.train), torch.from_numpy(splits.val))
+
+
+def read_plainly(name: str) -> Inputs:
+    """The same graph read with numpy alone and parted anew, where the packages of our reader are not installed.
+
+    Raises:
+        MissingDataError: EDGEWISE_DATA does not lead to it.
+    """
+    with np.load(path_of(name)) as file:
+        num_nodes, num_words = file["x_shape"].tolist()
+        rows, columns = np.repeat(np.arange(num_nodes), np.diff(file["x_indptr"])), file["x_indices"].astype(np.int64)
+        words = Words.of((num_nodes, num_words), rows, columns, np.ones(len(rows)))
+        return _parted(words, *file["edge_index"].astype(np.int64), file["y"].astype(np.int64))
+
+
+def path_of(name: str) -> Path:
+    """Where the graph of a workload lies.
+
+    Raises:
+        MissingDataError: EDGEWISE_DATA does not lead to it.
+    """
+    folder, file = data_folder(), WORKLOADS[name].file
+    if folder is None or not (folder / file).is_file():
+        raise MissingDataError(f"EDGEWISE_DATA does not lead to {file}")
+    return folder / file
+
+
+def made_up(size: Size) -> Inputs:
+    """A graph of some size, drawn from a seed: words and classes are uniform, ends of edges as skewed as it says."""
+    random = np.random.default_rng(0)
+    first = np.repeat(np.arange(size.nodes), size.words_each) * size.words
+    rows, columns = np.divmod(np.unique(first + random.integers(0, size.words, len(first))), size.words)
+    words = Words.of((size.nodes, size.words), rows, columns, np.ones(len(rows)))
+    share = np.arange(1, size.nodes + 1) ** -size.skew
+    one, other = random.choice(size.nodes, (2, 2 * size.pairs), p=share / share.sum())  # some twice, some loops
+    pairs = np.unique((np.minimum(one, other) * size.nodes + np.maximum(one, other))[one != other])
+    one, other = np.divmod(random.permutation(pairs)[: size.pairs], size.nodes)
+    labels = random.integers(0, size.classes, size.nodes)
+    return _parted(words, np.concatenate([one, other]), np.concatenate([other, one]), labels)
+
+
+def _parted(words: Words, senders: np.ndarray, receivers: np.ndarray, labels: np.ndarray) -> Inputs:
+    """The graph, 60 % of its nodes for training and 20 % for validation."""
+    order = np.random.default_rng(0).permutation(len(labels))
+    stops = round(0.6 * len(labels)), round(0.8 * len(labels))
+    train, val = np.sort(order[: stops[0]]), np.sort(order[stops[0] : stops[1]])
+    return Inputs(words, *(torch.from_numpy(each) for each in (senders, receivers, labels, train, val)))
+
+
+def batch_of(inputs: Inputs, settings: NodeSettings) -> NodeBatch:
+    """The graph as edgewise trains on it, its training nodes for rows, with the plans that are made once a graph."""
+    found = inputs.features
+    num_nodes, num_features = found.shape
+    entries = Edges(torch.from_numpy(found.columns), torch.from_numpy(found.rows), num_features, num_nodes)
+    edges = Edges(inputs.senders, inputs.receivers, num_nodes, num_nodes)
+    edges = edges.with_self_loops() if settings.has_loops else edges
+    entries.plan, edges.plan  # noqa: B018 (made once a graph, and kept)
+    features = SparseFeatures(entries, torch.from_numpy(found.values))
+    return NodeBatch(features, edges, torch.zeros(edges.num_edges, 0), inputs.train)

@@ -16,11 +16,9 @@ import torch.nn.functional as F
 from cpu_attention.case import OURS, Case, Peer
 from torch import Tensor, nn
 
-from edgewise import Edges
 from edgewise.models.graph_settings import NodeSizes
 from edgewise.models.node import NodeModel
-from edgewise.records import NodeBatch, SparseFeatures
-from graph_epochs.inputs import Inputs, Recipe
+from graph_epochs.inputs import Inputs, Recipe, batch_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the import warns of what torch has given up
@@ -56,7 +54,7 @@ def names_of(model: str) -> list[str]:
 
 
 def learner_of(name: str, model: str, inputs: Inputs, recipe: Recipe) -> Learner:
-    """One of those who take part, with weights of its own."""
+    """One of those who take part, with weights of its own; PyTorch Geometric's computes where the labels lie."""
     if name == OURS:
         return _ours(inputs, recipe)
     return _theirs(dict(zip(names_of(model)[1:], PEERS[model]))[name], model, inputs, recipe)
@@ -102,15 +100,8 @@ def epoch_of(learner: Learner, inputs: Inputs, recipe: Recipe) -> Callable[[], f
 
 
 def _ours(inputs: Inputs, recipe: Recipe) -> Learner:
-    found = inputs.features
-    num_nodes, num_features = found.shape
-    entries = Edges(torch.from_numpy(found.columns), torch.from_numpy(found.rows), num_features, num_nodes)
-    edges = Edges(inputs.senders, inputs.receivers, num_nodes, num_nodes)
-    edges = edges.with_self_loops() if recipe.settings.has_loops else edges
-    entries.plan, edges.plan  # noqa: B018 (made once a graph, and kept)
-    features = SparseFeatures(entries, torch.from_numpy(found.values))
-    whole = NodeBatch(features, edges, torch.zeros(edges.num_edges, 0), inputs.train)
-    model = NodeModel(NodeSizes(num_features, 0, inputs.num_classes), recipe.settings)
+    whole = batch_of(inputs, recipe.settings)
+    model = NodeModel(NodeSizes(inputs.features.shape[1], 0, inputs.num_classes), recipe.settings)
     parts = {".linear.weight": ".weight", ".vector": ".query vector", ".key_vector": ".key vector", ".bias": ".bias"}
     leaves = {}
     for name, weight in model.named_parameters():
@@ -121,7 +112,7 @@ def _ours(inputs: Inputs, recipe: Recipe) -> Learner:
 
 def _theirs(ways: tuple[str, str], kind: str, inputs: Inputs, recipe: Recipe) -> Learner:
     features, edges = ways
-    model = _PygModel(kind, inputs, recipe, features, edges)
+    model = _PygModel(kind, inputs, recipe, features, edges).to(inputs.labels.device)
     parts = {"lin.weight": "weight", "att_dst": "query vector", "att_src": "key vector", "bias": "bias"}
     leaves = {}
     for name, weight in model.layers.named_parameters():
@@ -159,19 +150,19 @@ class _PygModel(nn.Module):
 
 def _features(inputs: Inputs, how: str) -> Callable[[float, bool], Tensor]:
     """The features of all nodes, some of them dropped out."""
-    found = inputs.features
+    found, device = inputs.features, inputs.labels.device
     if how == DENSE:
-        dense = torch.from_numpy(found.to_dense())
+        dense = torch.from_numpy(found.to_dense()).to(device)
         return lambda part, training: F.dropout(dense, part, training)
-    offsets, columns = _offsets(torch.from_numpy(found.rows), found.shape[0]), torch.from_numpy(found.columns).int()
-    values = torch.from_numpy(found.values)
+    rows, columns, values = (torch.from_numpy(each).to(device) for each in (found.rows, found.columns, found.values))
+    offsets, columns = _offsets(rows, found.shape[0]), columns.int()
     return lambda part, training: _matrix(offsets, columns, F.dropout(values, part, training), found.shape)
 
 
 def _graph(kind: str, inputs: Inputs, how: str) -> Iterator[Tensor]:
     """What the layers take for the graph, its loops added and its edges sorted by receiver, and the weights of its
     edges where they do not stand in it."""
-    nodes, num_nodes = torch.arange(inputs.num_nodes), inputs.num_nodes
+    nodes, num_nodes = torch.arange(inputs.num_nodes, device=inputs.labels.device), inputs.num_nodes
     senders, receivers = torch.cat([inputs.senders, nodes]), torch.cat([inputs.receivers, nodes])
     order = torch.argsort(receivers, stable=True)
     senders, receivers = senders[order], receivers[order]

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 LIBRARY = torch.library.Library("edgewise", "FRAGMENT")
+PLAIN = (Tensor, torch.nn.Parameter)
+"""Types of tensors that hold numbers; others are those of tracers, or know themselves what an operator does to them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def define(
     operators = torch.ops.edgewise
     if not hasattr(operators, name):
         LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()), tags=tags)
-        LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+        LIBRARY.impl(name, _contiguous(function), "CompositeExplicitAutograd")
         torch.library.register_fake(f"edgewise::{name}", shapes, lib=LIBRARY)
         if gradient is not None:
 
@@ -67,7 +69,8 @@ def define(
     direct = function if gradient is None else _differentiable(function, gradient)
 
     def call(*arguments: Any) -> Any:
-        if torch.compiler.is_compiling():
+        # torch 2.11 does not say that it compiles while it traces a backward pass: then tensors are no plain ones.
+        if torch.compiler.is_compiling() or type(arguments[0]) not in PLAIN:
             return operator(*arguments)
         return direct(*arguments) if torch.is_grad_enabled() else function(*arguments)
 
@@ -284,6 +287,17 @@ def _on_its_device(function: Callable) -> Callable:
             return function(*arguments)
         with torch.cuda.device(device):
             return function(*arguments)
+
+    return run
+
+
+def _contiguous(function: Callable) -> Callable:
+    """The function with outputs that lie in memory as tracers were told."""
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        found = function(*arguments)
+        return found.contiguous() if isinstance(found, Tensor) else tuple([x.contiguous() for x in found])
 
     return run
 

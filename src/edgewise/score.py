@@ -243,6 +243,8 @@ def parted(scale: float) -> tuple[float, float]:
 
 def _finite(owner: str, name: str, value: Any) -> float:
     found = number(owner, name, value)
+    if torch.compiler.is_compiling():  # where numbers may be symbols, of which nobody can ask it
+        return found
     if not math.isfinite(found):
         raise SettingError(f"{owner}: {name} must be a finite number, not {found}.")
     return found

@@ -32,8 +32,8 @@ from edgewise.backends.triton.ranges import weights as range_weights
 TARGET = GPUTarget("cuda", 90, 32)
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 NEIGHBORHOODS = {"full": Full(), "causal": Causal(), "window": Window(63, 0)}
-MEMBERS, NODES = (2, 3), 256
-"""Of a call over ranges."""
+SIZES = (2, 3, 256, 256)
+"""Outer and inner members, queries and keys of a call over ranges."""
 
 
 def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
@@ -93,23 +93,37 @@ def _said(*command: Any) -> str:
 
 def over_edges(
     score: str, normalizer: str, dtype: str, heads: int, dim: int, carries: bool, shared: bool = False,
-    dropout: float = 0.0,
+    dropout: float = 0.0, weights: bool = False, needs: list[str] | None = None,
 ) -> None:  # fmt: skip
-    """A call over edges and its gradient."""
+    """A call over edges and its gradient, toward all that has one or toward what is named; or the weights."""
     work.CHUNK = 16
     given = problem(shared, heads, dim, dim)
-    solve(given, score, normalizer, carries, "triton", getattr(torch, dtype), dropout=dropout)
+    if weights:
+        at = {name: x.to(getattr(torch, dtype)) for name, x in (given.tensors | given.parts).items()}
+        carried = {name: at[name] for name in ("bias", "edge_key")} if carries else {}
+        parts = {"score": SCORES[score](at), "normalize": NORMALIZERS[normalizer](at)}
+        attention_weights(at["query"], at["key"], given.edges, **parts, **carried)
+    else:
+        solve(given, score, normalizer, carries, "triton", getattr(torch, dtype), dropout=dropout, needs=needs)
 
 
 def over_ranges(
-    score: str, normalizer: str, dtype: str, dim: int, neighborhood: str, bias: bool = False, dropout: float = 0.0,
-    top: int = 0,
+    score: str, normalizer: str, dtype: str, dim: int, neighborhood: str, bias: bool | list[int] = False,
+    dropout: float = 0.0, top: int = 0, sizes: tuple[int, ...] = SIZES, needs: list[str] | None = None,
 ) -> None:  # fmt: skip
-    """A call over ranges and its gradient; or the strongest weights."""
-    at = _of_nodes((*MEMBERS, NODES), (MEMBERS[1],), dim, dtype)
+    """A call over ranges and its gradient, toward all that has one or toward what is named; or the strongest weights.
+
+    A bias is one of each pair of each member, or of the shape that is named.
+    """
+    *members, queries, keys = sizes
+    at = _of_nodes((*members, keys), (members[1],), dim, dtype)
+    shapes = {"query": (*members, queries, dim), "bias": sizes if bias is True else bias or ()}
+    at |= {name: torch.rand(shape, dtype=getattr(torch, dtype)) for name, shape in shapes.items()}
+    for name, x in at.items():
+        x.requires_grad_(top == 0 and (needs is None or name in needs))
     parts = {"score": SCORES[score](at), "normalize": NORMALIZERS[normalizer](at)}
     if bias:
-        parts["bias"] = torch.rand(*MEMBERS, NODES, NODES, dtype=getattr(torch, dtype)).requires_grad_(top == 0)
+        parts["bias"] = at["bias"]
     if top > 0:
         with torch.no_grad():  # else they would not come from the kernels
             attention_weights(at["query"], at["key"], NEIGHBORHOODS[neighborhood], top=top, **parts)
@@ -120,24 +134,27 @@ def over_ranges(
 
 def over_graphs(
     normalizer: str, dtype: str, heads: int, dim: int, nodes: int, bias: bool, score: str = "scaled",
-    dropout: float = 0.0,
+    dropout: float = 0.0, needs: list[str] | None = None,
 ) -> None:  # fmt: skip
-    """A call over the pairs of one small graph and its gradient."""
+    """A call over the pairs of one small graph and its gradient, toward all that has one or toward what is named."""
     node = torch.arange(nodes)
     edges = Edges(node.repeat(nodes), node.repeat_interleave(nodes), nodes, nodes)
     at = _of_nodes((nodes, heads), (heads,), dim, dtype)
+    at["bias"] = torch.rand(nodes**2, heads, dtype=getattr(torch, dtype))
+    for name, x in at.items():
+        x.requires_grad_(needs is None or name in needs)
     of_nodes = [at[name].transpose(0, 1) for name in ("query", "key", "value")]
-    of_edges = torch.rand(nodes**2, heads, dtype=getattr(torch, dtype)).requires_grad_().t() if bias else None
+    of_edges = at["bias"].t() if bias else None
     parts = {"score": SCORES[score](at), "normalize": NORMALIZERS[normalizer](at)}
     attend(*of_nodes, edges, bias=of_edges, backend="triton", dropout=dropout, **parts).sum().backward()
 
 
 def _of_nodes(places: tuple[int, ...], heads: tuple[int, ...], dim: int, dtype: str) -> dict[str, torch.Tensor]:
-    """Queries, keys, values, and the parameters of every score and normalizer, all of which want a gradient."""
+    """Queries, keys, values, and the parameters of every score and normalizer."""
     of_nodes = {name: (*places, dim) for name in ("query", "key", "value")}
     of_heads = {"vector": (dim,), "other": (dim,), "matrix": (dim, dim), "positive": ()}
     shapes = of_nodes | {name: (*heads, *shape) for name, shape in of_heads.items()}
-    return {name: torch.rand(shape, dtype=getattr(torch, dtype)).requires_grad_() for name, shape in shapes.items()}
+    return {name: torch.rand(shape, dtype=getattr(torch, dtype)) for name, shape in shapes.items()}
 
 
 CALLS = {"edges": over_edges, "graphs": over_graphs, "ranges": over_ranges}

@@ -1,10 +1,9 @@
 """The kernels compile for sm_90 without a device: nothing spills, rows are read 16 bytes at a time, loops are short."""
 
 import json
-import os
 import random
-import subprocess
-import sys
+import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -38,10 +37,39 @@ GRAPHS = [
     {"normalizer": "softmax", "dtype": "bfloat16", "heads": 8, "dim": 16, "nodes": 60, "bias": True},
     {"normalizer": "entmax", "dtype": "float32", "heads": 4, "dim": 32, "nodes": 60, "bias": True},
 ]
+OF_MEMBERS = {"score": "scaled", "normalizer": "softmax", "dtype": "bfloat16", "dim": 64, "neighborhood": "causal"}
+SHARED = {**OF_MEMBERS, "bias": (1, 3, 256, 256)}
+"""A bias that members share."""
+OTHERS = {
+    "edges": [
+        {"score": "gatv2", "dtype": "float32", "heads": 3, "dim": 16, "carries": True, "normalizer": normalizer, **more}
+        for normalizer, more in (
+            *product(("softmax", "mean", "entmax"), [{"weights": True}]),
+            *product(("softmax", "entmax"), [{"needs": [name]} for name in ("query", "key", "edge_key", "bias")]),
+        )
+    ],
+    "ranges": [
+        *({**OF_MEMBERS, "bias": bias} for bias in ((2, 1, 256, 256), (2, 3, 256, 1), (2, 3, 1, 256), (1, 1, 1, 256))),
+        *({**SHARED, "needs": [name]} for name in ("query", "key", "value", "bias")),
+        *({**SHARED, "normalizer": normalizer, "dtype": "float32"} for normalizer in ("sigmoid", "entmax")),
+        *({**SHARED, "score": score, "dtype": "float32", "dim": 16} for score in ("tanh", "gatv2", "constant")),
+        {**SHARED, "dim": 256},
+        {**SHARED, "dim": 100, "dropout": 0.1},
+        *(
+            {**OF_MEMBERS, "score": score, "sizes": sizes, "bias": True, **more}
+            for score in ("scaled", "tanh")
+            for sizes in ((1, 1, 1, 256), (1, 1, 256, 1), (1, 1, 1, 1))
+            for more in ({}, {"top": 1})
+        ),
+    ],
+    "graphs": [{**GRAPHS[0], "needs": [name]} for name in ("query", "key", "value", "bias")],
+}
+"""Gradients of some of the arguments, biases of other shapes, one of a kind: what is None or 1 is compiled into a
+kernel. That they compile at all is what is looked at."""
 OF_RANGES = {"forward", "backward_queries", "backward_keys"}
 
 
-BY_DAY = {"edges": EDGES[3:4], "ranges": [RANGES[0], ADDITIVE], "graphs": GRAPHS[:1]}
+BY_DAY = {"edges": EDGES[3:4], "ranges": [RANGES[0], ADDITIVE, SHARED], "graphs": GRAPHS[:1]}
 BY_NIGHT = {"edges": [*EDGES[:3], *EDGES[4:]], "ranges": RANGES[1:], "graphs": GRAPHS[1:]}
 OF_EDGES = ("score", "normalizer", "dtype", "heads", "dim", "carries")
 
@@ -52,14 +80,29 @@ def compiled(request):
     them; one process compiles all."""
     pytest.importorskip("triton")
     calls = {"day": BY_DAY, "night": BY_NIGHT}[request.param]
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     given = [dict(zip(OF_EDGES, call, strict=False)) for call in calls["edges"]]
-    listed = [{"over": over, **call} for over, some in {**calls, "edges": given}.items() for call in some]
-    words = [sys.executable, Path(__file__).with_name("compiled.py"), json.dumps(listed)]
-    ran = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment, check=False)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    found = iter(json.loads(ran.stdout))
+    found = iter(kernels_of({**calls, "edges": given}))
     return {over: [(call, next(found)) for call in some] for over, some in calls.items()}
+
+
+def kernels_of(calls):
+    """The kernels of each call."""
+    return sweep.kernels_of([{"over": over, **call} for over, some in calls.items() for call in some])
+
+
+@pytest.mark.nightly
+def test_every_kernel_compiles_and_so_does_what_is_left_out_where_nobody_needs_it():
+    pytest.importorskip("triton")
+    folder = Path(__file__).parents[2] / "src/edgewise/backends/triton"
+    started = {
+        ("graphs" if launch == "_graphs" else file.parent.name, name)
+        for file in folder.rglob("*.py")
+        for launch, name in re.findall(r"launch(_graphs|_tiles|)\(\s*(?:kernels\.)?(\w+),", file.read_text())
+    }
+    found = {
+        (over, each["kernel"]) for (over, some) in OTHERS.items() for made in kernels_of({over: some}) for each in made
+    }
+    assert found == started
 
 
 def test_every_score_and_normalizer_is_compiled_where_all_are():
@@ -113,7 +156,8 @@ def test_kernels_over_ranges_compile_without_spills(compiled):
         if call is ADDITIVE:
             continue  # counted above
         kernels = {each["kernel"] for each in found}
-        assert kernels >= ({"strongest"} if "top" in call else OF_RANGES), call
+        wanted = OF_RANGES | {"backward_bias"} if call is SHARED else OF_RANGES
+        assert kernels >= ({"strongest"} if "top" in call else wanted), call
         for each in found:
             assert each["spills"] == 0, each
             assert each["wide_loads"] > 0, each

@@ -74,20 +74,38 @@ def test_half_precision_is_storage_only(dtype, score):
         assert (found[name] - right).abs().max() <= allowed, name
 
 
+class Doubled(torch.autograd.Function):
+    """The same numbers in the same place of memory, whose gradient is doubled on its way."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+@pytest.mark.parametrize("alias", [lambda x: x, Doubled.apply], ids=["one tensor", "one memory"])
+@pytest.mark.parametrize("normalizer", ["softmax", "entmax", "mean", "hardmax"])
 @pytest.mark.parametrize("score", EVERYWHERE)
-def test_keys_that_are_the_values_too(score):
-    """Gathered once; their gradient is that of both."""
+def test_keys_that_are_the_values_too(score, normalizer, alias):
+    """Nodes' and edges': gathered once; their gradient is that of both."""
     given = problem(value_dim=5)
     found = []
     for backend, dtype in (("reference", torch.float64), ("triton", torch.float32)):
         device = DEVICE if backend == "triton" else "cpu"
-        query, both = (given.tensors[name].to(device, dtype).clone().requires_grad_() for name in ("query", "key"))
+        names = "query", "key", "edge_key"
+        query, both, of_edges = (given.tensors[name].to(device, dtype).clone().requires_grad_() for name in names)
         parts = {name: x.to(device, dtype) for name, x in given.parts.items()}
-        out = attend(query, both, both, given.edges.to(device), score=SCORES[score](parts), backend=backend)
-        grads = torch.autograd.grad(out.square().sum(), (query, both))
-        found.append([x.detach().cpu().double() for x in (out, *grads)])
-    for right, one in zip(*found, strict=True):
-        assert (one - right).abs().max() < 1e-5 * max(right.abs().max().item(), 1.0)
+        for carried in ({}, {"edge_key": of_edges, "edge_value": alias(of_edges)}):
+            options = {"score": SCORES[score](parts), "normalize": NORMALIZERS[normalizer](parts), "backend": backend}
+            out = attend(query, both, alias(both), given.edges.to(device), **options, **carried)
+            grads = torch.autograd.grad(out.square().sum(), (query, both, of_edges), materialize_grads=True)
+            found.append([x.detach().cpu().double() for x in (out, *grads)])
+    for right, one in zip(found[:2], found[2:], strict=True):
+        for x, y in zip(right, one, strict=True):
+            assert (y - x).abs().max() < 1e-5 * max(x.abs().max().item(), 1.0)
 
 
 def _arguments(device=DEVICE):

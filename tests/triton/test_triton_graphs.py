@@ -131,6 +131,19 @@ def test_half_precision_is_storage_only(tiled, dtype, dims, normalizer):
         assert (found[name] - right).abs().max() <= allowed, name
 
 
+def test_keys_that_are_the_values_too(tiled):
+    edges = small_graphs()
+    numbers = numbers_for(edges)
+    found = []
+    for backend, dtype in (("reference", torch.float64), ("triton", torch.float32)):
+        device = DEVICE if backend == "triton" else "cpu"
+        query, both = (numbers[name].to(device, dtype).requires_grad_() for name in ("query", "key"))
+        out = attend(query, both, both, edges.to(device), backend=backend)
+        found.append([x.cpu().double() for x in (out, *torch.autograd.grad(out.square().sum(), (query, both)))])
+    for right, one in zip(*found, strict=True):
+        assert (one - right).abs().max() < 1e-5 * right.abs().max()
+
+
 def test_a_bias_that_all_heads_share(tiled):
     edges = small_graphs()
     numbers = numbers_for(edges)

@@ -122,11 +122,12 @@ def problem(shared: bool = False, heads: int = HEADS, key_dim: int = KEY_DIM, va
 
 def solve(
     given: Problem, score: str, normalizer: str, carries: bool, backend: str, dtype: torch.dtype, device: str = "cpu",
-    dropout: float = 0.0,
+    dropout: float = 0.0, needs: list[str] | None = None,
 ) -> dict[str, Tensor]:  # fmt: skip
-    """The output, and the gradient of everything that has one, in float64 on the CPU."""
-    at = {name: x.to(device, dtype).clone().requires_grad_() for name, x in given.tensors.items()}
-    parts = {name: x.to(device, dtype).clone().requires_grad_() for name, x in given.parts.items()}
+    """The output, and the gradient of everything that has one or of what is named, in float64 on the CPU."""
+    at = {name: x.to(device, dtype).clone() for name, x in (given.tensors | given.parts).items()}
+    at = {name: x.requires_grad_(needs is None or name in needs) for name, x in at.items()}
+    parts = {name: at.pop(name) for name in given.parts}
     carried = {name: at[name] for name in ("bias", "edge_key", "edge_value")} if carries else {}
     out = attend(
         at["query"], at["key"], at["value"], given.edges.to(device),

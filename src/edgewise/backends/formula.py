@@ -26,8 +26,8 @@ class EdgeInputs(NamedTuple):
     """`(receiver, head, key_dim)`; of no features where the score does not look at them."""
     key: Tensor
     """`(sender, head, key_dim)`."""
-    value: Tensor
-    """`(sender, head, value_dim)`."""
+    value: Tensor | None
+    """`(sender, head, value_dim)`; None where the keys are the values, whose gradients are one then."""
     edge_key: Tensor | None
     """`(edge, head or 1, key_dim)`, in the caller's order."""
     edge_value: Tensor | None
@@ -36,6 +36,8 @@ class EdgeInputs(NamedTuple):
     """`(edge, head or 1)`."""
     vector: Tensor | None
     """`(head, key_dim)`, of scores that have one; ones where None."""
+    both: bool
+    """Whether edge_key is added to the values too, and edge_value is None."""
     lists: Sequence[Tensor]
     """Offsets, neighbors and edges by receiver, then by sender, as in a `Plan`."""
     heads: Tensor | None
@@ -87,8 +89,10 @@ class RangeInputs(NamedTuple):
 def over_edges(inputs: EdgeInputs, factors: Tensor | None) -> Tensor:
     """Attention over lists of edges, `(receiver, head, value_dim)`; dropout multiplies weights with `(edge, head)`."""
     edges = edges_of(inputs.lists, inputs.key.shape[0], inputs.query.shape[0])
-    query, key, value = (x.transpose(0, 1) for x in (inputs.query, inputs.key, inputs.value))
+    query, key = (x.transpose(0, 1) for x in (inputs.query, inputs.key))
+    value = key if inputs.value is None else inputs.value.transpose(0, 1)
     edge_key, edge_value = (None if x is None else x.transpose(0, 1) for x in (inputs.edge_key, inputs.edge_value))
+    edge_value = edge_key if inputs.both else edge_value
     bias = None if inputs.bias is None else inputs.bias.t()
     call = Call(query, key, value, edges, *_parts_of(inputs), bias, edge_key, edge_value, 0.0)
     drop = None if factors is None else lambda weights: weights * factors.to(weights.dtype)

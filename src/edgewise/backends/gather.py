@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from edgewise.backends import kernels
 from edgewise.backends.call import Call
 from edgewise.backends.rows import EdgeRows, TableRows
 from edgewise.neighborhood import Edges, Full
@@ -67,7 +68,7 @@ def edge_weights(call: Call, edges: Edges) -> Tensor:
 
 def table_blocks(call: Call) -> Iterator[tuple[int, int, int, int]]:
     """Blocks of the table: queries `[0]:[1]` against keys `[2]:[3]`, the only ones they can reach."""
-    if torch.compiler.is_exporting():  # sizes are symbols: no span may depend on them
+    if kernels.is_exporting():  # sizes are symbols: no span may depend on them
         yield 0, call.num_queries, 0, call.num_keys
         return
     pairwise = 1 if isinstance(call.score, DotProduct) else call.key.shape[-1]
@@ -193,7 +194,7 @@ def _blocks(count: int, row_size: int, least: int = 1) -> Iterator[tuple[int, in
 
     One run where sizes are symbols (an exported program).
     """
-    if torch.compiler.is_exporting():
+    if kernels.is_exporting():
         yield 0, count
         return
     step = max(least, 1, SLICE // max(1, row_size))

@@ -39,6 +39,11 @@ def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ..
     return reasons
 
 
+def is_exporting() -> bool:
+    """Whether a graph is exported, for sizes that are not known; torch 2.11 says so of each that is compiled, too."""
+    return torch.compiler.is_exporting()
+
+
 def import_error(compiler: str, remedy: str) -> str:
     """Why a compiler of kernels cannot be imported; empty where it can."""
     if compiler not in _found:
@@ -51,8 +56,10 @@ def import_error(compiler: str, remedy: str) -> str:
 
 
 _found: dict[str, str] = {}
-# What torch.compiler.assume_constant_result does, without importing the compiler: a trace cannot follow an import.
+# What torch.compiler.assume_constant_result does, without importing the compiler: a trace cannot follow an import, and
+# the other it would answer itself.
 import_error._dynamo_marked_constant = True  # type: ignore[attr-defined]
+is_exporting._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _name(part: object) -> str:

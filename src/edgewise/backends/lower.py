@@ -6,7 +6,7 @@ operands divided by ℓ√2. A temperature divides an operand as well, and the b
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
 import torch
@@ -103,7 +103,8 @@ def straight_through(call: Call) -> tuple[Call, Call, Call]:
     """
     free = {name: x.detach() for name, x in call.tensors.items() if name in ("query", "key", "edge_key", "bias")}
     score = call.score
-    held = {name: x.detach() for name, x in getattr(score, "__dict__", {}).items() if isinstance(x, Tensor)}
+    parts = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
+    held = {name: x.detach() for name, x in parts.items() if isinstance(x, Tensor)}
     fixed = replace(call, score=replace(score, **held) if held else score, normalize=Softmax(), **free)  # type: ignore
     return replace(fixed, normalize=Hardmax()), fixed, replace(call, normalize=Softmax())
 

@@ -54,7 +54,7 @@ def refusals(call: Call) -> tuple[str, ...]:
 
 def _size_refusals(call: Call) -> list[str]:
     assert call.value is not None and isinstance(call.neighborhood, Ranges)
-    if torch.compiler.is_exporting():
+    if kernels.is_exporting():
         return ["the graph is exported, for lengths that are not known"]
     key_dim, value_dim = call.key.shape[-1], call.value.shape[-1]
     if key_dim != value_dim:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -154,6 +155,12 @@ def _require_two_axes(adjacency: Any) -> None:
 
 def unchecked(neighborhood: Any, **changed: Any) -> Any:
     """A copy with other tensors that is not checked again, which would wait for the device they are on."""
+    if torch.compiler.is_compiling():  # torch 2.11 traces neither `copy` nor `vars`
+        changed_copy = object.__new__(type(neighborhood))
+        for field in fields(neighborhood):
+            name = field.name
+            object.__setattr__(changed_copy, name, changed[name] if name in changed else getattr(neighborhood, name))
+        return changed_copy
     changed_copy = copy(neighborhood)
     vars(changed_copy).update(changed)
     return changed_copy

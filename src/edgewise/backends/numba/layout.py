@@ -73,7 +73,7 @@ def over_edges(lowered: Lowered, edges: Edges, seed: Tensor) -> Tensor:
     lists = edges.plan.lists
     if call.edge_rows is not None:
         lists = [*lists, *call.edge_rows.placed(edges.plan)]
-    inputs = EdgeInputs(*tensors, lists, heads, *lowered.formula, call.dropout, seed)
+    inputs = EdgeInputs(*tensors, False, lists, heads, *lowered.formula, call.dropout, seed)
     out, _ = edge_operators.attend_edges(*inputs)
     if len(batch) == 1:
         return out.transpose(0, 1)

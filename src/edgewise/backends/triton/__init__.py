@@ -10,8 +10,6 @@ They hold no (edge, head, feature) and no (query, key) intermediate: memory is O
 holds, and over edges a number an edge and head for normalizers that must see a whole row before they weigh one edge.
 """
 
-from math import prod
-
 import torch
 from torch import Tensor
 
@@ -50,8 +48,9 @@ def refusals(call: Call) -> tuple[str, ...]:
 def _heads_beyond(call: Call, widest: int) -> int:
     """How many heads all members have, where they are too many for one launch; else 0."""
     tensors = (call.query, call.key, call.value, call.edge_key, call.edge_value)
-    most = prod(x.shape[:-2].numel() for x in tensors if x is not None)
-    most *= 1 if call.bias is None else call.bias.shape[:-1].numel()
+    most = 1 if call.bias is None else call.bias.shape[:-1].numel()
+    for x in tensors:  # torch 2.11 cannot trace `prod` of a generator
+        most *= 1 if x is None else x.shape[:-2].numel()
     at_once = MAX_FEATURES // power_of_two(widest)
     if ceiling(most, at_once) <= MAX_GROUPS:  # the product of all is at least what they make together, and known soon
         return 0
@@ -60,9 +59,9 @@ def _heads_beyond(call: Call, widest: int) -> int:
 
 def run(call: Call) -> Tensor:
     """o_i = Σ_j α_ij (v_j + v^e_ij)."""
-    seed = torch.empty(1, dtype=torch.int64, device=call.query.device)
-    if call.dropout > 0:
-        seed = seed.random_(2**31 - 1)
+    device = call.query.device  # of numbers that are drawn in place no graph is made
+    drops = call.dropout > 0
+    seed = torch.randint(2**31 - 1, (1,), device=device) if drops else torch.empty(1, dtype=torch.int64, device=device)
     if isinstance(call.normalize, Hardmax) and call.normalize.straight_through:
         hard, fixed, soft = straight_through(call)
         return (_run(hard, seed) + (_run(soft, seed) - _run(fixed, seed))).to(call.query.dtype)

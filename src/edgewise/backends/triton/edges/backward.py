@@ -21,6 +21,7 @@ from edgewise.backends.triton.edges.tiles import (
     factors_of_edges,
     for_edges,
     gathered,
+    longest,
     numbers_of,
     over_edges,
     per_head,
@@ -139,7 +140,7 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
         lse, delta = for_edges(lse, F.block), for_edges(delta, F.block)
         receiver = tl.reshape(for_edges(row[:, None], F.block), (F.rows * F.block,))
         d_query = tl.full((F.rows, F.heads * F.key_width), 0.0, tl.float32)
-        for at in range(0, tl.max(end - begin, 0), F.block):
+        for at in range(0, longest(begin, end, F), F.block):
             neighbor, edge, there = block_of(lists, begin, end, at, F)
             other = keys_of(operands, neighbor, edge, there, group, F)
             queries = for_edges(own, F.block)
@@ -166,6 +167,8 @@ def backward_receivers(operands, lists, chunks, rows, gradients, parts, SHARED: 
                 d_query += over_edges(toward_query(d_raw, queries, other, vector, operands.number, F), F.rows)
                 if gradients.edge_key is not None:
                     d_keys = toward_key(d_raw, queries, other, vector, operands.number, F)
+                    if F.both:
+                        d_keys += spread(dropped, F.value_width) * block_grad
                     put_shared(
                         gradients.edge_key, edge, there, group, d_keys, F.key_dim, F.key_width, SHARED.edge_key, F
                     )
@@ -194,7 +197,7 @@ def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_
     if gradients.key is not None:
         own_value = gathered(operands.value, row, here, group, F.value_dim, F.value_width, F)
     d_value = tl.full((F.rows, F.heads * F.value_width), 0.0, tl.float32)
-    for at in range(0, tl.max(end - begin, 0), F.block):
+    for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
         keys = for_edges(own, F.block)
         queries = tl.full((F.rows * F.block, 1), 0.0, tl.float32)
@@ -211,7 +214,7 @@ def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_
         if F.drops:
             factor = factors_of_edges(operands.seed, edge, group, operands.dropout, F)
             dropped = weight * factor
-        if gradients.value is not None:
+        if gradients.value is not None or F.sums:
             d_value += over_edges(spread(dropped, F.value_width) * grad, F.rows)
         if gradients.key is not None:
             values = for_edges(own_value, F.block)
@@ -226,6 +229,8 @@ def backward_senders(operands, lists, chunks, rows, gradients, key_parts, value_
             d_score = tl.where(there[:, None], d_score_of(weight, d_weight, delta, F), 0.0)
             d_raw = spread(d_raw_of(d_score, raw, operands.number, F), F.key_width)
             d_key += over_edges(toward_key(d_raw, queries, keys, vector, operands.number, F), F.rows)
+    if F.sums:
+        d_key += d_value
     whole, part = here & (slot < 0), here & (slot >= 0)
     if gradients.value is not None:
         put(gradients.value, row, whole, group, d_value, F.value_dim, F.value_width, F)
@@ -250,7 +255,7 @@ def delta_rows(operands, lists, chosen, count, rows, F: tl.constexpr):
     grad = for_edges(gathered(rows.grad_out, row, here, group, F.value_dim, F.value_width, F), F.block)
     top = tl.full((F.rows, F.heads), 0.0, tl.float32)
     bottom = tl.full((F.rows, F.heads), 0.0, tl.float32)
-    for at in range(0, tl.max(end - begin, 0), F.block):
+    for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
         weight = numbers_of(operands.weights, edge, there, group, F)
         d_weight = per_head(grad * values_of(operands, neighbor, edge, there, group, F), F.value_width)

@@ -20,6 +20,7 @@ from edgewise.backends.triton.edges.tiles import (
     factors_of_edges,
     for_edges,
     gathered,
+    longest,
     max_of_edges,
     numbers_of,
     over_edges,
@@ -123,7 +124,7 @@ def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_s
     if F.normalizer == "Mean":
         count = tl.load(lists.offsets + row + 1, mask=here, other=1) - tl.load(lists.offsets + row, mask=here, other=0)
         share = for_edges((1.0 / tl.maximum(count, 1).to(tl.float32))[:, None], F.block)
-    for at in range(0, tl.max(end - begin, 0), F.block):
+    for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
         if F.given:
             weight = numbers_of(operands.weights, edge, there, group, F)
@@ -200,7 +201,7 @@ def score_edges(operands, lists, chunks, made, F: tl.constexpr):
     group = tl.program_id(1)
     row, begin, end, _, here = chunk_of(chunks, tl.program_id(0), F)
     own, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
-    for at in range(0, tl.max(end - begin, 0), F.block):
+    for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)
         keys = keys_of(operands, neighbor, edge, there, group, F)
         score = biased(operands, raw_scores(operands, for_edges(own, F.block), keys, vector, F), edge, there, group, F)
@@ -228,7 +229,7 @@ def normalize_rows(weights, lists, rows, count, NORMALIZER: tl.constexpr, F: tl.
     row = tl.load(rows + at_row, mask=here, other=0)
     begin = tl.load(lists.offsets + row, mask=here, other=0)
     end = tl.load(lists.offsets + row + 1, mask=here, other=0)
-    length = tl.max(end - begin, 0)
+    length = longest(begin, end, F)
     row_max = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
     for at in range(0, length, F.block):
         _, edge, there = block_of(lists, begin, end, at, F)

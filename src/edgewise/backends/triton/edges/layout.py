@@ -9,12 +9,13 @@ from torch import Tensor
 from edgewise.backends.formula import EdgeInputs
 from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.edges.tiles import Form
-from edgewise.backends.triton.sizes import MAX_REGISTERS, ceiling, is_padded, power_of_two
+from edgewise.backends.triton.sizes import ceiling, is_padded, power_of_two
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.checks import broadcast_shape
 
-CHANNELS = 256
-"""Channels that a program holds of each edge; heads beyond them are for other programs."""
+CHANNELS = 128
+"""Channels that a program holds of each edge: those of one warp, whose threads need not meet in shared memory. Heads
+beyond them are for other programs."""
 WARP = 128
 """Channels for each warp of a program. Programs are small: many of them wait for memory at the same time."""
 NUMBERS = 1024
@@ -23,8 +24,8 @@ NARROW = 64
 """Channels of a narrow tile."""
 SHORT = 8
 """Features of a head that is short: a tile of such heads has many numbers of a head and an edge beside it."""
-BLOCKS = (32, 16, 4)
-"""Edges of a row that are read at once: the fewest that hold a low row, or as many as a program's registers do."""
+BLOCKS = (32, 16, 8, 4)
+"""Edges of a row that are read at once: the fewest that hold a short row, or as many as a program's registers do."""
 
 
 def inputs_of(lowered: Lowered, seed: Tensor) -> tuple[EdgeInputs, tuple[int, ...]]:
@@ -41,15 +42,20 @@ def inputs_of(lowered: Lowered, seed: Tensor) -> tuple[EdgeInputs, tuple[int, ..
     num_heads, key_dim = math.prod(batch), query.shape[-1]
     if vector is not None:
         vector = vector.float().expand(*batch, key_dim).reshape(num_heads, key_dim)
+    # One tensor in two places has one gradient, which the kernels add up: torch would hold both, and then their sum.
+    is_value = call.value is key
+    both = call.edge_key is not None and call.edge_value is call.edge_key and lowered.kind != "Constant"
     key = _node_major(key, batch)
     value = key.new_empty(*key.shape[:2], 1) if call.value is None else _node_major(call.value, batch)
     # Where one program has all heads, what an edge carries for all of them is not repeated.
     high, *_ = forms_of(Form(lowered.kind, num_heads=num_heads, key_dim=key_dim, value_dim=value.shape[-1]))
-    of_edges = [call.edge_key, call.edge_value, None if call.bias is None else call.bias.unsqueeze(-1)]
+    edge_value, bias = None if both else call.edge_value, None if call.bias is None else call.bias.unsqueeze(-1)
+    of_edges = [call.edge_key, edge_value, bias]
     edge_key, edge_value, bias = (None if x is None else _of_edges(x, batch, high.heads >= num_heads) for x in of_edges)
-    tensors = _node_major(query, batch), key, value, edge_key, edge_value, None if bias is None else bias.squeeze(-1)
+    nodes = _node_major(query, batch), key, None if is_value else value
+    of_edges = edge_key, edge_value, None if bias is None else bias.squeeze(-1)
     lists = call.neighborhood.plan.lists
-    return EdgeInputs(*tensors, vector, lists, None, *lowered.formula, call.dropout, seed), batch
+    return EdgeInputs(*nodes, *of_edges, vector, both, lists, None, *lowered.formula, call.dropout, seed), batch
 
 
 def by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:
@@ -70,8 +76,8 @@ def _of_edges(x: Tensor, batch: tuple, may_share: bool) -> Tensor:
 
 
 @cache
-def forms_of(form: Form) -> tuple[Form, ...]:
-    """How programs are compiled: those of high rows, then those that hold several rows, of fewer and fewer edges.
+def forms_of(form: Form, halves: bool = False) -> tuple[Form, ...]:
+    """How programs are compiled: those of long rows, then those that hold short rows, of fewer and fewer edges.
 
     Tiles are smaller where edges carry keys and values of their own, of which there are tiles too; where weights are
     dropped, for which numbers are drawn; where features are not as many as a power of two, and are read one by one; and
@@ -79,6 +85,7 @@ def forms_of(form: Form) -> tuple[Form, ...]:
 
     Args:
         form: which formulas, and how many heads and features; the other sizes are not looked at.
+        halves: whether long rows are read half as many edges at a time, for the sake of more programs at once.
     """
     key, value = (power_of_two(dim) for dim in (form.key_dim, form.value_dim))
     heads = min(power_of_two(form.num_heads), max(1, CHANNELS // max(key, value)))
@@ -88,8 +95,9 @@ def forms_of(form: Form) -> tuple[Form, ...]:
         form.carries + form.drops + (is_padded(form.key_dim, key) or is_padded(form.value_dim, value)) + is_narrow
     )
     edges = max(1, min(BLOCKS[0], (NUMBERS >> halvings) * max(1, width // WARP) // width))
-    high = form._replace(heads=heads, key_width=key, value_width=value, rows=1, block=edges)
-    return high, *(high._replace(rows=edges // block, block=block) for block in BLOCKS if block < edges)
+    sized = form._replace(heads=heads, key_width=key, value_width=value)
+    short = [sized._replace(rows=edges // block, block=block, short=True) for block in BLOCKS if block <= edges]
+    return sized._replace(rows=1, block=max(1, edges // 2) if halves else edges), *short
 
 
 def warps_of(form: Form) -> int:
@@ -98,12 +106,8 @@ def warps_of(form: Form) -> int:
 
 
 def options_of(form: Form, warps: int | None = None) -> dict[str, int]:
-    """How the compiler is to make a program.
-
-    Left alone it gives programs fewer registers than they need, for the sake of more programs at once, and puts some
-    numbers aside into memory.
-    """
-    return {"num_warps": warps or warps_of(form), "maxnreg": MAX_REGISTERS}
+    """How the compiler is to make a program: with registers as it likes, so that many programs run at once."""
+    return {"num_warps": warps or warps_of(form)}
 
 
 def launch(kernel: Any, programs: int, form: Form, *arguments: Any, warps: int | None = None, **constants: Any) -> None:

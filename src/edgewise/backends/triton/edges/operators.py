@@ -71,7 +71,7 @@ def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor, Tensor]:
         job.operands = job.operands._replace(weights=table_of(weights))
     parts, outputs = job.parts(work, out.shape[-1]), (table_of(out), table_of(logsumexp))
     for form, chunks in job.deal(work):
-        own_parts = parts if parts is not None and form is job.high else (None, None, None)
+        own_parts = parts if parts is not None and not form.short else (None, None, None)
         launch(forward, programs_of(chunks, form), form, job.operands, by_receiver, chunks, *outputs, *own_parts)
     if parts is not None:
         launch(merge, work.num_hubs, job.high, parts, work.high_rows, work.hub_slots, *outputs)
@@ -84,7 +84,8 @@ def edges_shapes(inputs: EdgeInputs) -> tuple[Tensor, Tensor, Tensor]:
     num_rows = query.shape[0] if inputs.normalizer == "Softmax" else 0
     num_weights = inputs.lists[2].shape[0] if inputs.normalizer in GIVEN else 0
     logsumexp, weights = (query.new_empty(rows, num_heads, dtype=torch.float32) for rows in (num_rows, num_weights))
-    return inputs.value.new_empty(query.shape[0], num_heads, inputs.value.shape[-1]), logsumexp, weights
+    value = value_of(inputs)
+    return value.new_empty(query.shape[0], num_heads, value.shape[-1]), logsumexp, weights
 
 
 def weights(lowered: Lowered) -> Tensor:
@@ -104,24 +105,33 @@ def weights(lowered: Lowered) -> Tensor:
 def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, needs: Sequence[bool]) -> list[Tensor]:
     """The gradients of query, key, value, edge_key, edge_value, bias and vector; empty where `needs` says no."""
     out, logsumexp, weights = outputs
-    job, query, value, lists = Job(inputs, weights), inputs.query, inputs.value, inputs.lists
+    job, query, value, lists = Job(inputs, weights), inputs.query, value_of(inputs), inputs.lists
     # A score that does not look at queries and keys has some of no features.
     tensors: Any = inputs[:7]
-    grads = [x.new_empty(x.shape) if need else query.new_empty(0) for x, need in zip(tensors, needs)]
+    packing = job.packing(lists)
+    # Over small graphs the bias has one head after the other: a program stores those of one head side by side.
+    shapes = [
+        x if x is None else x.shape[::-1] if packing and place == 5 else x.shape for place, x in enumerate(tensors)
+    ]
+    grads = [x.new_empty(shape) if need else query.new_empty(0) for x, shape, need in zip(tensors, shapes, needs)]
     needs = [need and x.shape[-1] > 0 for need, x in zip(needs, tensors)]
-    tables = [table_of(grad) if need else None for grad, need in zip(grads[:6], needs)]
     num_rows, num_heads = query.shape[:2]
-    if packing := job.packing(lists):
-        bias = inputs.bias
-        is_shared = needs[5] and bias is not None and bias.shape[1] < num_heads
-        of_heads = query.new_empty(len(lists[2]), num_heads, dtype=torch.float32) if is_shared else grads[5]
+    if packing:
+        grads[5] = of_heads = grads[5].t()
+        is_shared = needs[5] and of_heads.shape[1] < num_heads
+        if is_shared:
+            of_heads = query.new_empty(num_heads, len(lists[2]), dtype=torch.float32).t()
+        tables = [
+            table_of(grad) if need else None for grad, need in zip((*grads[:3], of_heads), (*needs[:3], needs[5]))
+        ]
+        gradients = kernels.Gradients(*tables)
         launch_graphs(
-            kernels.backward, packing, lists[0], job.high, job.operands, table_of(grad_out.contiguous()),
-            kernels.Gradients(tables[0], tables[1], tables[2], table_of(of_heads) if needs[5] else None),
-        )  # fmt: skip
+            kernels.backward, packing, lists[0], job.high, job.operands, table_of(grad_out.contiguous()), gradients
+        )
         if is_shared:
             grads[5].copy_(of_heads.sum(1, keepdim=True))
         return grads
+    tables = [table_of(grad) if need else None for grad, need in zip(grads[:6], needs)]
     is_centered = inputs.normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 5, 6))
     deltas = query.new_empty(num_rows if is_centered else 0, num_heads, dtype=torch.float32)
     of_rows = table_of(out), table_of(grad_out.contiguous()), table_of(logsumexp)
@@ -138,13 +148,13 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         parts = job.sums(work, query.shape[-1]) if needs[0] else None
         # Without receivers no program runs, and none leaves a part.
         d_vectors = [query.new_zeros(0, num_heads, query.shape[-1], dtype=torch.float32)]
-        for form, chunks in job.deal(work):
+        for form, chunks in job.deal(work, halves=needs[6]):
             programs = programs_of(chunks, form)
             if needs[6]:
                 programs = min(programs, MAX_PROGRAMS)
                 d_vectors.append(query.new_empty(programs, num_heads, query.shape[-1], dtype=torch.float32))
                 gradients = gradients._replace(vector=table_of(d_vectors[-1]))
-            own_parts = parts if form is job.high else None
+            own_parts = None if form.short else parts
             arguments = job.operands, by_receiver, chunks, rows, gradients, own_parts
             launch(backward_receivers, programs, form, *arguments, SHARED=shared)
         job.merge(work, parts, tables[0], of_keys=True)
@@ -155,19 +165,10 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         gradients = Gradients(None, tables[1], tables[2], None, None, None, None)
         key_parts = job.sums(work, query.shape[-1]) if needs[1] else None
         value_parts = job.sums(work, value.shape[-1]) if needs[2] else None
-        for form, chunks in job.deal(work):
-            own = (key_parts, value_parts) if form is job.high else (None, None)
-            launch(
-                backward_senders,
-                programs_of(chunks, form),
-                form,
-                job.operands,
-                by_sender,
-                chunks,
-                rows,
-                gradients,
-                *own,
-            )
+        for form, chunks in job.deal(work, halves=True):
+            own = (None, None) if form.short else (key_parts, value_parts)
+            arguments = job.operands, by_sender, chunks, rows, gradients, *own
+            launch(backward_senders, programs_of(chunks, form), form, *arguments)
         job.merge(work, key_parts, tables[1], of_keys=True)
         job.merge(work, value_parts, tables[2], of_keys=False)
     return grads
@@ -192,28 +193,30 @@ class Job:
     """The arguments of an operator as the kernels take them."""
 
     def __init__(self, inputs: EdgeInputs, weights: Tensor | None = None):
-        query, key, value, edge_key, edge_value, _, vector = inputs[:7]
+        query, key, value, edge_key, edge_value, bias, vector = inputs[:7]
+        sums, value, edge_value = value is None, value_of(inputs), edge_key if inputs.both else edge_value
         kind, normalizer = inputs.kind, inputs.normalizer
         self.given = normalizer in GIVEN
         carries = edge_key is not None or edge_value is not None
         shares = not carries and not self.given and kind != "Constant" and is_same(key, value)
-        tables = [None if x is None else table_of(x) for x in inputs[:6]]
+        tables = [None if x is None else table_of(x) for x in (query, key, value, edge_key, edge_value, bias)]
         key_dim, value_dim = query.shape[-1], value.shape[-1]
         distances = chain.from_iterable((table.row, table.head) for table in tables[:5] if table is not None)
-        self.forms = forms_of(
-            Form(
-                kind, inputs.activation, inputs.root, normalizer, self.given, inputs.dropout > 0, carries, shares,
-                query.shape[1], key_dim, value_dim, unit=math.gcd(MAX_UNIT, key_dim, value_dim, *distances),
-            )
+        is_steep, unit = not 0 < inputs.number <= 1, math.gcd(MAX_UNIT, key_dim, value_dim, *distances)
+        self.form = Form(
+            kind, inputs.activation, inputs.root, is_steep, normalizer, self.given, inputs.dropout > 0, carries, shares,
+            sums, inputs.both, query.shape[1], key_dim, value_dim, unit=unit,
         )  # fmt: skip
-        self.high, self.lows = self.forms[0], tuple(form.block for form in self.forms[1:])
+        self.high, *low = forms_of(self.form)
+        self.lows = tuple([form.block for form in low])
         made = None if weights is None or not self.given else table_of(weights)
         vector = None if vector is None else vector.contiguous()
         numbers = float(inputs.number), float(inputs.dropout), inputs.seed
         self.operands = Operands(*[*tables, vector, made, *numbers])
         self.query, self.value = query, value
         is_alike = kind == "Constant" or query.dtype == value.dtype  # scores may be made of what is no longer as stored
-        self.may_pack = not carries and len(query) == len(key) and is_alike
+        reach = 0 if bias is None else max(bias.stride(0), 1) * len(bias)  # numbers that 32 bits must count
+        self.may_pack = not carries and len(query) == len(key) and is_alike and reach < 2**31
 
     def packing(self, lists: Sequence[Tensor]) -> Packing | None:
         """The graphs that the lists are made of, where there are kernels for them."""
@@ -223,19 +226,20 @@ class Job:
         """The rows that are bound by these offsets, dealt out to programs of this call's forms."""
         return work_of(offsets, self.lows)
 
-    def deal(self, work: Work) -> list[tuple[Form, Chunks]]:
-        """The chunks of each level, with how they are compiled."""
+    def deal(self, work: Work, halves: bool = False) -> list[tuple[Form, Chunks]]:
+        """The chunks of each level, with how they are compiled, see `forms_of`."""
         return [
             (form, Chunks(*level, len(level.rows)))
-            for form, level in zip(self.forms, work.levels, strict=True)
+            for form, level in zip(forms_of(self.form, halves), work.levels, strict=True)
             if len(level.rows) > 0
         ]
 
     def whole_rows(self, work: Work, block: int = SCORES_A_BLOCK) -> list[tuple[Form, Tensor]]:
         """The rows of each level, hubs as a whole."""
-        high = self.high._replace(block=block), work.high_rows
-        low = [(form, level.rows) for form, level in zip(self.forms[1:], work.levels[1:], strict=True)]
-        return [(form, rows) for form, rows in (high, *low) if len(rows)]
+        high, *low = forms_of(self.form)
+        rows = [work.high_rows, *(level.rows for level in work.levels[1:])]
+        forms = high._replace(block=block), *low
+        return [(form, chosen) for form, chosen in zip(forms, rows, strict=True) if len(chosen)]
 
     def score(self, work: Work, lists: Lists, scores: Tensor) -> None:
         """The score of every edge, by the caller's numbers."""
@@ -273,6 +277,11 @@ class Job:
         if of_keys:
             form = form._replace(value_dim=form.key_dim, value_width=form.key_width)
         launch(merge, work.num_hubs, form, Parts(sums, None, None), work.high_rows, work.hub_slots, out, None)
+
+
+def value_of(inputs: EdgeInputs) -> Tensor:
+    """The values, which may be the keys."""
+    return inputs.key if inputs.value is None else inputs.value
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:

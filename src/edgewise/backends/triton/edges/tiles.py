@@ -54,6 +54,8 @@ class Form(NamedTuple):
     kind: str
     activation: str = ""
     root: bool = False
+    steep: bool = False
+    """Whether the slope of GATv2 is not one above 0, up to 1, with which LeakyReLU is the larger of z and slope · z."""
     normalizer: str = ""
     given: bool = False
     """Whether the weights were made beforehand."""
@@ -62,6 +64,10 @@ class Form(NamedTuple):
     """Whether edges have keys or values of their own."""
     shares: bool = False
     """Whether the keys are the values too, as in GATv2: they are gathered once."""
+    sums: bool = False
+    """Whether keys and values are one tensor, of which there is one gradient."""
+    both: bool = False
+    """Whether edges have one tensor for their keys and their values, likewise."""
     num_heads: int = 0
     key_dim: int = 0
     value_dim: int = 0
@@ -75,6 +81,8 @@ class Form(NamedTuple):
     """Rows of a program."""
     block: int = 0
     """Edges of each row that are read at once."""
+    short: bool = False
+    """Whether they are all that a row has: then there is no loop over blocks, which costs as much again."""
     unit: int = 1
     """A power of two that divides all distances between rows and between heads: so many numbers may be read at once."""
 
@@ -210,6 +218,12 @@ def block_of(lists, begin, end, at, F: tl.constexpr):
 
 
 @triton.jit
+def longest(begin, end, F: tl.constexpr):
+    """The most edges of a program's rows."""
+    return F.block if F.short else tl.max(end - begin, 0)
+
+
+@triton.jit
 def chunk_of(chunks, tile, F: tl.constexpr):
     """The chunks of a tile: row, first place, one past the last, slot, and whether there is one, `(row)`."""
     chunk = tile * F.rows + tl.arange(0, F.rows)
@@ -221,13 +235,18 @@ def chunk_of(chunks, tile, F: tl.constexpr):
 
 
 @triton.jit
+def bent(z, slope, F: tl.constexpr):
+    """LeakyReLU(z)."""
+    return tl.where(z > 0.0, z, z * slope) if F.steep else tl.maximum(z, z * slope)
+
+
+@triton.jit
 def scored(query, key, vector, number, F: tl.constexpr):
     """s of each edge and head, from tiles of queries and keys."""
     if F.kind == "Dot":
         return number * per_head(query * key, F.key_width)
     elif F.kind == "GATv2":
-        z = query + key
-        return per_head(vector * tl.where(z > 0.0, z, z * number), F.key_width)
+        return per_head(vector * bent(query + key, number, F), F.key_width)
     elif F.kind == "Additive":
         return per_head(vector * activated(query + key, F), F.key_width)
     else:
@@ -242,7 +261,7 @@ def toward_query(d_raw, query, key, vector, number, F: tl.constexpr):
     if F.kind == "Dot":
         return d_raw * key
     elif F.kind == "GATv2":
-        return d_raw * vector * tl.where(query + key > 0.0, 1.0, number)
+        return d_raw * tl.where(query + key > 0.0, vector, vector * number)
     elif F.kind == "Additive":
         return d_raw * vector * activation_derivative(query + key, F)
     else:
@@ -265,7 +284,7 @@ def toward_vector(d_raw, query, key, number, F: tl.constexpr):
     """What each pair adds to the gradient of the vector; `d_raw` as a tile."""
     z = query + key
     if F.kind == "GATv2":
-        return d_raw * tl.where(z > 0.0, z, z * number)
+        return d_raw * bent(z, number, F)
     else:
         return d_raw * activated(z, F)
 

@@ -23,6 +23,8 @@ from edgewise.backends.triton.ranges.tiles import mixed, product, weights_of
 
 RUN = tl.constexpr(256)
 """Flags that a program looks at."""
+LOG2_E = tl.constexpr(1.4426950408889634)
+"""Scores of a softmax are in units of ln 2, of which a device takes the exponential in one instruction."""
 
 
 class Tiles(NamedTuple):
@@ -63,6 +65,10 @@ class TileForm(NamedTuple):
     """Nodes of a tile, a multiple of 32."""
     rows: int
     """Receivers that are looked at together."""
+    sums: bool
+    """Whether keys and values are one tensor, of which there is one gradient."""
+    numbered: bool
+    """Whether the numbers of edges are needed, for a bias or for dropout."""
 
 
 class Pairs(NamedTuple):
@@ -71,9 +77,7 @@ class Pairs(NamedTuple):
     row: Any
     """The receivers, counted within the tile."""
     seen: Any
-    """1 where there is an edge."""
-    edge: Any
-    """The caller's number of each edge, where it is needed."""
+    """0 where there is no edge; else 1 or, where numbers are needed, the caller's number of the edge and 1."""
 
 
 @triton.jit
@@ -85,13 +89,17 @@ def home_of(table, row, head):
 
 @triton.jit
 def nodes_of(table, first, node, count, head, DIM: tl.constexpr, WIDTH: tl.constexpr, F: tl.constexpr):
-    """A head of some nodes of a tile, `(node, feature)`; zeros where there is none."""
+    """A head of some nodes of a tile, `(node, feature)`; zeros where there is none.
+
+    They pass by the first cache, where the biases of a tile wait for its next head.
+    """
     feature = tl.arange(0, WIDTH)
     home = home_of(table, first, head)
     inside = (node < count)[:, None]
     if DIM != WIDTH:
         inside = inside & (feature < DIM)[None, :]
-    found = tl.load(home + (node[:, None] * table.row + feature[None, :]), mask=inside, other=0.0)
+    at = home + (node[:, None] * table.row + feature[None, :])
+    found = tl.load(at, mask=inside, other=0.0, cache_modifier=".cg")
     return found if F.compiled or found.dtype != tl.bfloat16 else found.to(tl.float32)
 
 
@@ -115,7 +123,7 @@ def put_nodes(table, first, node, count, head, tile, DIM: tl.constexpr, WIDTH: t
 
 
 @triton.jit
-def pairs_of(tiles, tile, first, count, begin, NUMBERED: tl.constexpr, F: tl.constexpr):
+def pairs_of(tiles, tile, first, count, begin, F: tl.constexpr):
     """The next receivers of a tile, and which senders each of them sees."""
     words: tl.constexpr = F.nodes // 32
     row = begin + tl.arange(0, F.rows)
@@ -123,24 +131,31 @@ def pairs_of(tiles, tile, first, count, begin, NUMBERED: tl.constexpr, F: tl.con
     bits = tl.load(tiles.seen + at, mask=(row < count)[:, None], other=0)
     seen = (tl.expand_dims(bits, 2) >> tl.arange(0, 32)[None, None, :]) & 1
     seen = tl.reshape(seen, (F.rows, F.nodes))
-    edge = seen
-    if NUMBERED:
+    if F.numbered:
         before = tl.cumsum(seen, 1) - seen
         offset = tl.load(tiles.offsets + first + row, mask=row < count, other=0)
-        edge = tl.load(tiles.edges + offset[:, None] + before, mask=seen != 0, other=0)
-    return Pairs(row, seen, edge)
+        seen = tl.load(tiles.edges + offset[:, None] + before, mask=seen != 0, other=-1) + 1
+    return Pairs(row, seen)
+
+
+@triton.jit
+def edges_in(table, pairs, head):
+    """Where a head of each edge begins; in 32 bits, which a packing is for."""
+    zero = tl.full((), 0, tl.int64)
+    return table.data + (zero + head) * table.head + (pairs.seen - 1).to(tl.uint32) * tl.cast(table.row, tl.uint32)
 
 
 @triton.jit
 def scores_of(operands, queries, keys, pairs, head, F: tl.constexpr):
-    """s + b of every pair, −∞ where there is no edge."""
+    """s + b of every pair, of softmax over ln 2; −∞ where there is no edge."""
+    unit: tl.constexpr = LOG2_E if F.normalizer == "Softmax" else 1.0
     if F.kind == "Dot":
-        score = product(queries, tl.trans(keys)) * operands.number
+        score = product(queries, tl.trans(keys)) * (operands.number * unit)
     else:
-        score = tl.full((F.rows, F.nodes), 0.0, tl.float32) + operands.number
+        score = tl.full((F.rows, F.nodes), 0.0, tl.float32) + operands.number * unit
     if operands.bias is not None:
-        at = home_of(operands.bias, pairs.edge, head)
-        score += tl.load(at, mask=pairs.seen != 0, other=0.0).to(tl.float32)
+        bias = tl.load(edges_in(operands.bias, pairs, head), mask=pairs.seen != 0, other=0.0).to(tl.float32)
+        score += bias * unit
     return tl.where(pairs.seen != 0, score, float("-inf"))
 
 
@@ -149,11 +164,11 @@ def row_weights(score, seen, F: tl.constexpr):
     """α of every pair; 0 where there is no edge."""
     there = seen != 0
     if F.normalizer == "Softmax":
-        share = tl.exp(score - finite(tl.max(score, 1))[:, None])
+        share = tl.exp2(score - finite(tl.max(score, 1))[:, None])
         total = tl.sum(share, 1)
         return share * (1.0 / tl.where(total == 0.0, 1.0, total))[:, None]
     elif F.normalizer == "Mean":
-        row_sum = 1.0 / tl.maximum(tl.sum(seen, 1), 1).to(tl.float32)
+        row_sum = 1.0 / tl.maximum(tl.sum(tl.where(there, 1, 0), 1), 1).to(tl.float32)
         return weights_of(score, row_sum, row_sum, there, False, F)
     elif F.normalizer == "Hardmax":
         row_max = tl.max(score, 1)
@@ -180,9 +195,9 @@ def threshold_of(score, row_max, F: tl.constexpr):
 
 
 @triton.jit
-def factors_of_pairs(operands, edge, head, F: tl.constexpr):
+def factors_of_pairs(operands, pairs, head, F: tl.constexpr):
     """What dropout does to each weight, by the number of its edge: the same as in the kernels over lists."""
-    edge = edge.to(tl.uint32)
+    edge = (pairs.seen - 1).to(tl.uint32)
     zero = edge * 0
     chance, _, _, _ = tl.philox(tl.load(operands.seed), edge, (zero + head).to(tl.uint32), zero, zero)
     return tl.where(tl.uint_to_uniform_float(chance) < operands.dropout, 0.0, 1.0 / (1.0 - operands.dropout))
@@ -190,31 +205,38 @@ def factors_of_pairs(operands, edge, head, F: tl.constexpr):
 
 @triton.jit
 def is_broken(tile):
-    """NaN where anything in a tile is not finite, else 0."""
-    return tl.sum(tl.sum(tile * 0.0, 1), 0)
+    """NaN where anything in a tile is not finite, or all of it together, else 0."""
+    return tl.sum(tl.sum(tile, 1), 0) * 0.0
 
 
 @triton.jit
-def attend_tile(operands, tiles, tile, head, out, WHOLE: tl.constexpr, F: tl.constexpr):
-    """out = Σ α v of a head of the nodes of a tile; and whether all of it is finite, see `is_broken`."""
+def attend_rows(operands, pairs, keys, values, first, count, head, out, WHOLE: tl.constexpr, F: tl.constexpr):
+    """out = Σ α v of a head of some receivers of a tile; and whether all of it is finite, see `is_broken`."""
+    queries = operand_of(operands.query, first, pairs.row, count, head, F)
+    score = scores_of(operands, queries, keys, pairs, head, F)
+    weight = row_weights(score, pairs.seen, F)
+    if F.drops:
+        weight *= factors_of_pairs(operands, pairs, head, F)
+    found = mixed(weight, tl.where(pairs.seen != 0, 1, 0), values, WHOLE)
+    put_nodes(out, first, pairs.row, count, head, found, F.value_dim, F.value_width)
+    return is_broken(found) if WHOLE else 0.0
+
+
+@triton.jit
+def attend_tile(operands, tiles, tile, pairs, head, out, WHOLE: tl.constexpr, F: tl.constexpr):
+    """The same of all receivers; `pairs` are those of a tile that is looked at as a whole, see `pairs_of_tile`."""
     first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
     node = tl.arange(0, F.nodes)
-    numbered: tl.constexpr = F.drops or operands.bias is not None
     keys = operand_of(operands.key, first, node, count, head, F)
     values = nodes_of(operands.value, first, node, count, head, F.value_dim, F.value_width, F)
-    broken = 0.0
-    for begin in range(0, count, F.rows):
-        pairs = pairs_of(tiles, tile, first, count, begin, numbered, F)
-        queries = operand_of(operands.query, first, pairs.row, count, head, F)
-        score = scores_of(operands, queries, keys, pairs, head, F)
-        weight = row_weights(score, pairs.seen, F)
-        if F.drops:
-            weight *= factors_of_pairs(operands, pairs.edge, head, F)
-        found = mixed(weight, pairs.seen, values, WHOLE)
-        put_nodes(out, first, pairs.row, count, head, found, F.value_dim, F.value_width)
-        if WHOLE:
-            broken += is_broken(found)
-    return broken
+    if F.rows == F.nodes:
+        return attend_rows(operands, Pairs(*pairs), keys, values, first, count, head, out, WHOLE, F)
+    else:
+        broken = 0.0
+        for begin in range(0, count, F.rows):
+            some = pairs_of(tiles, tile, first, count, begin, F)
+            broken += attend_rows(operands, some, keys, values, first, count, head, out, WHOLE, F)
+        return broken
 
 
 @triton.jit
@@ -231,49 +253,71 @@ def delta_of(weight, d_weight, there, F: tl.constexpr):
 
 
 @triton.jit
-def differentiate_tile(operands, tiles, tile, head, grad_out, gradients, WHOLE: tl.constexpr, F: tl.constexpr):
+def differentiate_rows(
+    operands, pairs, keys, values, d_key, d_value, first, count, head, grad_out, gradients, WHOLE: tl.constexpr,
+    F: tl.constexpr
+):  # fmt: skip
+    """dq of a head of some receivers of a tile, and d bias of their edges; dk and dv of the tile with what these
+    receivers add; and whether dq is finite."""
+    broken = 0.0
+    there = pairs.seen != 0
+    linked = tl.where(there, 1, 0)
+    queries = operand_of(operands.query, first, pairs.row, count, head, F)
+    grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
+    score = scores_of(operands, queries, keys, pairs, head, F)
+    tl.debug_barrier()  # what comes behind must not start before: its numbers would find no register
+    weight = row_weights(score, pairs.seen, F)
+    d_weight = product(grad, tl.trans(values))
+    tl.debug_barrier()
+    dropped = tl.where(there, weight, 0.0)  # a row that is broken is so everywhere
+    if F.drops:
+        factor = factors_of_pairs(operands, pairs, head, F)
+        dropped, d_weight = dropped * factor, d_weight * factor
+    if gradients.value is not None or F.sums:
+        if F.drops:  # read again, as the queries are below: they do not stay in registers so long
+            grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
+        d_value += mixed(tl.trans(dropped), tl.trans(linked), grad, WHOLE)
+    if gradients.bias is not None or gradients.query is not None or gradients.key is not None:
+        delta = delta_of(weight, d_weight, there, F)
+        d_score = tl.where(there, d_score_of(weight, d_weight, delta[:, None], F), 0.0)
+        if gradients.bias is not None:
+            at = edges_in(gradients.bias, pairs, head)
+            tl.store(at, d_score.to(gradients.bias.data.dtype.element_ty), mask=there)
+        d_score = d_raw_of(d_score, score, operands.number, F)
+        if gradients.query is not None:
+            found = mixed(d_score, linked, keys, WHOLE)
+            put_nodes(gradients.query, first, pairs.row, count, head, found, F.key_dim, F.key_width)
+            if WHOLE:
+                broken += is_broken(found)
+        if gradients.key is not None:
+            queries = operand_of(operands.query, first, pairs.row, count, head, F)
+            d_key += mixed(tl.trans(d_score), tl.trans(linked), queries, WHOLE)
+    return broken, d_key, d_value
+
+
+@triton.jit
+def differentiate_tile(operands, tiles, tile, pairs, head, grad_out, gradients, WHOLE: tl.constexpr, F: tl.constexpr):
     """dq, dk and dv of a head of the nodes of a tile, and d bias of its edges; and whether all are finite."""
     first, count = tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile)
     node = tl.arange(0, F.nodes)
-    numbered: tl.constexpr = F.drops or operands.bias is not None
     keys = operand_of(operands.key, first, node, count, head, F)
     values = nodes_of(operands.value, first, node, count, head, F.value_dim, F.value_width, F)
     d_key = tl.full((F.nodes, F.key_width), 0.0, tl.float32)
     d_value = tl.full((F.nodes, F.value_width), 0.0, tl.float32)
     broken = 0.0
-    for begin in range(0, count, F.rows):
-        pairs = pairs_of(tiles, tile, first, count, begin, numbered, F)
-        there = pairs.seen != 0
-        queries = operand_of(operands.query, first, pairs.row, count, head, F)
-        grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
-        score = scores_of(operands, queries, keys, pairs, head, F)
-        tl.debug_barrier()  # what comes behind must not start before: its numbers would find no register
-        weight = row_weights(score, pairs.seen, F)
-        d_weight = product(grad, tl.trans(values))
-        tl.debug_barrier()
-        dropped = tl.where(there, weight, 0.0)  # a row that is broken is so everywhere
-        if F.drops:
-            factor = factors_of_pairs(operands, pairs.edge, head, F)
-            dropped, d_weight = dropped * factor, d_weight * factor
-        if gradients.value is not None:
-            if F.drops:  # read again, as the queries are below: they do not stay in registers so long
-                grad = nodes_of(grad_out, first, pairs.row, count, head, F.value_dim, F.value_width, F)
-            d_value += mixed(tl.trans(dropped), tl.trans(pairs.seen), grad, WHOLE)
-        if gradients.bias is not None or gradients.query is not None or gradients.key is not None:
-            delta = delta_of(weight, d_weight, there, F)
-            d_score = tl.where(there, d_score_of(weight, d_weight, delta[:, None], F), 0.0)
-            if gradients.bias is not None:
-                at = home_of(gradients.bias, pairs.edge, head)
-                tl.store(at, d_score.to(gradients.bias.data.dtype.element_ty), mask=there)
-            d_score = d_raw_of(d_score, score, operands.number, F)
-            if gradients.query is not None:
-                found = mixed(d_score, pairs.seen, keys, WHOLE)
-                put_nodes(gradients.query, first, pairs.row, count, head, found, F.key_dim, F.key_width)
-                if WHOLE:
-                    broken += is_broken(found)
-            if gradients.key is not None:
-                queries = operand_of(operands.query, first, pairs.row, count, head, F)
-                d_key += mixed(tl.trans(d_score), tl.trans(pairs.seen), queries, WHOLE)
+    if F.rows == F.nodes:
+        broken, d_key, d_value = differentiate_rows(
+            operands, Pairs(*pairs), keys, values, d_key, d_value, first, count, head, grad_out, gradients, WHOLE, F
+        )
+    else:
+        for begin in range(0, count, F.rows):
+            some = pairs_of(tiles, tile, first, count, begin, F)
+            found, d_key, d_value = differentiate_rows(
+                operands, some, keys, values, d_key, d_value, first, count, head, grad_out, gradients, WHOLE, F
+            )
+            broken += found
+    if F.sums:
+        d_key += d_value
     if gradients.key is not None:
         put_nodes(gradients.key, first, node, count, head, d_key, F.key_dim, F.key_width)
         if WHOLE:
@@ -303,6 +347,12 @@ def heads_of(heads, F: tl.constexpr):
 
 
 @triton.jit
+def pairs_of_tile(tiles, tile, F: tl.constexpr):
+    """The pairs of a tile that is looked at as a whole, for all heads of a program; of others the first rows."""
+    return pairs_of(tiles, tile, tl.load(tiles.firsts + tile), tl.load(tiles.counts + tile), 0, F)
+
+
+@triton.jit
 def forward(operands, tiles, flags, count, heads, out, AGAIN: tl.constexpr, F: tl.constexpr):
     """out = Σ α v of a tile and some heads; or of the flagged ones of a run of such pairs."""
     operands = Operands(*operands)
@@ -310,11 +360,14 @@ def forward(operands, tiles, flags, count, heads, out, AGAIN: tl.constexpr, F: t
         begin, end = flagged_run(flags, count)
         for at in range(begin, end):
             if tl.load(flags + at) != 0:
-                attend_tile(operands, tiles, at // F.num_heads, at % F.num_heads, out, False, F)
+                tile = at // F.num_heads
+                pairs = pairs_of_tile(tiles, tile, F)
+                attend_tile(operands, tiles, tile, pairs, at % F.num_heads, out, False, F)
     else:
         tile, begin, end = heads_of(heads, F)
+        pairs = pairs_of_tile(tiles, tile, F)
         for head in range(begin, end):
-            broken = attend_tile(operands, tiles, tile, head, out, True, F)
+            broken = attend_tile(operands, tiles, tile, pairs, head, out, True, F)
             tl.store(flags + tile * F.num_heads + head, (broken != 0.0).to(tl.int8))
 
 
@@ -326,9 +379,12 @@ def backward(operands, tiles, flags, count, heads, grad_out, gradients, AGAIN: t
         begin, end = flagged_run(flags, count)
         for at in range(begin, end):
             if tl.load(flags + at) != 0:
-                differentiate_tile(operands, tiles, at // F.num_heads, at % F.num_heads, grad_out, gradients, False, F)
+                tile = at // F.num_heads
+                pairs = pairs_of_tile(tiles, tile, F)
+                differentiate_tile(operands, tiles, tile, pairs, at % F.num_heads, grad_out, gradients, False, F)
     else:
         tile, begin, end = heads_of(heads, F)
+        pairs = pairs_of_tile(tiles, tile, F)
         for head in range(begin, end):
-            broken = differentiate_tile(operands, tiles, tile, head, grad_out, gradients, True, F)
+            broken = differentiate_tile(operands, tiles, tile, pairs, head, grad_out, gradients, True, F)
             tl.store(flags + tile * F.num_heads + head, (broken != 0.0).to(tl.int8))

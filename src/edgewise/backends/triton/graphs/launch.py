@@ -22,7 +22,10 @@ ROWS = 32
 WARP = 512
 """Nodes times features, at least 32, for each warp of a program. Fewer hold more than they have registers for."""
 HEADS, PROGRAMS = 8, 4096
-"""Heads that a program has one after the other at most, and how many programs there should be if possible."""
+"""Heads that a program has one after the other at most, where it looks up the numbers of edges for all of them, and how
+many programs there should be if possible. Where it needs no numbers a program has one head, and few registers."""
+REGISTERS = 96, 168
+"""Of a thread, forward and backward, of small tiles that have numbers of edges for several heads."""
 MAX_WARPS = 8
 """Of a program, each thread of which can have all of its registers; so many take care of what is not finite."""
 
@@ -58,14 +61,15 @@ def launch_graphs(
     key, value = max(MIN_SIDE, form.key_width), max(MIN_SIDE, form.value_width)
     rows = 2 * ROWS // operands.value.data.itemsize
     for nodes, (firsts, counts, words) in zip(packing.sizes, packing.tiles, strict=True):
+        is_numbered = form.drops or operands.bias is not None
         tile_form = TileForm(
             form.kind, form.normalizer, form.drops, isinstance(forward, triton.JITFunction), form.num_heads,
-            form.key_dim, form.value_dim, key, value, nodes, rows,
+            form.key_dim, form.value_dim, key, value, nodes, rows, form.sums, is_numbered,
         )  # fmt: skip
         tiles = Tiles(firsts, counts, words, packing.seen, offsets, packing.edges)
         count = len(firsts) * form.num_heads
         flags = torch.empty(count, dtype=torch.int8, device=firsts.device)
-        heads = min(HEADS, max(1, count // PROGRAMS))
+        heads = min(HEADS, max(1, count // PROGRAMS)) if is_numbered else 1
         given = operands, tiles, flags, count, heads, *arguments
         programs = len(firsts) * ceiling(form.num_heads, heads)
         start(kernel, programs, tile_form, warps_of(tile_form), *given, AGAIN=False)
@@ -88,11 +92,17 @@ def is_uneven(form: Form | TileForm) -> bool:
 def options_of(kernel: Any, tile_form: TileForm, warps: int) -> dict[str, int | None]:
     """How the compiler is to make a program. Loops are short: nothing is read ahead for the next step.
 
-    Left alone it gives the backward pass, and what draws numbers, fewer registers than they need, for the sake of more
-    programs at once.
+    Left alone it gives what draws numbers, and larger tiles in the backward pass, fewer registers than they need. Small
+    tiles get fewer than they would take, for the sake of more programs at once.
     """
-    is_lean = kernel is forward and not tile_form.drops
-    return {"num_warps": warps, "num_stages": 1, "maxnreg": None if is_lean else MAX_REGISTERS}
+    is_small = tile_form.rows == tile_form.nodes and max(tile_form.key_width, tile_form.value_width) <= ROWS
+    if tile_form.drops or (kernel is not forward and not is_small):
+        registers: int | None = MAX_REGISTERS
+    elif is_small and tile_form.numbered:
+        registers = REGISTERS[0 if kernel is forward else 1]
+    else:
+        registers = None
+    return {"num_warps": warps, "num_stages": 1, "maxnreg": registers}
 
 
 def start(kernel: Any, programs: int, tile_form: TileForm, warps: int, *arguments: Any, **constants: Any) -> None:

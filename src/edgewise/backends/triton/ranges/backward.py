@@ -41,11 +41,8 @@ from edgewise.backends.triton.ranges.tiles import (
     with_queries,
 )
 
-
-@triton.constexpr_function
-def is_crowded(form):
-    """Whether gradients of wide heads leave no registers for what could be made ready before a loop."""
-    return form.key_width + form.value_width >= 512
+CROWDED = tl.constexpr(512)
+"""Features of gradients, of so wide a head, that leave no registers for what could be made ready before a loop."""
 
 
 @triton.jit
@@ -246,9 +243,10 @@ def backward_queries(operands, runs, extent, stored, along, gradients, F: tl.con
     needs_query: tl.constexpr = F.kind != "Constant" and (gradients.query is not None or gradients.vector is not None)
     with_vector: tl.constexpr = gradients.vector is not None
     adds_up: tl.constexpr = gradients.rows is not None or with_vector
+    crowded: tl.constexpr = F.key_width + F.value_width >= CROWDED
     mine = along.scratch if along.scratch is None else along.scratch + tl.program_id(0) * (F.queries * F.keys)
     along = Along(along.query, along.key, mine)
-    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=is_crowded(F)):
+    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=crowded):
         member, first = member_of(tile // blocks, extent), (blocks - 1 - tile % blocks) * F.queries
         rows = query_block(operands, runs, member, first, factored, extent, F)
         grads = gradients_of(rows, stored.grad_out, stored.stats, None, extent, F)
@@ -330,9 +328,10 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
     needs_key: tl.constexpr = F.kind != "Constant" and gradients.key is not None
     needs_value: tl.constexpr = gradients.value is not None
     adds_up: tl.constexpr = gradients.columns is not None
+    crowded: tl.constexpr = F.key_width + F.value_width >= CROWDED
     mine = along.scratch if along.scratch is None else along.scratch + tl.program_id(0) * (F.queries * F.keys)
     along = Along(along.query, along.key, mine)
-    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=is_crowded(F)):
+    for tile in tl.range(tl.program_id(0), blocks * extent.members, tl.num_programs(0), disable_licm=crowded):
         block = tile % blocks
         member, at = member_of(tile // blocks, extent), block * F.keys
         k_tile = operand_of(operands.key, member, at, extent.keys, F.keys, F)
@@ -341,7 +340,7 @@ def backward_keys(operands, runs, extent, stored, along, gradients, seen_from, F
         total = tl.full((F.keys,), 0.0, tl.float32)
         place = member.outer * seen_from.outer + member.inner * seen_from.inner + block
         begin, end = tl.load(seen_from.starts + place), tl.load(seen_from.stops + place)
-        for block_of_queries in tl.range(begin, end, disable_licm=is_crowded(F)):
+        for block_of_queries in tl.range(begin, end, disable_licm=crowded):
             first = block_of_queries * F.queries
             rows = runs_of_block(operands, runs, member, first, factored, extent, F)
             if (block >= rows.spans.whole_begin) & (block < rows.spans.whole_end):
@@ -379,9 +378,9 @@ def backward_bias(operands, runs, extent, stored, grad_bias, outers, inners, inn
         # A group is one member of each axis that the bias has, and all of each that it has not.
         outer, inner = zero + group // inner_groups + step // inners, zero + group % inner_groups + step % inners
         member = Member(outer * extent.inner + inner, outer, inner)
-        rows = runs_of_block(operands, runs, member, first, factored, extent, F)
-        if (block >= rows.spans.begin) & (block < rows.spans.end):
-            rows = with_queries(operands, rows, extent, F)
+        row_runs = runs_of_block(operands, runs, member, first, factored, extent, F)
+        if (block >= row_runs.spans.begin) & (block < row_runs.spans.end):
+            rows = with_queries(operands, row_runs, extent, F)  # a name of its own: a branch may change no type
             k_tile = operand_of(operands.key, member, at, extent.keys, F.keys, F)
             grads = gradients_of(rows, stored.grad_out, stored.stats, stored.deltas, extent, F)
             _, d_score, _, _ = pairs_of(operands, rows, grads, k_tile, at, extent, False, F)

@@ -124,10 +124,11 @@ def backward_ranges(
         if by_column is not None:
             grad_bias.copy_(by_column.unsqueeze(-2).sum_to_size(grad_bias.shape))
     if place.is_shared:
-        tiles = ceiling(query.shape[-2], whole.queries) * ceiling(key.shape[-2], whole.keys)
+        tiles = ceiling(query.shape[-2], by_query.queries) * ceiling(key.shape[-2], by_query.keys)
         outers, inners = (query.shape[axis] // grad_bias.shape[axis] for axis in (0, 1))
         programs = tiles * grad_bias.shape[0] * grad_bias.shape[1]
-        launch_tiles(backward_bias, programs, whole, *common, panel_of(grad_bias), outers, inners, grad_bias.shape[1])
+        members = outers, inners, grad_bias.shape[1]
+        launch_tiles(backward_bias, programs, by_query, *common, panel_of(grad_bias), *members)
     return grads
 
 
