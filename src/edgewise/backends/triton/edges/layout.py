@@ -49,13 +49,12 @@ def inputs_of(lowered: Lowered, seed: Tensor) -> tuple[EdgeInputs, tuple[int, ..
     value = key.new_empty(*key.shape[:2], 1) if call.value is None else _node_major(call.value, batch)
     # Where one program has all heads, what an edge carries for all of them is not repeated.
     high, *_ = forms_of(Form(lowered.kind, num_heads=num_heads, key_dim=key_dim, value_dim=value.shape[-1]))
-    edge_value, bias = None if both else call.edge_value, None if call.bias is None else call.bias.unsqueeze(-1)
-    of_edges = [call.edge_key, edge_value, bias]
+    bias = None if call.bias is None else call.bias.unsqueeze(-1)
+    of_edges = call.edge_key, None if both else call.edge_value, bias
     edge_key, edge_value, bias = (None if x is None else _of_edges(x, batch, high.heads >= num_heads) for x in of_edges)
-    nodes = _node_major(query, batch), key, None if is_value else value
-    of_edges = edge_key, edge_value, None if bias is None else bias.squeeze(-1)
-    lists = call.neighborhood.plan.lists
-    return EdgeInputs(*nodes, *of_edges, vector, both, lists, None, *lowered.formula, call.dropout, seed), batch
+    bias, lists = None if bias is None else bias.squeeze(-1), call.neighborhood.plan.lists
+    tensors = _node_major(query, batch), key, None if is_value else value, edge_key, edge_value, bias, vector
+    return EdgeInputs(*tensors, both, lists, None, *lowered.formula, call.dropout, seed), batch
 
 
 def by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:

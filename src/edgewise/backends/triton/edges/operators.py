@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends import formula
-from edgewise.backends.formula import EdgeInputs
+from edgewise.backends.formula import EdgeInputs, value_of
 from edgewise.backends.lower import Lowered
 from edgewise.backends.triton.edges.backward import (
     Gradients,
@@ -109,29 +109,13 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
     # A score that does not look at queries and keys has some of no features.
     tensors: Any = inputs[:7]
     packing = job.packing(lists)
-    # Over small graphs the bias has one head after the other: a program stores those of one head side by side.
-    shapes = [
-        x if x is None else x.shape[::-1] if packing and place == 5 else x.shape for place, x in enumerate(tensors)
-    ]
-    grads = [x.new_empty(shape) if need else query.new_empty(0) for x, shape, need in zip(tensors, shapes, needs)]
+    here = [need and not (packing and place == 5) for place, need in enumerate(needs)]
+    grads = [x.new_empty(x.shape) if need else query.new_empty(0) for x, need in zip(tensors, here)]
     needs = [need and x.shape[-1] > 0 for need, x in zip(needs, tensors)]
-    num_rows, num_heads = query.shape[:2]
     if packing:
-        grads[5] = of_heads = grads[5].t()
-        is_shared = needs[5] and of_heads.shape[1] < num_heads
-        if is_shared:
-            of_heads = query.new_empty(num_heads, len(lists[2]), dtype=torch.float32).t()
-        tables = [
-            table_of(grad) if need else None for grad, need in zip((*grads[:3], of_heads), (*needs[:3], needs[5]))
-        ]
-        gradients = kernels.Gradients(*tables)
-        launch_graphs(
-            kernels.backward, packing, lists[0], job.high, job.operands, table_of(grad_out.contiguous()), gradients
-        )
-        if is_shared:
-            grads[5].copy_(of_heads.sum(1, keepdim=True))
-        return grads
+        return backward_graphs(grad_out, packing, job, inputs, grads, needs)
     tables = [table_of(grad) if need else None for grad, need in zip(grads[:6], needs)]
+    num_rows, num_heads = query.shape[:2]
     is_centered = inputs.normalizer in CENTERED and any(needs[place] for place in (0, 1, 3, 5, 6))
     deltas = query.new_empty(num_rows if is_centered else 0, num_heads, dtype=torch.float32)
     of_rows = table_of(out), table_of(grad_out.contiguous()), table_of(logsumexp)
@@ -142,7 +126,6 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
             programs, number = ceiling(len(chosen), form.rows), len(chosen)
             launch(delta_rows, programs, form, job.operands, by_receiver, chosen, number, rows)
     if is_centered or needs[0] or any(needs[3:]):
-        gradients = Gradients(tables[0], None, None, tables[3], tables[4], tables[5], None)
         of_edges = inputs.edge_key, inputs.edge_value, inputs.bias
         shared = Shared(*(x is not None and x.shape[1] < num_heads for x in of_edges))
         parts = job.sums(work, query.shape[-1]) if needs[0] else None
@@ -153,7 +136,8 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
             if needs[6]:
                 programs = min(programs, MAX_PROGRAMS)
                 d_vectors.append(query.new_empty(programs, num_heads, query.shape[-1], dtype=torch.float32))
-                gradients = gradients._replace(vector=table_of(d_vectors[-1]))
+            d_vector = table_of(d_vectors[-1]) if needs[6] else None
+            gradients = Gradients(tables[0], None, None, tables[3], tables[4], tables[5], d_vector)
             own_parts = None if form.short else parts
             arguments = job.operands, by_receiver, chunks, rows, gradients, own_parts
             launch(backward_receivers, programs, form, *arguments, SHARED=shared)
@@ -167,10 +151,30 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         value_parts = job.sums(work, value.shape[-1]) if needs[2] else None
         for form, chunks in job.deal(work, halves=True):
             own = (None, None) if form.short else (key_parts, value_parts)
-            arguments = job.operands, by_sender, chunks, rows, gradients, *own
-            launch(backward_senders, programs_of(chunks, form), form, *arguments)
+            given = job.operands, by_sender, chunks, rows, gradients
+            launch(backward_senders, programs_of(chunks, form), form, *given, *own)
         job.merge(work, key_parts, tables[1], of_keys=True)
         job.merge(work, value_parts, tables[2], of_keys=False)
+    return grads
+
+
+def backward_graphs(
+    grad_out: Tensor, packing: Packing, job: "Job", inputs: EdgeInputs, grads: list[Tensor], needs: list[bool]
+) -> list[Tensor]:
+    """The same where the lists are small graphs; no edge has keys or values of its own there, no score a vector."""
+    query, bias, of_heads = inputs.query, inputs.bias, None
+    if needs[5]:
+        assert bias is not None
+        # A head after the other: a program stores its numbers of one head side by side.
+        dtype = torch.float32 if bias.shape[1] < query.shape[1] else bias.dtype
+        grads[5] = of_heads = query.new_empty(query.shape[1], len(bias), dtype=dtype).t()
+    of_query, of_key, of_value = (table_of(grad) if need else None for grad, need in zip(grads[:3], needs))
+    gradients = kernels.Gradients(of_query, of_key, of_value, None if of_heads is None else table_of(of_heads))
+    launch_graphs(
+        kernels.backward, packing, inputs.lists[0], job.high, job.operands, table_of(grad_out.contiguous()), gradients
+    )
+    if of_heads is not None and bias is not None and bias.shape[1] < query.shape[1]:
+        grads[5] = of_heads.sum(1, keepdim=True).to(bias.dtype)
     return grads
 
 
@@ -277,11 +281,6 @@ class Job:
         if of_keys:
             form = form._replace(value_dim=form.key_dim, value_width=form.key_width)
         launch(merge, work.num_hubs, form, Parts(sums, None, None), work.high_rows, work.hub_slots, out, None)
-
-
-def value_of(inputs: EdgeInputs) -> Tensor:
-    """The values, which may be the keys."""
-    return inputs.key if inputs.value is None else inputs.value
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:

@@ -220,7 +220,11 @@ def block_of(lists, begin, end, at, F: tl.constexpr):
 @triton.jit
 def longest(begin, end, F: tl.constexpr):
     """The most edges of a program's rows."""
-    return F.block if F.short else tl.max(end - begin, 0)
+    if F.short:
+        most: tl.constexpr = F.block
+        return most
+    else:
+        return tl.max(end - begin, 0)
 
 
 @triton.jit

@@ -24,6 +24,10 @@ WARP = 512
 HEADS, PROGRAMS = 8, 4096
 """Heads that a program has one after the other at most, where it looks up the numbers of edges for all of them, and how
 many programs there should be if possible. Where it needs no numbers a program has one head, and few registers."""
+MAX_PAIRS = {2: 20, 4: 6}
+"""Pairs of a tile for each edge at most, by the bytes of a number. Products of float32 take an H200 seven times as long
+as those of half precision: 25 atoms with 55 bonds in each tile are left to the kernels over lists, which take a third for GATv2.
+"""
 REGISTERS = 96, 168
 """Of a thread, forward and backward, of small tiles that have numbers of edges for several heads."""
 MAX_WARPS = 8
@@ -48,7 +52,7 @@ def packing_for(form: Form, itemsize: int, lists: Sequence[Tensor]) -> Packing |
         if form.normalizer == "Identity":
             return None
         max_nodes = TILE_SIZES[0] if width == MIN_SIDE else max_nodes
-    return packing_of(lists, max_nodes) if max_nodes >= TILE_SIZES[0] else None
+    return packing_of(lists, max_nodes, MAX_PAIRS[itemsize]) if max_nodes >= TILE_SIZES[0] else None
 
 
 def launch_graphs(

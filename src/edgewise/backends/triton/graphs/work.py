@@ -20,8 +20,6 @@ TILE_SIZES = (32, 64)
 """How many nodes fit in a tile."""
 WORD = 32
 """Senders whose bits are one number."""
-MAX_PAIRS = 20
-"""Pairs of a tile for each edge at most: beyond them the kernels over lists take fewer instructions."""
 
 
 class Tiles(NamedTuple):
@@ -58,27 +56,28 @@ class Packing:
         return replace(self, tiles=tiles, seen=seen, edges=edges)
 
 
-def packing_of(lists: Sequence[Tensor], max_nodes: int) -> Packing | None:
-    """The tiles of a plan, of at most so many nodes; made once and cached as long as the plan lives. None: see `pack`.
+def packing_of(lists: Sequence[Tensor], max_nodes: int, max_pairs: int) -> Packing | None:
+    """The tiles of a plan, see `pack`; made once and cached as long as the plan lives.
 
     A plan that was made on the CPU is packed there: on the device a few numbers would have to be read back.
     """
     made = _made.setdefault(lists[0], {})
-    if max_nodes not in made:
-        packing = pack([at_home(x) for x in lists], max_nodes)
-        made[max_nodes] = packing and packing.to(lists[0].device)
-    return made[max_nodes]
+    if (max_nodes, max_pairs) not in made:
+        packing = pack([at_home(x) for x in lists], max_nodes, max_pairs)
+        made[max_nodes, max_pairs] = packing and packing.to(lists[0].device)
+    return made[max_nodes, max_pairs]
 
 
 _made: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
-def pack(lists: Sequence[Tensor], max_nodes: int) -> Packing | None:
+def pack(lists: Sequence[Tensor], max_nodes: int, max_pairs: int) -> Packing | None:
     """Packs the graphs of a plan; a few numbers are read back from the device.
 
     Args:
         lists: offsets, neighbors and edges by receiver, then by sender.
         max_nodes: the most nodes of a tile.
+        max_pairs: the most pairs of nodes in tiles for each edge: beyond them the kernels over lists take less time.
 
     Returns:
         None where the graph is not made of such small ones, where these have too few edges, where senders and receivers
@@ -87,7 +86,7 @@ def pack(lists: Sequence[Tensor], max_nodes: int) -> Packing | None:
     >>> from edgewise import Edges
     >>> node = torch.arange(30)
     >>> plan = Edges(node.repeat(30), node.repeat_interleave(30), 30, 30).plan
-    >>> packing = pack([plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets], 64)
+    >>> packing = pack([plan.receiver_offsets, plan.senders, plan.receiver_edges, plan.sender_offsets], 64, 20)
     >>> packing.sizes, [x.tolist() for x in packing.tiles[0]], packing.seen[:1].tolist() == [2**30 - 1]
     ((32,), [[0], [30], [0]], True)
     """
@@ -104,7 +103,7 @@ def pack(lists: Sequence[Tensor], max_nodes: int) -> Packing | None:
     if int(ends.diff(prepend=ends.new_zeros(1)).max()) > max_nodes or bool((code.diff() == 0).any()):
         return None
     tiles = _tiles([0, *ends.tolist()], [size for size in TILE_SIZES if size <= max_nodes])
-    if sum(size**2 for _, _, size in tiles) > MAX_PAIRS * num_edges:
+    if sum(size**2 for _, _, size in tiles) > max_pairs * num_edges:
         return None
     firsts, counts, tile_sizes = torch.tensor(tiles, dtype=torch.int64, device=offsets.device).unbind(1)
     num_words = tile_sizes * tile_sizes // WORD
