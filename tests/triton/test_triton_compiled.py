@@ -14,7 +14,7 @@ from triton_cases import NORMALIZERS, SCORES
 EDGES = [
     ("scaled", "softmax", "bfloat16", 8, 16, False, 73, 100),
     ("scaled", "softmax", "bfloat16", 8, 8, False, 73, 100),
-    ("scaled", "softmax", "float32", 4, 32, True, 105, 155),
+    ("scaled", "softmax", "float32", 4, 32, True, 105, 170),
     ("gatv2", "softmax", "bfloat16", 8, 16, False, 78, 150),
     ("tanh", "entmax", "bfloat16", 8, 32, False, 78, 330),
 ]
